@@ -1,0 +1,81 @@
+/**
+ * Every failure a caller can meet. `status` is the HTTP answer, `retry` says whether the same call may work later,
+ * `hint` is what to do next when the place that throws knows nothing better.
+ */
+export const ERRORS = {
+  invalid_argument: {
+    status: 400,
+    retry: false,
+    hint: 'Correct the named field and send the request again.',
+  },
+  permission_denied: { status: 403, retry: false, hint: 'Use a user inside the sandbox that may do this.' },
+  not_found: { status: 404, retry: false, hint: 'Check the id or the path.' },
+  template_not_found: { status: 404, retry: false, hint: 'List what exists with `dormouse template list`.' },
+  already_exists: { status: 409, retry: false, hint: 'Choose another name, or ask for overwriting.' },
+  conflict: { status: 409, retry: false, hint: 'The state does not allow this now; read it again first.' },
+  not_a_file: { status: 409, retry: false, hint: 'The path is not a regular file.' },
+  not_a_directory: { status: 409, retry: false, hint: 'The path is not a directory.' },
+  directory_not_empty: { status: 409, retry: false, hint: 'Remove it recursively.' },
+  data_dir_locked: {
+    status: 409,
+    retry: false,
+    hint: 'Stop the other server or use another --data directory.',
+  },
+  too_large: { status: 413, retry: false, hint: 'Send less at once, or stream it as a file.' },
+  limit_reached: { status: 429, retry: true, hint: 'End something first, or raise the limit.' },
+  cancelled: { status: 499, retry: true, hint: 'The caller gave up before the end.' },
+  internal: { status: 500, retry: false, hint: 'This is a bug in Dormouse. The server log has the details.' },
+  agent_unreachable: {
+    status: 502,
+    retry: true,
+    hint: 'The burrow does not answer. It may just have ended.',
+  },
+  protocol_mismatch: {
+    status: 502,
+    retry: false,
+    hint: 'Host and guest are of different versions. Rebuild the template.',
+  },
+  burrow_ended: { status: 503, retry: true, hint: 'The processes of this sandbox are gone. Create it anew.' },
+  burrow_start_failed: { status: 503, retry: true, hint: 'Run `dormouse doctor` on the host.' },
+  host_unsupported: { status: 503, retry: false, hint: 'Run `dormouse doctor` to see what this host lacks.' },
+  setup_failed: { status: 503, retry: true, hint: 'Read the output above, then run `dormouse up` again.' },
+  no_space: { status: 507, retry: true, hint: 'Free some disk space.' },
+} as const satisfies Record<string, { status: number; retry: boolean; hint: string }>
+
+export type ErrorCode = keyof typeof ERRORS
+
+export interface ErrorDetails {
+  readonly hint?: string
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly cause?: unknown
+}
+
+export class DormouseError extends Error {
+  override readonly name = 'DormouseError'
+  readonly code: ErrorCode
+  readonly hint: string
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(code: ErrorCode, message: string, { hint, details, cause }: ErrorDetails = {}) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+    this.hint = hint ?? ERRORS[code].hint
+    this.details = details ?? {}
+  }
+
+  get status(): number {
+    return ERRORS[this.code].status
+  }
+
+  get retry(): boolean {
+    return ERRORS[this.code].retry
+  }
+}
+
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERRORS, code)
+}
+
+export function hasErrorCode(error: unknown, code: ErrorCode): error is DormouseError {
+  return error instanceof DormouseError && error.code === code
+}

@@ -1,0 +1,33 @@
+import { randomBytes } from 'node:crypto'
+
+declare const brand: unique symbol
+type Id<Name extends string> = string & { readonly [brand]: Name }
+
+export type SandboxId = Id<'sandbox'>
+export type BurrowId = Id<'burrow'>
+export type RunId = Id<'run'>
+
+// Lower-case letters and digits without 0/o and 1/l: safe as a DNS label (previews use ids as host names), hard to misread.
+const ALPHABET = '23456789abcdefghijkmnpqrstuvwxyz'
+const RANDOM_CHARACTERS = 16
+
+export const newSandboxId = (): SandboxId => newId('sb') as SandboxId
+export const newBurrowId = (): BurrowId => newId('bw') as BurrowId
+export const newRunId = (): RunId => newId('run') as RunId
+
+const ID_PATTERN = /^(?<kind>sb|bw|run)-[2-9a-km-np-z]{16}$/
+
+export function isSandboxId(value: string): value is SandboxId {
+  return ID_PATTERN.exec(value)?.groups?.['kind'] === 'sb'
+}
+
+export function isBurrowId(value: string): value is BurrowId {
+  return ID_PATTERN.exec(value)?.groups?.['kind'] === 'bw'
+}
+
+function newId(kind: 'sb' | 'bw' | 'run'): string {
+  let id = `${kind}-`
+  // The alphabet has 32 characters, so five bits of each byte pick one without bias.
+  for (const byte of randomBytes(RANDOM_CHARACTERS)) id += ALPHABET[byte & 31]
+  return id
+}

@@ -1,0 +1,41 @@
+export { type BurrowLimits, type BurrowLimitsInput, burrowLimitsSchema } from './burrow-limits.ts'
+export {
+  DormouseError,
+  ERRORS,
+  type ErrorCode,
+  type ErrorDetails,
+  hasErrorCode,
+  isErrorCode,
+} from './errors.ts'
+export type {
+  OutputEvent,
+  ProcessEvent,
+  ResultData,
+  RunError,
+  RunEvent,
+  RunResult,
+  TruncatedEvent,
+} from './events.ts'
+export {
+  type BurrowId,
+  isBurrowId,
+  isSandboxId,
+  newBurrowId,
+  newRunId,
+  newSandboxId,
+  type RunId,
+  type SandboxId,
+} from './ids.ts'
+export {
+  CODE_MAX_BYTES,
+  DEFAULT_CPUS,
+  DEFAULT_MEMORY_BYTES,
+  DEFAULT_PIDS,
+  ENV_MAX_BYTES,
+  ENV_MAX_ENTRIES,
+  RUN_OUTPUT_MAX_BYTES,
+  RUN_RESULTS_MAX_BYTES,
+  RUN_TIMEOUT_MAX_MS,
+} from './limits.ts'
+export { parseInput } from './parse.ts'
+export { canMove, NEXT_STATES, type SandboxState } from './sandbox-state.ts'

@@ -1,0 +1,46 @@
+import type { z } from 'zod'
+import { DormouseError } from './errors.ts'
+
+/** Parses input at the edge. The error names the first wrong field and shows the value seen, cut short. */
+export function parseInput<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+): z.output<Schema> {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const issue = parsed.error.issues[0]
+  const path =
+    issue === undefined
+      ? []
+      : issue.code === 'unrecognized_keys'
+        ? [...issue.path, issue.keys[0]]
+        : issue.path
+  const field = path.length === 0 ? what : path.join('.')
+  const seen = describe(valueAt(value, path))
+  throw new DormouseError(
+    'invalid_argument',
+    `${what}: ${field}: ${issue?.message ?? 'is not valid'} (saw ${seen})`,
+    {
+      details: { field },
+      cause: parsed.error,
+    },
+  )
+}
+
+function valueAt(value: unknown, path: readonly (PropertyKey | undefined)[]): unknown {
+  let at = value
+  for (const key of path) {
+    if (typeof at !== 'object' || at === null || key === undefined) return undefined
+    at = (at as Record<PropertyKey, unknown>)[key]
+  }
+  return at
+}
+
+const SHOWN_CHARACTERS = 60
+
+function describe(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : JSON.stringify(value)
+  return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text
+}

@@ -1,0 +1,17 @@
+/** The life of a sandbox. Everything that changes a state asks this table first. */
+export const NEXT_STATES = {
+  creating: ['running', 'deleting'],
+  running: ['suspending', 'deleting'],
+  // Back to running: the engine refused and the tree is untouched.
+  suspending: ['standby', 'running', 'deleting'],
+  standby: ['resuming', 'deleting'],
+  // Back to standby: the snapshot stays the source of truth.
+  resuming: ['running', 'standby', 'deleting'],
+  deleting: [],
+} as const satisfies Record<string, readonly string[]>
+
+export type SandboxState = keyof typeof NEXT_STATES
+
+export function canMove({ from, to }: { from: SandboxState; to: SandboxState }): boolean {
+  return (NEXT_STATES[from] as readonly SandboxState[]).includes(to)
+}
