@@ -1,0 +1,31 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_LIST 64
+
+/* What the engine asks for, read from stdin as `key=value` records, each ended by NUL. */
+struct config {
+    const char *hostname;
+    const char *root;      /* an empty host directory; the overlay is mounted there in a private mount namespace */
+    const char *overlay;   /* overlayfs mount options */
+    const char *tools;     /* host directory shown read-only at /.dormouse */
+    const char *link;      /* host directory shown at /.dormouse/run: the agent's socket */
+    const char *filters;   /* host directory with seccomp-allow.bpf and seccomp-deny.bpf */
+    const char *pid_file;  /* host file: the burrow's first process as the host sees it */
+    const char *end_file;  /* host file: why the burrow ended */
+    const char *agent[MAX_LIST + 1];
+    size_t agent_count;
+    const char *env[MAX_LIST + 1];
+    size_t env_count;
+    const char *cgroups[MAX_LIST];
+    size_t cgroup_count;
+    uint32_t uid_base;
+    uint32_t uid_count;
+    int64_t monotonic_ns;  /* what the clocks inside shall read at the start */
+    int64_t boottime_ns;
+};
+
+struct config config_read(int fd);

@@ -1,0 +1,105 @@
+/*
+ * dormouse-init: makes a burrow and becomes its PID 1.
+ *
+ * Started by the engine as real root with the configuration on stdin and a status pipe as fd 3. It answers on the pipe with
+ * `pid <host pid>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end before that is a failure.
+ * The process the engine started ends early; the burrow's PID 1 lives on without the engine.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "mounts.h"
+#include "namespaces.h"
+#include "privileges.h"
+#include "report.h"
+#include "supervise.h"
+
+#define STATUS_FD 3
+
+static void join_cgroups(const struct config *config)
+{
+    for (size_t i = 0; i < config->cgroup_count; i++) {
+        char path[4096];
+        snprintf(path, sizeof(path), "%s/cgroup.procs", config->cgroups[i]);
+        write_file(path, "0");
+    }
+}
+
+/* The start time tells this process from a later one with the same pid. */
+static unsigned long long start_time(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    int fd = CHECK(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
+    ssize_t length = CHECK(read(fd, text, sizeof(text) - 1), "read %s", path);
+    close(fd);
+    text[length] = '\0';
+    /* Field 2 is the command in parentheses and may hold anything; field 22 is the start time. */
+    char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        refuse("cannot read %s", path);
+    return strtoull(at + 1, NULL, 10);
+}
+
+static void record_pid(const struct config *config, pid_t pid)
+{
+    char line[64];
+    int length = snprintf(line, sizeof(line), "%d %llu\n", pid, start_time(pid));
+    int fd = CHECK(open(config->pid_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), "create pid file");
+    CHECK(write(fd, line, (size_t)length), "write pid file");
+    close(fd);
+}
+
+static noreturn void run_inside(const struct config *config, const struct filters *filters, int mapped, int end_fd)
+{
+    char go;
+    if (read(mapped, &go, 1) != 1)
+        _exit(1); /* The outer process failed and has said why. */
+    close(mapped);
+    become_inner_root();
+    CHECK(sethostname(config->hostname, strlen(config->hostname)), "hostname");
+    mount_inner(config);
+    supervise(config, filters, end_fd);
+}
+
+int main(void)
+{
+    report_to(STATUS_FD);
+    if (fcntl(STATUS_FD, F_SETFD, 0) == -1)
+        return 2;
+    signal(SIGPIPE, SIG_IGN);
+    struct config config = config_read(STDIN_FILENO);
+    CHECK(setsid(), "setsid");
+    umask(022);
+    struct filters *filters = filters_read(config.filters);
+    int end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");
+    join_cgroups(&config);
+    mount_outer(&config);
+
+    int mapped[2];
+    CHECK(pipe2(mapped, O_CLOEXEC), "pipe");
+    pid_t child = CHECK(fork_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                                  CLONE_NEWUTS | CLONE_NEWCGROUP),
+                        "new namespaces");
+    if (child == 0) {
+        close(mapped[1]);
+        run_inside(&config, filters, mapped[0], end_fd);
+    }
+    close(mapped[0]);
+    map_ids(child, config.uid_base, config.uid_count);
+    record_pid(&config, child);
+    report("pid %d", child);
+    CHECK(write(mapped[1], "1", 1), "start the child");
+    return 0;
+}

@@ -1,0 +1,72 @@
+#include "mounts.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "masks.h"
+#include "report.h"
+
+int open_below(int root, const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    return (int)CHECK(syscall(SYS_openat2, root, path, &how, sizeof(how)), "open /%s", path);
+}
+
+void attach(int mount_fd, int target_fd, const char *what)
+{
+    CHECK(move_mount(mount_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "mount %s", what);
+    close(mount_fd);
+    close(target_fd);
+}
+
+static void bind_below(int root, const char *source, const char *target, uint64_t attributes)
+{
+    int tree = CHECK(open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC), "open %s", target);
+    struct mount_attr attr = {.attr_set = attributes};
+    CHECK(mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)), "attributes of /%s", target);
+    attach(tree, open_below(root, target), target);
+}
+
+void mount_outer(const struct config *config)
+{
+    CHECK(unshare(CLONE_NEWNS), "new mount namespace");
+    /* Nothing we mount may reach the host's namespace. */
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
+    /* nodev: the only devices of a burrow are those of its /dev. */
+    CHECK(mount("overlay", config->root, "overlay", MS_NODEV, config->overlay), "mount overlay");
+    int root = CHECK(open(config->root, O_PATH | O_DIRECTORY | O_CLOEXEC), "open root");
+    attach(make_devices(config->uid_base), open_below(root, "dev"), "/dev");
+    bind_below(root, config->tools, ".dormouse", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    bind_below(root, config->link, ".dormouse/run", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    close(root);
+}
+
+void mount_inner(const struct config *config)
+{
+    CHECK(chdir(config->root), "enter root");
+    /* The kernel lets a user namespace mount these two only while it can still see the host's own, unmasked. */
+    CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /proc");
+    CHECK(mount("sysfs", "sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /sys");
+    CHECK(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"),
+          "mount /dev/pts");
+    write_sysctls();
+    mask_paths();
+
+    /* Mounts inherited from a more privileged user namespace are locked in place, and pivot_root refuses a locked one. */
+    CHECK(mount(config->root, config->root, NULL, MS_BIND | MS_REC, NULL), "bind root");
+    CHECK(chdir(config->root), "enter root");
+    CHECK(syscall(SYS_pivot_root, ".", "."), "pivot_root");
+    CHECK(umount2(".", MNT_DETACH), "detach host root");
+    CHECK(chdir("/"), "enter new root");
+}

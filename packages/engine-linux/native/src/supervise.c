@@ -1,0 +1,143 @@
+#include "supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "namespaces.h"
+#include "report.h"
+
+/* The seccomp filter protects exactly this pid from signals: see export-filters.c. */
+#define AGENT_PID 2
+#define READY_FD 3
+#define AGENT_LOG "/var/log/dormouse-agent.log"
+
+static void loopback_up(void)
+{
+    int fd = CHECK(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback socket");
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    CHECK(ioctl(fd, SIOCSIFFLAGS, &request), "loopback up");
+    close(fd);
+}
+
+static void clock_offset(char *line, size_t size, const char *name, clockid_t clock, int64_t wanted_ns)
+{
+    struct timespec now;
+    CHECK(clock_gettime(clock, &now), "read clock");
+    int64_t offset_ns = wanted_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    int64_t seconds = offset_ns / 1000000000, rest = offset_ns % 1000000000;
+    if (rest < 0) { /* The kernel wants the nanoseconds positive. */
+        rest += 1000000000;
+        seconds--;
+    }
+    snprintf(line, size, "%s %lld %lld\n", name, (long long)seconds, (long long)rest);
+}
+
+/* A time namespace is entered by the next child, not by its maker, and its offsets are fixed once somebody is inside. */
+static void prepare_clocks(const struct config *config)
+{
+    char monotonic[64], boottime[64], offsets[128];
+    CHECK(unshare(CLONE_NEWTIME), "new time namespace");
+    clock_offset(monotonic, sizeof(monotonic), "monotonic", CLOCK_MONOTONIC, config->monotonic_ns);
+    clock_offset(boottime, sizeof(boottime), "boottime", CLOCK_BOOTTIME, config->boottime_ns);
+    snprintf(offsets, sizeof(offsets), "%s%s", monotonic, boottime);
+    write_file("/proc/self/timens_offsets", offsets);
+}
+
+static void limit_resources(void)
+{
+    struct rlimit core = {0, 0};
+    CHECK(setrlimit(RLIMIT_CORE, &core), "limit core dumps");
+    struct rlimit files;
+    CHECK(getrlimit(RLIMIT_NOFILE, &files), "read file limit");
+    /* Raising the hard limit needs a capability on the host; lowering it keeps a descriptor bomb inside. */
+    const rlim_t most = 65536;
+    if (files.rlim_max > most)
+        files.rlim_max = most;
+    files.rlim_cur = files.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &files), "limit files");
+}
+
+static void redirect(const char *path, int flags, int fd)
+{
+    int opened = open(path, flags | O_CLOEXEC, 0600);
+    if (opened == -1)
+        opened = CHECK(open("/dev/null", O_RDWR | O_CLOEXEC), "open /dev/null");
+    CHECK(dup2(opened, fd), "redirect");
+    if (opened != fd)
+        close(opened);
+}
+
+static noreturn void start_agent(const struct config *config, const struct filters *filters)
+{
+    CHECK(setsid(), "setsid");
+    signal(SIGPIPE, SIG_DFL);
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1), "subreaper");
+    limit_resources();
+    redirect("/dev/null", O_RDONLY, STDIN_FILENO);
+    /* Inside the sandbox: a descriptor to a host file could not be saved, and could be written to without end. */
+    redirect(AGENT_LOG, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, STDOUT_FILENO);
+    CHECK(dup2(STDOUT_FILENO, STDERR_FILENO), "redirect");
+    if (report_fd() != READY_FD) {
+        CHECK(dup2(report_fd(), READY_FD), "ready fd");
+        report_to(READY_FD);
+    }
+    CHECK(close_range(READY_FD + 1, ~0U, 0), "close files");
+    umask(022);
+    drop_privileges(filters);
+    execve(config->agent[0], (char *const *)config->agent, (char *const *)config->env);
+    fail("start %s", config->agent[0]);
+}
+
+static void say_end(int end_fd, int status)
+{
+    char line[64];
+    int length = WIFEXITED(status) ? snprintf(line, sizeof(line), "agent exited %d\n", WEXITSTATUS(status))
+                                   : snprintf(line, sizeof(line), "agent killed %d\n", WTERMSIG(status));
+    ssize_t ignored = write(end_fd, line, (size_t)length);
+    (void)ignored;
+}
+
+noreturn void supervise(const struct config *config, const struct filters *filters, int end_fd)
+{
+    loopback_up();
+    /* Changing uids made us undumpable, and with that our own /proc files belong to a root that we are not. */
+    CHECK(prctl(PR_SET_DUMPABLE, 1), "dumpable");
+    prepare_clocks(config);
+    /* Nothing inside may look into PID 1 or trace it. */
+    CHECK(prctl(PR_SET_DUMPABLE, 0), "undumpable");
+
+    pid_t agent = CHECK(fork(), "fork agent");
+    if (agent == 0)
+        start_agent(config, filters);
+    if (agent != AGENT_PID)
+        refuse("the agent is pid %d, not %d", agent, AGENT_PID);
+    close(report_fd());
+    report_to(STDERR_FILENO);
+    CHECK(chdir("/"), "chdir");
+
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(-1, &status, 0);
+        if (ended == agent) {
+            say_end(end_fd, status);
+            _exit(0); /* The kernel ends everything else in the pid namespace with us. */
+        }
+        if (ended == -1 && errno != EINTR)
+            _exit(1);
+    }
+}
