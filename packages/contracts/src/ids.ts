@@ -18,11 +18,11 @@ export const newRunId = (): RunId => newId('run') as RunId
 const ID_PATTERN = /^(?<kind>sb|bw|run)-[2-9a-km-np-z]{16}$/
 
 export function isSandboxId(value: string): value is SandboxId {
-  return ID_PATTERN.exec(value)?.groups?.['kind'] === 'sb'
+  return ID_PATTERN.exec(value)?.groups?.kind === 'sb'
 }
 
 export function isBurrowId(value: string): value is BurrowId {
-  return ID_PATTERN.exec(value)?.groups?.['kind'] === 'bw'
+  return ID_PATTERN.exec(value)?.groups?.kind === 'bw'
 }
 
 function newId(kind: 'sb' | 'bw' | 'run'): string {

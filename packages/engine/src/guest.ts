@@ -1,0 +1,156 @@
+import type { ProcessEvent, RunEvent, RunId, RunResult } from '@dormouse/contracts'
+
+/**
+ * What can be done inside a burrow. All methods reject with a DormouseError; bad arguments with `invalid_argument`, and
+ * nothing has changed then. An aborted `signal` ends the call, never the run or process it is about.
+ */
+export interface Guest {
+  readonly runs: GuestRuns
+  readonly contexts: GuestContexts
+  readonly processes: GuestProcesses
+  readonly files: GuestFiles
+  info(): Promise<GuestInfo>
+}
+
+export interface GuestInfo {
+  readonly contexts: number
+  readonly processes: number
+  readonly runs: number
+  readonly rssBytes: number
+}
+
+export interface Follow {
+  /** Only events after this `seq`; -1 for all that are held. */
+  readonly after?: number
+  /** Wait for more until `exit`; otherwise end at the journal's present end. */
+  readonly follow?: boolean
+  readonly signal?: AbortSignal
+}
+
+export interface StartRun {
+  readonly code: string
+  readonly language?: 'python' | 'bash'
+  readonly context?: string
+  readonly timeoutMs?: number
+  readonly runId?: RunId
+}
+
+export interface GuestRuns {
+  /** Runs to the end and collects. Output beyond the limit is cut in the middle and counted in `truncated`. */
+  run(request: StartRun, options?: { signal?: AbortSignal }): Promise<RunResult>
+  /** Runs and yields events as they come. Leaving the loop does not end the run. */
+  stream(request: StartRun, options?: { signal?: AbortSignal }): AsyncIterable<RunEvent>
+  /** Starts and returns at once. */
+  start(request: StartRun): Promise<RunId>
+  events(runId: string, options?: Follow): AsyncIterable<RunEvent>
+  interrupt(runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
+  list(): Promise<readonly RunInfo[]>
+}
+
+export interface RunInfo {
+  readonly runId: string
+  readonly context: string
+  readonly language: 'python' | 'bash'
+  readonly state: 'queued' | 'running' | 'finished'
+  readonly exitCode?: number
+  readonly startedAt?: number
+}
+
+export interface CreateContext {
+  readonly context: string
+  readonly user?: string
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface ContextInfo {
+  readonly context: string
+  readonly user: string
+  readonly pid: number | null
+  readonly state: 'starting' | 'idle' | 'busy' | 'dead'
+  readonly restarts: number
+}
+
+export interface GuestContexts {
+  create(request: CreateContext): Promise<ContextInfo>
+  list(): Promise<readonly ContextInfo[]>
+  delete(context: string): Promise<void>
+  /** What was written between runs, by threads and children that outlive them. */
+  output(context: string, options?: Follow): AsyncIterable<RunEvent>
+}
+
+export type StartProcess = ({ readonly args: readonly string[] } | { readonly shell: string }) & {
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly user?: string
+  /** Keep stdin open for `writeStdin`; otherwise it reads as empty. */
+  readonly stdin?: boolean
+  readonly timeoutMs?: number
+  readonly pty?: { readonly cols: number; readonly rows: number }
+}
+
+export interface ProcessInfo {
+  readonly pid: number
+  readonly command: string
+  readonly user: string
+  readonly state: 'running' | 'exited'
+  readonly exitCode?: number
+  readonly startedAt: number
+  readonly pty: boolean
+}
+
+export interface GuestProcesses {
+  /** Starts in the background and returns its pid. */
+  start(request: StartProcess): Promise<number>
+  /** Starts and yields events. Leaving the loop does not end the process. */
+  stream(request: StartProcess, options?: { signal?: AbortSignal }): AsyncIterable<ProcessEvent>
+  events(pid: number, options?: Follow): AsyncIterable<ProcessEvent>
+  list(): Promise<readonly ProcessInfo[]>
+  /** Goes to the whole process group. */
+  signal(pid: number, signal: string): Promise<void>
+  /** Returns the bytes taken. Closes stdin afterwards unless `close` is false. */
+  writeStdin(
+    pid: number,
+    data: ByteSource,
+    options?: { close?: boolean; signal?: AbortSignal },
+  ): Promise<number>
+  resize(pid: number, size: { cols: number; rows: number }): Promise<void>
+}
+
+/** Bytes of any length: whole, or as they come. */
+export type ByteSource = string | Uint8Array | AsyncIterable<Uint8Array>
+
+export interface FileStat {
+  readonly path: string
+  readonly name: string
+  readonly type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device'
+  readonly sizeBytes: number
+  readonly mode: number
+  readonly uid: number
+  readonly gid: number
+  readonly user: string
+  readonly group: string
+  readonly modifiedAt: number
+  readonly target?: string
+}
+
+export interface FileUser {
+  readonly user?: string
+  readonly signal?: AbortSignal
+}
+
+/** Paths are absolute, or relative to the user's home. */
+export interface GuestFiles {
+  read(path: string, options?: FileUser & { offset?: number; length?: number }): AsyncIterable<Uint8Array>
+  /** Readers see the old content or the new, never a mixture, whatever happens. */
+  write(
+    path: string,
+    data: ByteSource,
+    options?: FileUser & { mode?: number; append?: boolean; parents?: boolean },
+  ): Promise<FileStat>
+  stat(path: string, options?: FileUser & { follow?: boolean }): Promise<FileStat>
+  list(path: string, options?: FileUser & { depth?: number }): AsyncIterable<FileStat>
+  mkdir(path: string, options?: FileUser & { parents?: boolean; mode?: number }): Promise<FileStat>
+  move(paths: { from: string; to: string }, options?: FileUser & { overwrite?: boolean }): Promise<FileStat>
+  remove(path: string, options?: FileUser & { recursive?: boolean }): Promise<void>
+}

@@ -1,0 +1,27 @@
+export type {
+  AdoptedBurrows,
+  Burrow,
+  BurrowEnd,
+  BurrowUsage,
+  CreateBurrow,
+  Engine,
+  EngineCapabilities,
+} from './engine.ts'
+export type {
+  ByteSource,
+  ContextInfo,
+  CreateContext,
+  FileStat,
+  FileUser,
+  Follow,
+  Guest,
+  GuestContexts,
+  GuestFiles,
+  GuestInfo,
+  GuestProcesses,
+  GuestRuns,
+  ProcessInfo,
+  RunInfo,
+  StartProcess,
+  StartRun,
+} from './guest.ts'

@@ -1,0 +1,132 @@
+import type { Socket } from 'node:net'
+import { DormouseError } from '@dormouse/contracts'
+import type { Guest, GuestInfo } from '@dormouse/engine'
+import type { Channel, ChannelHandlers } from './channel.ts'
+import { AgentConnection } from './connection.ts'
+import { AgentContexts } from './contexts.ts'
+import { AgentFiles } from './files.ts'
+import { AgentProcesses } from './processes.ts'
+import { AgentRuns } from './runs.ts'
+
+export interface AgentClientOptions {
+  /** Makes a connected socket to the agent. */
+  readonly connect: () => Promise<Socket>
+  /** Called each time a connection ends that was not closed here. */
+  readonly onDisconnect?: () => void
+}
+
+export interface AgentIdentity {
+  readonly sandboxId: string
+  readonly user?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface RequestOptions extends ChannelHandlers {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The host's end of the agent protocol. Connects when first used, and again after a connection was lost. */
+export class AgentClient implements Guest {
+  readonly runs = new AgentRuns(this)
+  readonly contexts = new AgentContexts(this)
+  readonly processes = new AgentProcesses(this)
+  readonly files = new AgentFiles(this)
+  readonly #options: AgentClientOptions
+  #connection: AgentConnection | undefined
+  #connecting: Promise<AgentConnection> | undefined
+  #closedWith: DormouseError | undefined
+
+  constructor(options: AgentClientOptions) {
+    this.#options = options
+  }
+
+  async configure(identity: AgentIdentity): Promise<void> {
+    await this.call('agent.configure', identity)
+  }
+
+  async info(): Promise<GuestInfo> {
+    return (await this.call('agent.info', {})) as GuestInfo
+  }
+
+  /** Ends the connection for good. Calls made afterwards fail with `reason`. */
+  close(reason = new DormouseError('agent_unreachable', 'The connection to this burrow was let go.')): void {
+    this.#closedWith ??= reason
+    this.#connection?.close()
+  }
+
+  /** A request whose answer is one result. */
+  async call(op: string, fields: object, options: RequestOptions = {}): Promise<unknown> {
+    const channel = await this.open(op, fields, options)
+    return this.explain(channel.result)
+  }
+
+  /** A request that streams; see Channel. */
+  async open(op: string, fields: object, { signal, ...handlers }: RequestOptions = {}): Promise<Channel> {
+    if (signal?.aborted)
+      throw new DormouseError('cancelled', 'The call was cancelled.', { cause: signal.reason })
+    const connection =
+      this.#connection?.isOpen && this.#closedWith === undefined ? this.#connection : await this.#connect()
+    const channel = connection.request(op, fields, handlers)
+    if (signal !== undefined) {
+      const cancel = () => channel.cancel(signal.reason)
+      signal.addEventListener('abort', cancel, { once: true })
+      const forget = () => signal.removeEventListener('abort', cancel)
+      channel.result.then(forget, forget)
+    }
+    return channel
+  }
+
+  /** Streams what a request yields, each element checked by `check`. */
+  async *stream<Element>(
+    op: string,
+    fields: object,
+    { check, signal }: { check: (value: unknown) => Element; signal?: AbortSignal | undefined },
+  ): AsyncGenerator<Element> {
+    const channel = await this.open(op, fields, { signal })
+    try {
+      for await (const value of channel.received()) yield check(value)
+    } catch (error) {
+      throw this.#reasonFor(error)
+    }
+  }
+
+  /** Where the burrow has ended, that says more than a broken connection. */
+  async explain<Value>(result: Promise<Value>): Promise<Value> {
+    try {
+      return await result
+    } catch (error) {
+      throw this.#reasonFor(error)
+    }
+  }
+
+  #reasonFor(error: unknown): unknown {
+    const isLoss = error instanceof DormouseError && error.code === 'agent_unreachable'
+    return isLoss ? (this.#closedWith ?? error) : error
+  }
+
+  async #connect(): Promise<AgentConnection> {
+    if (this.#closedWith !== undefined) throw this.#closedWith
+    this.#connecting ??= this.#greet().finally(() => {
+      this.#connecting = undefined
+    })
+    return this.#connecting
+  }
+
+  async #greet(): Promise<AgentConnection> {
+    const socket = await this.#options.connect().catch((cause: unknown) => {
+      throw (
+        this.#closedWith ?? new DormouseError('agent_unreachable', 'The agent cannot be reached.', { cause })
+      )
+    })
+    const connection = await AgentConnection.open(socket)
+    if (this.#closedWith !== undefined) {
+      connection.close()
+      throw this.#closedWith
+    }
+    this.#connection = connection
+    void connection.closed.then(() => {
+      if (this.#closedWith === undefined) this.#options.onDisconnect?.()
+    })
+    return connection
+  }
+}

@@ -1,0 +1,159 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { ByteSource } from '@dormouse/engine'
+import { DATA_FRAME_BYTES, FrameType, WINDOW_BYTES } from './frames.ts'
+
+export interface ChannelHandlers {
+  /** Takes an item at once. Without it items wait for `items()`. */
+  readonly onItem?: (item: unknown) => void
+}
+
+interface ChannelLink {
+  readonly handlers: ChannelHandlers
+  readonly send: (type: number, payload?: Uint8Array) => void
+  readonly onClose: () => void
+}
+
+type Received = { readonly bytes: number; readonly value: unknown }
+
+/** CREDIT is returned in steps of this size rather than per frame. */
+const CREDIT_STEP_BYTES = WINDOW_BYTES / 4
+
+/** One request and its answer: items or data, then a result. */
+export class Channel {
+  readonly #link: ChannelLink | undefined
+  readonly result: Promise<unknown>
+  #settle: { resolve: (value: unknown) => void; reject: (error: DormouseError) => void } | undefined
+  #waiting: Received[] = []
+  #wakeReader: (() => void) | undefined
+  #owedBytes = 0
+  #sendableBytes = WINDOW_BYTES
+  #wakeSender: (() => void) | undefined
+
+  constructor(link?: ChannelLink) {
+    this.#link = link
+    this.result = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    // Streams report the failure to their reader; the promise itself may have no listener.
+    this.result.catch(() => {})
+  }
+
+  static failed(error: DormouseError): Channel {
+    const channel = new Channel()
+    channel.fail(error)
+    return channel
+  }
+
+  receiveItem(value: unknown, bytes: number): void {
+    const onItem = this.#link?.handlers.onItem
+    if (onItem === undefined) {
+      this.#enqueue({ value, bytes })
+      return
+    }
+    onItem(value)
+    this.#consumed(bytes)
+  }
+
+  receiveData(payload: Buffer): void {
+    // The payload is a view of a shared read buffer; what waits for a reader must not pin that.
+    this.#enqueue({ value: Buffer.from(payload), bytes: payload.byteLength })
+  }
+
+  receiveCredit(bytes: number): void {
+    this.#sendableBytes += bytes
+    this.#wakeSender?.()
+  }
+
+  finish(result: unknown): void {
+    const settle = this.#close()
+    settle?.resolve(result)
+  }
+
+  fail(error: DormouseError): void {
+    const settle = this.#close()
+    settle?.reject(error)
+  }
+
+  /** Tells the agent that nobody listens any more. */
+  cancel(reason: unknown): void {
+    if (this.#settle === undefined) return
+    this.#link?.send(FrameType.cancel)
+    this.fail(new DormouseError('cancelled', 'The call was cancelled.', { cause: reason }))
+  }
+
+  /** Items or data in order. Ends with the request; throws its error. Leaving the loop cancels it. */
+  async *received(): AsyncGenerator<unknown, void> {
+    try {
+      for (;;) {
+        for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+          this.#consumed(next.bytes)
+          yield next.value
+        }
+        if (this.#settle === undefined) break
+        await new Promise<void>((resolve) => {
+          this.#wakeReader = resolve
+        })
+      }
+      await this.result
+    } finally {
+      this.cancel(undefined)
+    }
+  }
+
+  /** Sends all of `source`, as fast as the agent takes it, then END. Stops early when the request has failed. */
+  async send(source: ByteSource): Promise<void> {
+    try {
+      for await (const piece of pieces(source)) {
+        for (let at = 0; at < piece.byteLength; at += DATA_FRAME_BYTES) {
+          if (!(await this.#canSend())) return
+          const frame = piece.subarray(at, at + DATA_FRAME_BYTES)
+          this.#sendableBytes -= frame.byteLength
+          this.#link?.send(FrameType.data, frame)
+        }
+      }
+    } catch (cause) {
+      this.cancel(cause)
+      throw cause
+    }
+    if (this.#settle !== undefined) this.#link?.send(FrameType.end)
+  }
+
+  async #canSend(): Promise<boolean> {
+    while (this.#settle !== undefined && this.#sendableBytes <= 0) {
+      await new Promise<void>((resolve) => {
+        this.#wakeSender = resolve
+      })
+    }
+    return this.#settle !== undefined
+  }
+
+  #enqueue(received: Received): void {
+    if (this.#settle === undefined) return
+    this.#waiting.push(received)
+    this.#wakeReader?.()
+  }
+
+  #consumed(bytes: number): void {
+    this.#owedBytes += bytes
+    if (this.#owedBytes < CREDIT_STEP_BYTES || this.#settle === undefined) return
+    const credit = Buffer.allocUnsafe(4)
+    credit.writeUInt32BE(this.#owedBytes)
+    this.#owedBytes = 0
+    this.#link?.send(FrameType.credit, credit)
+  }
+
+  #close() {
+    const settle = this.#settle
+    this.#settle = undefined
+    if (settle !== undefined) this.#link?.onClose()
+    this.#wakeReader?.()
+    this.#wakeSender?.()
+    return settle
+  }
+}
+
+async function* pieces(source: ByteSource): AsyncGenerator<Uint8Array> {
+  if (typeof source === 'string') yield Buffer.from(source)
+  else if (source instanceof Uint8Array) yield source
+  else yield* source
+}

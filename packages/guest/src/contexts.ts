@@ -1,0 +1,29 @@
+import type { RunEvent } from '@dormouse/contracts'
+import type { ContextInfo, CreateContext, Follow, GuestContexts } from '@dormouse/engine'
+import type { AgentClient } from './agent-client.ts'
+import { checkRunEvent } from './event-check.ts'
+
+export class AgentContexts implements GuestContexts {
+  readonly #client: AgentClient
+
+  constructor(client: AgentClient) {
+    this.#client = client
+  }
+
+  async create(request: CreateContext): Promise<ContextInfo> {
+    return (await this.#client.call('context.create', request)) as ContextInfo
+  }
+
+  async list(): Promise<readonly ContextInfo[]> {
+    const result = (await this.#client.call('context.list', {})) as { contexts: ContextInfo[] }
+    return result.contexts
+  }
+
+  async delete(context: string): Promise<void> {
+    await this.#client.call('context.delete', { context })
+  }
+
+  output(context: string, { signal, ...position }: Follow = {}): AsyncIterable<RunEvent> {
+    return this.#client.stream('context.output', { context, ...position }, { check: checkRunEvent, signal })
+  }
+}

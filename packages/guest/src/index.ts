@@ -1,0 +1,3 @@
+export { AgentClient, type AgentClientOptions, type AgentIdentity } from './agent-client.ts'
+export { PROTOCOL_VERSION } from './frames.ts'
+export { guestPythonDir } from './python-sources.ts'

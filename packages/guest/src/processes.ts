@@ -1,0 +1,51 @@
+import type { ProcessEvent } from '@dormouse/contracts'
+import type { ByteSource, Follow, GuestProcesses, ProcessInfo, StartProcess } from '@dormouse/engine'
+import type { AgentClient } from './agent-client.ts'
+import { checkProcessEvent } from './event-check.ts'
+
+export class AgentProcesses implements GuestProcesses {
+  readonly #client: AgentClient
+
+  constructor(client: AgentClient) {
+    this.#client = client
+  }
+
+  async start(request: StartProcess): Promise<number> {
+    const result = (await this.#client.call('process.start', { ...request, follow: false })) as {
+      pid: number
+    }
+    return result.pid
+  }
+
+  stream(request: StartProcess, { signal }: { signal?: AbortSignal } = {}): AsyncIterable<ProcessEvent> {
+    return this.#client.stream('process.start', request, { check: checkProcessEvent, signal })
+  }
+
+  events(pid: number, { signal, ...position }: Follow = {}): AsyncIterable<ProcessEvent> {
+    return this.#client.stream('process.events', { pid, ...position }, { check: checkProcessEvent, signal })
+  }
+
+  async list(): Promise<readonly ProcessInfo[]> {
+    const result = (await this.#client.call('process.list', {})) as { processes: ProcessInfo[] }
+    return result.processes
+  }
+
+  async signal(pid: number, signal: string): Promise<void> {
+    await this.#client.call('process.signal', { pid, signal })
+  }
+
+  async writeStdin(
+    pid: number,
+    data: ByteSource,
+    { close = true, signal }: { close?: boolean; signal?: AbortSignal } = {},
+  ): Promise<number> {
+    const channel = await this.#client.open('process.stdin', { pid, close }, { signal })
+    await channel.send(data)
+    const result = (await this.#client.explain(channel.result)) as { bytes: number }
+    return result.bytes
+  }
+
+  async resize(pid: number, size: { cols: number; rows: number }): Promise<void> {
+    await this.#client.call('process.resize', { pid, ...size })
+  }
+}
