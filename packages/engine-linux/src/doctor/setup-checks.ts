@@ -1,0 +1,58 @@
+import { access } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { CRIU_MIN_VERSION, compareVersions, findCriu } from '../criu/find-criu.ts'
+import { listTemplates } from '../template/template-store.ts'
+import { type Check, fail, ok } from './check.ts'
+
+const NATIVE_PROGRAMS = ['dormouse-init', 'dormouse-shift']
+const NATIVE_BUILD = new URL('../../native/build/', import.meta.url)
+const SET_UP = 'Run `./dormouse up`.'
+
+export function checkSetup(dataDir: string): Promise<Check[]> {
+  return Promise.all([checkCriu(dataDir), checkNativePrograms(), checkTemplates(dataDir)])
+}
+
+async function checkCriu(dataDir: string): Promise<Check> {
+  const subject = { id: 'criu', title: 'CRIU', meaning: 'saves and restores the processes of a sandbox' }
+  const criu = await findCriu(dataDir)
+  if (criu === undefined) return fail(subject, 'not found', SET_UP)
+  const found = `${criu.version} ${criu.root === '/' ? 'of the system' : 'brought by Dormouse'}, check: ${criu.check}`
+  if (compareVersions(criu.version, CRIU_MIN_VERSION) < 0) {
+    return fail(subject, found, `Version ${CRIU_MIN_VERSION} or newer is needed. ${SET_UP}`)
+  }
+  if (criu.check === 'ok') return ok(subject, found)
+  return fail(
+    subject,
+    found,
+    'Use a kernel with CONFIG_CHECKPOINT_RESTORE, and run as root outside of containers.',
+  )
+}
+
+async function checkNativePrograms(): Promise<Check> {
+  const subject = { id: 'native', title: 'Native programs', meaning: 'they build and enter the burrows' }
+  const there = await Promise.all(
+    NATIVE_PROGRAMS.map((name) =>
+      access(fileURLToPath(new URL(name, NATIVE_BUILD))).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  )
+  const missing = NATIVE_PROGRAMS.filter((_, index) => there[index] !== true)
+  return missing.length === 0
+    ? ok(subject, NATIVE_PROGRAMS.join(', '))
+    : fail(subject, `not built: ${missing.join(', ')}`, SET_UP)
+}
+
+async function checkTemplates(dataDir: string): Promise<Check> {
+  const subject = { id: 'templates', title: 'Templates', meaning: 'what new sandboxes start from' }
+  try {
+    const templates = await listTemplates(dataDir)
+    const found = templates.map(
+      ({ name, manifest }) => `${name} (${Math.round(manifest.sizeBytes / 1e6)} MB)`,
+    )
+    return found.length > 0 ? ok(subject, found.join(', ')) : fail(subject, 'none', SET_UP)
+  } catch (error) {
+    return fail(subject, (error as Error).message, SET_UP)
+  }
+}

@@ -1,0 +1,8 @@
+export interface Progress {
+  /** 0 to 100, never falling within one piece of work. */
+  readonly percent?: number
+  /** What is being done now, a few words. */
+  readonly doing?: string
+}
+
+export type ReportProgress = (progress: Progress) => void

@@ -1,0 +1,21 @@
+// What preparing and examining a host needs, apart from the engine itself: the launcher and the CLI load this before
+// anything else is in place.
+export { type Criu, findCriu, isUsable as isCriuUsable } from './criu/find-criu.ts'
+export { type InstallCriu, installCriu } from './criu/install-criu.ts'
+export type { Check } from './doctor/check.ts'
+export { examineHost, type HostReport } from './doctor/examine-host.ts'
+export { FileLock } from './host/file-lock.ts'
+export type { Progress, ReportProgress } from './host/progress.ts'
+export { type BuildTemplate, buildTemplate, templateHash } from './template/build-template.ts'
+export {
+  parseTemplateDescription,
+  readTemplateDescription,
+  type TemplateDescription,
+} from './template/description.ts'
+export {
+  findTemplate,
+  getTemplate,
+  listTemplates,
+  type Template,
+  type TemplateManifest,
+} from './template/template-store.ts'

@@ -1,0 +1,67 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TemplateDescription } from './description.ts'
+
+/** Marks the lines by which the hooks say what they are doing; the rest of their output is for error messages. */
+export const HOOK_MARK = 'dormouse: '
+
+const PREPARE = `
+groupadd --gid 1000 user
+useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash user
+printf '[global]\\nbreak-system-packages = true\\n' > /etc/pip.conf
+`
+
+// mmdebstrap copies the builder's own hostname and resolver into the root; a template must not carry them on.
+const FINISH = `
+echo sandbox > /etc/hostname
+printf '127.0.0.1\\tlocalhost\\n127.0.0.1\\tsandbox\\n::1\\tlocalhost ip6-localhost ip6-loopback\\n' > /etc/hosts
+rm -f /etc/resolv.conf
+echo '# Written by Dormouse when the sandbox has a network.' > /etc/resolv.conf
+for packages in /usr/local/lib/python3*/dist-packages; do
+  if [ -d "$packages" ]; then python3 -m compileall -q "$packages" || true; fi
+done
+# The first figure of a sandbox must not wait for a scan of all fonts.
+warm='import importlib.util as u
+if u.find_spec("matplotlib"): import matplotlib.font_manager'
+python3 -c "$warm"
+su user -s /bin/sh -c 'cd; exec python3 -c "$0"' "$warm"
+rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/log/*.log
+`
+
+/** Writes one executable per step into `directory` and answers their paths in order. mmdebstrap passes the root. */
+export async function writeBuildHooks(
+  directory: string,
+  description: TemplateDescription,
+): Promise<string[]> {
+  const imports = ['IPython', ...description.preload].map((module) => `import ${module}`).join('; ')
+  const steps = [
+    { doing: 'preparing users and settings', script: `set -eu${PREPARE}` },
+    ...description.commands.map((script, index) => ({
+      doing: `command ${index + 1} of ${description.commands.length}`,
+      script: `set -e\n${script}`,
+    })),
+    { doing: 'warming caches', script: `set -eu${FINISH}` },
+    { doing: 'importing what is preloaded', script: `exec python3 -c ${quoteForShell(imports)}` },
+  ]
+  return Promise.all(
+    steps.map(async ({ doing, script }, index) => {
+      const path = join(directory, `hook-${String(index).padStart(3, '0')}`)
+      await writeFile(path, hookFile(doing, script), { mode: 0o700 })
+      return path
+    }),
+  )
+}
+
+function hookFile(doing: string, script: string): string {
+  const environment = 'HOME=/root USER=root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive'
+  return [
+    '#!/bin/sh',
+    `echo ${quoteForShell(HOOK_MARK + doing)}`,
+    `exec chroot "$1" /usr/bin/env ${environment} /bin/bash -c ${quoteForShell(script)} </dev/null`,
+    '',
+  ].join('\n')
+}
+
+export function quoteForShell(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,161 @@
+import { createHash } from 'node:crypto'
+import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import { FileLock } from '../host/file-lock.ts'
+import type { ReportProgress } from '../host/progress.ts'
+import { makeWorkDirectory, publishDirectory, removeTree, switchCurrent } from '../host/publish-directory.ts'
+import { inOwnNamespaces, runCommand, runCommandOrFail } from '../host/run-command.ts'
+import { writeBuildHooks } from './build-hooks.ts'
+import { followBuild } from './build-progress.ts'
+import type { TemplateDescription } from './description.ts'
+import { UID_BASE, UID_COUNT, unpackShifted } from './shifted-root.ts'
+import {
+  readTemplate,
+  TEMPLATE_FORMAT_VERSION,
+  type Template,
+  type TemplateManifest,
+  templateDirectory,
+} from './template-store.ts'
+
+/** Raise when the same description would give another result: it is part of every template's hash. */
+const BUILDER_VERSION = 1
+/** What the agent, the kernel and the builder itself need in every template. */
+const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
+const EXCLUDED_EVERYWHERE = [
+  '/usr/share/man/*',
+  '/usr/share/doc/*',
+  '/usr/share/info/*',
+  '/usr/share/locale/*',
+]
+/** Licences must stay with what they cover. */
+const INCLUDED_EVERYWHERE = ['/usr/share/doc/*/copyright']
+
+export interface BuildTemplate {
+  readonly description: TemplateDescription
+  readonly dataDir: string
+  readonly report?: ReportProgress
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Builds the template, or finds the build that the same description gave before, and makes it current.
+ * When it fails or is interrupted, the template that was current still is.
+ */
+export async function buildTemplate(options: BuildTemplate): Promise<Template> {
+  const { description, dataDir } = options
+  const directory = templateDirectory(dataDir, description.name)
+  await mkdir(directory, { recursive: true, mode: 0o711 })
+  await using _lock = await lockBuild(directory, description.name)
+  const final = join(directory, templateHash(description))
+  if ((await readTemplate(final)) === undefined) await buildInto(final, directory, options)
+  await switchCurrent(final)
+  const template = await readTemplate(final)
+  if (template === undefined)
+    throw new DormouseError('internal', 'a template vanished right after it was built')
+  return template
+}
+
+export function templateHash(description: TemplateDescription): string {
+  const inputs = JSON.stringify([BUILDER_VERSION, UID_BASE, UID_COUNT, process.arch, description])
+  return createHash('sha256').update(inputs).digest('hex').slice(0, 16)
+}
+
+async function lockBuild(directory: string, name: string): Promise<FileLock> {
+  const lock = await FileLock.tryAcquire(join(directory, 'lock'))
+  if (lock instanceof FileLock) return lock
+  throw new DormouseError(
+    'conflict',
+    `Template "${name}" is being built by process ${lock.heldBy ?? 'unknown'}`,
+    {
+      hint: 'Wait for that build to end.',
+    },
+  )
+}
+
+async function buildInto(final: string, directory: string, options: BuildTemplate): Promise<void> {
+  const { description, report = () => {}, signal } = options
+  const work = await makeWorkDirectory(directory)
+  try {
+    const archive = join(work, 'root.tar')
+    await makeArchive(work, archive, options)
+    report({ percent: 90, doing: 'unpacking' })
+    const result = join(work, 'result')
+    const rootfs = join(result, 'rootfs')
+    await mkdir(rootfs, { recursive: true, mode: 0o711 })
+    await chown(rootfs, UID_BASE, UID_BASE)
+    await chmod(rootfs, 0o755)
+    await unpackShifted({ archive, rootfs, signal })
+    await rm(archive)
+    report({ percent: 97, doing: 'writing to disk' })
+    const manifest = describeBuild(description, await measureBytes(rootfs))
+    await writeFile(join(result, 'template.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+    signal?.throwIfAborted()
+    await publishDirectory(result, final)
+    report({ percent: 100, doing: 'done' })
+  } finally {
+    await removeTree(work)
+  }
+}
+
+async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<void> {
+  const { description, report = () => {}, signal } = options
+  const hooks = await writeBuildHooks(work, description)
+  const result = await runCommand({
+    argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv(description, hooks, archive)]),
+    onLine: followBuild(report),
+    signal,
+  })
+  if (result.exitCode === 0) return
+  throw new DormouseError(
+    'setup_failed',
+    `Building template "${description.name}": mmdebstrap ${result.ending}`,
+    {
+      hint: 'Read the output above: a package, suite or command of the description failed, or the network did.',
+      details: { output: result.tail },
+    },
+  )
+}
+
+function mmdebstrapArgv(description: TemplateDescription, hooks: string[], archive: string): string[] {
+  const packages = [...new Set([...REQUIRED_PACKAGES, ...description.packages])]
+  return [
+    'mmdebstrap',
+    '--verbose',
+    '--variant=apt',
+    '--format=tar',
+    // A burrow brings its own /dev; device nodes cannot be made in a user namespace anyway.
+    '--skip=output/dev',
+    // An out-of-date mirror is still a good one; signatures are checked all the same.
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+    '--aptopt=APT::Install-Recommends "false"',
+    ...EXCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-exclude=${path}`),
+    ...INCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-include=${path}`),
+    `--include=${packages.join(',')}`,
+    ...hooks.map((hook) => `--customize-hook=${hook}`),
+    description.suite,
+    archive,
+  ]
+}
+
+async function measureBytes(rootfs: string): Promise<number> {
+  const { stdout } = await runCommandOrFail(
+    { argv: ['du', '--summarize', '--block-size=1', '--', rootfs] },
+    'measuring the template',
+  )
+  return Number.parseInt(stdout, 10)
+}
+
+function describeBuild(description: TemplateDescription, sizeBytes: number): TemplateManifest {
+  return {
+    formatVersion: TEMPLATE_FORMAT_VERSION,
+    name: description.name,
+    hash: templateHash(description),
+    suite: description.suite,
+    description,
+    sizeBytes,
+    createdAt: new Date().toISOString(),
+    uidBase: UID_BASE,
+    uidCount: UID_COUNT,
+  }
+}

@@ -1,0 +1,86 @@
+import { readdir, readFile, realpath } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { DormouseError, parseInput } from '@dormouse/contracts'
+import { z } from 'zod'
+import { templateDescriptionSchema, templateNameSchema } from './description.ts'
+
+export const TEMPLATE_FORMAT_VERSION = 1
+
+export const templateManifestSchema = z.strictObject({
+  formatVersion: z.literal(TEMPLATE_FORMAT_VERSION),
+  name: templateNameSchema,
+  hash: z.string(),
+  suite: z.string(),
+  description: templateDescriptionSchema,
+  sizeBytes: z.number().int().nonnegative(),
+  createdAt: z.iso.datetime(),
+  /** The host uid of root inside, and how many uids follow it. */
+  uidBase: z.number().int(),
+  uidCount: z.number().int(),
+})
+
+export type TemplateManifest = z.output<typeof templateManifestSchema>
+
+export interface Template {
+  readonly name: string
+  readonly hash: string
+  /** Absolute, with `current` resolved: it stays valid when a newer build becomes current. */
+  readonly rootfs: string
+  readonly manifest: TemplateManifest
+}
+
+export function templateDirectory(dataDir: string, name: string): string {
+  return join(dataDir, 'templates', name)
+}
+
+/** The current build of every template, by name. */
+export async function listTemplates(dataDir: string): Promise<Template[]> {
+  const names = await readdir(join(dataDir, 'templates')).catch(emptyWhenAbsent)
+  const valid = names.filter((name) => templateNameSchema.safeParse(name).success).sort()
+  const found = await Promise.all(valid.map((name) => findTemplate(dataDir, name)))
+  return found.filter((template) => template !== undefined)
+}
+
+/** undefined when no build of it has finished. A manifest that cannot be read is an error, never "absent". */
+export async function findTemplate(dataDir: string, name: string): Promise<Template | undefined> {
+  parseInput(templateNameSchema, name, 'template')
+  const current = join(templateDirectory(dataDir, name), 'current')
+  const directory = await realpath(current).catch(() => undefined)
+  return directory === undefined ? undefined : readTemplate(directory)
+}
+
+export async function getTemplate(dataDir: string, name: string): Promise<Template> {
+  const template = await findTemplate(dataDir, name)
+  if (template !== undefined) return template
+  throw new DormouseError('template_not_found', `There is no template "${name}"`, {
+    details: { template: name },
+  })
+}
+
+/** undefined when the directory or its manifest is not there. */
+export async function readTemplate(directory: string): Promise<Template | undefined> {
+  const text = await readFile(join(directory, 'template.json'), 'utf8').catch(() => undefined)
+  if (text === undefined) return undefined
+  const manifest = parseManifest(text, directory)
+  return { name: manifest.name, hash: manifest.hash, rootfs: join(directory, 'rootfs'), manifest }
+}
+
+function parseManifest(text: string, directory: string): TemplateManifest {
+  try {
+    return templateManifestSchema.parse(JSON.parse(text))
+  } catch (cause) {
+    throw new DormouseError(
+      'setup_failed',
+      `The template build ${basename(directory)} has a damaged template.json`,
+      {
+        hint: `Remove ${directory} and run \`./dormouse up\` again.`,
+        cause,
+      },
+    )
+  }
+}
+
+function emptyWhenAbsent(error: NodeJS.ErrnoException): string[] {
+  if (error.code === 'ENOENT') return []
+  throw error
+}

@@ -1,0 +1,26 @@
+import { resolve } from 'node:path'
+
+const DEFAULT_DATA_DIR = '/var/lib/dormouse'
+
+/** A mistake in what was typed: shown without a stack, exit status 2. */
+export class UsageError extends Error {}
+
+/**
+ * @typedef {{ command: string, args: string[], dataDir: string }} Arguments
+ * @param {readonly string[]} argv
+ * @param {Readonly<Record<string, string | undefined>>} env
+ * @returns {Arguments}
+ */
+export function parseArguments(argv, env) {
+  let dataDir = env.DORMOUSE_DATA || DEFAULT_DATA_DIR
+  const args = []
+  for (let i = 0; i < argv.length; i++) {
+    const arg = argv[i] ?? ''
+    if (arg === '--data') dataDir = argv[++i] ?? ''
+    else if (arg.startsWith('--data=')) dataDir = arg.slice('--data='.length)
+    else args.push(arg)
+    if (dataDir === '' || dataDir.startsWith('-')) throw new UsageError('--data needs a directory')
+  }
+  const [command = 'help', ...rest] = args
+  return { command, args: rest, dataDir: resolve(dataDir) }
+}

@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { UsageError } from './arguments.mjs'
+import { runInForeground } from './run-command.mjs'
+import { runSteps } from './run-steps.mjs'
+import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
+import { templateStep } from './steps/template.mjs'
+
+const HELP = `dormouse: the perpetual sandbox for AI agents, on any Linux box
+
+  ./dormouse up                     set everything up, then run the server in the foreground
+  ./dormouse test [vitest args]     set everything up, then lint and run all tests
+  ./dormouse doctor [--json]        what this host offers and lacks; status 0 when sandboxes can run
+  ./dormouse template build FILE    build a template from a description such as templates/python.json
+  ./dormouse template list [--json] the templates that exist
+  ./dormouse help, --version
+
+  --data DIR    the data directory, for every command (else $DORMOUSE_DATA, else /var/lib/dormouse)
+`
+
+/**
+ * @typedef {import('./run-steps.mjs').Context & { args: string[], stdout: { write(text: string): unknown } }} CommandContext
+ * @typedef {{ needsRoot: boolean, run: (context: CommandContext) => Promise<number> }} SetupCommand
+ */
+
+/** @type {Readonly<Record<string, SetupCommand>>} */
+export const COMMANDS = {
+  up: { needsRoot: true, run: up },
+  test: { needsRoot: true, run: test },
+  doctor: { needsRoot: true, run: doctor },
+  template: { needsRoot: true, run: template },
+  help: { needsRoot: false, run: help },
+  '--help': { needsRoot: false, run: help },
+  '-h': { needsRoot: false, run: help },
+  '--version': { needsRoot: false, run: version },
+}
+
+/** @type {SetupCommand['run']} */
+async function up(context) {
+  refuseArguments(context.args)
+  await runSteps(allSteps(context.repoDir), context)
+  const { runServer } = await import('@dormouse/server')
+  await runServer({
+    dataDir: context.dataDir,
+    signal: context.signal,
+    print: (line) => context.stdout.write(`${line}\n`),
+  })
+  return 0
+}
+
+/** @type {SetupCommand['run']} */
+async function test(context) {
+  const { repoDir, dataDir, signal, args } = context
+  await runSteps(allSteps(repoDir), context)
+  const env = { ...process.env, DORMOUSE_DATA: dataDir }
+  /** @type {(program: string, ...args: string[]) => Promise<number>} */
+  const run = (program, ...rest) =>
+    runInForeground({
+      argv: [join(repoDir, 'node_modules/.bin', program), ...rest],
+      cwd: repoDir,
+      env,
+      signal,
+    })
+  const lint = await run('biome', 'check', '--error-on-warnings', '.')
+  const types = await run('tsc', '-p', 'setup')
+  // The tests run even when the linter complains: one run shows everything there is to mend.
+  const tests = await run('vitest', 'run', ...args)
+  return lint || types || tests
+}
+
+/** @type {SetupCommand['run']} */
+async function doctor(context) {
+  const json = takeFlag(context.args, '--json')
+  refuseArguments(context.args)
+  await runSteps(BUILD_STEPS, { ...context, quiet: true })
+  const { doctorCommand } = await import('@dormouse/cli')
+  return doctorCommand({ dataDir: context.dataDir, json, stdout: context.stdout })
+}
+
+/** @type {SetupCommand['run']} */
+async function template(context) {
+  const [action, ...rest] = context.args
+  if (action === 'build') return buildTemplate(context, rest)
+  if (action !== 'list') throw new UsageError('`template` needs `build FILE` or `list`')
+  const json = takeFlag(rest, '--json')
+  refuseArguments(rest)
+  await runSteps(BUILD_STEPS, { ...context, quiet: true })
+  const { templateListCommand } = await import('@dormouse/cli')
+  return templateListCommand({ dataDir: context.dataDir, json, stdout: context.stdout })
+}
+
+/**
+ * @param {CommandContext} context
+ * @param {string[]} args
+ */
+async function buildTemplate(context, [file, ...rest]) {
+  if (file === undefined) throw new UsageError('`template build` needs the path of a description file')
+  refuseArguments(rest)
+  await runSteps(TOOL_STEPS, { ...context, quiet: true })
+  const { readTemplateDescription, getTemplate } = await import('@dormouse/engine-linux/setup')
+  const { name } = await readTemplateDescription(resolve(file))
+  await runSteps(
+    [templateStep(resolve(file), { id: `template-${name}`, title: `Template "${name}"` })],
+    context,
+  )
+  context.stdout.write(`${(await getTemplate(context.dataDir, name)).rootfs}\n`)
+  return 0
+}
+
+/** @type {SetupCommand['run']} */
+async function help({ stdout }) {
+  stdout.write(HELP)
+  return 0
+}
+
+/** @type {SetupCommand['run']} */
+async function version({ stdout, repoDir }) {
+  const manifest = JSON.parse(readFileSync(join(repoDir, 'packages/cli/package.json'), 'utf8'))
+  stdout.write(`dormouse ${manifest.version}\n`)
+  return 0
+}
+
+/**
+ * @param {string[]} args
+ * @param {string} flag
+ */
+function takeFlag(args, flag) {
+  const index = args.indexOf(flag)
+  if (index >= 0) args.splice(index, 1)
+  return index >= 0
+}
+
+/** @param {string[]} args */
+function refuseArguments(args) {
+  if (args.length > 0) throw new UsageError(`"${args[0]}" is not understood here`)
+}

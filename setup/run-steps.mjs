@@ -1,0 +1,118 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { lockFile } from './file-lock.mjs'
+import { ProgressLine } from './progress-line.mjs'
+import { runCommand } from './run-command.mjs'
+import { openStamps } from './stamps.mjs'
+
+/**
+ * @typedef {object} Context
+ * @property {string} repoDir
+ * @property {string} dataDir
+ * @property {AbortSignal} signal
+ * @property {import('./progress-line.mjs').Output} output
+ * @property {boolean} [quiet] says nothing about steps that are in place
+ *
+ * @typedef {object} Work what a running step may use
+ * @property {(progress: { percent?: number, doing?: string }) => void} report
+ * @property {(command: import('./run-command.mjs').Command) => Promise<string>} run
+ * @property {AbortSignal} signal
+ *
+ * @typedef {object} Step
+ * @property {string} id
+ * @property {string} title
+ * @property {'repo' | 'data'} scope where its result lives, and its stamp with it
+ * @property {string} hint what to do when it fails
+ * @property {(context: Context) => string} inputs a hash of everything the result depends on
+ * @property {(context: Context) => boolean | Promise<boolean>} isInPlace a cheap look at whether the result is still there
+ * @property {(work: Work, context: Context) => Promise<unknown>} run
+ */
+
+export class StepError extends Error {
+  /**
+   * @param {Step} step
+   * @param {unknown} cause
+   */
+  constructor(step, cause) {
+    super(`${step.title}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+    this.step = step
+  }
+}
+
+/**
+ * Brings every step up to date, one after another, while no other set-up works on the same directories.
+ * @param {readonly Step[]} steps
+ * @param {Context} context
+ */
+export async function runSteps(steps, context) {
+  const line = new ProgressLine(context.output)
+  const locks = []
+  try {
+    for (const scope of new Set(steps.map((step) => step.scope))) {
+      locks.push(await lockScope(scope, context, line))
+    }
+    const heldFds = locks.map((lock) => lock.fd)
+    for (const step of steps) await bringUpToDate(step, { context, line, heldFds })
+  } finally {
+    line.clear()
+    for (const lock of locks) lock.release()
+  }
+}
+
+/**
+ * @param {Step['scope']} scope
+ * @param {Context} context
+ */
+function scopeDirectory(scope, { repoDir, dataDir }) {
+  return scope === 'repo' ? join(repoDir, '.dormouse') : dataDir
+}
+
+/**
+ * @param {Step['scope']} scope
+ * @param {Context} context
+ * @param {ProgressLine} line
+ */
+function lockScope(scope, context, line) {
+  const directory = scopeDirectory(scope, context)
+  mkdirSync(directory, { recursive: true, mode: 0o711 })
+  return lockFile(join(directory, 'setup.lock'), {
+    signal: context.signal,
+    onWait: (pid) =>
+      line.note(`Another set-up (process ${pid || 'unknown'}) is at work here; waiting for it.`),
+  })
+}
+
+/**
+ * @param {Step} step
+ * @param {{ context: Context, line: ProgressLine, heldFds: number[] }} running
+ */
+async function bringUpToDate(step, { context, line, heldFds }) {
+  context.signal.throwIfAborted()
+  const stamps = openStamps(join(scopeDirectory(step.scope, context), 'stamps'))
+  const hash = step.inputs(context)
+  if (stamps.read(step.id) === hash && (await step.isInPlace(context))) {
+    if (context.quiet !== true) line.inPlace(step.title)
+    return
+  }
+  // What is being changed is not what the old stamp vouched for.
+  stamps.remove(step.id)
+  line.start(step.title)
+  const { signal } = context
+  try {
+    await step.run(
+      {
+        signal,
+        report: (progress) => line.update(progress),
+        run: (command) => runCommand({ heldFds, signal, ...command }),
+      },
+      context,
+    )
+    if (!(await step.isInPlace(context))) throw new Error('it ended well, but its result is not there')
+    stamps.write(step.id, hash)
+    line.finish('ok')
+  } catch (error) {
+    line.finish(signal.aborted ? 'stopped' : 'failed')
+    signal.throwIfAborted()
+    throw new StepError(step, error)
+  }
+}

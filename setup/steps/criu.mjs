@@ -1,0 +1,28 @@
+import { release } from 'node:os'
+import { join } from 'node:path'
+import { hashFiles, hashOf } from '../hash-inputs.mjs'
+
+/** @type {import('../run-steps.mjs').Step} */
+export const criu = {
+  id: 'criu',
+  title: 'CRIU',
+  scope: 'data',
+  hint: 'Check the network, then run this again. `./dormouse doctor` shows what the kernel lacks.',
+  // A CRIU that is content with one kernel may not be with the next.
+  inputs: ({ repoDir }) =>
+    hashOf(process.arch, release(), hashFiles(join(repoDir, 'packages/engine-linux/src/criu'), isSource)),
+  async isInPlace({ dataDir }) {
+    const { findCriu, isCriuUsable } = await import('@dormouse/engine-linux/setup')
+    const found = await findCriu(dataDir)
+    return found !== undefined && isCriuUsable(found)
+  },
+  async run({ report, signal }, { dataDir }) {
+    const { installCriu } = await import('@dormouse/engine-linux/setup')
+    await installCriu({ dataDir, report, signal })
+  },
+}
+
+/** @param {string} path */
+function isSource(path) {
+  return path.endsWith('.ts') && !path.endsWith('.test.ts')
+}

@@ -1,0 +1,25 @@
+import { join } from 'node:path'
+import { criu } from './criu.mjs'
+import { nativeBuild } from './native-build.mjs'
+import { npmPackages } from './npm-packages.mjs'
+import { systemPackages } from './system-packages.mjs'
+import { templateStep } from './template.mjs'
+import { typescriptBuild } from './typescript-build.mjs'
+
+/** Enough to run the TypeScript parts: they can then say what else is missing. */
+export const BUILD_STEPS = [npmPackages, typescriptBuild]
+
+/** Enough to build a template. */
+export const TOOL_STEPS = [systemPackages, npmPackages, typescriptBuild, nativeBuild]
+
+/**
+ * Everything a sandbox needs.
+ * @param {string} repoDir
+ */
+export function allSteps(repoDir) {
+  const python = templateStep(join(repoDir, 'templates/python.json'), {
+    id: 'template-python',
+    title: 'Template "python"',
+  })
+  return [...TOOL_STEPS, criu, python]
+}

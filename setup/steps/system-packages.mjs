@@ -1,0 +1,76 @@
+import { spawnSync } from 'node:child_process'
+import { accessSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { hashOf } from '../hash-inputs.mjs'
+
+/** Package, and a file or program that shows on other distributions whether the same thing is there. */
+const PACKAGES = [
+  ['gcc', 'gcc'],
+  ['make', 'make'],
+  ['libc6-dev', '/usr/include/stdlib.h'],
+  ['linux-libc-dev', '/usr/include/linux/sched.h'],
+  ['libseccomp-dev', '/usr/include/seccomp.h'],
+  ['mmdebstrap', 'mmdebstrap'],
+  ['debian-archive-keyring', '/usr/share/keyrings/debian-archive-keyring.gpg'],
+  ['gpg', 'gpg'],
+  ['tar', 'tar'],
+  ['util-linux', 'setpriv'],
+]
+
+/** @type {import('../run-steps.mjs').Step} */
+export const systemPackages = {
+  id: 'system-packages',
+  title: 'System packages',
+  scope: 'repo',
+  hint: 'Check the network and the package sources of this machine (try `apt-get update`), then run this again.',
+  inputs: () => hashOf(PACKAGES),
+  isInPlace: () => missingPackages().length === 0,
+  async run({ report, run, signal }) {
+    const missing = missingPackages()
+    if (missing.length === 0) return
+    if (!isProgramThere('apt-get')) {
+      throw new Error(
+        `this is not a Debian-like machine, and these are missing (Debian's names): ${missing.join(', ')}. ` +
+          'Install them with your package manager, then run this again',
+      )
+    }
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+    const onLine = (/** @type {string} */ line) => report({ doing: line })
+    report({ percent: 0, doing: 'reading package lists' })
+    await run({ argv: ['apt-get', 'update'], env, onLine, signal, heldFds: [] })
+    report({ percent: 30, doing: `installing ${missing.join(', ')}` })
+    const install = ['install', '--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
+    await run({ argv: ['apt-get', ...install, ...missing], env, onLine, signal, heldFds: [] })
+  },
+}
+
+function missingPackages() {
+  if (!isProgramThere('dpkg-query'))
+    return PACKAGES.filter(([, sign = '']) => !isThere(sign)).map(([name]) => name ?? '')
+  const names = PACKAGES.map(([name]) => name ?? '')
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg-query has its own placeholders.
+  const format = '${Package} ${db:Status-Status}\\n'
+  const { stdout } = spawnSync('dpkg-query', ['-W', '-f', format, ...names], { encoding: 'utf8' })
+  const installed = new Set(stdout.split('\n').filter((line) => line.endsWith(' installed')))
+  return names.filter((name) => !installed.has(`${name} installed`))
+}
+
+/** @param {string} sign a program's name or the absolute path of a file */
+function isThere(sign) {
+  return sign.startsWith('/') ? isFileThere(sign) : isProgramThere(sign)
+}
+
+/** @param {string} program */
+function isProgramThere(program) {
+  return (process.env.PATH ?? '').split(delimiter).some((directory) => isFileThere(join(directory, program)))
+}
+
+/** @param {string} path */
+function isFileThere(path) {
+  try {
+    accessSync(path)
+    return true
+  } catch {
+    return false
+  }
+}

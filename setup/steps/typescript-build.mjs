@@ -1,0 +1,42 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { hashFiles, hashOf } from '../hash-inputs.mjs'
+
+const ENTRIES = ['index', 'setup']
+
+/** @type {import('../run-steps.mjs').Step} */
+export const typescriptBuild = {
+  id: 'typescript-build',
+  title: 'TypeScript build',
+  scope: 'repo',
+  hint: 'The sources do not compile: correct what is named above, then run this again.',
+  inputs: ({ repoDir }) =>
+    hashOf(
+      readFileSync(join(repoDir, 'package-lock.json'), 'utf8'),
+      ['tsconfig.json', 'tsconfig.base.json'].map((file) => readFileSync(join(repoDir, file), 'utf8')),
+      hashFiles(join(repoDir, 'packages'), isSource),
+    ),
+  isInPlace: ({ repoDir }) =>
+    readdirSync(join(repoDir, 'packages')).every((name) => isBuilt(join(repoDir, 'packages', name))),
+  run: ({ run }, { repoDir }) =>
+    // Forced, because tsc trusts its own notes about outputs that someone may have removed.
+    run({
+      argv: [join(repoDir, 'node_modules/.bin/tsc'), '-b', '--force', '--pretty', 'false'],
+      cwd: repoDir,
+    }),
+}
+
+/** @param {string} path */
+function isSource(path) {
+  if (path.endsWith('.test.ts')) return false
+  return path.endsWith('.ts') || path.endsWith('package.json') || path.endsWith('tsconfig.json')
+}
+
+/** @param {string} packageDir */
+function isBuilt(packageDir) {
+  return ENTRIES.every(
+    (entry) =>
+      !existsSync(join(packageDir, 'src', `${entry}.ts`)) ||
+      existsSync(join(packageDir, 'dist', `${entry}.js`)),
+  )
+}
