@@ -39,9 +39,9 @@ export const COMMANDS = {
 async function up(context) {
   refuseArguments(context.args)
   await runSteps(allSteps(context.repoDir), context)
-  const { runServer } = await import('@dormouse/server')
+  const { envToConfig, readEnv, runServer } = await import('@dormouse/server')
   await runServer({
-    dataDir: context.dataDir,
+    config: envToConfig({ ...readEnv(), dataDir: context.dataDir }),
     signal: context.signal,
     print: (line) => context.stdout.write(`${line}\n`),
   })

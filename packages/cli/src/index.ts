@@ -1,0 +1,2 @@
+export { type CommandOutput, type DoctorCommand, doctorCommand, formatChecks } from './doctor-command.ts'
+export { type TemplateListCommand, templateListCommand } from './template-list-command.ts'
