@@ -1,0 +1,48 @@
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import {
+  type BurrowId,
+  type BurrowLimits,
+  burrowLimitsSchema,
+  isBurrowId,
+  isSandboxId,
+  type SandboxId,
+} from '@dormouse/contracts'
+import { z } from 'zod'
+
+const recordSchema = z.strictObject({
+  formatVersion: z.literal(1),
+  id: z.custom<BurrowId>((value) => typeof value === 'string' && isBurrowId(value)),
+  sandboxId: z.custom<SandboxId>((value) => typeof value === 'string' && isSandboxId(value)),
+  template: z.string(),
+  limits: burrowLimitsSchema,
+  createdAt: z.iso.datetime(),
+})
+
+/** What the next server must know of a burrow to take it over. */
+export type BurrowRecord = z.output<typeof recordSchema>
+
+export function newRecord(fields: {
+  id: BurrowId
+  sandboxId: SandboxId
+  template: string
+  limits: BurrowLimits
+}): BurrowRecord {
+  return { formatVersion: 1, ...fields, createdAt: new Date().toISOString() }
+}
+
+/** Atomic: a reader sees the old record or the new one. */
+export async function writeRecord(path: string, record: BurrowRecord): Promise<void> {
+  await writeFile(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 })
+  await rename(`${path}.new`, path)
+}
+
+/** undefined when it was never finished or cannot be understood: such a burrow cannot be adopted. */
+export async function findRecord(path: string): Promise<BurrowRecord | undefined> {
+  const text = await readFile(path, 'utf8').catch(() => undefined)
+  if (text === undefined) return undefined
+  try {
+    return recordSchema.parse(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,55 @@
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BurrowEnd } from '@dormouse/engine'
+
+/** PID 1 of a burrow as the host sees it. The start time tells it from a later process with the same number. */
+export interface FirstProcess {
+  readonly pid: number
+  readonly startTime: string
+}
+
+/** Reads what dormouse-init recorded; undefined when it did not get that far. */
+export async function findFirstProcess(pidFile: string): Promise<FirstProcess | undefined> {
+  const text = await readFile(pidFile, 'utf8').catch(() => '')
+  const match = /^(?<pid>\d+) (?<startTime>\d+)\n$/.exec(text)
+  if (match?.groups === undefined) return undefined
+  return { pid: Number(match.groups['pid']), startTime: match.groups['startTime'] ?? '' }
+}
+
+export async function isAlive({ pid, startTime }: FirstProcess): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
+  if (stat === undefined) return false
+  // The command in parentheses may hold anything; state is the first field behind it, the start time the twentieth.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return fields[19] === startTime && fields[0] !== 'Z' && fields[0] !== 'X'
+}
+
+export async function killFirstProcess(first: FirstProcess): Promise<void> {
+  if (!(await isAlive(first))) return
+  try {
+    process.kill(first.pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/** True when it has ended within the time. */
+export async function waitForEnd(first: FirstProcess, timeoutMs: number): Promise<boolean> {
+  const deadline = Date.now() + timeoutMs
+  for (let pauseMs = 1; await isAlive(first); pauseMs = Math.min(pauseMs * 2, 50)) {
+    if (Date.now() > deadline) return false
+    await sleep(pauseMs)
+  }
+  return true
+}
+
+/** Reads what PID 1 wrote last. Nothing written means that it was killed itself. */
+export async function readEnd(endFile: string): Promise<BurrowEnd> {
+  const text = await readFile(endFile, 'utf8').catch(() => '')
+  const match = /^agent (?<how>exited|killed) (?<number>\d+)\n$/.exec(text)
+  if (match?.groups === undefined) return { reason: 'killed' }
+  const number = Number(match.groups['number'])
+  return match.groups['how'] === 'exited'
+    ? { reason: 'agent_ended', exitCode: number }
+    : { reason: 'agent_ended', signal: number }
+}

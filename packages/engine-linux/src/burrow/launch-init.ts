@@ -1,0 +1,83 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { addAbortSignal, type Readable } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import { initProgram } from '../native-programs.ts'
+
+/** Far beyond what a loaded machine needs; without it a hung start would hold its place for ever. */
+const START_TIMEOUT_MS = 60_000
+const STATUS_MAX_BYTES = 4096
+
+/** The keys of native/src/config.h; a list gives one record per element. */
+export type InitConfig = Readonly<Record<string, string | number | readonly string[]>>
+
+export interface LaunchInit {
+  readonly config: InitConfig
+  /** Directory the relative paths of the config start from. */
+  readonly cwd: string
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Starts dormouse-init and waits until the agent listens. On failure nothing is undone here: the burrow may exist half way and
+ * has to be removed by the caller.
+ */
+export async function launchInit({ config, cwd, signal }: LaunchInit): Promise<void> {
+  const records = encodeConfig(config)
+  const child = spawn(initProgram, [], {
+    cwd,
+    env: {},
+    // The burrow must not die with the terminal of the server.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
+  })
+  const failedToSpawn = once(child, 'error').then(([cause]) => {
+    throw new DormouseError('burrow_start_failed', 'dormouse-init cannot be started.', { cause })
+  })
+  failedToSpawn.catch(() => {})
+  const status = child.stdio[3] as Readable
+  // It may refuse before it has read everything; its own words on the status pipe say more than EPIPE.
+  child.stdin?.on('error', () => {})
+  child.stdin?.end(records)
+  const limit = AbortSignal.any([
+    AbortSignal.timeout(START_TIMEOUT_MS),
+    ...(signal === undefined ? [] : [signal]),
+  ])
+  addAbortSignal(limit, status)
+  try {
+    await Promise.race([readReady(status), failedToSpawn])
+  } catch (error) {
+    if (signal?.aborted)
+      throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
+    if (!limit.aborted) throw error
+    throw new DormouseError('burrow_start_failed', 'The burrow did not start in time.', { cause: error })
+  } finally {
+    status.destroy()
+  }
+}
+
+async function readReady(status: Readable): Promise<void> {
+  let text = ''
+  for await (const chunk of status) {
+    text = (text + String(chunk)).slice(-STATUS_MAX_BYTES)
+    const lines = text.split('\n')
+    const error = lines.find((line) => line.startsWith('error '))
+    if (error !== undefined)
+      throw new DormouseError('burrow_start_failed', `The burrow did not start: ${error.slice(6)}`)
+    // The agent writes this byte; everything else are whole lines of dormouse-init.
+    if (lines.at(-1) === '1') return
+  }
+  throw new DormouseError('burrow_start_failed', 'The agent ended before it was ready.')
+}
+
+function encodeConfig(config: InitConfig): Buffer {
+  let records = ''
+  for (const [key, value] of Object.entries(config)) {
+    for (const element of Array.isArray(value) ? value : [value]) {
+      const text = String(element)
+      if (text.includes('\0')) throw new DormouseError('invalid_argument', `${key} must not contain NUL`)
+      records += `${key}=${text}\0`
+    }
+  }
+  return Buffer.from(records)
+}

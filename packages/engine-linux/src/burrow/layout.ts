@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import type { BurrowId } from '@dormouse/contracts'
+
+/** Where things of an engine are. Socket paths are limited to 107 bytes, so what has sockets lives under a short /run path. */
+export class Layout {
+  readonly burrowsDir: string
+  readonly runDir: string
+  /** Name of the parent of this engine's cgroups, below each hierarchy. */
+  readonly cgroupName: string
+  /** An empty directory: every burrow mounts its root there, each in a mount namespace of its own. */
+  readonly rootMountPoint: string
+
+  constructor(stateDir: string) {
+    // Engines with different state directories must not see each other's burrows.
+    const key = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
+    this.burrowsDir = join(stateDir, 'burrows')
+    this.runDir = join('/run/dormouse', key)
+    this.cgroupName = join('dormouse', key)
+    this.rootMountPoint = join(this.runDir, 'root')
+  }
+
+  burrow(id: BurrowId): BurrowPaths {
+    const dir = join(this.burrowsDir, id)
+    const run = join(this.runDir, id)
+    return {
+      dir,
+      record: join(dir, 'burrow.json'),
+      upper: join(dir, 'upper'),
+      work: join(dir, 'work'),
+      run,
+      link: join(run, 'link'),
+      socket: join(run, 'link', 'agent.sock'),
+      pidFile: join(run, 'pid'),
+      endFile: join(run, 'end'),
+      cgroup: join(this.cgroupName, id),
+    }
+  }
+}
+
+export interface BurrowPaths {
+  readonly dir: string
+  readonly record: string
+  readonly upper: string
+  readonly work: string
+  readonly run: string
+  readonly link: string
+  readonly socket: string
+  readonly pidFile: string
+  readonly endFile: string
+  readonly cgroup: string
+}

@@ -1,0 +1,139 @@
+import { connect, type Socket } from 'node:net'
+import {
+  type BurrowId,
+  type BurrowLimits,
+  type BurrowLimitsInput,
+  burrowLimitsSchema,
+  DormouseError,
+  parseInput,
+  type SandboxId,
+} from '@dormouse/contracts'
+import type { Burrow, BurrowEnd, BurrowUsage } from '@dormouse/engine'
+import { AgentClient } from '@dormouse/guest'
+import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
+import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
+import { type BurrowRecord, writeRecord } from './burrow-record.ts'
+import { type FirstProcess, isAlive, readEnd, waitForEnd } from './first-process.ts'
+import type { BurrowPaths } from './layout.ts'
+import { removeBurrow } from './remove-burrow.ts'
+
+/** When the agent is gone PID 1 follows within moments; a connection lost for another reason is simply made again. */
+const END_AFTER_DISCONNECT_MS = 2_000
+
+interface LinuxBurrowParts {
+  readonly record: BurrowRecord
+  readonly paths: BurrowPaths
+  readonly first: FirstProcess
+  readonly hierarchies: Hierarchies
+}
+
+export class LinuxBurrow implements Burrow {
+  readonly id: BurrowId
+  readonly sandboxId: SandboxId
+  readonly template: string
+  readonly createdAt: Date
+  readonly guest: AgentClient
+  readonly ended: Promise<BurrowEnd>
+  readonly #parts: LinuxBurrowParts
+  readonly #cgroup: BurrowCgroup
+  #record: BurrowRecord
+  #end: (end: BurrowEnd) => void = () => {}
+  #destroying: Promise<void> | undefined
+
+  constructor(parts: LinuxBurrowParts) {
+    const { record, paths } = parts
+    this.#parts = parts
+    this.#record = record
+    this.id = record.id
+    this.sandboxId = record.sandboxId
+    this.template = record.template
+    this.createdAt = new Date(record.createdAt)
+    this.#cgroup = new BurrowCgroup(parts.hierarchies, paths.cgroup)
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
+    this.guest = new AgentClient({
+      connect: () => connectTo(paths.socket),
+      onDisconnect: () => void this.#checkEnd(),
+    })
+  }
+
+  get limits(): BurrowLimits {
+    return this.#record.limits
+  }
+
+  get isDestroyed(): boolean {
+    return this.#destroying !== undefined
+  }
+
+  async setLimits(input: BurrowLimitsInput): Promise<void> {
+    const limits = parseInput(burrowLimitsSchema, { ...this.limits, ...input }, 'limits')
+    await this.#cgroup.apply(limits, this.limits)
+    const record = { ...this.#record, limits }
+    await writeRecord(this.#parts.paths.record, record)
+    this.#record = record
+  }
+
+  async usage(): Promise<BurrowUsage> {
+    return this.#cgroup.usage()
+  }
+
+  destroy(): Promise<void> {
+    this.#destroying ??= this.#destroy().catch((error: unknown) => {
+      // Whatever is left can be removed by calling again.
+      this.#destroying = undefined
+      throw error
+    })
+    return this.#destroying
+  }
+
+  release(): void {
+    this.guest.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.destroy()
+  }
+
+  async #destroy(): Promise<void> {
+    this.guest.close(new DormouseError('burrow_ended', 'The burrow was destroyed.'))
+    await removeBurrow(this.#parts.paths, this.#parts.hierarchies)
+    this.#end({ reason: 'destroyed' })
+  }
+
+  async #checkEnd(): Promise<void> {
+    const { first, paths } = this.#parts
+    if (!(await waitForEnd(first, END_AFTER_DISCONNECT_MS))) return
+    const end = await readEnd(paths.endFile)
+    if (this.#destroying !== undefined) return
+    this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))
+    this.#end(end)
+  }
+}
+
+/** True when somebody answers. Used before a burrow found on disk is trusted. */
+export async function answers(burrow: LinuxBurrow, first: FirstProcess): Promise<boolean> {
+  if (!(await isAlive(first))) return false
+  return burrow.guest.info().then(
+    () => true,
+    () => false,
+  )
+}
+
+function connectTo(path: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ path })
+    socket.once('connect', () => {
+      socket.off('error', reject)
+      resolve(socket)
+    })
+    socket.once('error', reject)
+  })
+}
+
+function describeEnd(end: BurrowEnd): string {
+  if (end.reason !== 'agent_ended') return 'The burrow was killed from outside.'
+  const how =
+    end.signal === undefined ? `exited with code ${end.exitCode}` : `was killed by signal ${end.signal}`
+  return `The agent of the burrow ${how}.`
+}

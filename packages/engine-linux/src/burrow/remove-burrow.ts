@@ -1,0 +1,28 @@
+import { rm } from 'node:fs/promises'
+import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
+import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
+import { removeTree } from '../host/publish-directory.ts'
+import { findFirstProcess, killFirstProcess, waitForEnd } from './first-process.ts'
+import type { BurrowPaths } from './layout.ts'
+
+/** A killed process that waits for a slow disk can take a while to go. */
+const END_TIMEOUT_MS = 20_000
+
+/**
+ * Ends whatever lives in a burrow and removes all of it. Every part may be missing already, so it can be called again
+ * after it was cut off half way. Its directory goes last: while that exists the next server knows that there is work left.
+ */
+export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies): Promise<void> {
+  const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
+  const first = await findFirstProcess(paths.pidFile)
+  await cgroup.kill()
+  // With PID 1 the kernel ends every process of the pid namespace; their mounts go with the last one.
+  if (first !== undefined) {
+    await killFirstProcess(first)
+    await waitForEnd(first, END_TIMEOUT_MS)
+  }
+  await cgroup.remove()
+  await rm(paths.run, { recursive: true, force: true })
+  // The sandbox made these files: rm(1) copes with names and depths that path-based removal does not.
+  await removeTree(paths.dir)
+}

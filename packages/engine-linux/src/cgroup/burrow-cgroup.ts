@@ -1,0 +1,165 @@
+import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type BurrowLimits, DormouseError } from '@dormouse/contracts'
+import type { BurrowUsage } from '@dormouse/engine'
+import {
+  type Controller,
+  cpuV1,
+  cpuV2,
+  memoryV1,
+  memoryV2,
+  pidsAny,
+  readKey,
+  readNumber,
+  unlimited,
+} from './controllers.ts'
+import type { Hierarchies } from './find-hierarchies.ts'
+
+/** How long killed processes may take to leave before removal is given up. A large tree frees its memory first. */
+const EMPTY_TIMEOUT_MS = 20_000
+const EMPTY_POLL_MS = 2
+const V2_CONTROLLERS = ['memory', 'cpu', 'pids'] as const
+
+interface Part {
+  readonly controller: Controller
+  readonly directory: string
+}
+
+/** The cgroup directories of one burrow, one in every hierarchy that is used. */
+export class BurrowCgroup {
+  readonly #parts: readonly Part[]
+  readonly #v2: string | undefined
+  readonly #directory: (
+    controller: 'memory' | 'cpuacct' | 'pids',
+  ) => { path: string; isV2: boolean } | undefined
+
+  constructor(hierarchies: Hierarchies, name: string) {
+    const { v1, v2 } = hierarchies
+    const v2Directory = v2 === undefined ? undefined : join(v2.path, name)
+    const part = (controller: 'memory' | 'cpu' | 'pids', inV1: Controller, inV2: Controller): Part[] => {
+      const mount = v1.get(controller)
+      if (mount !== undefined) return [{ controller: inV1, directory: join(mount, name) }]
+      return v2Directory !== undefined && v2?.controllers.has(controller)
+        ? [{ controller: inV2, directory: v2Directory }]
+        : []
+    }
+    const accounting = v1.get('cpuacct')
+    this.#parts = [
+      ...part('memory', memoryV1, memoryV2),
+      ...part('cpu', cpuV1, cpuV2),
+      ...part('pids', pidsAny, pidsAny),
+      ...(accounting === undefined ? [] : [{ controller: unlimited, directory: join(accounting, name) }]),
+      // Also without controllers the v2 directory ends and freezes all members in one step.
+      ...(v2Directory === undefined ? [] : [{ controller: unlimited, directory: v2Directory }]),
+    ]
+    this.#v2 = v2Directory
+    this.#directory = (controller) => {
+      const mount = v1.get(controller)
+      if (mount !== undefined) return { path: join(mount, name), isV2: false }
+      return v2Directory === undefined ? undefined : { path: v2Directory, isV2: true }
+    }
+  }
+
+  /** Every directory a process must join to be a member. Some controllers share one. */
+  get directories(): readonly string[] {
+    return [...new Set(this.#parts.map(({ directory }) => directory))]
+  }
+
+  /** Post: the directories exist with these limits. Pre: nothing is in them. */
+  async create(limits: BurrowLimits): Promise<void> {
+    for (const directory of this.directories) {
+      const isV2 = directory === this.#v2
+      await mkdir(dirname(directory), { recursive: true })
+      if (isV2) await enableBelow(dirname(directory))
+      await mkdir(directory)
+    }
+    await this.apply(limits)
+  }
+
+  /** Sets limits; on refusal by the kernel the ones before are set again. */
+  async apply(limits: BurrowLimits, previous?: BurrowLimits): Promise<void> {
+    try {
+      for (const { controller, directory } of this.#parts) await controller.apply(directory, limits)
+    } catch (cause) {
+      if (previous !== undefined) await this.apply(previous)
+      const isInUse = (cause as NodeJS.ErrnoException).code === 'EBUSY'
+      if (isInUse) {
+        throw new DormouseError('conflict', 'The sandbox uses more memory than the new limit allows.', {
+          hint: 'Free memory inside first, or choose a higher limit.',
+          details: { field: 'memoryBytes' },
+          cause,
+        })
+      }
+      throw cause
+    }
+  }
+
+  async usage(): Promise<BurrowUsage> {
+    const memory = this.#directory('memory')
+    const cpu = this.#directory('cpuacct')
+    const pids = this.#directory('pids')
+    const file = (at: typeof memory, v1: string, v2: string) =>
+      at === undefined ? '' : join(at.path, at.isV2 ? v2 : v1)
+    const [memoryBytes, memoryPeakBytes, cpuMs, pidCount, oomKills] = await Promise.all([
+      readNumber(file(memory, 'memory.usage_in_bytes', 'memory.current')),
+      readNumber(file(memory, 'memory.max_usage_in_bytes', 'memory.peak')),
+      cpu?.isV2 === true
+        ? readKey(join(cpu.path, 'cpu.stat'), 'usage_usec').then((us) => us / 1e3)
+        : readNumber(file(cpu, 'cpuacct.usage', '')).then((ns) => ns / 1e6),
+      readNumber(file(pids, 'pids.current', 'pids.current')),
+      readKey(file(memory, 'memory.oom_control', 'memory.events'), 'oom_kill'),
+    ])
+    return { memoryBytes, memoryPeakBytes, cpuMs, pids: pidCount, oomKills }
+  }
+
+  /** Sends SIGKILL to all members, where the kernel can do that as one step (v2). */
+  async kill(): Promise<void> {
+    if (this.#v2 !== undefined)
+      await writeFile(join(this.#v2, 'cgroup.kill'), '1', { flag: 'r+' }).catch(ignoreAbsent)
+  }
+
+  /** Post: no directory is left. Pre: every member has been killed. */
+  async remove(): Promise<void> {
+    const deadline = Date.now() + EMPTY_TIMEOUT_MS
+    for (const directory of this.directories) await removeWhenEmpty(directory, deadline)
+  }
+}
+
+/** Lets the children of a v2 directory have controllers; each level has to pass them on. */
+async function enableBelow(directory: string): Promise<void> {
+  const chain: string[] = []
+  for (let at = directory; ; at = dirname(at)) {
+    const controllers = await readFile(join(at, 'cgroup.controllers'), 'utf8').catch(() => undefined)
+    if (controllers === undefined) break
+    chain.unshift(at)
+  }
+  for (const level of chain) {
+    const available = (await readFile(join(level, 'cgroup.controllers'), 'utf8')).trim().split(/\s+/)
+    const wanted = V2_CONTROLLERS.filter((name) => available.includes(name))
+    if (wanted.length === 0) return
+    await writeFile(join(level, 'cgroup.subtree_control'), wanted.map((name) => `+${name}`).join(' '))
+  }
+}
+
+async function removeWhenEmpty(directory: string, deadline: number): Promise<void> {
+  for (;;) {
+    try {
+      // Nothing inside a burrow can make sub-groups, but a snapshot tool of ours might have been interrupted.
+      for (const entry of await readdir(directory, { withFileTypes: true })) {
+        if (entry.isDirectory()) await removeWhenEmpty(join(directory, entry.name), deadline)
+      }
+      await rmdir(directory)
+      return
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT') return
+      if (code !== 'EBUSY' || Date.now() > deadline) throw error
+      await sleep(EMPTY_POLL_MS)
+    }
+  }
+}
+
+function ignoreAbsent(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
+}

@@ -1,0 +1,73 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BurrowLimits } from '@dormouse/contracts'
+
+/** How one controller is set and read in one directory. */
+export interface Controller {
+  readonly apply: (directory: string, limits: BurrowLimits) => Promise<void>
+}
+
+const CPU_PERIOD_US = 100_000
+
+export const memoryV1: Controller = {
+  async apply(directory, { memoryBytes }) {
+    const limit = join(directory, 'memory.limit_in_bytes')
+    const withSwap = join(directory, 'memory.memsw.limit_in_bytes')
+    // The kernel keeps limit <= limit with swap at every step, so the direction decides which one goes first.
+    const grows = memoryBytes > Number(await readText(limit))
+    if (grows) await writeIfPresent(withSwap, memoryBytes)
+    await writeFile(limit, String(memoryBytes))
+    if (!grows) await writeIfPresent(withSwap, memoryBytes)
+  },
+}
+
+export const memoryV2: Controller = {
+  async apply(directory, { memoryBytes }) {
+    await writeFile(join(directory, 'memory.max'), String(memoryBytes))
+    await writeIfPresent(join(directory, 'memory.swap.max'), 0)
+  },
+}
+
+export const cpuV1: Controller = {
+  async apply(directory, { cpus }) {
+    await writeFile(join(directory, 'cpu.cfs_period_us'), String(CPU_PERIOD_US))
+    await writeFile(join(directory, 'cpu.cfs_quota_us'), String(Math.round(cpus * CPU_PERIOD_US)))
+  },
+}
+
+export const cpuV2: Controller = {
+  async apply(directory, { cpus }) {
+    await writeFile(join(directory, 'cpu.max'), `${Math.round(cpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`)
+  },
+}
+
+export const pidsAny: Controller = {
+  async apply(directory, { pids }) {
+    await writeFile(join(directory, 'pids.max'), String(pids))
+  },
+}
+
+/** Accounting and freezing only: nothing to limit. */
+export const unlimited: Controller = { async apply() {} }
+
+export async function readText(path: string): Promise<string> {
+  return (await readFile(path, 'utf8')).trim()
+}
+
+/** A number file; 0 where this kernel does not have it. */
+export async function readNumber(path: string): Promise<number> {
+  return Number(await readText(path).catch(() => '0'))
+}
+
+/** One value of a file of `key value` lines; 0 where the file or the key is missing. */
+export async function readKey(path: string, key: string): Promise<number> {
+  const text = await readText(path).catch(() => '')
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${key} `))
+  return Number(line?.slice(key.length + 1) ?? '0')
+}
+
+async function writeIfPresent(path: string, value: number): Promise<void> {
+  await writeFile(path, String(value), { flag: 'r+' }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+}
