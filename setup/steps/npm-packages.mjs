@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
 const NEEDED = [
@@ -11,6 +11,8 @@ const NEEDED = [
   '@dormouse/engine-linux',
   '@dormouse/cli',
 ]
+/** npm begins its explanations with what went wrong and ends them with general advice. */
+const NPM_TAIL_LINES = 40
 
 /** @type {import('../run-steps.mjs').Step} */
 export const npmPackages = {
@@ -27,10 +29,20 @@ export const npmPackages = {
       hashFiles(join(repoDir, 'packages'), (path) => path.endsWith('package.json')),
     ),
   isInPlace: ({ repoDir }) => NEEDED.every((path) => existsSync(join(repoDir, 'node_modules', path))),
-  run: ({ report, run }, { repoDir }) =>
-    run({
-      argv: ['npm', 'ci', '--no-audit', '--no-fund'],
+  async run({ report, run }, { repoDir }) {
+    const began = join(repoDir, '.dormouse/npm-install-began')
+    // npm takes a package it unpacked by half for whole; after an interruption only a new start is safe.
+    if (existsSync(began)) rmSync(join(repoDir, 'node_modules'), { recursive: true, force: true })
+    mkdirSync(dirname(began), { recursive: true })
+    writeFileSync(began, '')
+    // Not `npm ci`: it refuses a lock file without the packages of every other platform, and a registry mirror need not
+    // have those. This installs what the lock file says and leaves it as it is.
+    await run({
+      argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund'],
       cwd: repoDir,
+      tailLines: NPM_TAIL_LINES,
       onLine: (line) => report({ doing: line }),
-    }),
+    })
+    rmSync(began)
+  },
 }
