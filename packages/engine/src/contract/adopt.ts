@@ -1,0 +1,65 @@
+import { newSandboxId } from '@dormouse/contracts'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Burrow, Engine } from '../engine.ts'
+import type { EngineFactory } from './engine-factory.ts'
+
+export function describeAdopt(factory: EngineFactory): void {
+  describe('adopt', () => {
+    const engines: Engine[] = []
+    const open = async () => {
+      const engine = await factory.open()
+      engines.push(engine)
+      return engine
+    }
+    const create = (engine: Engine): Promise<Burrow> =>
+      engine.createBurrow({ sandboxId: newSandboxId(), template: 'python', limits: { pids: 100 } })
+
+    afterEach(async () => {
+      for (const engine of engines.splice(0)) await engine[Symbol.asyncDispose]()
+      await factory.dispose()
+    })
+
+    test('the next engine takes over a burrow with its variables and its run in the middle', async () => {
+      const before = await open()
+      const burrow = await create(before)
+      await burrow.guest.runs.run({ code: 'x = object(); address = id(x)' })
+      const slow = 'import time\nfor i in range(5):\n  print(i, flush=True); time.sleep(0.2)'
+      const runId = await burrow.guest.runs.start({ code: slow })
+      await before[Symbol.asyncDispose]()
+
+      const { burrows, lost } = await (await open()).adoptBurrows()
+      expect(lost).toEqual([])
+      expect(burrows.map(({ id, sandboxId, limits }) => ({ id, sandboxId, limits }))).toEqual([
+        { id: burrow.id, sandboxId: burrow.sandboxId, limits: burrow.limits },
+      ])
+      const [adopted] = burrows
+      let stdout = ''
+      let lastSeq = -1
+      for await (const event of adopted!.guest.runs.events(runId)) {
+        expect(event.seq).toBe(lastSeq + 1)
+        lastSeq = event.seq
+        if (event.type === 'stdout') stdout += event.data
+      }
+      expect(stdout).toBe('0\n1\n2\n3\n4\n')
+      expect((await adopted!.guest.runs.run({ code: 'print(id(x) == address)' })).stdout).toBe('True\n')
+      await adopted!.destroy()
+      expect(await factory.traces()).toEqual([])
+    })
+
+    test('a burrow that was killed meanwhile is reported as lost and removed', async () => {
+      const before = await open()
+      const burrow = await create(before)
+      await before[Symbol.asyncDispose]()
+      await factory.killBurrow(burrow.id)
+
+      const { burrows, lost } = await (await open()).adoptBurrows()
+      expect(burrows).toEqual([])
+      expect(lost).toEqual([{ id: burrow.id, sandboxId: burrow.sandboxId, end: { reason: 'killed' } }])
+      expect(await factory.traces()).toEqual([])
+    })
+
+    test('nothing to adopt is fine', async () => {
+      expect(await (await open()).adoptBurrows()).toEqual({ burrows: [], lost: [] })
+    })
+  })
+}

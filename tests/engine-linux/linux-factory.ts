@@ -1,0 +1,63 @@
+import { mkdtemp, readdir, readFile, rm, rmdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { BurrowId } from '@dormouse/contracts'
+import type { EngineFactory } from '@dormouse/engine/contract'
+import { LinuxEngine } from '@dormouse/engine-linux'
+import { Layout } from '../../packages/engine-linux/src/burrow/layout.ts'
+import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
+import { testDataDir } from '../test-data-dir.ts'
+
+export interface LinuxFactory extends EngineFactory {
+  readonly stateDir: string
+  readonly layout: Layout
+  /** Removes also what the engine itself made once: the state directory and the parents of its cgroups. */
+  cleanUp(): Promise<void>
+}
+
+/** Burrows in a state directory of the test's own, from the templates that the set-up built. */
+export async function linuxFactory(): Promise<LinuxFactory> {
+  const stateDir = await mkdtemp(join(tmpdir(), 'dormouse-test-'))
+  const layout = new Layout(stateDir)
+  const { v1, v2 } = await findHierarchies()
+  const mounts = new Set([...v1.values(), ...(v2 === undefined ? [] : [v2.path])])
+  const cgroupParents = [...mounts].map((mount) => join(mount, layout.cgroupName))
+  const open = () => LinuxEngine.open({ dataDir: testDataDir, stateDir })
+
+  const dispose = async () => {
+    const engine = await open()
+    const { burrows } = await engine.adoptBurrows()
+    await Promise.all(burrows.map((burrow) => burrow.destroy()))
+    await engine[Symbol.asyncDispose]()
+  }
+  return {
+    stateDir,
+    layout,
+    open,
+    dispose,
+    async traces() {
+      const places = [layout.burrowsDir, layout.runDir, ...cgroupParents]
+      const found = await Promise.all(places.map(burrowEntries))
+      const mountinfo = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n')
+      return [
+        ...found.flat(),
+        ...mountinfo.filter((line) => line.includes(layout.runDir) || line.includes(stateDir)),
+      ]
+    },
+    async killBurrow(id: BurrowId) {
+      const [pid] = (await readFile(layout.burrow(id).pidFile, 'utf8')).split(' ')
+      process.kill(Number(pid), 'SIGKILL')
+    },
+    async cleanUp() {
+      await dispose()
+      await rm(stateDir, { recursive: true, force: true })
+      await rm(layout.runDir, { recursive: true, force: true })
+      for (const parent of cgroupParents) await rmdir(parent).catch(() => {})
+    },
+  }
+}
+
+async function burrowEntries(place: string): Promise<string[]> {
+  const names = await readdir(place).catch(() => [])
+  return names.filter((name) => name.startsWith('bw-')).map((name) => join(place, name))
+}
