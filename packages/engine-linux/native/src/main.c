@@ -1,8 +1,9 @@
 /*
  * dormouse-init: makes a burrow and becomes its PID 1.
  *
- * Started by the engine as real root with the configuration on stdin and a status pipe as fd 3. It answers on the pipe with
- * `pid <host pid>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end before that is a failure.
+ * Started by the engine as real root, in a session of its own, with the configuration on stdin and a status pipe as fd 3. It
+ * answers on the pipe with `pid <host pid>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end
+ * before that is a failure.
  * The process the engine started ends early; the burrow's PID 1 lives on without the engine.
  */
 #include <errno.h>
@@ -69,7 +70,7 @@ static noreturn void run_inside(const struct config *config, const struct filter
     close(mapped);
     become_inner_root();
     CHECK(sethostname(config->hostname, strlen(config->hostname)), "hostname");
-    mount_inner(config);
+    mount_inner();
     supervise(config, filters, end_fd);
 }
 
@@ -80,7 +81,6 @@ int main(void)
         return 2;
     signal(SIGPIPE, SIG_IGN);
     struct config config = config_read(STDIN_FILENO);
-    CHECK(setsid(), "setsid");
     umask(022);
     struct filters *filters = filters_read(config.filters);
     int end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");

@@ -50,11 +50,12 @@ void mount_outer(const struct config *config)
     bind_below(root, config->tools, ".dormouse", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     bind_below(root, config->link, ".dormouse/run", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     close(root);
+    /* The child's copy of the mount namespace takes its current directory along, whatever the way there lets it see. */
+    CHECK(chdir(config->root), "enter root");
 }
 
-void mount_inner(const struct config *config)
+void mount_inner(void)
 {
-    CHECK(chdir(config->root), "enter root");
     /* The kernel lets a user namespace mount these two only while it can still see the host's own, unmasked. */
     CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /proc");
     CHECK(mount("sysfs", "sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /sys");
@@ -64,8 +65,10 @@ void mount_inner(const struct config *config)
     mask_paths();
 
     /* Mounts inherited from a more privileged user namespace are locked in place, and pivot_root refuses a locked one. */
-    CHECK(mount(config->root, config->root, NULL, MS_BIND | MS_REC, NULL), "bind root");
-    CHECK(chdir(config->root), "enter root");
+    int root = CHECK(open_tree(AT_FDCWD, ".", OPEN_TREE_CLONE | AT_RECURSIVE | OPEN_TREE_CLOEXEC), "clone root");
+    CHECK(move_mount(root, "", AT_FDCWD, ".", MOVE_MOUNT_F_EMPTY_PATH), "mount root");
+    CHECK(fchdir(root), "enter root");
+    close(root);
     CHECK(syscall(SYS_pivot_root, ".", "."), "pivot_root");
     CHECK(umount2(".", MNT_DETACH), "detach host root");
     CHECK(chdir("/"), "enter new root");

@@ -2,10 +2,13 @@
 
 #include "config.h"
 
-/* As real root, in a private mount namespace: the overlay, /dev and /.dormouse under config->root. */
+/* As real root, in a private mount namespace: the overlay, /dev and /.dormouse. Leaves us in the burrow's future root. */
 void mount_outer(const struct config *config);
-/* As root of the new user namespace: /proc, /sys, /dev/pts and the masks, then make config->root the root and forget the host's. */
-void mount_inner(const struct config *config);
+/*
+ * As root of the new user namespace, in the same directory: /proc, /sys, /dev/pts and the masks. Then it becomes the root and
+ * the host's is gone.
+ */
+void mount_inner(void);
 
 /* Opens a directory below the root without following symlinks: the sandbox owns what is on the way. */
 int open_below(int root, const char *path);
