@@ -1,0 +1,75 @@
+/** The rules of STYLE that a machine can check. Each takes a file and says what is wrong with it. */
+export interface SourceFile {
+  readonly path: string
+  readonly text: string
+}
+
+type Rule = (file: SourceFile) => string[]
+
+const MAX_LINES = 400
+
+/** Imports point inward: a package may use those to its left, and nothing else of ours. */
+const PACKAGES = ['contracts', 'engine', 'guest', 'engine-linux', 'server', 'cli']
+/** The composition root is the one place of the outer packages that names a concrete engine. */
+const NAMES_AN_ENGINE = /^packages\/(server|cli)\/src\/(composition|local)\//
+
+const BANNED_NAMES = /(^|\/)(utils?|helpers?|types|common|misc|shared)\.(ts|mjs|py|c|h)$/
+// Split so that this file does not break its own rule.
+const ENV = ['process', 'env'].join('.')
+const ENV_ALLOWED = /^(packages\/server\/src\/config\/|setup\/|tests\/|bench\/)/
+const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\b/
+const SKIP_REASON = /\/\/ Skip: \w+/
+const MACHINE_PATH = new RegExp(['/work', '/(main|shared)'].join(''))
+
+export const broken: Record<string, Rule> = {
+  'no file is longer than 400 lines': ({ path, text }) => {
+    const lines = text.split('\n').length - 1
+    return isCode(path) && lines > MAX_LINES ? [`${path}: ${lines} lines`] : []
+  },
+
+  'imports point inward': ({ path, text }) => {
+    const from = /^packages\/([^/]+)\/src\//.exec(path)?.[1]
+    if (from === undefined) return []
+    const used = [...text.matchAll(/from '@dormouse\/([\w-]+)/g)].map((match) => match[1] ?? '')
+    const outward = used.filter((name) => PACKAGES.indexOf(name) >= PACKAGES.indexOf(from))
+    const across = [...text.matchAll(/from '((?:\.\.\/)+packages\/[^']+)'/g)].map((match) => match[1])
+    return [...outward, ...across].map((name) => `${path} imports ${name}`)
+  },
+
+  'only the composition root names a concrete engine': ({ path, text }) =>
+    /^packages\/(server|cli)\/src\//.test(path) && !NAMES_AN_ENGINE.test(path) && /\bLinuxEngine\b/.test(text)
+      ? [path]
+      : [],
+
+  'the environment is read in the config only': ({ path, text }) =>
+    isScript(path) && !ENV_ALLOWED.test(path) && text.includes(ENV) ? [path] : [],
+
+  'no file is named after what it is not': ({ path }) => (BANNED_NAMES.test(path) ? [path] : []),
+
+  'index files list what they export': ({ path, text }) =>
+    isScript(path) && /^export \*/m.test(text) ? [path] : [],
+
+  'no default exports': ({ path, text }) =>
+    isScript(path) && !path.endsWith('.config.ts') && /^export default/m.test(text) ? [path] : [],
+
+  'a skipped test says why on the line above': ({ path, text }) => {
+    if (!path.endsWith('.test.ts') && !path.includes('/contract/')) return []
+    const lines = text.split('\n')
+    return lines.flatMap((line, index) =>
+      SKIP.test(line) && !SKIP_REASON.test(lines[index - 1] ?? '') ? [`${path}:${index + 1}`] : [],
+    )
+  },
+
+  'the compiler is never silenced': ({ path, text }) =>
+    isScript(path) && new RegExp(['@ts-', '(ignore|nocheck)'].join('')).test(text) ? [path] : [],
+
+  'no path of a developer’s machine': ({ path, text }) => (MACHINE_PATH.test(text) ? [path] : []),
+}
+
+function isCode(path: string): boolean {
+  return /\.(ts|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
+}
+
+function isScript(path: string): boolean {
+  return /\.(ts|mjs)$/.test(path)
+}

@@ -1,0 +1,36 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { broken, type SourceFile } from './rules.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+// Tracked files and new ones alike, so that a rule is broken here before it is broken in a commit.
+const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { cwd: root })
+const files: SourceFile[] = listed
+  .toString()
+  .split('\n')
+  .filter((path) => /\.(ts|mjs|py|c|h|md|json|sh)$|^dormouse$|Makefile$|^\.ci\//.test(path))
+  .filter((path) => existsSync(join(root, path)) && basename(path) !== 'package-lock.json')
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+
+describe('tidy', () => {
+  test('the list of files is not empty', () => {
+    expect(files.length).toBeGreaterThan(50)
+  })
+
+  test.each(Object.entries(broken))('%s', (_rule, check) => {
+    expect(files.flatMap(check)).toEqual([])
+  })
+
+  test('every package and boundary folder says what lives in it', () => {
+    const folders = new Set(
+      files
+        .filter(({ path }) => /^packages\/[^/]+\/package\.json$/.test(path))
+        .map(({ path }) => dirname(path)),
+    )
+    expect([...folders].filter((folder) => !existsSync(join(root, folder, 'README.md')))).toEqual([])
+  })
+})
