@@ -1,0 +1,17 @@
+"""Start of the agent, as `python3 -I -B -S <dir>/dormouse_agent`."""
+
+import sys
+from pathlib import PurePosixPath
+
+if not __package__:
+    # A directory on the command line is not a package to Python; only its parent makes it one.
+    HERE = PurePosixPath(__file__).parent
+    sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]
+    sys.path.insert(0, str(HERE.parent))
+
+# asyncio would load OpenSSL for TLS streams, which cost the agent memory and are never used.
+sys.modules["ssl"] = None  # type: ignore[assignment]
+
+from dormouse_agent.agent import main  # noqa: E402
+
+sys.exit(main())

@@ -1,0 +1,87 @@
+"""The agent itself: what it holds, and its start."""
+
+import asyncio
+import os
+import socket
+import sys
+
+from dormouse_agent import limits, ops_agent, ops_contexts, ops_files, ops_processes, ops_runs
+from dormouse_agent.connection import Connection
+from dormouse_agent.context import Context
+from dormouse_agent.output_pipe import LingeringPipes
+from dormouse_agent.process import StartedProcess
+from dormouse_agent.reaper import Reaper
+from dormouse_agent.run import Runs
+from dormouse_agent.shelf import Shelf, ShelfBudget
+from dormouse_agent.users import User, first_default_user, get_user
+
+DEFAULT_CONTEXT = "default"
+DEFAULT_SOCKET = "/run/dormouse/agent.sock"
+# Importing them is what fills the table of operations.
+OP_MODULES = (ops_agent, ops_contexts, ops_files, ops_processes, ops_runs)
+
+
+class Agent:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.reaper = Reaper(loop)
+        self.connections: set[Connection] = set()
+        self.lingering = LingeringPipes()
+        self.default_user = first_default_user()
+        self.sandbox_id = ""
+        self.env: dict[str, str] = {}
+        budget = ShelfBudget()
+        self.runs = Runs(budget)
+        self.processes: dict[int, StartedProcess] = {}
+        self.finished_processes: Shelf[int, StartedProcess] = Shelf(budget, limits.FINISHED_PROCESSES)
+        self.contexts: dict[str, Context] = {}
+
+    def user(self, name: str | None) -> User:
+        return self.default_user if name is None else get_user(name)
+
+    def add_context(
+        self, name: str, user: User | None = None, cwd: str | None = None, env: dict[str, str] | None = None
+    ) -> Context:
+        context = Context(self, name, user or self.default_user, cwd, env or {})
+        self.contexts[name] = context
+        context.keeper.want()
+        return context
+
+    def process_ended(self, process: StartedProcess) -> None:
+        del self.processes[process.pid]
+        process.linger(self.lingering)
+        self.finished_processes.add(process.pid, process)
+
+
+def main() -> int:
+    socket_path = os.environ.pop("DORMOUSE_AGENT_SOCKET", DEFAULT_SOCKET)
+    ready_fd = os.environ.pop("DORMOUSE_READY_FD", None)
+    with open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write("dormouse-agent")
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    agent = Agent(loop)
+    loop.run_until_complete(_listen(agent, socket_path))
+    if ready_fd is not None:
+        os.write(int(ready_fd), b"1")
+        os.close(int(ready_fd))
+    agent.add_context(DEFAULT_CONTEXT)
+    print(f"listening on {socket_path}", file=sys.stderr, flush=True)
+    loop.run_forever()
+    return 0
+
+
+async def _listen(agent: Agent, path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    # The mode is right from the first moment on: sandbox code must never be able to connect.
+    previous = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(previous)
+    await agent.loop.create_unix_server(lambda: Connection(agent), sock=listener, backlog=64)

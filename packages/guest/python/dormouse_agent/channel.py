@@ -1,0 +1,124 @@
+"""One request: its answer, its credit in both directions, and what is to happen when it ends early."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import frames
+from dormouse_agent.errors import OpError
+from dormouse_agent.limits import WINDOW_BYTES
+
+if TYPE_CHECKING:
+    from dormouse_agent.connection import Connection
+
+
+class Channel:
+    __slots__ = (
+        "_connection", "_incoming", "_incoming_ended", "_incoming_wake", "_pump",
+        "id", "on_close", "open", "receive_credit", "send_credit", "takes_data", "task",
+    )  # fmt: skip
+
+    def __init__(self, connection: "Connection", channel_id: int) -> None:
+        self._connection = connection
+        self.id = channel_id
+        self.open = True
+        self.send_credit = WINDOW_BYTES
+        self.receive_credit = WINDOW_BYTES
+        self.takes_data = False
+        self.task: asyncio.Task[None] | None = None
+        self.on_close: Callable[[], None] | None = None
+        self._pump: Callable[[], None] | None = None
+        self._incoming: deque[bytes] = deque()
+        self._incoming_ended = False
+        self._incoming_wake: asyncio.Future[None] | None = None
+
+    # Answers.
+
+    def can_send(self) -> bool:
+        return self.send_credit > 0 and not self._connection.congested
+
+    def item(self, payload: bytes) -> None:
+        self.send_credit -= len(payload)
+        self._connection.send(frames.ITEM, self.id, payload)
+
+    def data(self, payload: bytes) -> None:
+        self.send_credit -= len(payload)
+        self._connection.send(frames.DATA, self.id, payload)
+
+    def end(self, result: dict[str, Any]) -> None:
+        if self.open:
+            self._connection.send(frames.END, self.id, frames.encode_json(result))
+            self.close()
+
+    def fail(self, error: OpError) -> None:
+        if self.open:
+            self._connection.send(frames.ERROR, self.id, frames.encode_json(error.as_json()))
+            self.close()
+
+    def close(self) -> None:
+        self.open = False
+        self._pump = None
+        self._connection.forget(self)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close()
+
+    # Flow control.
+
+    def pump_with(self, pump: Callable[[], None]) -> None:
+        """`pump` is called whenever sending may have become possible again."""
+        self._pump = pump
+
+    def pump(self) -> None:
+        if self._pump is not None:
+            self._pump()
+
+    async def wait_to_send(self) -> None:
+        while not self.can_send():
+            ready = asyncio.get_running_loop().create_future()
+            self._pump = lambda: None if ready.done() else ready.set_result(None)
+            await ready
+            self._pump = None
+
+    # Data from the host.
+
+    def receive(self, payload: bytes) -> None:
+        self.receive_credit -= len(payload)
+        self._incoming.append(payload)
+        self._wake_incoming()
+
+    def receive_end(self) -> None:
+        self._incoming_ended = True
+        self._wake_incoming()
+
+    async def next_data(self) -> bytes | None:
+        """The next piece of data, or None behind the last."""
+        while not self._incoming:
+            if self._incoming_ended:
+                return None
+            self._incoming_wake = asyncio.get_running_loop().create_future()
+            await self._incoming_wake
+        return self._incoming.popleft()
+
+    def consumed(self, size: int) -> None:
+        self.receive_credit += size
+        if self.open:
+            self._connection.send(frames.CREDIT, self.id, frames.CREDIT_BODY.pack(size))
+
+    def _wake_incoming(self) -> None:
+        if self._incoming_wake is not None and not self._incoming_wake.done():
+            self._incoming_wake.set_result(None)
+
+    # Early ends.
+
+    def cancel(self, connection_lost: bool = False) -> None:
+        if self.task is not None:
+            # The task undoes its work, and its owner answers `cancelled` when that is done.
+            self.task.cancel()
+            if connection_lost:
+                self.close()
+        elif connection_lost:
+            self.close()
+        else:
+            self.fail(OpError("cancelled", "the host cancelled the request"))

@@ -1,0 +1,196 @@
+"""A connection of the host: frames in, frames out, one channel per request."""
+
+import asyncio
+import json
+import os
+import sys
+import traceback
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import VERSION, frames, limits
+from dormouse_agent.channel import Channel
+from dormouse_agent.errors import OpError, op_error_of
+from dormouse_agent.op_table import resolve
+
+if TYPE_CHECKING:
+    from dormouse_agent.agent import Agent
+
+HEADER_BYTES = frames.HEADER.size
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, agent: "Agent") -> None:
+        self._agent = agent
+        self._loop = agent.loop
+        self._transport: asyncio.Transport
+        self._channels: dict[int, Channel] = {}
+        self._buffer = bytearray()
+        self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
+        self._greeted = False
+        self._paused = False
+        self.congested = False
+
+    # Transport events.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=limits.OUTGOING_SOFT_BYTES)
+        self._agent.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._agent.connections.discard(self)
+        self.congested = True
+        for channel in list(self._channels.values()):
+            channel.cancel(connection_lost=True)
+
+    def pause_writing(self) -> None:
+        # A host that does not read gets no new work done either: answers are not bound by credit.
+        self._paused = self.congested = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._transport.resume_reading()
+        self._uncongest()
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        while len(buffer) - start >= HEADER_BYTES:
+            length, kind, flags, channel_id = frames.HEADER.unpack_from(buffer, start)
+            if length > limits.FRAME_MAX_BYTES or flags:
+                self._refuse("invalid_argument", "a frame is too long or has flags")
+                return
+            end = start + HEADER_BYTES + length
+            if len(buffer) < end:
+                break
+            payload = bytes(memoryview(buffer)[start + HEADER_BYTES : end])
+            start = end
+            self._on_frame(kind, channel_id, payload)
+            if self._transport.is_closing():
+                return
+        del buffer[:start]
+
+    # Outgoing frames: all of one turn of the loop leave in one write.
+
+    def send(self, kind: int, channel_id: int, payload: bytes) -> None:
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
+        self._outgoing.append(frames.HEADER.pack(len(payload), kind, 0, channel_id))
+        self._outgoing.append(payload)
+        self._outgoing_bytes += len(payload)
+        if self._outgoing_bytes > limits.OUTGOING_SOFT_BYTES:
+            self.congested = True
+
+    def _flush(self) -> None:
+        outgoing, self._outgoing, self._outgoing_bytes = self._outgoing, [], 0
+        if self._transport.is_closing():
+            return
+        self._transport.write(b"".join(outgoing))
+        if self.congested and not self._paused:
+            self._uncongest()
+
+    def _uncongest(self) -> None:
+        self.congested = False
+        for channel in list(self._channels.values()):
+            if self.congested:
+                break
+            channel.pump()
+
+    def forget(self, channel: Channel) -> None:
+        self._channels.pop(channel.id, None)
+
+    # Incoming frames.
+
+    def _on_frame(self, kind: int, channel_id: int, payload: bytes) -> None:
+        if not self._greeted:
+            self._greet(kind, channel_id, payload)
+        elif kind == frames.REQUEST:
+            self._on_request(channel_id, payload)
+        elif kind in (frames.DATA, frames.END, frames.CANCEL, frames.CREDIT):
+            # A frame for a closed channel crossed its END or ERROR on the way.
+            if (channel := self._channels.get(channel_id)) is not None:
+                self._on_channel_frame(channel, kind, payload)
+        else:
+            self._refuse("invalid_argument", f"a frame of type {kind} makes no sense here")
+
+    def _greet(self, kind: int, channel_id: int, payload: bytes) -> None:
+        protocols: Any = None
+        if kind == frames.HELLO and channel_id == 0:
+            try:
+                protocols = json.loads(payload).get("protocols")
+            except (ValueError, AttributeError, RecursionError):
+                pass
+        if not isinstance(protocols, list) or 1 not in protocols:
+            self._refuse("protocol_mismatch", f"this agent ({VERSION}) speaks protocol 1 only")
+            return
+        self._greeted = True
+        hello = {"protocol": 1, "agent": VERSION, "python": sys.version.split()[0], "pid": os.getpid()}
+        self.send(frames.HELLO, 0, frames.encode_json(hello))
+
+    def _on_request(self, channel_id: int, payload: bytes) -> None:
+        if channel_id == 0 or channel_id in self._channels:
+            self._refuse("invalid_argument", f"channel {channel_id} is in use")
+            return
+        channel = Channel(self, channel_id)
+        if len(self._channels) >= limits.CHANNELS_PER_CONNECTION:
+            channel.fail(OpError("limit_reached", "too many requests are open on this connection"))
+            return
+        self._channels[channel_id] = channel
+        try:
+            found, args = resolve(json.loads(payload))
+            channel.takes_data = found.takes_data
+            answer = found.handler(self._agent, channel, args)
+            if isinstance(answer, dict):
+                channel.end(answer)
+            elif answer is not None:
+                channel.task = self._loop.create_task(self._finish(channel, answer))
+        except BaseException as error:  # noqa: BLE001 - one bad request must not take the agent down
+            channel.fail(_answer_to(error))
+
+    async def _finish(self, channel: Channel, answer: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        try:
+            channel.end(await answer)
+        except BaseException as error:  # noqa: BLE001 - as above
+            channel.fail(_answer_to(error))
+
+    def _on_channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
+        if kind == frames.CREDIT:
+            if len(payload) != frames.CREDIT_BODY.size:
+                self._refuse("invalid_argument", "CREDIT carries four bytes")
+                return
+            channel.send_credit += frames.CREDIT_BODY.unpack(payload)[0]
+            channel.pump()
+        elif kind == frames.CANCEL:
+            channel.cancel()
+        elif not channel.takes_data:
+            self._refuse("invalid_argument", f"channel {channel.id} takes no data")
+        elif kind == frames.END:
+            channel.receive_end()
+        elif len(payload) > limits.DATA_MAX_BYTES or channel.receive_credit <= 0:
+            self._refuse("invalid_argument", f"channel {channel.id}: more data than the window allows")
+        else:
+            channel.receive(payload)
+
+    def _refuse(self, code: str, message: str) -> None:
+        """For hosts that break the protocol: nothing that follows could be understood."""
+        self.send(frames.ERROR, 0, frames.encode_json({"code": code, "message": message}))
+        self._flush()
+        self._transport.close()
+
+
+def _answer_to(error: BaseException) -> OpError:
+    if isinstance(error, OpError):
+        return error
+    if isinstance(error, OSError):
+        return op_error_of(error)
+    if isinstance(error, asyncio.CancelledError):
+        return OpError("cancelled", "the host cancelled the request")
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
+        return OpError("invalid_argument", "the request is not valid JSON")
+    traceback.print_exception(error, file=sys.stderr)
+    return OpError("internal", f"the agent failed: {type(error).__name__}: {error}")

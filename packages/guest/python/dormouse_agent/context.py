@@ -1,0 +1,245 @@
+"""A context: a queue of runs, one at a time, in a kernel or in bash."""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import limits
+from dormouse_agent.bash_process import BashProcess
+from dormouse_agent.errors import OpError
+from dormouse_agent.journal import Journal
+from dormouse_agent.kernel_keeper import KernelKeeper
+from dormouse_agent.reaper import exit_code_of, signal_name
+from dormouse_agent.run import Run
+from dormouse_agent.spawn import base_environment
+from dormouse_agent.text_lane import TextLane
+from dormouse_agent.users import User
+
+if TYPE_CHECKING:
+    from dormouse_agent.agent import Agent
+
+IGNORED_INTERRUPT = (
+    "the code ignored the interrupt for {grace:g} s, so the context was restarted and its variables are gone"
+)
+
+
+class Context:
+    def __init__(self, agent: "Agent", name: str, user: User, cwd: str | None, env: dict[str, str]) -> None:
+        self._agent = agent
+        self.name = name
+        self.user = user
+        self._cwd = cwd
+        self._env = env
+        self._queue: deque[Run] = deque()
+        self._bash: BashProcess | None = None
+        self._grace: asyncio.TimerHandle | None = None
+        self._ignored_interrupt = False
+        self.current: Run | None = None
+        self.used = False
+        self.deleted = False
+        self.between = Journal()
+        self.keeper = KernelKeeper(agent, self)
+
+    # What it looks like from outside.
+
+    def info(self) -> dict[str, Any]:
+        if self.current is not None:
+            state = "busy"
+        else:
+            state = "idle" if self.keeper.ready else "starting"
+        return {
+            "context": self.name,
+            "user": self.user.name,
+            "pid": self.keeper.pid,
+            "state": state,
+            "restarts": self.keeper.restarts,
+        }
+
+    def environment(self) -> dict[str, str]:
+        return base_environment(self.user, self._agent.sandbox_id, self._agent.env, self._env)
+
+    def start_directory(self) -> str:
+        return self._cwd if self._cwd is not None else self.user.start_directory()
+
+    def update_env(self, names: list[str]) -> None:
+        env = self.environment()
+        self.keeper.update_env({name: env[name] for name in names}, busy=self.current is not None)
+
+    def change_user(self, user: User) -> None:
+        self.user = user
+        self.keeper.replace()
+
+    # The queue.
+
+    def enqueue(self, run: Run) -> None:
+        if len(self._queue) >= limits.QUEUED_RUNS_PER_CONTEXT:
+            raise OpError("limit_reached", f"context {self.name!r} has {len(self._queue)} runs waiting already")
+        self._agent.runs.live[run.id] = run
+        self._queue.append(run)
+        self._advance()
+
+    def _advance(self) -> None:
+        while self.current is None and self._queue and not self.deleted:
+            if self._queue[0].language == "bash":
+                self._begin_bash(self._queue.popleft())
+            elif self.keeper.ready:
+                self._begin_python(self._queue.popleft())
+            else:
+                self.keeper.want()
+                return
+
+    def _begin_python(self, run: Run) -> None:
+        self.current = run
+        self.used = True
+        kernel = self.keeper.process
+        kernel.lanes(TextLane(run.journal, "stdout"), TextLane(run.journal, "stderr"))
+        note, self.keeper.restart_note = self.keeper.restart_note, None
+        run.begin(self._agent.loop, note)
+        kernel.send({"type": "run", "id": run.id, "code": run.code})
+        run.code = ""
+
+    def _begin_bash(self, run: Run) -> None:
+        self.current = run
+        self.used = True
+        run.begin(self._agent.loop, None)
+        bash = BashProcess(self._agent.loop, self._on_bash_exit)
+        try:
+            bash.start(self._agent.reaper, run.code, self.user, self.environment(), self.start_directory())
+        except OpError as error:
+            run.error("BashFailed", f"bash could not be started: {error.message}")
+            self._finish(127)
+            return
+        run.code = ""
+        self._bash = bash
+        bash.lanes(TextLane(run.journal, "stdout"), TextLane(run.journal, "stderr"))
+
+    def _finish(self, exit_code: int, context_restarted: bool = False, signal: str | None = None) -> None:
+        run = self.current
+        assert run is not None
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        self.current = None
+        run.finish(exit_code, context_restarted, signal)
+        self._agent.runs.finished(run)
+        self.keeper.send_pending_env()
+        self._advance()
+
+    # Stopping.
+
+    def interrupt(self, run: Run) -> str:
+        if run.state == "finished":
+            return "finished"
+        if run.state == "queued":
+            self._queue.remove(run)
+            run.take_out(self._agent.loop, "KeyboardInterrupt", "the run was interrupted before it began")
+            self._agent.runs.finished(run)
+            return "cancelled"
+        if not run.interrupted and not run.timed_out:
+            run.interrupted = True
+            self.stop_current()
+        return "interrupting"
+
+    def stop_current(self) -> None:
+        if self._bash is not None:
+            self._bash.interrupt()
+        elif self.current is not None and self.keeper.ready:
+            # A kernel that has not yet begun the run finds this message and knows the signal was for it.
+            self.keeper.process.send({"type": "interrupt", "id": self.current.id})
+            self.keeper.process.interrupt()
+        self._grace = self._agent.loop.call_later(limits.INTERRUPT_GRACE_S, self._kill_current)
+
+    def _kill_current(self) -> None:
+        self._grace = None
+        if self._bash is not None:
+            self._bash.kill()
+        elif self.keeper.ready:
+            self._ignored_interrupt = True
+            self.keeper.process.kill()
+
+    def delete(self) -> None:
+        self.deleted = True
+        message = f"context {self.name!r} was deleted"
+        self.between.close()
+        if self._bash is not None:
+            self._bash.kill()
+            self._release_bash()
+        else:
+            self._to_between()
+        if self.current is not None:
+            self.current.interrupted = True
+            self.current.error("ContextDeleted", message)
+            self._finish(130)
+        while self._queue:
+            run = self._queue.popleft()
+            run.take_out(self._agent.loop, "ContextDeleted", message)
+            self._agent.runs.finished(run)
+        self.keeper.retire()
+
+    # What the kernel and bash tell.
+
+    def on_kernel_ready(self) -> None:
+        self._advance()
+
+    def on_kernel_message(self, message: dict[str, Any]) -> None:
+        kind, run = message["type"], self.current
+        if kind == "result":
+            self._on_result(run if self._bash is None else None, message)
+        elif run is None or self._bash is not None:
+            return
+        elif kind == "error":
+            run.error(str(message["name"]), str(message["message"]), str(message["traceback"]))
+        elif kind == "done":
+            code = int(message["code"])
+            self._to_between()
+            self._finish(code & 0xFF)
+
+    def _on_result(self, run: Run | None, message: dict[str, Any]) -> None:
+        data = message["data"]
+        assert isinstance(data, dict)
+        if run is not None:
+            main = {"main": True} if message.get("main") is True else {}
+            run.journal.append("result", data=data, **main)
+        elif isinstance(text := data.get("text/plain"), str) and not self.between.closed:
+            # A thread that displays something between two runs has no run to show it in.
+            self.between.append("stdout", data=text + "\n", between=True)
+
+    def on_kernel_death(self, code: int, why: str, asked_for: bool) -> None:
+        ignored, self._ignored_interrupt = self._ignored_interrupt, False
+        run = self.current
+        if ignored:
+            why = IGNORED_INTERRUPT.format(grace=limits.INTERRUPT_GRACE_S)
+        if ignored or not asked_for:
+            self.keeper.restart_note = why
+        if run is None or self._bash is not None:
+            return
+        self._to_between()
+        name = "ContextRestarted" if ignored else "KernelDied"
+        run.error(name, why if ignored else f"{why}; the context was restarted and its variables are gone")
+        # Only the run is over: the queue goes on when the fresh kernel is ready.
+        self._finish(exit_code_of(code), context_restarted=True, signal=None if ignored else signal_name(code))
+
+    def on_kernel_unavailable(self, why: str) -> None:
+        waiting = [run for run in self._queue if run.language == "python"]
+        for run in waiting:
+            self._queue.remove(run)
+            run.begin(self._agent.loop, None)
+            run.error("KernelDied", f"{why}; {limits.KERNEL_START_ATTEMPTS} attempts failed")
+            run.finish(1)
+            self._agent.runs.finished(run)
+        self._advance()
+
+    def _on_bash_exit(self, code: int) -> None:
+        if self._bash is not None:
+            self._release_bash()
+            self._finish(exit_code_of(code), signal=signal_name(code))
+
+    def _release_bash(self) -> None:
+        assert self._bash is not None
+        self._bash.lanes(TextLane(self.between, "stdout", True), TextLane(self.between, "stderr", True))
+        self._bash.linger(self._agent.lingering)
+        self._bash = None
+
+    def _to_between(self) -> None:
+        between = self.between
+        self.keeper.lanes(TextLane(between, "stdout", True), TextLane(between, "stderr", True))

@@ -1,0 +1,66 @@
+"""What a file looks like to the host."""
+
+import grp
+import os
+import pwd
+import stat
+from functools import lru_cache
+from typing import Any
+
+
+def file_type(mode: int) -> str:
+    for kind, test in (
+        ("file", stat.S_ISREG),
+        ("directory", stat.S_ISDIR),
+        ("symlink", stat.S_ISLNK),
+        ("fifo", stat.S_ISFIFO),
+        ("socket", stat.S_ISSOCK),
+    ):
+        if test(mode):
+            return kind
+    return "device"
+
+
+class Describer:
+    """Describes files of one request; names of users are looked up once each, and afresh for every request."""
+
+    def __init__(self) -> None:
+        self._user = lru_cache(maxsize=64)(_user_name)
+        self._group = lru_cache(maxsize=64)(_group_name)
+
+    def describe(self, path: str, status: os.stat_result, target: str | None = None) -> dict[str, Any]:
+        described: dict[str, Any] = {
+            "path": path,
+            "name": os.path.basename(path.rstrip("/")) or "/",
+            "type": file_type(status.st_mode),
+            "sizeBytes": status.st_size,
+            "mode": stat.S_IMODE(status.st_mode),
+            "uid": status.st_uid,
+            "gid": status.st_gid,
+            "user": self._user(status.st_uid),
+            "group": self._group(status.st_gid),
+            "modifiedAt": status.st_mtime_ns // 1_000_000,
+        }
+        if target is not None:
+            described["target"] = target
+        return described
+
+    def look(self, path: str, follow: bool) -> dict[str, Any]:
+        """Must be called while acting as the user who asks."""
+        status = os.stat(path, follow_symlinks=follow)
+        target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
+        return self.describe(path, status, target)
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

@@ -1,0 +1,135 @@
+"""file.write: beside the target, then over it; or at the end of the file itself."""
+
+import os
+import secrets
+import stat
+from typing import Any
+
+from dormouse_agent.channel import Channel
+from dormouse_agent.errors import OpError
+from dormouse_agent.file_read import open_regular
+from dormouse_agent.file_stat import Describer
+from dormouse_agent.users import User, acting_as
+
+NEW_FILE_MODE = 0o644
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Replacement:
+    """A new file beside `path` that takes its place in one step, or leaves no trace."""
+
+    def __init__(self, path: str, user: User, mode: int | None) -> None:
+        self._user = user
+        with acting_as(user):
+            # The link stays and its target is replaced.
+            self.path = os.path.realpath(path)
+            existing = _writable_target(self.path)
+            self._directory = os.open(
+                os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+            )
+            self._name: str | None = f".dormouse-{secrets.token_hex(8)}.tmp"
+            try:
+                self.fd = os.open(self._name, CREATE, 0o600, dir_fd=self._directory)
+            except BaseException:
+                os.close(self._directory)
+                raise
+        try:
+            self._adopt(existing, mode)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _adopt(self, existing: os.stat_result | None, mode: int | None) -> None:
+        if existing is not None:
+            if (existing.st_uid, existing.st_gid) != (self._user.uid, self._user.gid):
+                os.fchown(self.fd, existing.st_uid, existing.st_gid)
+            # As with any write, a set-uid bit does not outlive a change by somebody else than root.
+            kept = 0o7777 if self._user.uid == 0 else 0o777
+            os.fchmod(self.fd, stat.S_IMODE(existing.st_mode) & kept if mode is None else mode)
+        else:
+            os.fchmod(self.fd, NEW_FILE_MODE if mode is None else mode)
+
+    def commit(self) -> None:
+        assert self._name is not None
+        with acting_as(self._user):
+            os.rename(
+                self._name, os.path.basename(self.path), src_dir_fd=self._directory, dst_dir_fd=self._directory
+            )
+        self._name = None
+
+    def discard(self) -> None:
+        """Closes everything; what was not committed is removed."""
+        if self._name is not None:
+            with acting_as(self._user):
+                try:
+                    os.unlink(self._name, dir_fd=self._directory)
+                except FileNotFoundError:
+                    pass
+        os.close(self.fd)
+        os.close(self._directory)
+
+
+def _writable_target(path: str) -> os.stat_result | None:
+    if path.endswith("/"):
+        raise OpError("not_a_file", f"{path}: is a directory")
+    try:
+        # Not lstat: a loop of links must be refused, not replaced.
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise OpError("not_a_file", f"{path}: not a regular file")
+    if not os.access(path, os.W_OK, effective_ids=True):
+        raise OpError("permission_denied", f"{path}: Permission denied")
+    return status
+
+
+def make_parents(path: str, user: User) -> None:
+    parent = os.path.dirname(path.rstrip("/"))
+    if parent:
+        with acting_as(user):
+            os.makedirs(parent, exist_ok=True)
+
+
+async def replace_file(channel: Channel, user: User, path: str, mode: int | None) -> dict[str, Any]:
+    replacement = Replacement(path, user, mode)
+    try:
+        await _receive(channel, replacement.fd)
+        replacement.commit()
+        return Describer().describe(path, os.fstat(replacement.fd))
+    finally:
+        replacement.discard()
+
+
+async def append_file(channel: Channel, user: User, path: str, mode: int | None) -> dict[str, Any]:
+    new_mode = NEW_FILE_MODE if mode is None else mode
+    fd, before = open_regular(path, user, os.O_WRONLY | os.O_APPEND | os.O_CREAT, new_mode)
+    done = False
+    written = 0
+    try:
+        while (data := await channel.next_data()) is not None:
+            _write_all(fd, data)
+            written += len(data)
+            channel.consumed(len(data))
+        if mode is not None:
+            with acting_as(user):
+                os.fchmod(fd, mode)
+        done = True
+        return Describer().describe(path, os.fstat(fd))
+    finally:
+        # Taken back only while nobody else has written behind it.
+        if not done and os.fstat(fd).st_size == before.st_size + written:
+            os.ftruncate(fd, before.st_size)
+        os.close(fd)
+
+
+async def _receive(channel: Channel, fd: int) -> None:
+    while (data := await channel.next_data()) is not None:
+        _write_all(fd, data)
+        channel.consumed(len(data))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

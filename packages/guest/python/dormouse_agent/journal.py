@@ -1,0 +1,64 @@
+"""A numbered list of events with a bound in bytes. Readers keep a position, never a copy."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from dormouse_agent.frames import encode_json
+from dormouse_agent.limits import JOURNAL_BYTES, LARGE_EVENT_BYTES
+
+Wake = Callable[[], None]
+
+
+class Journal:
+    __slots__ = ("_events", "closed", "dropped_bytes", "first_seq", "next_seq", "size_bytes", "watchers")
+
+    def __init__(self) -> None:
+        self._events: deque[bytes] = deque()
+        self.first_seq = 0
+        self.next_seq = 0
+        self.size_bytes = 0
+        self.dropped_bytes = 0
+        self.closed = False
+        self.watchers: list[Wake] = []
+
+    def append(self, kind: str, **fields: Any) -> None:
+        assert not self.closed, "an event after the last one"
+        payload = encode_json({"seq": self.next_seq, "type": kind, **fields})
+        self._events.append(payload)
+        self.next_seq += 1
+        self.size_bytes += len(payload)
+        if len(payload) >= LARGE_EVENT_BYTES:
+            self._wake()
+            self._trim()
+        else:
+            self._trim()
+            self._wake()
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake()
+        self.watchers.clear()
+
+    def at(self, seq: int) -> bytes:
+        return self._events[seq - self.first_seq]
+
+    def truncated(self, after: int) -> bytes:
+        """The event that stands for all dropped ones behind `after`."""
+        events = self.first_seq - 1 - after
+        # Only a total is kept of what was dropped, so a reader that saw a part of it gets that part's share.
+        share = self.dropped_bytes * events // self.first_seq
+        return encode_json({"seq": self.first_seq - 1, "type": "truncated", "events": events, "bytes": share})
+
+    def _trim(self) -> None:
+        # The newest event stays even when it alone is over the bound: its followers may be out of credit.
+        while self.size_bytes > JOURNAL_BYTES and len(self._events) > 1:
+            dropped = len(self._events.popleft())
+            self.first_seq += 1
+            self.size_bytes -= dropped
+            self.dropped_bytes += dropped
+
+    def _wake(self) -> None:
+        if self.watchers:
+            for wake in tuple(self.watchers):
+                wake()

@@ -1,0 +1,141 @@
+"""Keeps one kernel alive for a context: starts it, replaces a dead one, and gives up for a while when none starts."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import limits
+from dormouse_agent.errors import OpError
+from dormouse_agent.kernel_death import describe_death, oom_kills
+from dormouse_agent.kernel_process import KernelProcess
+from dormouse_agent.text_lane import TextLane
+
+if TYPE_CHECKING:
+    from dormouse_agent.agent import Agent
+    from dormouse_agent.context import Context
+
+
+class KernelKeeper:
+    def __init__(self, agent: "Agent", context: "Context") -> None:
+        self._agent = agent
+        self._context = context
+        self._process: KernelProcess | None = None
+        self._failures = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._oom_kills: int | None = None
+        self._pending_env: dict[str, str] = {}
+        self._retired = False
+        self._replacing = False
+        self.ready = False
+        self.restarts = 0
+        # Why the next run meets a fresh kernel.
+        self.restart_note: str | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    @property
+    def process(self) -> KernelProcess:
+        assert self._process is not None and self.ready
+        return self._process
+
+    def want(self) -> None:
+        """A run waits for the kernel. Starts one unless one is on its way."""
+        if self._process is None and self._timer is None and not self._retired:
+            delay = limits.KERNEL_RETRY_LAST_S if self._failures >= limits.KERNEL_START_ATTEMPTS else 0
+            self._timer = self._agent.loop.call_later(delay, self._start)
+
+    def update_env(self, env: dict[str, str], busy: bool) -> None:
+        self._pending_env.update(env)
+        if not busy:
+            self.send_pending_env()
+
+    def send_pending_env(self) -> None:
+        if self._pending_env and self.ready:
+            self.process.send({"type": "env", "env": self._pending_env})
+            self._pending_env = {}
+
+    def replace(self) -> None:
+        """A new kernel because its user has changed; nothing of value is lost with the old one."""
+        self._replacing = True
+        if self._process is not None:
+            self._process.kill()
+        else:
+            self.want()
+
+    def retire(self) -> None:
+        self._retired = True
+        self.ready = False
+        self._cancel_timer()
+        if self._process is not None:
+            self._process.kill()
+
+    def _start(self) -> None:
+        self._timer = None
+        self._replacing = False
+        context = self._context
+        self._oom_kills = oom_kills()
+        self._pending_env = {}
+        process = KernelProcess(self._agent.loop, self)
+        try:
+            process.start(self._agent.reaper, context.user, context.environment(), context.start_directory())
+        except OpError as error:
+            self._failed(f"the kernel could not be started: {error.message}")
+            return
+        self._process = process
+        process.lanes(TextLane(context.between, "stdout", True), TextLane(context.between, "stderr", True))
+        self._timer = self._agent.loop.call_later(limits.KERNEL_START_S, process.kill)
+
+    def on_kernel_message(self, message: dict[str, Any]) -> None:
+        if message["type"] == "ready" and not self.ready:
+            self._cancel_timer()
+            self._failures = 0
+            self.ready = True
+            self.send_pending_env()
+            self._context.on_kernel_ready()
+        else:
+            self._context.on_kernel_message(message)
+
+    def on_kernel_exit(self, code: int) -> None:
+        process = self._process
+        assert process is not None
+        was_ready, self.ready = self.ready, False
+        self._cancel_timer()
+        why = describe_death(code, self._oom_kills)
+        if was_ready:
+            self._context.on_kernel_death(code, why, asked_for=process.killed)
+        self._process = None
+        self._linger(process)
+        if self._retired:
+            return
+        if self._replacing:
+            self._start()
+        elif was_ready:
+            self.restarts += 1
+            self._start()
+        else:
+            self._failed(f"{why} while it was starting")
+
+    def lanes(self, stdout: TextLane, stderr: TextLane) -> None:
+        if self._process is not None:
+            self._process.lanes(stdout, stderr)
+
+    def _linger(self, process: KernelProcess) -> None:
+        between = self._context.between
+        process.lanes(TextLane(between, "stdout", True), TextLane(between, "stderr", True))
+        self._agent.lingering.keep(process.stdout)
+        self._agent.lingering.keep(process.stderr)
+
+    def _failed(self, why: str) -> None:
+        self._failures += 1
+        if self._failures < limits.KERNEL_START_ATTEMPTS:
+            delay = limits.KERNEL_RETRY_FIRST_S * 2**self._failures
+            self._timer = self._agent.loop.call_later(delay, self._start)
+        else:
+            # The next run that asks for a kernel makes the next attempt.
+            self._context.on_kernel_unavailable(why)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

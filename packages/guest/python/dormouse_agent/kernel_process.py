@@ -1,0 +1,177 @@
+"""A context's kernel process as the agent sees it: three lanes, one order (PROTOCOL.md, Inside)."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+from typing import Any, Protocol
+
+from dormouse_agent.frames import encode_json
+from dormouse_agent.limits import KERNEL_MESSAGE_BYTES
+from dormouse_agent.output_pipe import OutputPipe, pending_bytes
+from dormouse_agent.reaper import Reaper
+from dormouse_agent.spawn import Spawn, spawn
+from dormouse_agent.text_lane import TextLane
+from dormouse_agent.users import User
+
+KERNEL_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dormouse_kernel")
+# Python cannot tell its own name when it was started without a PATH.
+PYTHON = sys.executable or os.readlink("/proc/self/exe")
+LENGTH = struct.Struct(">I")
+
+
+class KernelOwner(Protocol):
+    def on_kernel_message(self, message: dict[str, Any]) -> None: ...
+
+    def on_kernel_exit(self, code: int) -> None: ...
+
+
+class KernelProcess:
+    def __init__(self, loop: asyncio.AbstractEventLoop, owner: KernelOwner) -> None:
+        self._loop = loop
+        self._owner = owner
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        self.killed = False
+
+    def start(self, reaper: Reaper, user: User, env: dict[str, str], cwd: str) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        try:
+            child = spawn(
+                Spawn(
+                    [PYTHON, KERNEL_DIRECTORY, str(theirs.fileno())], user, env, cwd,
+                    stdout=out_write, stderr=err_write, pass_fds=(theirs.fileno(),),
+                )  # fmt: skip
+            )
+        except BaseException:
+            ours.close()
+            os.close(out_read)
+            os.close(err_read)
+            raise
+        finally:
+            theirs.close()
+            os.close(out_write)
+            os.close(err_write)
+        self.pid = child.pid
+        ours.setblocking(False)
+        self._socket = ours
+        self.stdout = OutputPipe(self._loop, out_read)
+        self.stderr = OutputPipe(self._loop, err_read)
+        self._loop.add_reader(ours.fileno(), self._on_readable)
+        reaper.watch(child, self._on_exit)
+
+    def lanes(self, stdout: TextLane, stderr: TextLane) -> None:
+        self.stdout.drain_to_lane_end(stdout)
+        self.stderr.drain_to_lane_end(stderr)
+
+    def send(self, message: dict[str, Any]) -> None:
+        payload = encode_json(message)
+        data = LENGTH.pack(len(payload)) + payload
+        if not self._outgoing:
+            try:
+                data = data[self._socket.send(data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                # It is dying; its exit will be collected.
+                return
+            if data:
+                self._loop.add_writer(self._socket.fileno(), self._on_writable)
+        self._outgoing += data
+
+    def interrupt(self) -> None:
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Only the kernel itself: the children of user code live on."""
+        self.killed = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def _on_writable(self) -> None:
+        try:
+            sent = self._socket.send(memoryview(self._outgoing)[: 1 << 18])
+        except BlockingIOError:
+            return
+        except OSError:
+            sent = len(self._outgoing)
+        del self._outgoing[:sent]
+        if not self._outgoing:
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _on_readable(self) -> None:
+        # What is read now was sent before the pipes are drained, so what was written before it is drained too.
+        waiting = pending_bytes(self._socket.fileno())
+        self.stdout.drain()
+        self.stderr.drain()
+        try:
+            data = self._socket.recv(max(waiting, 1))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._socket.fileno())
+            return
+        self._incoming += data
+        self._take_messages()
+
+    def _take_messages(self) -> None:
+        incoming = self._incoming
+        while len(incoming) >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(incoming)
+            if length > KERNEL_MESSAGE_BYTES:
+                self._distrust()
+                return
+            if len(incoming) < LENGTH.size + length:
+                return
+            payload = bytes(memoryview(incoming)[LENGTH.size : LENGTH.size + length])
+            del incoming[: LENGTH.size + length]
+            try:
+                message = json.loads(payload)
+                assert isinstance(message, dict)
+                self._owner.on_kernel_message(message)
+            except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
+                self._distrust()
+                return
+
+    def _distrust(self) -> None:
+        """User code wrote to the control socket; nothing on it can be believed any more."""
+        self._incoming.clear()
+        self._signal(signal.SIGKILL)
+
+    def _on_exit(self, code: int) -> None:
+        fd = self._socket.fileno()
+        self._loop.remove_reader(fd)
+        self._loop.remove_writer(fd)
+        self._outgoing.clear()
+        self._last_words()
+        self._socket.close()
+        self._owner.on_kernel_exit(code)
+
+    def _last_words(self) -> None:
+        """Messages the kernel sent before it died, for example the end of its run."""
+        while True:
+            waiting = pending_bytes(self._socket.fileno())
+            self.stdout.drain()
+            self.stderr.drain()
+            try:
+                data = self._socket.recv(waiting) if waiting else b""
+            except OSError:
+                data = b""
+            if not data:
+                return
+            self._incoming += data
+            self._take_messages()
+

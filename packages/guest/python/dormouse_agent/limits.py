@@ -1,0 +1,56 @@
+"""Every bound of the agent, with its unit and reason."""
+
+import os
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# Wire (PROTOCOL.md, Frames).
+FRAME_MAX_BYTES = 32 * MIB
+DATA_MAX_BYTES = 256 * KIB
+WINDOW_BYTES = 1 * MIB
+CHANNELS_PER_CONNECTION = 4096
+# What may wait in a connection beside the socket's own buffer before followers stop being served.
+OUTGOING_SOFT_BYTES = 256 * KIB
+
+# Journals (PROTOCOL.md, Events and journals).
+JOURNAL_BYTES = 4 * MIB
+FINISHED_RUNS = 256
+FINISHED_PROCESSES = 256
+FINISHED_JOURNALS_BYTES = 32 * MIB
+# One read of an output pipe; the decoder may hold back three bytes of a character from the read before.
+OUTPUT_CHUNK_BYTES = 64 * KIB - 4
+# An event this large is handed to its followers before older events make room for the next.
+LARGE_EVENT_BYTES = 1 * MIB
+
+# Requests.
+CODE_BYTES = 8 * MIB
+TIMEOUT_MAX_MS = 86_400_000
+PATH_BYTES = 4096
+ENV_ENTRIES = 1024
+ENV_BYTES = 128 * KIB
+ARGUMENTS = 4096
+ARGUMENT_BYTES = 128 * KIB  # MAX_ARG_STRLEN of the kernel
+LIST_DEPTH = 64
+# A directory is sorted in memory before it is listed.
+LIST_DIRECTORY_ENTRIES = 200_000
+
+# Things alive at once.
+CONTEXTS = 16
+QUEUED_RUNS_PER_CONTEXT = 256
+LIVE_PROCESSES = 256
+# Output pipes still held by children of something that has ended; each costs a descriptor.
+LINGERING_PIPES = 128
+
+# Kernels.
+KERNEL_MESSAGE_BYTES = 24 * MIB
+KERNEL_START_S = 60.0
+KERNEL_START_ATTEMPTS = 3
+KERNEL_RETRY_FIRST_S = 0.2
+KERNEL_RETRY_LAST_S = 1.0
+INTERRUPT_GRACE_S = float(os.environ.get("DORMOUSE_INTERRUPT_GRACE_S", "5"))
+
+# Bash takes its code as an argument up to here, above it as a file.
+BASH_ARGUMENT_BYTES = 100_000
+# Work on many files or bytes gives way to other requests after this long.
+SLICE_S = 0.005

@@ -1,0 +1,62 @@
+"""context.*"""
+
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import limits
+from dormouse_agent.channel import Channel
+from dormouse_agent.context import Context
+from dormouse_agent.errors import OpError
+from dormouse_agent.fields import ID, USER, Environment, Flag, PathText, Text
+from dormouse_agent.follower import follow
+from dormouse_agent.op_table import op
+from dormouse_agent.ops_runs import AFTER
+
+if TYPE_CHECKING:
+    from dormouse_agent.agent import Agent
+
+
+@op(
+    "context.create",
+    {
+        "context": Text(ID),
+        "user": Text(USER, default=None),
+        "cwd": PathText(default=None),
+        "env": Environment(default=None),
+    },
+)
+def create(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    name = args["context"]
+    if name in agent.contexts:
+        raise OpError("already_exists", f"context {name!r} exists")
+    if len(agent.contexts) >= limits.CONTEXTS:
+        raise OpError("limit_reached", f"a sandbox has at most {limits.CONTEXTS} contexts")
+    user = agent.user(args["user"])
+    cwd = None if args["cwd"] is None else user.resolve(args["cwd"])
+    return agent.add_context(name, user, cwd, args["env"]).info()
+
+
+@op("context.list", {})
+def list_contexts(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    return {"contexts": [context.info() for context in agent.contexts.values()]}
+
+
+@op("context.delete", {"context": Text(ID)})
+def delete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    context = _get_context(agent, args["context"])
+    del agent.contexts[context.name]
+    context.delete()
+    if context.name == "default":
+        agent.add_context("default")
+    return {}
+
+
+@op("context.output", {"context": Text(ID), "after": AFTER, "follow": Flag(default=False)})
+def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
+    follow(_get_context(agent, args["context"]).between, channel, args["after"], args["follow"])
+
+
+def _get_context(agent: "Agent", name: str) -> Context:
+    context = agent.contexts.get(name)
+    if context is None:
+        raise OpError("not_found", f"there is no context {name!r}")
+    return context

@@ -1,0 +1,109 @@
+"""process.*"""
+
+import shlex
+import signal
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import limits
+from dormouse_agent.channel import Channel
+from dormouse_agent.errors import OpError, invalid
+from dormouse_agent.fields import USER, Arguments, Choice, Environment, Flag, PathText, Record, Text, Whole
+from dormouse_agent.follower import follow
+from dormouse_agent.op_table import op
+from dormouse_agent.ops_runs import AFTER
+from dormouse_agent.process import StartedProcess
+from dormouse_agent.spawn import Spawn, base_environment
+
+if TYPE_CHECKING:
+    from dormouse_agent.agent import Agent
+
+PID = Whole(1, 2**31 - 1)
+SIZE = {"cols": Whole(1, 65535), "rows": Whole(1, 65535)}
+SIGNALS = tuple(known.name for known in signal.Signals)
+
+
+@op(
+    "process.start",
+    {
+        "args": Arguments(default=None),
+        "shell": Text(max_bytes=limits.ARGUMENT_BYTES - 1, default=None),
+        "cwd": PathText(default=None),
+        "env": Environment(default=None),
+        "user": Text(USER, default=None),
+        "stdin": Flag(default=False),
+        "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
+        "pty": Record(SIZE, default=None),
+        "follow": Flag(default=True),
+    },
+)
+def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any] | None:
+    if (args["args"] is None) == (args["shell"] is None):
+        raise invalid("args", "give either args or shell")
+    if len(agent.processes) >= limits.LIVE_PROCESSES:
+        raise OpError("limit_reached", f"{limits.LIVE_PROCESSES} started processes are alive already")
+    user = agent.user(args["user"])
+    what = Spawn(
+        args["args"] or ["/bin/bash", "-c", args["shell"]],
+        user,
+        base_environment(user, agent.sandbox_id, agent.env, args["env"] or {}),
+        user.start_directory() if args["cwd"] is None else user.resolve(args["cwd"]),
+    )
+    process = StartedProcess(agent.loop, args["shell"] or shlex.join(what.args), agent.process_ended)
+    process.start(agent.reaper, what, args["stdin"], args["pty"])
+    agent.finished_processes.drop(process.pid)
+    agent.processes[process.pid] = process
+    if args["timeoutMs"] is not None:
+        process.limit_time(args["timeoutMs"])
+    if not args["follow"]:
+        return {"pid": process.pid}
+    follow(process.journal, channel)
+    return None
+
+
+@op("process.events", {"pid": PID, "after": AFTER, "follow": Flag(default=True)})
+def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
+    follow(_get_process(agent, args["pid"]).journal, channel, args["after"], args["follow"])
+
+
+@op("process.list", {})
+def list_processes(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    known = [*agent.finished_processes.all(), *agent.processes.values()]
+    return {"processes": [process.info() for process in known]}
+
+
+@op("process.signal", {"pid": PID, "signal": Choice(SIGNALS)})
+def send_signal(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    _get_process(agent, args["pid"]).signal(signal.Signals[args["signal"]])
+    return {}
+
+
+@op("process.resize", {"pid": PID, **SIZE})
+def resize(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    _get_process(agent, args["pid"]).resize(args["cols"], args["rows"])
+    return {}
+
+
+@op("process.stdin", {"pid": PID, "close": Flag(default=True)}, takes_data=True)
+async def write_stdin(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    target = _get_process(agent, args["pid"]).get_input()
+    if target.busy:
+        raise OpError("conflict", f"another request is writing to process {args['pid']}")
+    target.busy = True
+    total = 0
+    try:
+        while (data := await channel.next_data()) is not None:
+            await target.write(data)
+            total += len(data)
+            channel.consumed(len(data))
+        if args["close"]:
+            await target.end()
+    finally:
+        target.busy = False
+    return {"bytes": total}
+
+
+def _get_process(agent: "Agent", pid: int) -> StartedProcess:
+    process = agent.processes.get(pid) or agent.finished_processes.find(pid)
+    if process is None:
+        raise OpError("not_found", f"process {pid} was not started through this protocol")
+    return process

@@ -1,0 +1,66 @@
+"""run.*"""
+
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent import limits
+from dormouse_agent.channel import Channel
+from dormouse_agent.errors import OpError, invalid
+from dormouse_agent.fields import ID, Choice, Flag, Text, Whole
+from dormouse_agent.follower import follow
+from dormouse_agent.op_table import op
+from dormouse_agent.run import Run
+
+if TYPE_CHECKING:
+    from dormouse_agent.agent import Agent
+
+AFTER = Whole(-1, 2**53, default=-1)
+
+
+@op(
+    "run.start",
+    {
+        "runId": Text(ID),
+        "code": Text(max_bytes=limits.CODE_BYTES, nul=True),
+        "language": Choice(("python", "bash"), default="python"),
+        "context": Text(ID, default="default"),
+        "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
+        "follow": Flag(default=True),
+    },
+)
+def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any] | None:
+    if args["language"] == "bash" and "\0" in args["code"]:
+        raise invalid("code", "holds a NUL character, which bash cannot read")
+    context = agent.contexts.get(args["context"])
+    if context is None:
+        raise OpError("not_found", f"there is no context {args['context']!r}")
+    if agent.runs.find(args["runId"]) is not None:
+        raise OpError("already_exists", f"run {args['runId']!r} exists")
+    run = Run(args["runId"], context, args["language"], args["code"], args["timeoutMs"])
+    context.enqueue(run)
+    if not args["follow"]:
+        return {"runId": run.id}
+    follow(run.journal, channel)
+    return None
+
+
+@op("run.events", {"runId": Text(ID), "after": AFTER, "follow": Flag(default=True)})
+def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
+    follow(_get_run(agent, args["runId"]).journal, channel, args["after"], args["follow"])
+
+
+@op("run.interrupt", {"runId": Text(ID)})
+def interrupt(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    run = _get_run(agent, args["runId"])
+    return {"state": run.context.interrupt(run)}
+
+
+@op("run.list", {})
+def list_runs(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    return {"runs": [run.info() for run in agent.runs.all()]}
+
+
+def _get_run(agent: "Agent", run_id: str) -> Run:
+    run = agent.runs.find(run_id)
+    if run is None:
+        raise OpError("not_found", f"there is no run {run_id!r}")
+    return run

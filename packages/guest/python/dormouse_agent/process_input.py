@@ -1,0 +1,58 @@
+"""Writes the host's data to a process's stdin or PTY, as fast as the process takes it."""
+
+import asyncio
+import os
+
+from dormouse_agent.errors import OpError
+
+END_OF_TRANSMISSION = b"\x04"
+
+
+class ProcessInput:
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, terminal: bool) -> None:
+        os.set_blocking(fd, False)
+        self._loop = loop
+        self._fd = fd
+        self._terminal = terminal
+        self._writable: asyncio.Future[None] | None = None
+        self.busy = False
+
+    async def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            if self._fd < 0:
+                raise OpError("conflict", "the process has closed its stdin or ended")
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:
+                await self._wait()
+            except OSError:
+                self.close()
+
+    async def _wait(self) -> None:
+        self._writable = self._loop.create_future()
+        self._loop.add_writer(self._fd, self._wake)
+        try:
+            await self._writable
+        finally:
+            if self._fd >= 0:
+                self._loop.remove_writer(self._fd)
+            self._writable = None
+
+    def _wake(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    async def end(self) -> None:
+        """End of input: a pipe is closed, a terminal gets Ctrl-D."""
+        if self._terminal:
+            await self.write(END_OF_TRANSMISSION)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_writer(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+            self._wake()

@@ -1,0 +1,107 @@
+"""One run: its code until it begins, its journal, and how it ends."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from dormouse_agent.journal import Journal
+from dormouse_agent.shelf import Shelf, ShelfBudget
+from dormouse_agent.limits import FINISHED_RUNS
+
+if TYPE_CHECKING:
+    from dormouse_agent.context import Context
+
+
+class Run:
+    def __init__(self, run_id: str, context: "Context", language: str, code: str, timeout_ms: int | None) -> None:
+        self.id = run_id
+        self.context = context
+        self.language = language
+        self.code = code
+        self.timeout_ms = timeout_ms
+        self.journal = Journal()
+        self.state = "queued"
+        self.exit_code: int | None = None
+        self.started_at_ms: int | None = None
+        self.timed_out = False
+        self.interrupted = False
+        self._started_monotonic = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, loop: asyncio.AbstractEventLoop, context_restarted: str | None) -> None:
+        self.state = "running"
+        self.started_at_ms = time.time_ns() // 1_000_000
+        self._started_monotonic = time.monotonic()
+        why = {"contextRestarted": context_restarted} if context_restarted else {}
+        self.journal.append("start", runId=self.id, context=self.context.name, **why)
+        if self.timeout_ms is not None:
+            self._timer = loop.call_later(self.timeout_ms / 1000, self._time_out)
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if self.state == "running" and not self.interrupted:
+            self.timed_out = True
+            self.context.stop_current()
+
+    def error(self, name: str, message: str, traceback: str = "") -> None:
+        self.journal.append("error", name=name, message=message, traceback=traceback or f"{name}: {message}\n")
+
+    def finish(self, exit_code: int, context_restarted: bool = False, signal: str | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        marks: dict[str, Any] = {}
+        if self.timed_out:
+            exit_code = 124
+            marks["timedOut"] = True
+        elif self.interrupted:
+            exit_code = 130
+            marks["interrupted"] = True
+        if context_restarted:
+            marks["contextRestarted"] = True
+        if signal is not None:
+            marks["signal"] = signal
+        self.state = "finished"
+        self.exit_code = exit_code
+        self.code = ""
+        duration_ms = round((time.monotonic() - self._started_monotonic) * 1000, 3)
+        self.journal.append("exit", exitCode=exit_code, durationMs=duration_ms, **marks)
+        self.journal.close()
+
+    def take_out(self, loop: asyncio.AbstractEventLoop, name: str, message: str) -> None:
+        """Ends a run that never began, as interrupted."""
+        self.begin(loop, None)
+        self.interrupted = True
+        self.error(name, message)
+        self.finish(130)
+
+    def info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {
+            "runId": self.id,
+            "context": self.context.name,
+            "language": self.language,
+            "state": self.state,
+        }
+        if self.exit_code is not None:
+            info["exitCode"] = self.exit_code
+        if self.started_at_ms is not None:
+            info["startedAt"] = self.started_at_ms
+        return info
+
+
+class Runs:
+    """All runs that can be asked about: queued, running, and the latest finished."""
+
+    def __init__(self, budget: ShelfBudget) -> None:
+        self.live: dict[str, Run] = {}
+        self._finished: Shelf[str, Run] = Shelf(budget, FINISHED_RUNS)
+
+    def find(self, run_id: str) -> Run | None:
+        return self.live.get(run_id) or self._finished.find(run_id)
+
+    def finished(self, run: Run) -> None:
+        del self.live[run.id]
+        self._finished.add(run.id, run)
+
+    def all(self) -> list[Run]:
+        return [*self._finished.all(), *self.live.values()]

@@ -1,0 +1,77 @@
+"""Starts processes for the sandbox: as its user, with its environment, first in line for the OOM killer."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dormouse_agent.errors import op_error_of
+from dormouse_agent.users import User
+
+GUARD_LIBRARY = "/.dormouse/lib/libdormouse-guard.so"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Between the agent (0) and nothing: the agent must outlive whatever ate the memory.
+OOM_SCORE_ADJ = b"500"
+
+
+@dataclass
+class Spawn:
+    args: Sequence[str]
+    user: User
+    env: dict[str, str]
+    cwd: str
+    stdin: int = subprocess.DEVNULL
+    stdout: int = subprocess.DEVNULL
+    stderr: int = subprocess.DEVNULL
+    pass_fds: tuple[int, ...] = ()
+    in_child: Callable[[], None] | None = field(default=None)
+
+
+def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict[str, str]:
+    env = {
+        "HOME": user.home,
+        "USER": user.name,
+        "LOGNAME": user.name,
+        "SHELL": "/bin/bash",
+        "PATH": PATH,
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "PYTHONUNBUFFERED": "1",
+        "MPLBACKEND": "agg",
+        "DORMOUSE_SANDBOX_ID": sandbox_id,
+    }
+    for added in more:
+        env.update(added)
+    if os.path.exists(GUARD_LIBRARY):
+        preload = env.get("LD_PRELOAD")
+        env["LD_PRELOAD"] = f"{GUARD_LIBRARY}:{preload}" if preload else GUARD_LIBRARY
+    return env
+
+
+def spawn(what: Spawn) -> subprocess.Popen[bytes]:
+    """Every process leads its own session, so that signals to its group reach its children only."""
+    try:
+        child = subprocess.Popen(
+            what.args,
+            stdin=what.stdin,
+            stdout=what.stdout,
+            stderr=what.stderr,
+            cwd=what.cwd,
+            env=what.env,
+            user=what.user.uid,
+            group=what.user.gid,
+            extra_groups=what.user.groups,
+            start_new_session=True,
+            pass_fds=what.pass_fds,
+            close_fds=True,
+            preexec_fn=what.in_child,
+        )
+    except OSError as error:
+        raise op_error_of(error) from error
+    try:
+        with open(f"/proc/{child.pid}/oom_score_adj", "wb", buffering=0) as file:
+            file.write(OOM_SCORE_ADJ)
+    except OSError:
+        # It has ended already.
+        pass
+    return child

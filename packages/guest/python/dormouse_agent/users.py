@@ -1,0 +1,64 @@
+"""Users of the sandbox, and file system calls on their behalf."""
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dormouse_agent.errors import OpError
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+    def resolve(self, path: str) -> str:
+        return os.path.join(self.home, path)
+
+    def start_directory(self) -> str:
+        return self.home if os.path.isdir(self.home) else "/"
+
+
+ROOT = User("root", 0, 0, (0,), "/root")
+
+
+def get_user(name: str) -> User:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise OpError("not_found", f"there is no user {name!r} in this sandbox") from None
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return User(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir or "/")
+
+
+def first_default_user() -> User:
+    """Whom things belong to until the host has configured a user."""
+    for name in ("user", "root"):
+        try:
+            return get_user(name)
+        except OpError:
+            continue
+    return ROOT
+
+
+@contextmanager
+def acting_as(user: User) -> Iterator[None]:
+    """The body must not await: the identity is that of the whole process."""
+    if user.uid == 0:
+        yield
+        return
+    agent_groups = os.getgroups()
+    os.setgroups(user.groups)
+    os.setegid(user.gid)
+    os.seteuid(user.uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(agent_groups)

@@ -1,0 +1,1 @@
+"""The kernel: the Python of one context. See ../../PROTOCOL.md, "Inside: agent and kernel"."""

@@ -1,0 +1,157 @@
+"""Runs the code of one run: find magics, compile, execute, show the last expression's value."""
+
+import ast
+import inspect
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from IPython.core.autocall import IPyAutocall
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+
+from dormouse_kernel.limits import TRANSFORM_CHARS
+from dormouse_kernel.shell import KernelShell
+from dormouse_kernel.sources import keep_source, unused_cell_name
+from dormouse_kernel.user_loop import UserLoop
+
+# Top-level code that calls one of these needs a running loop even when it never awaits.
+LOOP_NAMES = frozenset({"create_task", "ensure_future", "get_running_loop"})
+LOOP_RUNNERS = frozenset({"run", "run_until_complete", "run_forever"})
+
+
+class CellRunner:
+    def __init__(self, shell: KernelShell, loop: UserLoop) -> None:
+        self._shell = shell
+        self._loop = loop
+        shell.events.unregister("pre_execute", shell._clear_warning_registry)
+
+    def run(self, code: str) -> None:
+        """Raises whatever the code raises."""
+        shell = self._shell
+        name = unused_cell_name(shell.execution_count)
+        try:
+            source, tree = self._parse(code, name)
+        except SyntaxError as error:
+            keep_source(name, code if error.filename == name else "")
+            self._record(code, code)
+            raise
+        keep_source(name, source)
+        self._record(source, code)
+        tree = shell.transform_ast(tree)
+        shell.user_ns.pop("__warningregistry__", None)
+        parts = list(self._compiled(tree, name))
+        info = ExecutionInfo(code, True, False, True, None)
+        self._trigger("pre_execute")
+        self._trigger("pre_run_cell", info)
+        try:
+            for compiled, shows in parts:
+                value = self._execute(compiled)
+                if shows:
+                    shell.displayhook(value)
+        finally:
+            self._trigger("post_execute")
+            self._trigger("post_run_cell", ExecutionResult(info))
+
+    def next_cell(self) -> None:
+        self._shell.execution_count += 1
+
+    def _parse(self, code: str, name: str) -> tuple[str, ast.Module]:
+        shell = self._shell
+        try:
+            tree = self._with_await(lambda: shell.compile.ast_parse(code, name))
+        except (SyntaxError, ValueError) as error:
+            if len(code) > TRANSFORM_CHARS and not _may_hold_magics(code):
+                raise _as_syntax_error(error) from None
+        else:
+            if len(code) > TRANSFORM_CHARS or not self._is_shorthand(code):
+                return code, tree
+        source = shell.transform_cell(code)
+        try:
+            return source, self._with_await(lambda: shell.compile.ast_parse(source, name))
+        except ValueError as error:
+            raise _as_syntax_error(error) from None
+
+    def _is_shorthand(self, code: str) -> bool:
+        """Whether valid Python may mean something else to IPython: `ls`, `cd ..`, a bare `exit`."""
+        shell = self._shell
+        if shell.input_transformers_post or shell.input_transformers_cleanup != self._cleanup_at_start:
+            return True
+        stripped = code.strip()
+        if "\n" in stripped:
+            return False
+        word = stripped.split(None, 1)[0] if stripped else ""
+        if not word.isidentifier():
+            return False
+        if word in shell.user_ns:
+            return isinstance(shell.user_ns[word], IPyAutocall)
+        return shell.find_line_magic(word) is not None or shell.alias_manager.is_alias(word)
+
+    @property
+    def _cleanup_at_start(self) -> list[Any]:
+        return self._shell.input_transformer_manager.cleanup_transforms
+
+    def _with_await(self, compile_: Callable[[], Any]) -> Any:
+        compiler = self._shell.compile
+        had = compiler.flags & ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        try:
+            return compile_()
+        finally:
+            if not had:
+                compiler.flags &= ~ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+    def _compiled(self, tree: ast.Module, name: str) -> list[tuple[CodeType, bool]]:
+        """All of it before any of it runs, so that an error found by the compiler changes nothing."""
+        body = tree.body
+        if self._shell.ast_node_interactivity == "all":
+            groups = [[node] for node in body]
+        else:
+            groups = [body[:-1], body[-1:]] if body and isinstance(body[-1], ast.Expr) else [body]
+        parts = []
+        compiler = self._shell.compile
+        for group in groups:
+            shows = len(group) == 1 and isinstance(group[0], ast.Expr) and group is groups[-1]
+            if self._shell.ast_node_interactivity == "all":
+                shows = isinstance(group[0], ast.Expr)
+            if shows:
+                expression = ast.Expression(group[0].value)
+                parts.append((self._with_await(lambda: compiler(expression, name, "eval")), True))
+            elif group:
+                module = ast.Module(group, [])
+                parts.append((self._with_await(lambda: compiler(module, name, "exec")), False))
+        return parts
+
+    def _execute(self, compiled: CodeType) -> Any:
+        namespace = self._shell.user_global_ns
+        if compiled.co_flags & inspect.CO_COROUTINE:
+            return self._loop.run(eval(compiled, namespace))
+        names = compiled.co_names
+        if not LOOP_NAMES.isdisjoint(names) and LOOP_RUNNERS.isdisjoint(names):
+            return self._loop.run(_in_loop(compiled, namespace))
+        return self._loop.context.run(eval, compiled, namespace)
+
+    def _record(self, source: str, raw: str) -> None:
+        """In, _ih, _i and friends."""
+        history, namespace = self._shell.history_manager, self._shell.user_ns
+        history.input_hist_parsed.append(source)
+        history.input_hist_raw.append(raw)
+        history._iii, history._ii, history._i, history._i00 = history._ii, history._i, history._i00, raw
+        namespace["_i"], namespace["_ii"], namespace["_iii"] = history._i, history._ii, history._iii
+        namespace[f"_i{self._shell.execution_count}"] = raw
+
+    def _trigger(self, event: str, *args: Any) -> None:
+        events = self._shell.events
+        if events.callbacks[event]:
+            events.trigger(event, *args)
+
+
+async def _in_loop(compiled: CodeType, namespace: dict[str, Any]) -> Any:
+    return eval(compiled, namespace)
+
+
+def _may_hold_magics(code: str) -> bool:
+    return any(line.lstrip()[:1] in ("%", "!", "?") for line in code.splitlines()) or code[:1].isspace()
+
+
+def _as_syntax_error(error: Exception) -> SyntaxError:
+    return error if isinstance(error, SyntaxError) else SyntaxError(str(error))

@@ -1,0 +1,93 @@
+"""The control socket to the agent: frames of u32 length and JSON."""
+
+import fcntl
+import json
+import select
+import socket
+import struct
+import termios
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from dormouse_kernel.interrupts import Interrupts
+from dormouse_kernel.limits import BARRIER_S, BARRIER_STEP_S
+
+LENGTH = struct.Struct(">I")
+_encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+
+
+class Control:
+    def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.set_inheritable(False)
+        self._interrupts = interrupts
+        # Threads of user code may display something while the main thread does.
+        self._lock = threading.Lock()
+        self._buffer = bytearray()
+        self._inbox: deque[dict[str, Any]] = deque()
+        self.in_child = False
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, message: dict[str, Any]) -> None:
+        if self.in_child:
+            return
+        # Unescaped output holds no \uD800 escapes, so replacing at the encoder keeps lone surrogates out.
+        payload = _encoder.encode(message).encode("utf-8", "replace")
+        with self._interrupts.deferred(), self._lock:
+            self._socket.sendall(LENGTH.pack(len(payload)) + payload)
+
+    def wait_taken(self) -> None:
+        """Until the agent has read what was sent, so that later output comes later."""
+        if self.in_child:
+            return
+        deadline = time.monotonic() + BARRIER_S
+        while _unread_bytes(self._socket.fileno()) and time.monotonic() < deadline:
+            time.sleep(BARRIER_STEP_S)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message; None when the agent is gone."""
+        while not self._inbox:
+            data = self._socket.recv(1 << 18)
+            if not data:
+                return None
+            self._buffer += data
+            self._unpack()
+        return self._inbox.popleft()
+
+    def has_interrupt(self, run_id: str) -> bool:
+        """Whether the agent has asked, before the run began, to interrupt it."""
+        while select.select([self._socket], [], [], 0)[0]:
+            data = self._socket.recv(1 << 18)
+            if not data:
+                break
+            self._buffer += data
+            self._unpack()
+        return any(m.get("type") == "interrupt" and m.get("id") == run_id for m in self._inbox)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._inbox)
+
+    def leave(self) -> None:
+        """In a forked child: the conversation with the agent is the parent's."""
+        self.in_child = True
+        self._lock = threading.Lock()
+        self._socket.close()
+
+    def _unpack(self) -> None:
+        buffer = self._buffer
+        while len(buffer) >= LENGTH.size:
+            end = LENGTH.size + LENGTH.unpack_from(buffer)[0]
+            if len(buffer) < end:
+                return
+            self._inbox.append(json.loads(bytes(memoryview(buffer)[LENGTH.size : end])))
+            del buffer[:end]
+
+
+def _unread_bytes(fd: int) -> int:
+    # SIOCOUTQ shares its number with TIOCOUTQ.
+    return int.from_bytes(fcntl.ioctl(fd, termios.TIOCOUTQ, b"\0\0\0\0"), "little")

@@ -1,0 +1,105 @@
+"""Matplotlib figures come as results by themselves, on the plain agg backend."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+import weakref
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+BACKEND = "matplotlib.backends.backend_agg"
+
+
+class Figures:
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._shown: weakref.WeakSet[Any] = weakref.WeakSet()
+        png = shell.display_formatter.formatters["image/png"]
+        png.for_type_by_name("matplotlib.figure", "Figure", self._as_png)
+        sys.meta_path.insert(0, BackendHook(self))
+
+    def _as_png(self, figure: Any) -> bytes | None:
+        from IPython.core.pylabtools import print_figure
+
+        self._shown.add(figure)
+        return print_figure(figure, fmt="png", base64=False)
+
+    def show_open(self) -> None:
+        """All open figures that have not been shown in this run, in order of their numbers; then closes them."""
+        helpers = sys.modules.get("matplotlib._pylab_helpers")
+        if helpers is None or not helpers.Gcf.figs:
+            return
+        try:
+            for manager in helpers.Gcf.get_all_fig_managers():
+                if manager.canvas.figure not in self._shown:
+                    self._display(manager.canvas.figure)
+        finally:
+            self.close_open()
+
+    def close_open(self) -> None:
+        helpers = sys.modules.get("matplotlib._pylab_helpers")
+        if helpers is not None and helpers.Gcf.figs:
+            helpers.Gcf.destroy_all()
+        self._shown.clear()
+
+    def show_all(self) -> None:
+        """plt.show(): at this place, whatever was shown before."""
+        self._shown.clear()
+        self.show_open()
+
+    def show_one(self, figure: Any) -> None:
+        self._display(figure)
+
+    def _display(self, figure: Any) -> None:
+        data, metadata = self._shell.display_formatter.format(figure)
+        if "image/png" in data:
+            self._shell.display_pub.publish(data=data, metadata=metadata)
+
+    def equip(self, backend: ModuleType) -> None:
+        figures = self
+        base = backend.FigureCanvasAgg.manager_class
+
+        class KernelFigureManager(base):  # type: ignore[misc, valid-type]
+            def show(self) -> None:
+                figures.show_one(self.canvas.figure)
+
+            @classmethod
+            def pyplot_show(cls, *args: Any, **kwargs: Any) -> None:
+                figures.show_all()
+
+        backend.FigureCanvasAgg.manager_class = KernelFigureManager
+
+
+class BackendHook(importlib.abc.MetaPathFinder):
+    """Equips the backend when user code imports it, so that a kernel without plots pays nothing."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != BACKEND:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            sys.meta_path.remove(self)
+            spec.loader = EquippingLoader(spec.loader, self._figures)
+        return spec
+
+
+class EquippingLoader(importlib.abc.Loader):
+    def __init__(self, loader: Any, figures: Figures) -> None:
+        self._loader = loader
+        self._figures = figures
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._figures.equip(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

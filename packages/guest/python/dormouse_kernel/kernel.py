@@ -1,0 +1,133 @@
+"""The kernel's start and its loop: one message from the agent at a time, in the main thread, no other threads."""
+
+import builtins
+import os
+import sys
+import types
+from typing import Any
+
+from dormouse_kernel.control import Control
+from dormouse_kernel.interrupts import Interrupts
+from dormouse_kernel.ipython_import import import_ipython
+from dormouse_kernel.streams import Lanes
+
+import_ipython()
+
+from dormouse_kernel.cell import CellRunner  # noqa: E402
+from dormouse_kernel.children import name_process, prepare_for_children  # noqa: E402
+from dormouse_kernel.figures import Figures  # noqa: E402
+from dormouse_kernel.magics import register_shell_magics  # noqa: E402
+from dormouse_kernel.no_keyboard import refuse_questions  # noqa: E402
+from dormouse_kernel.report import remember, report_of  # noqa: E402
+from dormouse_kernel.results import ResultSender  # noqa: E402
+from dormouse_kernel.shell import make_shell  # noqa: E402
+from dormouse_kernel.user_loop import UserLoop  # noqa: E402
+
+
+class Kernel:
+    def __init__(self, control_fd: int) -> None:
+        self._interrupts = Interrupts()
+        self._interrupts.establish()
+        self._control = Control(control_fd, self._interrupts)
+        self._lanes = Lanes()
+        main_module = types.ModuleType("__main__")
+        shell = make_shell(main_module)
+        sender = ResultSender(self._control, self._lanes)
+        shell.displayhook.sender = shell.display_pub.sender = sender
+        # Entered for good: user code always finds get_ipython() and IPython's display hook.
+        shell.builtin_trap.__enter__()
+        shell.display_trap.__enter__()
+        builtins.exit = builtins.quit = shell.exiter
+        refuse_questions()
+        register_shell_magics(shell)
+        self._figures = Figures(shell)
+        self._loop = UserLoop(self._interrupts)
+        self._cells = CellRunner(shell, self._loop)
+        prepare_for_children(self._control, self._lanes)
+
+    def serve(self) -> None:
+        self._control.send({"type": "ready"})
+        while True:
+            if not self._control.waiting:
+                self._loop.idle_until_readable(self._control.fileno())
+            message = self._control.receive()
+            if message is None:
+                os._exit(0)
+            kind = message["type"]
+            if kind == "run":
+                self._run(message["id"], message["code"])
+            elif kind == "env":
+                os.environ.update(message["env"])
+
+    def _run(self, run_id: str, code: str) -> None:
+        self._lanes.repair()
+        self._interrupts.establish()
+        exit_code = self._execute(run_id, code)
+        self._interrupts.disarm()
+        if self._control.in_child:
+            # A fork that came back from the cell has nothing more to do here.
+            self._lanes.flush()
+            os._exit(exit_code)
+        self._interrupts.take_pending()
+        self._loop.make_current()
+        self._cells.next_cell()
+        self._lanes.flush()
+        self._control.send({"type": "done", "code": exit_code})
+
+    def _execute(self, run_id: str, code: str) -> int:
+        try:
+            try:
+                self._interrupts.arm()
+                if self._interrupts.take_pending() and self._control.has_interrupt(run_id):
+                    raise KeyboardInterrupt
+                self._run_cell(code)
+                return 0
+            finally:
+                self._interrupts.disarm()
+        except SystemExit as error:
+            return _exit_code(error)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the run's, not the kernel's
+            self._report(error)
+            return 1
+
+    def _run_cell(self, code: str) -> None:
+        try:
+            self._cells.run(code)
+        except KeyboardInterrupt:
+            self._figures.close_open()
+            raise
+        except BaseException:
+            self._show_figures()
+            raise
+        self._show_figures()
+
+    def _show_figures(self) -> None:
+        if not self._control.in_child:
+            self._figures.show_open()
+
+    def _report(self, error: BaseException) -> None:
+        remember(error)
+        report = report_of(error)
+        try:
+            sys.stderr.write(report.traceback)
+        except Exception:  # noqa: BLE001 - a replacement of the user's may fail in any way
+            self._lanes.stderr.write(report.traceback)
+        self._lanes.flush()
+        self._control.send(
+            {"type": "error", "name": report.name, "message": report.message, "traceback": report.traceback}
+        )
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def main(control_fd: int) -> Any:
+    name_process("dormouse-kernel")
+    sys.argv = [""]
+    Kernel(control_fd).serve()

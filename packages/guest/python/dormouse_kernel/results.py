@@ -1,0 +1,95 @@
+"""Values of the last expression and displayed objects, as `result` messages."""
+
+import base64
+import json
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+
+from dormouse_kernel.control import Control
+from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_TEXT_CHARS
+from dormouse_kernel.report import shorten
+from dormouse_kernel.streams import Lanes
+
+
+class ResultSender:
+    def __init__(self, control: Control, lanes: Lanes) -> None:
+        self._control = control
+        self._lanes = lanes
+
+    def send(self, data: dict[str, Any], main: bool) -> None:
+        if self._control.in_child:
+            # Only the parent's results are the run's; a child still has its stdout.
+            print(data.get("text/plain", ""))
+            return
+        message: dict[str, Any] = {"type": "result", "data": _bounded(data)}
+        if main:
+            message["main"] = True
+        self._lanes.flush()
+        self._control.send(message)
+        if not main:
+            # Whatever writes next, also a child process, must not overtake this.
+            self._control.wait_taken()
+
+
+class KernelDisplayHook(DisplayHook):
+    sender: ResultSender
+
+    def __call__(self, result: Any = None) -> None:
+        self.check_for_underscore()
+        if result is None or self.quiet():
+            return
+        data, _ = self.compute_format_data(result)
+        self.update_user_ns(result)
+        self.fill_exec_result(result)
+        if data:
+            self.sender.send(data, main=True)
+
+    def quiet(self) -> bool:
+        source = self.shell.history_manager.input_hist_parsed
+        # Splitting into tokens is slow, and only a semicolon makes it worth while.
+        return bool(source) and ";" in source[-1][-4096:] and bool(super().quiet())
+
+    def cull_cache(self) -> None:
+        """Forgets the oldest outputs; nobody needs to be warned about it."""
+        cache = self.shell.user_ns.get("_oh", {})
+        for number in sorted(cache)[: max(len(cache) // 5, 2)]:
+            self.shell.user_ns.pop(f"_{number}", None)
+            cache.pop(number, None)
+
+
+class KernelDisplayPublisher(DisplayPublisher):
+    sender: ResultSender
+
+    def publish(self, data: dict[str, Any], metadata: Any = None, source: Any = None, **kwargs: Any) -> None:
+        self._validate_data(data, metadata)
+        if data:
+            self.sender.send(data, main=False)
+
+    def clear_output(self, wait: bool = False) -> None:
+        """What has been sent is in a journal and stays."""
+
+
+def _bounded(data: dict[str, Any]) -> dict[str, Any]:
+    shown = {str(mime): _value(str(mime), value) for mime, value in data.items() if value is not None}
+    sizes = {mime: len(value) if isinstance(value, str) else 0 for mime, value in shown.items()}
+    while sum(sizes.values()) > MESSAGE_MAX_BYTES // 2:
+        largest = max(sizes, key=sizes.__getitem__)
+        size = sizes.pop(largest)
+        del shown[largest]
+        note = f"[{largest}: {size} characters, too large to show]"
+        shown["text/plain"] = f"{shown.get('text/plain', '')}\n{note}".lstrip("\n")
+    return shown
+
+
+def _value(mime: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return shorten(value, RESULT_TEXT_CHARS) if mime == "text/plain" else value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode("ascii")
+    try:
+        encoded = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return shorten(repr(value), RESULT_TEXT_CHARS)
+    return value if len(encoded) <= MESSAGE_MAX_BYTES // 4 else shorten(encoded, RESULT_TEXT_CHARS)

@@ -1,0 +1,90 @@
+"""The one event loop of top-level await; it goes on between runs."""
+
+import asyncio
+import contextvars
+import sys
+import traceback
+from collections.abc import Coroutine
+from typing import Any
+
+from IPython.core import async_helpers
+
+from dormouse_kernel.interrupts import Interrupts
+
+
+class UserLoop:
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._interrupts = interrupts
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # All cells share it, so that context variables persist like other variables.
+        self.context = contextvars.copy_context()
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+            # IPython's own magics that await use the same loop.
+            async_helpers._asyncio_event_loop = self._loop
+        return self._loop
+
+    def make_current(self) -> None:
+        """asyncio.run() leaves no current loop behind."""
+        if self._loop is not None and not self._loop.is_closed():
+            asyncio.set_event_loop(self._loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        loop = self.get()
+        asyncio.set_event_loop(loop)
+        task = loop.create_task(coroutine, context=self.context)
+        interrupted = False
+
+        def cancel_while_waiting() -> bool:
+            nonlocal interrupted
+            if asyncio.current_task(loop) is not None or task.done():
+                return False
+            interrupted = True
+            task.cancel()
+            loop.call_soon_threadsafe(lambda: None)
+            return True
+
+        self._interrupts.instead = cancel_while_waiting
+        try:
+            return loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            # It may have hit another task, or the loop itself: this one still has to end.
+            if not task.done():
+                task.cancel()
+                self._interrupts.instead = None
+                try:
+                    loop.run_until_complete(task)
+                except asyncio.CancelledError:
+                    pass
+            raise
+        except asyncio.CancelledError as error:
+            if interrupted:
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
+        finally:
+            self._interrupts.instead = None
+
+    def idle_until_readable(self, fd: int) -> None:
+        """Background tasks make progress until the agent has something to say."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or loop.is_running():
+            return
+        readable = False
+
+        def stop() -> None:
+            nonlocal readable
+            readable = True
+            loop.stop()
+
+        loop.add_reader(fd, stop)
+        try:
+            while not readable:
+                try:
+                    loop.run_forever()
+                except BaseException as error:  # noqa: BLE001 - no task of the user may end the kernel
+                    traceback.print_exception(error, file=sys.stderr)
+        finally:
+            if not loop.is_closed():
+                loop.remove_reader(fd)
