@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 
@@ -58,6 +59,8 @@ def main() -> int:
     ready_fd = os.environ.pop("DORMOUSE_READY_FD", None)
     with open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write("dormouse-agent")
+    _reset_signals()
+    os.umask(0o022)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     agent = Agent(loop)
@@ -69,6 +72,15 @@ def main() -> int:
     print(f"listening on {socket_path}", file=sys.stderr, flush=True)
     loop.run_forever()
     return 0
+
+
+def _reset_signals() -> None:
+    """Children inherit what is ignored or blocked: a run that ignores SIGINT could not be interrupted."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    # A handler, unlike SIG_IGN, is not inherited.
+    signal.signal(signal.SIGINT, lambda number, frame: None)
 
 
 async def _listen(agent: Agent, path: str) -> None:

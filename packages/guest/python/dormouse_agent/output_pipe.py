@@ -53,10 +53,14 @@ class OutputPipe:
 
     def drain_to_lane_end(self, lane: TextLane | None) -> None:
         """Everything written so far belongs to the old lane, what comes later to `lane`."""
-        self.drain()
+        # A pipe that has no lane yet may hold the first output of what it was made for.
+        if self.lane is not None:
+            self.drain()
         if self.lane is not None:
             self.lane.flush()
-        self.lane = lane
+        # Draining may have met the end.
+        if self.fd >= 0:
+            self.lane = lane
 
     def close(self) -> None:
         if self.fd < 0:

@@ -1,8 +1,11 @@
 """Runs the code of one run: find magics, compile, execute, show the last expression's value."""
 
 import ast
+import gc
 import inspect
-from collections.abc import Callable
+import linecache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
@@ -29,17 +32,9 @@ class CellRunner:
         """Raises whatever the code raises."""
         shell = self._shell
         name = unused_cell_name(shell.execution_count)
-        try:
-            source, tree = self._parse(code, name)
-        except SyntaxError as error:
-            keep_source(name, code if error.filename == name else "")
-            self._record(code, code)
-            raise
-        keep_source(name, source)
-        self._record(source, code)
-        tree = shell.transform_ast(tree)
+        with _large_without_gc(code):
+            parts = self._prepare(code, name)
         shell.user_ns.pop("__warningregistry__", None)
-        parts = list(self._compiled(tree, name))
         info = ExecutionInfo(code, True, False, True, None)
         self._trigger("pre_execute")
         self._trigger("pre_run_cell", info)
@@ -51,6 +46,23 @@ class CellRunner:
         finally:
             self._trigger("post_execute")
             self._trigger("post_run_cell", ExecutionResult(info))
+
+    def _prepare(self, code: str, name: str) -> list[tuple[CodeType, bool]]:
+        try:
+            source, tree = self._parse(code, name)
+        except SyntaxError as error:
+            keep_source(name, code if error.filename == name else "")
+            self._record(code, code)
+            raise
+        keep_source(name, source)
+        self._record(source, code)
+        tree = self._shell.transform_ast(tree)
+        try:
+            return self._compiled(tree, name)
+        except SyntaxError as error:
+            # The compiler has only the tree and cannot quote the line.
+            error.text = error.text or linecache.getline(name, error.lineno or 0)
+            raise
 
     def next_cell(self) -> None:
         self._shell.execution_count += 1
@@ -143,6 +155,19 @@ class CellRunner:
         events = self._shell.events
         if events.callbacks[event]:
             events.trigger(event, *args)
+
+
+@contextmanager
+def _large_without_gc(code: str) -> Iterator[None]:
+    """The collector would search millions of syntax nodes again and again and find nothing."""
+    if len(code) <= TRANSFORM_CHARS or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 async def _in_loop(compiled: CodeType, namespace: dict[str, Any]) -> Any:

@@ -28,6 +28,7 @@ def prepare_for_children(control: Control, lanes: Lanes) -> None:
     os.register_at_fork(before=lanes.flush_text, after_in_child=in_child)
     # These start programs without the fork hooks; unfinished lines must still come before their output.
     subprocess._fork_exec = _after(lanes.flush_text, subprocess._fork_exec)  # type: ignore[attr-defined]
+    os.posix_spawn = _after(lanes.flush_text, os.posix_spawn)
     os.system = functools.wraps(os.system)(run_in_shell)
 
 
@@ -45,6 +46,7 @@ def run_in_shell(command: str | bytes) -> int:
 
 
 def _after(first: Callable[[], None], then: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(then)
     def both(*args: Any, **kwargs: Any) -> Any:
         first()
         return then(*args, **kwargs)

@@ -33,10 +33,11 @@ class Control:
         return self._socket.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
+        self.send_encoded(encode(message))
+
+    def send_encoded(self, payload: bytes) -> None:
         if self.in_child:
             return
-        # Unescaped output holds no \uD800 escapes, so replacing at the encoder keeps lone surrogates out.
-        payload = _encoder.encode(message).encode("utf-8", "replace")
         with self._interrupts.deferred(), self._lock:
             self._socket.sendall(LENGTH.pack(len(payload)) + payload)
 
@@ -86,6 +87,11 @@ class Control:
                 return
             self._inbox.append(json.loads(bytes(memoryview(buffer)[LENGTH.size : end])))
             del buffer[:end]
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    # Unescaped output holds no \uD800 escapes, so replacing at the encoder keeps lone surrogates out.
+    return _encoder.encode(message).encode("utf-8", "replace")
 
 
 def _unread_bytes(fd: int) -> int:

@@ -66,8 +66,8 @@ def _keep_user_frames(shown: traceback.TracebackException) -> None:
         stack = one.stack
         # A cell is run through our own code and, when it awaits, through asyncio: all that comes above it.
         cells = [index for index, frame in enumerate(stack) if frame.filename.startswith(CELL_PREFIX)]
-        if cells and _is_hidden(stack[0].filename):
-            del stack[: cells[0]]
+        if stack and _is_hidden(stack[0].filename):
+            del stack[: cells[0] if cells else len(stack)]
         stack[:] = [frame for frame in stack if not _is_hidden(frame.filename)]
 
 

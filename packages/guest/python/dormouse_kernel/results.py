@@ -7,7 +7,7 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
-from dormouse_kernel.control import Control
+from dormouse_kernel.control import Control, encode
 from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_TEXT_CHARS
 from dormouse_kernel.report import shorten
 from dormouse_kernel.streams import Lanes
@@ -23,11 +23,9 @@ class ResultSender:
             # Only the parent's results are the run's; a child still has its stdout.
             print(data.get("text/plain", ""))
             return
-        message: dict[str, Any] = {"type": "result", "data": _bounded(data)}
-        if main:
-            message["main"] = True
+        payload = _encode_bounded(data, main)
         self._lanes.flush()
-        self._control.send(message)
+        self._control.send_encoded(payload)
         if not main:
             # Whatever writes next, also a child process, must not overtake this.
             self._control.wait_taken()
@@ -71,16 +69,20 @@ class KernelDisplayPublisher(DisplayPublisher):
         """What has been sent is in a journal and stays."""
 
 
-def _bounded(data: dict[str, Any]) -> dict[str, Any]:
+def _encode_bounded(data: dict[str, Any], main: bool) -> bytes:
+    """Leaves out the largest forms of a value until the rest fits into a message."""
     shown = {str(mime): _value(str(mime), value) for mime, value in data.items() if value is not None}
-    sizes = {mime: len(value) if isinstance(value, str) else 0 for mime, value in shown.items()}
-    while sum(sizes.values()) > MESSAGE_MAX_BYTES // 2:
-        largest = max(sizes, key=sizes.__getitem__)
-        size = sizes.pop(largest)
-        del shown[largest]
-        note = f"[{largest}: {size} characters, too large to show]"
+    while True:
+        message: dict[str, Any] = {"type": "result", "data": shown}
+        if main:
+            message["main"] = True
+        payload = encode(message)
+        if len(payload) <= MESSAGE_MAX_BYTES or not shown:
+            return payload
+        largest = max(shown, key=lambda mime: len(encode({"": shown[mime]})))
+        size = len(encode({"": shown.pop(largest)}))
+        note = f"[{largest}: {size} bytes, too large to show]"
         shown["text/plain"] = f"{shown.get('text/plain', '')}\n{note}".lstrip("\n")
-    return shown
 
 
 def _value(mime: str, value: Any) -> Any:
