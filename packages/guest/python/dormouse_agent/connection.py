@@ -47,9 +47,7 @@ class Connection(asyncio.Protocol):
             channel.cancel(connection_lost=True)
 
     def pause_writing(self) -> None:
-        # A host that does not read gets no new work done either: answers are not bound by credit.
         self._paused = self.congested = True
-        self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         self._paused = False
@@ -91,6 +89,9 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._transport.write(b"".join(outgoing))
+        if self._paused and self._transport.get_write_buffer_size() > limits.OUTGOING_HARD_BYTES:
+            # Answers are not bound by credit: a host that never reads them must not get more work done.
+            self._transport.pause_reading()
         if self.congested and not self._paused:
             self._uncongest()
 

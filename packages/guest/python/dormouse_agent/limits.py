@@ -12,6 +12,8 @@ WINDOW_BYTES = 1 * MIB
 CHANNELS_PER_CONNECTION = 4096
 # What may wait in a connection beside the socket's own buffer before followers stop being served.
 OUTGOING_SOFT_BYTES = 256 * KIB
+# What may wait before the host's requests are not read any more. Above what one large event needs.
+OUTGOING_HARD_BYTES = 24 * MIB
 
 # Journals (PROTOCOL.md, Events and journals).
 JOURNAL_BYTES = 4 * MIB
