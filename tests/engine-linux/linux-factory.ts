@@ -45,8 +45,12 @@ export async function linuxFactory(): Promise<LinuxFactory> {
       ]
     },
     async killBurrow(id: BurrowId) {
-      const [pid] = (await readFile(layout.burrow(id).pidFile, 'utf8')).split(' ')
-      process.kill(Number(pid), 'SIGKILL')
+      process.kill(await firstPid(layout, id), 'SIGKILL')
+    },
+    async killAgent(id: BurrowId) {
+      const first = await firstPid(layout, id)
+      const [agent] = (await readFile(`/proc/${first}/task/${first}/children`, 'utf8')).split(' ')
+      process.kill(Number(agent), 'SIGKILL')
     },
     async cleanUp() {
       await dispose()
@@ -55,6 +59,11 @@ export async function linuxFactory(): Promise<LinuxFactory> {
       for (const parent of cgroupParents) await rmdir(parent).catch(() => {})
     },
   }
+}
+
+async function firstPid(layout: Layout, id: BurrowId): Promise<number> {
+  const [pid] = (await readFile(layout.burrow(id).pidFile, 'utf8')).split(' ')
+  return Number(pid)
 }
 
 async function burrowEntries(place: string): Promise<string[]> {

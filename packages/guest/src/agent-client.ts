@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Guest, GuestInfo } from '@dormouse/engine'
 import type { Channel, ChannelHandlers } from './channel.ts'
 import { AgentConnection } from './connection.ts'
@@ -11,8 +11,8 @@ import { AgentRuns } from './runs.ts'
 export interface AgentClientOptions {
   /** Makes a connected socket to the agent. */
   readonly connect: () => Promise<Socket>
-  /** Called each time a connection ends that was not closed here. */
-  readonly onDisconnect?: () => void
+  /** Called each time a connection ends that was not closed here. Calls that were under way fail once it has settled. */
+  readonly onDisconnect?: () => Promise<void>
 }
 
 export interface AgentIdentity {
@@ -35,6 +35,8 @@ export class AgentClient implements Guest {
   #connection: AgentConnection | undefined
   #connecting: Promise<AgentConnection> | undefined
   #closedWith: DormouseError | undefined
+  /** Settles when the latest connection has ended and it is known what that means. */
+  #disconnected: Promise<void> = Promise.resolve()
 
   constructor(options: AgentClientOptions) {
     this.#options = options
@@ -86,7 +88,7 @@ export class AgentClient implements Guest {
     try {
       for await (const value of channel.received()) yield check(value)
     } catch (error) {
-      throw this.#reasonFor(error)
+      throw await this.#reasonFor(error)
     }
   }
 
@@ -95,13 +97,14 @@ export class AgentClient implements Guest {
     try {
       return await result
     } catch (error) {
-      throw this.#reasonFor(error)
+      throw await this.#reasonFor(error)
     }
   }
 
-  #reasonFor(error: unknown): unknown {
-    const isLoss = error instanceof DormouseError && error.code === 'agent_unreachable'
-    return isLoss ? (this.#closedWith ?? error) : error
+  async #reasonFor(error: unknown): Promise<unknown> {
+    if (!hasErrorCode(error, 'agent_unreachable')) return error
+    await this.#disconnected
+    return this.#closedWith ?? error
   }
 
   async #connect(): Promise<AgentConnection> {
@@ -124,9 +127,9 @@ export class AgentClient implements Guest {
       throw this.#closedWith
     }
     this.#connection = connection
-    void connection.closed.then(() => {
-      if (this.#closedWith === undefined) this.#options.onDisconnect?.()
-    })
+    this.#disconnected = connection.closed.then(() =>
+      this.#closedWith === undefined ? this.#options.onDisconnect?.() : undefined,
+    )
     return connection
   }
 }

@@ -19,8 +19,8 @@ export interface LaunchInit {
 }
 
 /**
- * Starts dormouse-init and waits until the agent listens. On failure nothing is undone here: the burrow may exist half way and
- * has to be removed by the caller.
+ * Starts dormouse-init and waits until the agent listens. On failure the burrow may exist half way and has to be removed by the
+ * caller; but nothing of it comes into being any more once this has settled.
  */
 export async function launchInit({ config, cwd, signal }: LaunchInit): Promise<void> {
   const records = encodeConfig(config)
@@ -31,6 +31,7 @@ export async function launchInit({ config, cwd, signal }: LaunchInit): Promise<v
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
   })
+  const exited = new Promise((resolve) => child.once('exit', resolve))
   const failedToSpawn = once(child, 'error').then(([cause]) => {
     throw new DormouseError('burrow_start_failed', 'dormouse-init cannot be started.', { cause })
   })
@@ -47,6 +48,8 @@ export async function launchInit({ config, cwd, signal }: LaunchInit): Promise<v
   try {
     await Promise.race([readReady(status), failedToSpawn])
   } catch (error) {
+    // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
+    if (child.pid !== undefined && child.kill('SIGKILL')) await exited
     if (signal?.aborted)
       throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
     if (!limit.aborted) throw error

@@ -54,7 +54,7 @@ export class LinuxBurrow implements Burrow {
     })
     this.guest = new AgentClient({
       connect: () => connectTo(paths.socket),
-      onDisconnect: () => void this.#checkEnd(),
+      onDisconnect: () => this.#checkEnd(),
     })
   }
 

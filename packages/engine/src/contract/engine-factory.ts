@@ -9,6 +9,8 @@ export interface EngineFactory {
   traces(): Promise<string[]>
   /** Kills every process of a burrow from outside, as an operator or the host's OOM killer might. */
   killBurrow(id: BurrowId): Promise<void>
+  /** Kills the agent, from outside, with SIGKILL. */
+  killAgent(id: BurrowId): Promise<void>
   /** Ends and removes whatever tests have left. */
   dispose(): Promise<void>
 }
