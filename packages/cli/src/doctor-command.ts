@@ -1,4 +1,4 @@
-import { type Check, examineHost } from '@dormouse/engine-linux/setup'
+import { type Check, examineHost, type HostReport } from '@dormouse/engine-linux/setup'
 
 export interface CommandOutput {
   write(text: string): unknown
@@ -8,11 +8,17 @@ export interface DoctorCommand {
   readonly dataDir: string
   readonly json: boolean
   readonly stdout: CommandOutput
+  readonly examine?: (dataDir: string) => Promise<HostReport>
 }
 
 /** Answers the exit status: 0 exactly when sandboxes can run. */
-export async function doctorCommand({ dataDir, json, stdout }: DoctorCommand): Promise<number> {
-  const report = await examineHost(dataDir)
+export async function doctorCommand({
+  dataDir,
+  json,
+  stdout,
+  examine = examineHost,
+}: DoctorCommand): Promise<number> {
+  const report = await examine(dataDir)
   stdout.write(json ? `${JSON.stringify(report, null, 2)}\n` : formatChecks(report.checks))
   if (!json) stdout.write(`\n${report.canRunSandboxes ? 'Sandboxes can run.' : 'Sandboxes cannot run.'}\n`)
   return report.canRunSandboxes ? 0 : 1

@@ -1,11 +1,11 @@
 import { access } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { CRIU_MIN_VERSION, compareVersions, findCriu } from '../criu/find-criu.ts'
+import { nativeBuildDir } from '../native-programs.ts'
 import { listTemplates } from '../template/template-store.ts'
 import { type Check, fail, ok } from './check.ts'
 
 const NATIVE_PROGRAMS = ['dormouse-init', 'dormouse-shift']
-const NATIVE_BUILD = new URL('../../native/build/', import.meta.url)
 const SET_UP = 'Run `./dormouse up`.'
 
 export function checkSetup(dataDir: string): Promise<Check[]> {
@@ -32,7 +32,7 @@ async function checkNativePrograms(): Promise<Check> {
   const subject = { id: 'native', title: 'Native programs', meaning: 'they build and enter the burrows' }
   const there = await Promise.all(
     NATIVE_PROGRAMS.map((name) =>
-      access(fileURLToPath(new URL(name, NATIVE_BUILD))).then(
+      access(join(nativeBuildDir, name)).then(
         () => true,
         () => false,
       ),

@@ -1,13 +1,14 @@
 import { access } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { inOwnNamespaces, runCommandOrFail } from '../host/run-command.ts'
+import { nativeBuildDir } from '../native-programs.ts'
 
 /** The host uid (and gid) of root inside, and how many ids a sandbox has. */
 export const UID_BASE = 100_000
 export const UID_COUNT = 65_536
 
-const SHIFT_PROGRAM = fileURLToPath(new URL('../../native/build/dormouse-shift', import.meta.url))
+const SHIFT_PROGRAM = join(nativeBuildDir, 'dormouse-shift')
 
 // /run and /tmp are emptied by mmdebstrap, /dev is left out: what burrows mount over is made here.
 const MAKE_MOUNT_POINTS = `

@@ -1,0 +1,54 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, it } from 'vitest'
+
+const launcher = fileURLToPath(new URL('../dormouse', import.meta.url))
+const directory = mkdtempSync(join(tmpdir(), 'dormouse-launcher-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+function run(program: string, args: string[], env: Record<string, string> = {}) {
+  return spawnSync(program, args, { encoding: 'utf8', env: { ...process.env, ...env } })
+}
+
+it('the launcher refuses an unknown command with status 2 and points to help', () => {
+  const { status, stderr } = run(launcher, ['hibernate'])
+  expect(status).toBe(2)
+  expect(stderr).toContain('no command "hibernate"')
+  expect(stderr).toContain('./dormouse help')
+})
+
+it.each([
+  [['up', 'extra'], '"extra"'],
+  [['up', '--data'], '--data needs a directory'],
+  [['template'], '`build FILE`'],
+  [['template', 'build'], 'description file'],
+  [['doctor', '--jason'], '"--jason"'],
+])('the launcher refuses %j with status 2', (args, message) => {
+  const { status, stderr } = run(launcher, args)
+  expect(stderr).toContain(message)
+  expect(status).toBe(2)
+})
+
+it('the launcher works through a symbolic link', () => {
+  const link = join(directory, 'dormouse')
+  symlinkSync(launcher, link)
+  const { status, stdout } = run(link, ['--version'])
+  expect(status).toBe(0)
+  expect(stdout).toMatch(/^dormouse \d+\.\d+\.\d+\n$/)
+})
+
+it('the launcher says what to install when there is no Node', () => {
+  const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
+  expect(status).not.toBe(0)
+  expect(stderr).toContain('Node.js 20 or newer is needed')
+})
+
+it('the launcher names the version of a Node that is too old', () => {
+  writeFileSync(join(directory, 'node'), '#!/bin/sh\necho v18.19.1\n', { mode: 0o755 })
+  const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
+  expect(status).toBe(1)
+  expect(stderr).toContain('is v18.19.1')
+})

@@ -1,0 +1,152 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runSteps, StepError } from './run-steps.mjs'
+import { showFailure } from './show-failure.mjs'
+
+let directory: string
+let printed: string
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'dormouse-steps-'))
+  printed = ''
+})
+
+afterEach(() => rmSync(directory, { recursive: true }))
+
+const output = { write: (text: string) => (printed += text) }
+
+function context(signal = new AbortController().signal) {
+  return { repoDir: directory, dataDir: join(directory, 'data'), signal, output }
+}
+
+/** A step that makes a file and counts how often it ran. */
+function fileStep(inputs: () => string = () => 'one') {
+  const result = join(directory, 'result')
+  const step = {
+    id: 'file',
+    title: 'File',
+    scope: 'repo' as const,
+    hint: 'Look for the file.',
+    runs: 0,
+    inputs,
+    isInPlace: () => existsSync(result),
+    run: async (_work: unknown) => {
+      step.runs++
+      writeFileSync(result, '')
+    },
+  }
+  return { step, result }
+}
+
+describe('runSteps', () => {
+  it('runs a step once while its inputs and its result stay', async () => {
+    const { step } = fileStep()
+    await runSteps([step], context())
+    await runSteps([step], context())
+    expect(step.runs).toBe(1)
+    expect(printed).toContain('ok File (in place)')
+  })
+
+  it('runs a step again when its inputs change', async () => {
+    let inputs = 'one'
+    const { step } = fileStep(() => inputs)
+    await runSteps([step], context())
+    inputs = 'two'
+    await runSteps([step], context())
+    expect(step.runs).toBe(2)
+  })
+
+  it('runs a step again when its result is gone, whatever the stamp says', async () => {
+    const { step, result } = fileStep()
+    await runSteps([step], context())
+    rmSync(result)
+    await runSteps([step], context())
+    expect(step.runs).toBe(2)
+  })
+
+  it('refuses a step that ended well without its result', async () => {
+    const { step } = fileStep()
+    step.run = async () => {}
+    await expect(runSteps([step], context())).rejects.toThrow('its result is not there')
+  })
+
+  it('forgets the old stamp before a run that fails', async () => {
+    let inputs = 'one'
+    const { step } = fileStep(() => inputs)
+    const good = step.run
+    await runSteps([step], context())
+    inputs = 'two'
+    step.run = () => Promise.reject(new Error('broken'))
+    await expect(runSteps([step], context())).rejects.toThrow(StepError)
+    inputs = 'one'
+    step.run = good
+    await runSteps([step], context())
+    expect(step.runs).toBe(2)
+  })
+
+  it('ends the program of an interrupted step and runs the step again later', async () => {
+    const { step } = fileStep()
+    const interruption = new AbortController()
+    const pidFile = join(directory, 'pid')
+    const good = step.run
+    step.run = async (work) => {
+      const { run } = work as { run: (command: object) => Promise<string> }
+      setTimeout(() => interruption.abort('SIGTERM'), 200)
+      await run({ argv: ['sh', '-c', `echo $$ > '${pidFile}'; sleep 60; true`] })
+    }
+    await expect(runSteps([step], context(interruption.signal))).rejects.toBe('SIGTERM')
+    expect(existsSync(`/proc/${readFileSync(pidFile, 'utf8').trim()}`)).toBe(false)
+    expect(printed).toContain('stopped File')
+    step.run = good
+    await runSteps([step], context())
+    expect(step.runs).toBe(1)
+  })
+
+  it('lets two set-ups of the same directory work one after the other', async () => {
+    const events: string[] = []
+    const slow = (name: string) => {
+      const { step } = fileStep(() => name)
+      step.run = async () => {
+        events.push(`${name} begins`)
+        await new Promise((resolve) => setTimeout(resolve, 200))
+        writeFileSync(join(directory, 'result'), '')
+        events.push(`${name} ends`)
+      }
+      return runSteps([step], context())
+    }
+    await Promise.all([slow('first'), slow('second')])
+    expect(events).toHaveLength(4)
+    expect(events[1]).toBe(events[0]?.replace('begins', 'ends'))
+    expect(printed).toContain('waiting for it')
+  })
+})
+
+describe('showFailure', () => {
+  it('shows what failed, the end of the output and what to do', async () => {
+    const { step } = fileStep()
+    step.run = async (work) => {
+      const { run } = work as { run: (command: object) => Promise<string> }
+      await run({ argv: ['sh', '-c', 'seq 1 30; echo no such thing >&2; exit 3'] })
+    }
+    const error = await runSteps([step], context()).catch((reason) => reason)
+    printed = ''
+    expect(showFailure(error, output)).toBe(1)
+    expect(printed).toContain('File: sh -c')
+    expect(printed).toContain('exit status 3')
+    expect(printed).toContain('| no such thing')
+    expect(printed).toContain('| 30\n')
+    expect(printed).not.toContain('| 5\n')
+    expect(printed).toContain('What to do: Look for the file.')
+  })
+
+  it('names a program that is not installed', async () => {
+    const { step } = fileStep()
+    step.run = async (work) => {
+      const { run } = work as { run: (command: object) => Promise<string> }
+      await run({ argv: ['dormouse-no-such-program'] })
+    }
+    await expect(runSteps([step], context())).rejects.toThrow(/dormouse-no-such-program.*ENOENT/)
+  })
+})
