@@ -11,7 +11,7 @@ import { removeBurrow } from './remove-burrow.ts'
 
 type Lost = AdoptedBurrows['lost'][number]
 
-/** Takes over live burrows and removes what is left of dead ones, also of those that never got far enough to have a record. */
+/** Takes over live burrows and removes the rest: dead ones, and those whose start was cut off before anybody knew of them. */
 export async function adoptBurrows(
   layout: Layout,
   hierarchies: Hierarchies,
@@ -22,7 +22,7 @@ export async function adoptBurrows(
     const paths = layout.burrow(id)
     const record = await findRecord(paths.record)
     const first = await findFirstProcess(paths.pidFile)
-    if (record !== undefined && first !== undefined) {
+    if (record?.state === 'ready' && first !== undefined) {
       const burrow = new LinuxBurrow({ record, paths, first, hierarchies })
       if (await answers(burrow, first)) {
         burrows.push(burrow)
@@ -32,7 +32,7 @@ export async function adoptBurrows(
     }
     const end = await readEnd(paths.endFile)
     await removeBurrow(paths, hierarchies)
-    if (record !== undefined) lost.push({ id, sandboxId: record.sandboxId, end })
+    if (record?.state === 'ready') lost.push({ id, sandboxId: record.sandboxId, end })
   }
   return { burrows, lost }
 }

@@ -16,6 +16,8 @@ const recordSchema = z.strictObject({
   template: z.string(),
   limits: burrowLimitsSchema,
   createdAt: z.iso.datetime(),
+  /** `starting` until the caller could have been told of it; one that stays so has nobody who knows it. */
+  state: z.enum(['starting', 'ready']),
 })
 
 /** What the next server must know of a burrow to take it over. */
@@ -27,7 +29,7 @@ export function newRecord(fields: {
   template: string
   limits: BurrowLimits
 }): BurrowRecord {
-  return { formatVersion: 1, ...fields, createdAt: new Date().toISOString() }
+  return { formatVersion: 1, ...fields, createdAt: new Date().toISOString(), state: 'starting' }
 }
 
 /** Atomic: a reader sees the old record or the new one. */

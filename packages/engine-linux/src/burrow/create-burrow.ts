@@ -47,9 +47,11 @@ export async function createBurrow(parts: BurrowParts, signal?: AbortSignal): Pr
     await closeLink(paths)
     const first = await findFirstProcess(paths.pidFile)
     if (first === undefined) throw new DormouseError('burrow_start_failed', 'The burrow left no pid behind.')
-    const burrow = new LinuxBurrow({ record, paths, first, hierarchies })
+    const ready = { ...record, state: 'ready' as const }
+    const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies })
     const { sandboxId, user, env } = request
     await burrow.guest.configure({ sandboxId, ...(user && { user }), ...(env && { env }) })
+    await writeRecord(paths.record, ready)
     return burrow
   } catch (error) {
     await removeBurrow(paths, hierarchies)
