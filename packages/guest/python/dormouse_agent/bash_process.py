@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 
 from dormouse_agent.limits import BASH_ARGUMENT_BYTES
@@ -30,9 +29,7 @@ class BashProcess:
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         try:
-            child = spawn(
-                Spawn(args, user, env, cwd, subprocess.DEVNULL, stdout=out_write, stderr=err_write, pass_fds=script)
-            )
+            child = spawn(Spawn(args, user, env, cwd, stdout=out_write, stderr=err_write, pass_fds=script))
         except BaseException:
             os.close(out_read)
             os.close(err_read)

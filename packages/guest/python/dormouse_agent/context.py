@@ -73,7 +73,7 @@ class Context:
 
     def enqueue(self, run: Run) -> None:
         if len(self._queue) >= limits.QUEUED_RUNS_PER_CONTEXT:
-            raise OpError("limit_reached", f"context {self.name!r} has {len(self._queue)} runs waiting already")
+            raise OpError("limit_reached", f"context {self.name!r} has {len(self._queue)} runs waiting")
         self._agent.runs.live[run.id] = run
         self._queue.append(run)
         self._advance()
@@ -217,7 +217,8 @@ class Context:
         name = "ContextRestarted" if ignored else "KernelDied"
         run.error(name, why if ignored else f"{why}; the context was restarted and its variables are gone")
         # Only the run is over: the queue goes on when the fresh kernel is ready.
-        self._finish(exit_code_of(code), context_restarted=True, signal=None if ignored else signal_name(code))
+        ended_by = None if ignored else signal_name(code)
+        self._finish(exit_code_of(code), context_restarted=True, signal=ended_by)
 
     def on_kernel_unavailable(self, why: str) -> None:
         waiting = [run for run in self._queue if run.language == "python"]

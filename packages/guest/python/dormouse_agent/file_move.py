@@ -29,7 +29,8 @@ async def move(user: User, source: str, target: str, overwrite: bool) -> dict[st
         else:
             return Describer().look(target, follow=False)
     if not stat.S_ISREG(status.st_mode):
-        raise OpError("invalid_argument", f"{source}: only regular files can be moved to another mount", {"field": "to"})
+        message = f"{source}: only regular files can be moved to another mount"
+        raise OpError("invalid_argument", message, {"field": "to"})
     await _copy_over(user, source, target, status)
     with acting_as(user):
         os.unlink(source)

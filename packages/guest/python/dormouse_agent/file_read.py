@@ -24,7 +24,9 @@ def open_regular(path: str, user: User, flags: int, mode: int = 0o666) -> tuple[
     return fd, status
 
 
-async def read_file(channel: Channel, user: User, path: str, offset: int, length: int | None) -> dict[str, Any]:
+async def read_file(
+    channel: Channel, user: User, path: str, offset: int, length: int | None
+) -> dict[str, Any]:
     fd, status = open_regular(path, user, os.O_RDONLY)
     try:
         channel.item(encode_json(Describer().describe(path, status)))

@@ -22,7 +22,7 @@ def file_type(mode: int) -> str:
 
 
 class Describer:
-    """Describes files of one request; names of users are looked up once each, and afresh for every request."""
+    """Describes files of one request; names of users are looked up once each."""
 
     def __init__(self) -> None:
         self._user = lru_cache(maxsize=64)(_user_name)

@@ -52,9 +52,8 @@ class Replacement:
     def commit(self) -> None:
         assert self._name is not None
         with acting_as(self._user):
-            os.rename(
-                self._name, os.path.basename(self.path), src_dir_fd=self._directory, dst_dir_fd=self._directory
-            )
+            name = os.path.basename(self.path)
+            os.rename(self._name, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         self._name = None
 
     def discard(self) -> None:

@@ -13,7 +13,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=
 
 
 def encode_json(value: Any) -> bytes:
-    # Unescaped output holds no \uD800 escapes, so replacing at the encoder keeps lone surrogates off the wire.
+    # Unescaped output holds no \uD800 escapes, so replacing here keeps lone surrogates off the wire.
     return _encoder.encode(value).encode("utf-8", "replace")
 
 

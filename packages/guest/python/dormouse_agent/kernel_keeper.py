@@ -1,4 +1,4 @@
-"""Keeps one kernel alive for a context: starts it, replaces a dead one, and gives up for a while when none starts."""
+"""Keeps one kernel alive for a context: starts it, replaces a dead one, rests when none starts."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from dormouse_agent.text_lane import TextLane
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
     from dormouse_agent.context import Context
+
+DISTRUSTED = "the kernel was ended because something else wrote to its control socket"
 
 
 class KernelKeeper:
@@ -58,6 +60,7 @@ class KernelKeeper:
     def replace(self) -> None:
         """A new kernel because its user has changed; nothing of value is lost with the old one."""
         self._replacing = True
+        self.ready = False
         if self._process is not None:
             self._process.kill()
         else:
@@ -87,6 +90,8 @@ class KernelKeeper:
         self._timer = self._agent.loop.call_later(limits.KERNEL_START_S, process.kill)
 
     def on_kernel_message(self, message: dict[str, Any]) -> None:
+        if self._replacing or self._retired:
+            return
         if message["type"] == "ready" and not self.ready:
             self._cancel_timer()
             self._failures = 0
@@ -101,7 +106,7 @@ class KernelKeeper:
         assert process is not None
         was_ready, self.ready = self.ready, False
         self._cancel_timer()
-        why = describe_death(code, self._oom_kills)
+        why = DISTRUSTED if process.distrusted else describe_death(code, self._oom_kills)
         if was_ready:
             self._context.on_kernel_death(code, why, asked_for=process.killed)
         self._process = None

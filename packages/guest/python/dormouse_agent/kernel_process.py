@@ -7,7 +7,6 @@ import signal
 import socket
 import struct
 import sys
-
 from typing import Any, Protocol
 
 from dormouse_agent.frames import encode_json
@@ -18,7 +17,8 @@ from dormouse_agent.spawn import Spawn, spawn
 from dormouse_agent.text_lane import TextLane
 from dormouse_agent.users import User
 
-KERNEL_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dormouse_kernel")
+GUEST_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+KERNEL_DIRECTORY = os.path.join(GUEST_DIRECTORY, "dormouse_kernel")
 # Python cannot tell its own name when it was started without a PATH.
 PYTHON = sys.executable or os.readlink("/proc/self/exe")
 LENGTH = struct.Struct(">I")
@@ -37,6 +37,7 @@ class KernelProcess:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self.killed = False
+        self.distrusted = False
 
     def start(self, reaper: Reaper, user: User, env: dict[str, str], cwd: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -111,7 +112,7 @@ class KernelProcess:
             self._loop.remove_writer(self._socket.fileno())
 
     def _on_readable(self) -> None:
-        # What is read now was sent before the pipes are drained, so what was written before it is drained too.
+        # What is read now was sent before the pipes are drained: what was written before it is drained too.
         waiting = pending_bytes(self._socket.fileno())
         self.stdout.drain()
         self.stderr.drain()
@@ -148,6 +149,7 @@ class KernelProcess:
 
     def _distrust(self) -> None:
         """User code wrote to the control socket; nothing on it can be believed any more."""
+        self.distrusted = True
         self._incoming.clear()
         self._signal(signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""The table of operations. A handler answers with a dict (END), a coroutine of one, or None when it streams."""
+"""The table of operations. A handler gives a dict (END), a coroutine of one, or None when it streams."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass

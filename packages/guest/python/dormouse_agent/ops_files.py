@@ -28,7 +28,12 @@ BYTES = 2**53
 
 @op(
     "file.read",
-    {"path": PATH, "offset": Whole(0, BYTES, default=0), "length": Whole(0, BYTES, default=None), "user": AS_USER},
+    {
+        "path": PATH,
+        "offset": Whole(0, BYTES, default=0),
+        "length": Whole(0, BYTES, default=None),
+        "user": AS_USER,
+    },
 )
 async def read(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
@@ -37,7 +42,13 @@ async def read(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[s
 
 @op(
     "file.write",
-    {"path": PATH, "mode": MODE, "append": Flag(default=False), "parents": Flag(default=False), "user": AS_USER},
+    {
+        "path": PATH,
+        "mode": MODE,
+        "append": Flag(default=False),
+        "parents": Flag(default=False),
+        "user": AS_USER,
+    },
     takes_data=True,
 )
 async def write(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from dormouse_agent.text_lane import TextLane
 
 
 class StartedProcess:
-    def __init__(self, loop: asyncio.AbstractEventLoop, command: str, on_end: Callable[["StartedProcess"], None]):
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, command: str, on_end: Callable[["StartedProcess"], None]
+    ) -> None:
         self._loop = loop
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None

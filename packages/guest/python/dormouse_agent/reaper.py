@@ -15,7 +15,7 @@ class Reaper:
         loop.add_signal_handler(signal.SIGCHLD, self._collect)
 
     def watch(self, child: subprocess.Popen[bytes], on_exit: OnExit) -> None:
-        """`on_exit` gets the exit code, or minus the signal. Watched in the same turn as started, none is missed."""
+        """`on_exit` gets the exit code, or minus the signal. Call it in the turn that started the child."""
         self._started[child.pid] = (child, on_exit)
 
     def _collect(self) -> None:

@@ -5,15 +5,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dormouse_agent.journal import Journal
-from dormouse_agent.shelf import Shelf, ShelfBudget
 from dormouse_agent.limits import FINISHED_RUNS
+from dormouse_agent.shelf import Shelf, ShelfBudget
 
 if TYPE_CHECKING:
     from dormouse_agent.context import Context
 
 
 class Run:
-    def __init__(self, run_id: str, context: "Context", language: str, code: str, timeout_ms: int | None) -> None:
+    def __init__(
+        self, run_id: str, context: "Context", language: str, code: str, timeout_ms: int | None
+    ) -> None:
         self.id = run_id
         self.context = context
         self.language = language
@@ -44,7 +46,8 @@ class Run:
             self.context.stop_current()
 
     def error(self, name: str, message: str, traceback: str = "") -> None:
-        self.journal.append("error", name=name, message=message, traceback=traceback or f"{name}: {message}\n")
+        shown = traceback or f"{name}: {message}\n"
+        self.journal.append("error", name=name, message=message, traceback=shown)
 
     def finish(self, exit_code: int, context_restarted: bool = False, signal: str | None = None) -> None:
         if self._timer is not None:

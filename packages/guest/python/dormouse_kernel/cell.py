@@ -26,6 +26,12 @@ class CellRunner:
     def __init__(self, shell: KernelShell, loop: UserLoop) -> None:
         self._shell = shell
         self._loop = loop
+        # Reading them from the shell is slow: they are traits. They stay the same objects for its whole life.
+        self._namespace: dict[str, Any] = shell.user_ns
+        self._parsed = shell.history_manager.input_hist_parsed
+        self._raw = shell.history_manager.input_hist_raw
+        self._callbacks = shell.events.callbacks
+        self._recent = ("", "", "")
         shell.events.unregister("pre_execute", shell._clear_warning_registry)
 
     def run(self, code: str) -> None:
@@ -34,7 +40,7 @@ class CellRunner:
         name = unused_cell_name(shell.execution_count)
         with _large_without_gc(code):
             parts = self._prepare(code, name)
-        shell.user_ns.pop("__warningregistry__", None)
+        self._namespace.pop("__warningregistry__", None)
         info = ExecutionInfo(code, True, False, True, None)
         self._trigger("pre_execute")
         self._trigger("pre_run_cell", info)
@@ -134,7 +140,7 @@ class CellRunner:
         return parts
 
     def _execute(self, compiled: CodeType) -> Any:
-        namespace = self._shell.user_global_ns
+        namespace = self._namespace
         if compiled.co_flags & inspect.CO_COROUTINE:
             return self._loop.run(eval(compiled, namespace))
         names = compiled.co_names
@@ -144,17 +150,16 @@ class CellRunner:
 
     def _record(self, source: str, raw: str) -> None:
         """In, _ih, _i and friends."""
-        history, namespace = self._shell.history_manager, self._shell.user_ns
-        history.input_hist_parsed.append(source)
-        history.input_hist_raw.append(raw)
-        history._iii, history._ii, history._i, history._i00 = history._ii, history._i, history._i00, raw
-        namespace["_i"], namespace["_ii"], namespace["_iii"] = history._i, history._ii, history._iii
+        namespace = self._namespace
+        self._parsed.append(source)
+        self._raw.append(raw)
+        namespace["_i"], namespace["_ii"], namespace["_iii"] = self._recent
         namespace[f"_i{self._shell.execution_count}"] = raw
+        self._recent = (raw, *self._recent[:2])
 
     def _trigger(self, event: str, *args: Any) -> None:
-        events = self._shell.events
-        if events.callbacks[event]:
-            events.trigger(event, *args)
+        if self._callbacks[event]:
+            self._shell.events.trigger(event, *args)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ class Figures:
         return print_figure(figure, fmt="png", base64=False)
 
     def show_open(self) -> None:
-        """All open figures that have not been shown in this run, in order of their numbers; then closes them."""
+        """Shows all open figures that this run has not shown yet, by number; then closes them."""
         helpers = sys.modules.get("matplotlib._pylab_helpers")
         if helpers is None or not helpers.Gcf.figs:
             return

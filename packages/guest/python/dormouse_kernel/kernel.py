@@ -1,4 +1,4 @@
-"""The kernel's start and its loop: one message from the agent at a time, in the main thread, no other threads."""
+"""The kernel's start and its loop: one message at a time, in the main thread, no other threads."""
 
 import builtins
 import os

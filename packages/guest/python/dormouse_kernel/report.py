@@ -26,7 +26,8 @@ def report_of(error: BaseException) -> Report:
         text = "".join(shown.format())
     except Exception as failure:  # noqa: BLE001 - anything may be raised by an exception's own methods
         text = f"{type(error).__name__}: <its traceback could not be shown: {type(failure).__name__}>\n"
-    return Report(type(error).__name__, shorten(_message(error), ERROR_MESSAGE_CHARS), shorten(text, TRACEBACK_CHARS))
+    message = shorten(_message(error), ERROR_MESSAGE_CHARS)
+    return Report(type(error).__name__, message, shorten(text, TRACEBACK_CHARS))
 
 
 def remember(error: BaseException) -> None:

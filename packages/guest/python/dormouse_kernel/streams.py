@@ -66,7 +66,7 @@ class Lanes:
         _flush(self.stderr)
 
     def repair(self) -> None:
-        """Puts back streams that cannot be written to any more; a working replacement is the user's choice."""
+        """Puts back streams that cannot be written to; a working replacement is the user's choice."""
         for fd, pipe in self._pipes.items():
             try:
                 os.fstat(fd)
