@@ -69,8 +69,8 @@ export class ProgressLine {
     const bar = `[${'#'.repeat(filled)}${'.'.repeat(BAR_CELLS - filled)}]`
     const share = percent === undefined ? '  ..' : `${String(Math.floor(percent)).padStart(3)}%`
     const line = `.. ${title} ${bar} ${share} ${seconds(Date.now() - startedMs)} ${doing}`
-    // A line that wraps cannot be redrawn in place.
-    this.#output.write(CLEAR_LINE + line.slice(0, (this.#output.columns ?? 80) - 1))
+    // A line that wraps cannot be redrawn in place. A terminal that does not know its width says 0.
+    this.#output.write(CLEAR_LINE + line.slice(0, (this.#output.columns || 80) - 1))
   }
 }
 

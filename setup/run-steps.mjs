@@ -98,6 +98,9 @@ async function bringUpToDate(step, { context, line, heldFds }) {
   stamps.remove(step.id)
   line.start(step.title)
   const { signal } = context
+  // Programs may take seconds to leave things in order; the one who pressed Ctrl-C should see that it was heard.
+  const onStop = () => line.note('Stopping...')
+  signal.addEventListener('abort', onStop, { once: true })
   try {
     await step.run(
       {
@@ -114,5 +117,7 @@ async function bringUpToDate(step, { context, line, heldFds }) {
     line.finish(signal.aborted ? 'stopped' : 'failed')
     signal.throwIfAborted()
     throw new StepError(step, error)
+  } finally {
+    signal.removeEventListener('abort', onStop)
   }
 }

@@ -41,7 +41,9 @@ export const npmPackages = {
       argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund'],
       cwd: repoDir,
       tailLines: NPM_TAIL_LINES,
-      onLine: (line) => report({ doing: line }),
+      onLine: (line) => {
+        if (!line.startsWith('npm warn')) report({ doing: line })
+      },
     })
     rmSync(began)
   },
