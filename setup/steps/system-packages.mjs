@@ -37,10 +37,13 @@ export const systemPackages = {
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
     const onLine = (/** @type {string} */ line) => report({ doing: line })
     report({ percent: 0, doing: 'reading package lists' })
-    await run({ argv: ['apt-get', 'update'], env, onLine, signal, heldFds: [] })
+    await run({ argv: ['apt-get', 'update'], env, onLine, heldFds: [] }).catch(() => {
+      // One broken source of many must not stop what the others can give; the installation shows whether it matters.
+      signal.throwIfAborted()
+    })
     report({ percent: 30, doing: `installing ${missing.join(', ')}` })
     const install = ['install', '--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
-    await run({ argv: ['apt-get', ...install, ...missing], env, onLine, signal, heldFds: [] })
+    await run({ argv: ['apt-get', ...install, ...missing], env, onLine, heldFds: [] })
   },
 }
 

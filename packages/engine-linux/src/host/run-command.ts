@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { close, openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
@@ -39,7 +39,7 @@ export async function runCommand(command: HostCommand): Promise<CommandResult> {
   // The kernel kills the program if this process dies without a chance to say goodbye.
   const argv = ['--pdeathsig', 'KILL', '--', ...command.argv]
   const child = spawn('setpriv', argv, { stdio: [stdin, 'pipe', 'pipe'], detached: true })
-  if (typeof stdin === 'number') close(stdin)
+  if (typeof stdin === 'number') closeSync(stdin)
   const output = collectOutput(child, command.onLine)
   const stop = stopOnAbort(child, command)
   try {
