@@ -6,7 +6,7 @@ import { DormouseError } from '@dormouse/contracts'
 
 /** Lines kept for an error message: enough to see the cause, short enough to read. */
 const TAIL_LINES = 20
-/** A line beyond this is cut: a progress bar without newlines must not fill memory. */
+/** A line beyond this is cut, so that one line cannot fill an error message. */
 const LINE_MAX_CHARACTERS = 2_000
 /** Output kept for the caller of a program that is asked a question. */
 const OUTPUT_MAX_CHARACTERS = 1_000_000
