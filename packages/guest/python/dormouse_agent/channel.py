@@ -38,9 +38,9 @@ class Channel:
     def can_send(self) -> bool:
         return self.send_credit > 0 and not self._connection.congested
 
-    def item(self, payload: bytes, hold: bool = False) -> None:
+    def item(self, payload: bytes) -> None:
         self.send_credit -= len(payload)
-        self._connection.send(frames.ITEM, self.id, payload, hold)
+        self._connection.send(frames.ITEM, self.id, payload)
 
     def data(self, payload: bytes) -> None:
         self.send_credit -= len(payload)

@@ -28,8 +28,6 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._outgoing: list[bytes] = []
         self._outgoing_bytes = 0
-        self._flush_handle: asyncio.Handle | None = None
-        self._flush_held = False
         self._greeted = False
         self._paused = False
         self.congested = False
@@ -77,18 +75,9 @@ class Connection(asyncio.Protocol):
 
     # Outgoing frames: all of one turn of the loop leave in one write.
 
-    def send(self, kind: int, channel_id: int, payload: bytes, hold: bool = False) -> None:
-        """With `hold` the frame may wait a moment for others to leave with."""
-        if self._flush_handle is None:
-            self._flush_held = hold
-            if hold:
-                self._flush_handle = self._loop.call_later(limits.HOLD_S, self._flush)
-            else:
-                self._flush_handle = self._loop.call_soon(self._flush)
-        elif self._flush_held and not hold:
-            self._flush_handle.cancel()
-            self._flush_held = False
-            self._flush_handle = self._loop.call_soon(self._flush)
+    def send(self, kind: int, channel_id: int, payload: bytes) -> None:
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
         self._outgoing.append(frames.HEADER.pack(len(payload), kind, 0, channel_id))
         self._outgoing.append(payload)
         self._outgoing_bytes += len(payload)
@@ -97,7 +86,6 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         outgoing, self._outgoing, self._outgoing_bytes = self._outgoing, [], 0
-        self._flush_handle = None
         if self._transport.is_closing():
             return
         self._transport.write(b"".join(outgoing))

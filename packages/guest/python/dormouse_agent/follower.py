@@ -7,7 +7,7 @@ from dormouse_agent.journal import Journal
 
 
 class Follower:
-    __slots__ = ("_channel", "_follow", "_hold", "_journal", "_next_seq", "_pumping")
+    __slots__ = ("_channel", "_follow", "_journal", "_next_seq", "_pumping")
 
     def __init__(self, journal: Journal, channel: Channel, after: int, follow: bool) -> None:
         self._journal = journal
@@ -16,15 +16,12 @@ class Follower:
         self._next_seq = min(after + 1, journal.next_seq)
         self._follow = follow
         self._pumping = False
-        self._hold = False
 
     def start(self) -> None:
         self._channel.pump_with(self.pump)
         self._journal.watchers.append(self.pump)
         self._channel.on_close = self._detach
-        self._hold = True
         self.pump()
-        self._hold = False
 
     def pump(self) -> None:
         # Closing the channel detaches, which may come back here through another follower's wake.
@@ -49,7 +46,7 @@ class Follower:
                 channel.item(journal.truncated(self._next_seq - 1))
                 self._next_seq = journal.first_seq
             else:
-                channel.item(journal.at(self._next_seq), self._hold)
+                channel.item(journal.at(self._next_seq))
                 self._next_seq += 1
 
     def _detach(self) -> None:

@@ -15,9 +15,6 @@ OUTGOING_SOFT_BYTES = 256 * KIB
 # What may wait before the host's requests are not read any more. Above what one large event needs.
 OUTGOING_HARD_BYTES = 24 * MIB
 
-# A run's `start` waits this long for a short run's end: one write instead of two.
-HOLD_S = 0.001
-
 # Journals (PROTOCOL.md, Events and journals).
 JOURNAL_BYTES = 4 * MIB
 FINISHED_RUNS = 256
