@@ -6,7 +6,7 @@ import stat
 from typing import Any
 
 from dormouse_agent.channel import Channel
-from dormouse_agent.errors import OpError
+from dormouse_agent.errors import OpError, op_error_of
 from dormouse_agent.file_read import open_regular
 from dormouse_agent.file_stat import Describer
 from dormouse_agent.users import User, acting_as
@@ -30,9 +30,9 @@ class Replacement:
             self._name: str | None = f".dormouse-{secrets.token_hex(8)}.tmp"
             try:
                 self.fd = os.open(self._name, CREATE, 0o600, dir_fd=self._directory)
-            except BaseException:
+            except OSError as error:
                 os.close(self._directory)
-                raise
+                raise op_error_of(error, f"{self.path}: cannot make a new file beside it") from error
         try:
             self._adopt(existing, mode)
         except BaseException:
@@ -53,7 +53,10 @@ class Replacement:
         assert self._name is not None
         with acting_as(self._user):
             name = os.path.basename(self.path)
-            os.rename(self._name, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            try:
+                os.rename(self._name, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            except OSError as error:
+                raise op_error_of(error, self.path) from error
         self._name = None
 
     def discard(self) -> None:
