@@ -94,7 +94,7 @@ struct config config_read(int fd)
         at = value;
     }
     if (!config.hostname || !config.root || !config.overlay || !config.tools || !config.link || !config.filters ||
-        !config.pid_file || !config.end_file || !config.agent_count || !config.uid_base || !config.uid_count)
+        !config.pid_file || !config.end_file || !config.uid_base || !config.uid_count)
         refuse("config is incomplete");
     return config;
 }

@@ -35,6 +35,8 @@ void report(const char *format, ...)
     write_line(line, (size_t)length + 1);
 }
 
+void report_ready(void) { write_line("1", 1); }
+
 noreturn void fail(const char *what, ...)
 {
     const char *reason = strerror(errno);

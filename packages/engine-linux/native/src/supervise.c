@@ -86,6 +86,9 @@ static noreturn void start_agent(const struct config *config, const struct filte
 {
     CHECK(setsid(), "setsid");
     signal(SIGPIPE, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    CHECK(sigprocmask(SIG_SETMASK, &none, NULL), "signal mask");
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1), "subreaper");
     limit_resources();
     redirect("/dev/null", O_RDONLY, STDIN_FILENO);
@@ -112,6 +115,21 @@ static void say_end(int end_fd, int status)
     (void)ignored;
 }
 
+/* Takes in every child that has ended. With the agent the burrow ends: the kernel ends all others in the pid namespace with us. */
+static void reap(int end_fd)
+{
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(-1, &status, WNOHANG);
+        if (ended <= 0)
+            return;
+        if (ended == AGENT_PID) {
+            say_end(end_fd, status);
+            _exit(0);
+        }
+    }
+}
+
 noreturn void supervise(const struct config *config, const struct filters *filters, int end_fd)
 {
     loopback_up();
@@ -121,23 +139,28 @@ noreturn void supervise(const struct config *config, const struct filters *filte
     /* Nothing inside may look into PID 1 or trace it. */
     CHECK(prctl(PR_SET_DUMPABLE, 0), "undumpable");
 
-    pid_t agent = CHECK(fork(), "fork agent");
-    if (agent == 0)
-        start_agent(config, filters);
-    if (agent != AGENT_PID)
-        refuse("the agent is pid %d, not %d", agent, AGENT_PID);
+    sigset_t child_signal;
+    sigemptyset(&child_signal);
+    sigaddset(&child_signal, SIGCHLD);
+    CHECK(sigprocmask(SIG_BLOCK, &child_signal, NULL), "block SIGCHLD");
+
+    if (config->agent_count > 0) {
+        pid_t agent = CHECK(fork(), "fork agent");
+        if (agent == 0)
+            start_agent(config, filters);
+        if (agent != AGENT_PID)
+            refuse("the agent is pid %d, not %d", agent, AGENT_PID);
+    } else {
+        /* An empty burrow: whoever restores a tree into it makes an agent with that pid. */
+        report_ready();
+    }
     close(report_fd());
     report_to(STDERR_FILENO);
     CHECK(chdir("/"), "chdir");
 
     for (;;) {
-        int status;
-        pid_t ended = waitpid(-1, &status, 0);
-        if (ended == agent) {
-            say_end(end_fd, status);
-            _exit(0); /* The kernel ends everything else in the pid namespace with us. */
-        }
-        if (ended == -1 && errno != EINTR)
-            _exit(1);
+        reap(end_fd);
+        /* Not waitpid alone: an empty burrow has no children to wait for yet. */
+        sigwaitinfo(&child_signal, NULL);
     }
 }
