@@ -1,8 +1,21 @@
 import { describe } from 'vitest'
 import { describeAdopt } from './adopt.ts'
+import { describeBash } from './bash.ts'
+import { describeContexts } from './contexts.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { describeFiles } from './files.ts'
+import { describeFilesSafety } from './files-safety.ts'
+import { describeInterrupts } from './interrupts.ts'
+import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
 import { describeLimits } from './limits.ts'
+import { describeProcesses } from './processes.ts'
+import { describeRunsErrors } from './runs-errors.ts'
+import { describeRunsOutput } from './runs-output.ts'
+import { describeRunsResults } from './runs-results.ts'
+import { describeRunsState } from './runs-state.ts'
+import { describeRunsVolume } from './runs-volume.ts'
+import { describeTerminals } from './terminals.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
 
@@ -12,5 +25,18 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeLifecycle(factory)
     describeAdopt(factory)
     describeLimits(factory)
+    describeRunsState(factory)
+    describeRunsErrors(factory)
+    describeRunsOutput(factory)
+    describeRunsVolume(factory)
+    describeRunsResults(factory)
+    describeBash(factory)
+    describeInterrupts(factory)
+    describeKernelDeath(factory)
+    describeContexts(factory)
+    describeProcesses(factory)
+    describeTerminals(factory)
+    describeFiles(factory)
+    describeFilesSafety(factory)
   })
 }

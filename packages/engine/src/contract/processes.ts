@@ -1,0 +1,187 @@
+import type { ProcessEvent } from '@dormouse/contracts'
+import { describe, expect, test } from 'vitest'
+import type { StartProcess } from '../guest.ts'
+import { collect, collectText, eventually, expectWholeJournal, textOf } from './collect.ts'
+import type { EngineFactory } from './engine-factory.ts'
+import { useSharedBurrow } from './shared-burrow.ts'
+
+export function describeProcesses(factory: EngineFactory): void {
+  describe('processes', () => {
+    const shared = useSharedBurrow(factory)
+    const run = async (request: StartProcess) => {
+      const events = await collect(shared.guest.processes.stream(request))
+      expectWholeJournal(events)
+      const exit = events.at(-1) as ProcessEvent & { type: 'exit' }
+      return { events, exit, stdout: textOf(events, 'stdout'), stderr: textOf(events, 'stderr') }
+    }
+    const find = async (pid: number) => (await shared.guest.processes.list()).find((one) => one.pid === pid)
+
+    test('args are passed as they are, without a shell', async () => {
+      const done = await run({ args: ['printf', '%s|', 'a b', '$HOME', '*', '', 'ü', '"'] })
+      expect(done.stdout).toBe('a b|$HOME|*||ü|"|')
+      expect(done.events[0]).toMatchObject({ type: 'start', pid: expect.any(Number) })
+      expect(done.exit).toMatchObject({ exitCode: 0, durationMs: expect.any(Number) })
+    })
+
+    test('a shell line is read by bash, stdout and stderr apart', async () => {
+      const done = await run({ shell: 'a=(1 2); echo $((a[1] * 3)) | cat; echo err >&2; exit 3' })
+      expect(done).toMatchObject({ stdout: '6\n', stderr: 'err\n', exit: { exitCode: 3 } })
+    })
+
+    test('cwd, env and user hold; without them root in its home', async () => {
+      const shell = 'echo $(whoami) $PWD $HOME $COLOUR'
+      expect((await run({ shell })).stdout).toBe('root /root /root\n')
+      const own = await run({ shell, user: 'user', cwd: '/tmp', env: { COLOUR: 'red' } })
+      expect(own.stdout).toBe('user /tmp /home/user red\n')
+      expect((await run({ shell, user: 'user' })).stdout).toBe('user /home/user /home/user\n')
+      expect((await run({ shell: 'id -G', user: 'user' })).stdout).not.toMatch(/\b0\b/)
+    })
+
+    test.each<[string, StartProcess, number, string | undefined]>([
+      ['an exit code', { shell: 'exit 42' }, 42, undefined],
+      ['a signal', { shell: 'kill -TERM $$' }, 143, 'SIGTERM'],
+      ['a kill', { shell: 'kill -KILL $$' }, 137, 'SIGKILL'],
+    ])('%s shows in exit', async (_what, request, exitCode, signal) => {
+      const { exit } = await run(request)
+      expect(exit.exitCode).toBe(exitCode)
+      expect(exit.signal).toBe(signal)
+    })
+
+    test.each<[string, StartProcess, string]>([
+      ['a program that does not exist', { args: ['/no/such/program'] }, 'not_found'],
+      ['a program that is not executable', { args: ['/etc/passwd'] }, 'permission_denied'],
+      ['a directory that does not exist', { args: ['true'], cwd: '/no/such/place' }, 'not_found'],
+      [
+        'a directory the user may not enter',
+        { args: ['true'], cwd: '/root', user: 'user' },
+        'permission_denied',
+      ],
+      ['a user that does not exist', { args: ['true'], user: 'nosuchuser' }, 'not_found'],
+    ])('start refuses %s', async (_what, request, code) => {
+      const before = await shared.guest.processes.list()
+      await expect(shared.guest.processes.start(request)).rejects.toMatchObject({ code })
+      expect(await shared.guest.processes.list()).toEqual(before)
+    })
+
+    test('stdin is empty unless asked for', async () => {
+      expect((await run({ shell: 'cat; echo end' })).stdout).toBe('end\n')
+    })
+
+    test('stdin can be fed in pieces and closed', async () => {
+      const pid = await shared.guest.processes.start({ shell: 'cat; echo closed', stdin: true })
+      expect(await shared.guest.processes.writeStdin(pid, 'first ', { close: false })).toBe(6)
+      expect(await shared.guest.processes.writeStdin(pid, Buffer.from('sécond\n'))).toBe(8)
+      const events = await collect(shared.guest.processes.events(pid))
+      expect(textOf(events, 'stdout')).toBe('first sécond\nclosed\n')
+    })
+
+    test('stdin of 20 MB goes through a process that reads slowly at first', async () => {
+      const pid = await shared.guest.processes.start({ shell: 'sleep 0.3; wc -c', stdin: true })
+      async function* pieces() {
+        for (let n = 0; n < 20; n += 1) yield Buffer.alloc(1_000_000, 'z')
+      }
+      expect(await shared.guest.processes.writeStdin(pid, pieces())).toBe(20_000_000)
+      expect(textOf(await collect(shared.guest.processes.events(pid)), 'stdout').trim()).toBe('20000000')
+    })
+
+    test('stdin is refused without asking for it, twice at once, and after the end', async () => {
+      const { processes } = shared.guest
+      const deaf = await processes.start({ args: ['sleep', '1000'] })
+      await expect(processes.writeStdin(deaf, 'x')).rejects.toMatchObject({ code: 'conflict' })
+      const ended = await processes.start({ args: ['true'], stdin: true })
+      await collect(processes.events(ended))
+      await expect(processes.writeStdin(ended, 'x')).rejects.toMatchObject({ code: 'conflict' })
+      await processes.signal(deaf, 'SIGKILL')
+    })
+
+    test('a time-out ends the process and its children', async () => {
+      const done = await run({ shell: 'echo begun; sleep 543 & wait', timeoutMs: 300 })
+      expect(done).toMatchObject({ stdout: 'begun\n', exit: { exitCode: 124, timedOut: true } })
+      expect((await run({ shell: 'pgrep -cf "^sleep 543"' })).stdout).toBe('0\n')
+    })
+
+    test('a process that ignores SIGTERM at its time-out is killed after the grace', async () => {
+      const done = await run({ shell: 'trap "" TERM; while :; do sleep 0.1; done', timeoutMs: 200 })
+      expect(done.exit).toMatchObject({ exitCode: 124, timedOut: true, signal: 'SIGKILL' })
+    })
+
+    test('a signal goes to the whole group, by its name', async () => {
+      const pid = await shared.guest.processes.start({
+        shell: 'trap "echo caught; exit 9" USR1; echo ready; sleep 432 & wait',
+      })
+      for await (const event of shared.guest.processes.events(pid)) {
+        if (event.type === 'stdout' && event.data.includes('ready'))
+          await shared.guest.processes.signal(pid, 'SIGUSR1')
+        if (event.type === 'exit') expect(event.exitCode).toBe(9)
+      }
+      expect((await run({ shell: 'pgrep -cf "^sleep 432"' })).stdout).toBe('0\n')
+      await expect(shared.guest.processes.signal(pid, 'SIGUSR1')).rejects.toMatchObject({ code: 'conflict' })
+    })
+
+    test('a background process outlives its reader and can be joined again after any seq', async () => {
+      const shell = 'for i in 1 2 3 4 5 6; do echo $i; sleep 0.05; done; exit 5'
+      const seen: ProcessEvent[] = []
+      for await (const event of shared.guest.processes.stream({ shell })) {
+        seen.push(event)
+        if (seen.length === 3) break
+      }
+      const [start] = seen as [ProcessEvent & { type: 'start' }]
+      const rest = await collect(shared.guest.processes.events(start.pid, { after: seen.at(-1)!.seq }))
+      expectWholeJournal([...seen, ...rest])
+      expect(textOf([...seen, ...rest], 'stdout')).toBe('1\n2\n3\n4\n5\n6\n')
+      const all = await collect(shared.guest.processes.events(start.pid))
+      expect(all).toEqual([...seen, ...rest])
+      expect(await collect(shared.guest.processes.events(start.pid, { after: 4 }))).toEqual(all.slice(5))
+    })
+
+    test('the list shows what was started, and how it ended', async () => {
+      const pid = await shared.guest.processes.start({ args: ['sleep', '1000'], user: 'user' })
+      expect(await find(pid)).toMatchObject({
+        command: 'sleep 1000',
+        user: 'user',
+        state: 'running',
+        pty: false,
+      })
+      await shared.guest.processes.signal(pid, 'SIGKILL')
+      await collect(shared.guest.processes.events(pid))
+      expect(await find(pid)).toMatchObject({ state: 'exited', exitCode: 137 })
+    })
+
+    test('what was not started here is not found', async () => {
+      const { processes } = shared.guest
+      await expect(processes.signal(1, 'SIGKILL')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(processes.writeStdin(2, 'x')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(collect(processes.events(99_999))).rejects.toMatchObject({ code: 'not_found' })
+    })
+
+    test('100 MB of output pass in bounded memory and are marked', async () => {
+      const before = await shared.guest.info()
+      const events = await collect(
+        shared.guest.processes.stream({ shell: 'head -c 100000000 /dev/zero | tr "\\0" x' }),
+      )
+      expectWholeJournal(events)
+      const lost = events.reduce((sum, event) => sum + (event.type === 'truncated' ? event.bytes : 0), 0)
+      expect(textOf(events, 'stdout').length + lost).toBeGreaterThanOrEqual(100_000_000)
+      expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + 96 * 1024 ** 2)
+    })
+
+    test('orphans are reaped: no zombie is left', async () => {
+      await run({
+        shell: 'for i in $(seq 50); do (sleep 0.1 & ) ; done; (setsid sh -c "sleep 0.1; exit 3" &)',
+      })
+      const states = () => run({ shell: 'cat /proc/[0-9]*/stat 2>/dev/null | grep -c ") Z "' })
+      await eventually('all zombies gone', async () => (await states()).stdout === '0\n')
+    })
+
+    test('as many processes as the limit live at once, one more is refused', async () => {
+      const { guest } = await shared.create({ limits: { pids: 512 } })
+      const pids: number[] = []
+      const fill = async () => {
+        for (let n = 0; n < 300; n += 1) pids.push(await guest.processes.start({ args: ['sleep', '1000'] }))
+      }
+      await expect(fill()).rejects.toMatchObject({ code: 'limit_reached' })
+      expect(pids.length).toBeGreaterThanOrEqual(200)
+      expect(await collectText(guest.files.read('/etc/hostname'))).toMatch(/\w/)
+    })
+  })
+}

@@ -1,0 +1,80 @@
+import type { ProcessEvent } from '@dormouse/contracts'
+import { describe, expect, test } from 'vitest'
+import { collect, eventually, expectWholeJournal, textOf } from './collect.ts'
+import type { EngineFactory } from './engine-factory.ts'
+import { useSharedBurrow } from './shared-burrow.ts'
+
+export function describeTerminals(factory: EngineFactory): void {
+  describe('processes with a terminal', () => {
+    const shared = useSharedBurrow(factory)
+    const pty = { cols: 80, rows: 24 }
+    const held = (pid: number) => collect(shared.guest.processes.events(pid, { follow: false }))
+    const shows = (pid: number, text: RegExp) =>
+      eventually(`${text} on the terminal`, async () => text.test(textOf(await held(pid), 'stdout')))
+
+    test('a shell gets a terminal of the size asked for, and job control', async () => {
+      const shell = 'tty; stty size; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo all; set -m && echo jobs'
+      const events: ProcessEvent[] = await collect(shared.guest.processes.stream({ shell, pty }))
+      expectWholeJournal(events)
+      expect(textOf(events, 'stdout')).toMatch(/^\/dev\/pts\/\d+\r\n24 80\r\nall\r\njobs\r\n$/)
+      expect(textOf(events, 'stderr')).toBe('')
+    })
+
+    test('an interactive shell takes what is typed, sees a new size, and ends with Ctrl-D', async () => {
+      const { processes } = shared.guest
+      const pid = await processes.start({ args: ['bash', '--norc'], env: { PS1: 'prompt> ' }, pty })
+      await shows(pid, /prompt> $/)
+      await processes.writeStdin(pid, 'echo $((6 * 7))\r', { close: false })
+      await shows(pid, /\r\n42\r\n/)
+      await processes.resize(pid, { cols: 132, rows: 50 })
+      await processes.writeStdin(pid, 'stty size\r', { close: false })
+      await shows(pid, /50 132\r\n/)
+      expect((await processes.list()).find((one) => one.pid === pid)).toMatchObject({ pty: true })
+      await processes.writeStdin(pid, '')
+      const events = await collect(processes.events(pid))
+      expectWholeJournal(events)
+      expect(events.at(-1)).toMatchObject({ exitCode: 0 })
+    })
+
+    test('Ctrl-C reaches what runs in the foreground, and the shell goes on', async () => {
+      const { processes } = shared.guest
+      const pid = await processes.start({ args: ['bash', '--norc'], env: { PS1: 'prompt> ' }, pty })
+      await shows(pid, /prompt> $/)
+      await processes.writeStdin(pid, 'echo be""gun; sleep 1000\r', { close: false })
+      await shows(pid, /begun/)
+      await processes.writeStdin(pid, '\x03', { close: false })
+      await shows(pid, /\^C[\s\S]*prompt> $/)
+      await processes.writeStdin(pid, 'echo still $((1 + 1)); exit 7\r', { close: false })
+      const events = await collect(processes.events(pid))
+      expect(textOf(events, 'stdout')).toMatch(/still 2\r\n/)
+      expect(events.at(-1)).toMatchObject({ exitCode: 7 })
+    })
+
+    test('a program is told of a new size by SIGWINCH', async () => {
+      const { processes } = shared.guest
+      const shell = 'trap "echo changed; stty size; exit" WINCH; echo ready; while :; do sleep 0.02; done'
+      const pid = await processes.start({ shell, pty })
+      await shows(pid, /ready/)
+      await processes.resize(pid, { cols: 100, rows: 30 })
+      expect(textOf(await collect(processes.events(pid)), 'stdout')).toMatch(/changed\r\n30 100\r\n/)
+    })
+
+    test('a terminal of user belongs to user', async () => {
+      const events = await collect(
+        shared.guest.processes.stream({
+          shell: 'whoami; stat -c %U $(tty); echo ok > $(tty)',
+          user: 'user',
+          pty,
+        }),
+      )
+      expect(textOf(events, 'stdout')).toBe('user\r\nuser\r\nok\r\n')
+    })
+
+    test('a process without a terminal cannot be resized', async () => {
+      const pid = await shared.guest.processes.start({ args: ['sleep', '1000'] })
+      const resized = shared.guest.processes.resize(pid, pty)
+      await expect(resized).rejects.toMatchObject({ code: 'conflict' })
+      await shared.guest.processes.signal(pid, 'SIGKILL')
+    })
+  })
+}
