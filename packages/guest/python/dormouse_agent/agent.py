@@ -14,7 +14,7 @@ from dormouse_agent.process import StartedProcess
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
 from dormouse_agent.shelf import Shelf, ShelfBudget
-from dormouse_agent.users import User, first_default_user, get_user
+from dormouse_agent.users import ROOT, User, get_user
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
@@ -28,7 +28,7 @@ class Agent:
         self.reaper = Reaper(loop)
         self.connections: set[Connection] = set()
         self.lingering = LingeringPipes()
-        self.default_user = first_default_user()
+        self.default_user = ROOT
         self.sandbox_id = ""
         self.env: dict[str, str] = {}
         budget = ShelfBudget()

@@ -24,6 +24,7 @@ class User:
         return self.home if os.path.isdir(self.home) else "/"
 
 
+# Whose things are until the host says otherwise.
 ROOT = User("root", 0, 0, (0,), "/root")
 
 
@@ -31,19 +32,11 @@ def get_user(name: str) -> User:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise OpError("not_found", f"there is no user {name!r} in this sandbox") from None
+        raise OpError(
+            "invalid_argument", f"there is no user {name!r} in this sandbox", {"field": "user"}
+        ) from None
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
     return User(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir or "/")
-
-
-def first_default_user() -> User:
-    """Whom things belong to until the host has configured a user."""
-    for name in ("user", "root"):
-        try:
-            return get_user(name)
-        except OpError:
-            continue
-    return ROOT
 
 
 @contextmanager
