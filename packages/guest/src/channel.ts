@@ -153,7 +153,30 @@ export class Channel {
 }
 
 async function* pieces(source: ByteSource): AsyncGenerator<Uint8Array> {
-  if (typeof source === 'string') yield Buffer.from(source)
-  else if (source instanceof Uint8Array) yield source
-  else yield* source
+  if (typeof source === 'string') {
+    yield Buffer.from(source)
+    return
+  }
+  if (source instanceof Uint8Array) {
+    yield source
+    return
+  }
+  for await (const piece of source) {
+    // Anything else has no length here and would be left out without a word.
+    if (!(piece instanceof Uint8Array)) throw notBytes(piece)
+    yield piece
+  }
+}
+
+/** Checked before the request is sent, so that nothing has begun when it is refused. */
+export function requireByteSource(source: unknown): void {
+  if (typeof source === 'string' || source instanceof Uint8Array) return
+  if (typeof source === 'object' && source !== null && Symbol.asyncIterator in source) return
+  throw notBytes(source)
+}
+
+function notBytes(value: unknown): DormouseError {
+  const seen = value === null ? 'null' : typeof value
+  const message = `data: must be a string, bytes, or an async iterable of bytes, got ${seen}`
+  return new DormouseError('invalid_argument', message, { details: { field: 'data' } })
 }

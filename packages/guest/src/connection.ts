@@ -4,9 +4,11 @@ import { Channel, type ChannelHandlers } from './channel.ts'
 import {
   encodeFrame,
   encodeJsonFrame,
+  FRAME_MAX_BYTES,
   type Frame,
   FrameDecoder,
   FrameType,
+  HEADER_BYTES,
   PROTOCOL_VERSION,
 } from './frames.ts'
 
@@ -70,6 +72,8 @@ export class AgentConnection {
       this.#close(error)
       return Channel.failed(error)
     }
+    const frame = encodeRequest(id, { op, ...fields })
+    if (frame instanceof DormouseError) return Channel.failed(frame)
     this.#nextChannel += 1
     const channel = new Channel({
       handlers,
@@ -77,7 +81,7 @@ export class AgentConnection {
       onClose: () => this.#channels.delete(id),
     })
     this.#channels.set(id, channel)
-    this.#socket.write(encodeJsonFrame(FrameType.request, id, { op, ...fields }))
+    this.#socket.write(frame)
     return channel
   }
 
@@ -139,6 +143,20 @@ export class AgentConnection {
     this.#socket.destroy()
     for (const channel of [...this.#channels.values()]) channel.fail(error)
   }
+}
+
+/** The agent ends a connection over a frame that is too long, and with it every other call; so it never leaves the host. */
+function encodeRequest(channel: number, request: object): Buffer | DormouseError {
+  let frame: Buffer
+  try {
+    frame = encodeJsonFrame(FrameType.request, channel, request)
+  } catch (cause) {
+    return new DormouseError('invalid_argument', 'The request cannot be written as JSON.', { cause })
+  }
+  const payloadBytes = frame.byteLength - HEADER_BYTES
+  if (payloadBytes <= FRAME_MAX_BYTES) return frame
+  const message = `The request is ${payloadBytes} bytes long, at most ${FRAME_MAX_BYTES} are allowed.`
+  return new DormouseError('invalid_argument', message)
 }
 
 function parseJson(payload: Buffer): unknown {

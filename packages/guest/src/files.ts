@@ -1,5 +1,6 @@
 import type { ByteSource, FileStat, FileUser, GuestFiles } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
+import { requireByteSource } from './channel.ts'
 
 export class AgentFiles implements GuestFiles {
   readonly #client: AgentClient
@@ -24,6 +25,7 @@ export class AgentFiles implements GuestFiles {
     data: ByteSource,
     { signal, ...options }: FileUser & { mode?: number; append?: boolean; parents?: boolean } = {},
   ): Promise<FileStat> {
+    requireByteSource(data)
     const channel = await this.#client.open('file.write', { path, ...options }, { signal })
     await channel.send(data)
     return (await this.#client.explain(channel.result)) as FileStat

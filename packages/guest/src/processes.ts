@@ -1,6 +1,7 @@
 import type { ProcessEvent } from '@dormouse/contracts'
 import type { ByteSource, Follow, GuestProcesses, ProcessInfo, StartProcess } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
+import { requireByteSource } from './channel.ts'
 import { checkProcessEvent } from './event-check.ts'
 
 export class AgentProcesses implements GuestProcesses {
@@ -39,6 +40,7 @@ export class AgentProcesses implements GuestProcesses {
     data: ByteSource,
     { close = true, signal }: { close?: boolean; signal?: AbortSignal } = {},
   ): Promise<number> {
+    requireByteSource(data)
     const channel = await this.#client.open('process.stdin', { pid, close }, { signal })
     await channel.send(data)
     const result = (await this.#client.explain(channel.result)) as { bytes: number }

@@ -10,6 +10,7 @@ from dormouse_agent.fields import ID, USER, Environment, Flag, PathText, Text
 from dormouse_agent.follower import follow
 from dormouse_agent.op_table import op
 from dormouse_agent.ops_runs import AFTER
+from dormouse_agent.users import require_directory
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -32,6 +33,8 @@ def create(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
         raise OpError("limit_reached", f"a sandbox has at most {limits.CONTEXTS} contexts")
     user = agent.user(args["user"])
     cwd = None if args["cwd"] is None else user.resolve(args["cwd"])
+    if cwd is not None:
+        require_directory(user, cwd)
     return agent.add_context(name, user, cwd, args["env"]).info()
 
 

@@ -148,7 +148,7 @@ class StartedProcess:
             "pid": self.pid,
             "command": self.command,
             "user": self.user,
-            "state": "running" if self.exit_code is None else "finished",
+            "state": "running" if self.exit_code is None else "exited",
             "startedAt": self.started_at_ms,
             "pty": self._terminal is not None,
         }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dormouse_agent.errors import op_error_of
-from dormouse_agent.users import User
+from dormouse_agent.users import User, require_directory
 
 GUARD_LIBRARY = "/.dormouse/lib/libdormouse-guard.so"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -51,6 +51,7 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
 def spawn(what: Spawn) -> subprocess.Popen[bytes]:
     """Every process leads its own session, so that signals to its group reach its children only."""
     try:
+        require_directory(what.user, what.cwd)
         child = subprocess.Popen(
             what.args,
             stdin=what.stdin,

@@ -1,7 +1,9 @@
 """Users of the sandbox, and file system calls on their behalf."""
 
+import errno
 import os
 import pwd
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +23,11 @@ class User:
         return os.path.join(self.home, path)
 
     def start_directory(self) -> str:
-        return self.home if os.path.isdir(self.home) else "/"
+        try:
+            require_directory(self, self.home)
+        except OSError:
+            return "/"
+        return self.home
 
 
 # Whose things are until the host says otherwise.
@@ -55,3 +61,12 @@ def acting_as(user: User) -> Iterator[None]:
         os.seteuid(0)
         os.setegid(0)
         os.setgroups(agent_groups)
+
+
+def require_directory(user: User, path: str) -> None:
+    """A working directory is entered with the agent's rights, so it is asked for with the user's before."""
+    with acting_as(user):
+        if not stat.S_ISDIR(os.stat(path).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        if not os.access(path, os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
