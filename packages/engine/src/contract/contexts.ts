@@ -141,7 +141,7 @@ export function describeContexts(factory: EngineFactory): void {
       ['a name with a slash', { context: 'a/b' }, 'invalid_argument'],
       ['a name with a space', { context: 'a b' }, 'invalid_argument'],
       ['a name that is too long', { context: 'x'.repeat(65) }, 'invalid_argument'],
-      ['a user that does not exist', { context: 'new', user: 'nosuchuser' }, 'not_found'],
+      ['a user that does not exist', { context: 'new', user: 'nosuchuser' }, 'invalid_argument'],
       ['a user with a slash', { context: 'new', user: '../root' }, 'invalid_argument'],
       ['a directory that does not exist', { context: 'new', cwd: '/no/such/place' }, 'not_found'],
       ['a directory that is a file', { context: 'new', cwd: '/etc/passwd' }, 'not_a_directory'],

@@ -189,12 +189,16 @@ export function describeFiles(factory: EngineFactory): void {
       expect(await read('/tmp/moved/inside')).toBe('kept')
     })
 
-    test('move takes a file to another mount', async () => {
-      await shared.guest.files.write('/root/far', 'away', { mode: 0o600 })
-      const stat = await shared.guest.files.move({ from: '/root/far', to: '/dev/shm/far' })
-      expect(stat).toMatchObject({ path: '/dev/shm/far', mode: 0o600 })
-      expect(await read('/dev/shm/far')).toBe('away')
-      await expect(shared.guest.files.stat('/root/far')).rejects.toMatchObject({ code: 'not_found' })
+    test('a move that is refused leaves the source where it was', async () => {
+      const { files } = shared.guest
+      await files.write('/root/stays', 'here')
+      const move = (to: string) => files.move({ from: '/root/stays', to })
+      await expect(move('/proc/stays')).rejects.toMatchObject({
+        code: expect.stringMatching(/denied|not_found/),
+      })
+      await expect(move('/no/such/place')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(move('/etc')).rejects.toMatchObject({ code: 'not_a_file' })
+      expect(await read('/root/stays')).toBe('here')
     })
 
     test('remove takes files, links without their target, and full directories only when recursive', async () => {

@@ -1,5 +1,6 @@
 import { describe } from 'vitest'
 import { describeAdopt } from './adopt.ts'
+import { describeBadInput } from './bad-input.ts'
 import { describeBash } from './bash.ts'
 import { describeContexts } from './contexts.ts'
 import type { EngineFactory } from './engine-factory.ts'
@@ -15,6 +16,7 @@ import { describeRunsOutput } from './runs-output.ts'
 import { describeRunsResults } from './runs-results.ts'
 import { describeRunsState } from './runs-state.ts'
 import { describeRunsVolume } from './runs-volume.ts'
+import { describeSurvival } from './survival.ts'
 import { describeTerminals } from './terminals.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
@@ -38,5 +40,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeTerminals(factory)
     describeFiles(factory)
     describeFilesSafety(factory)
+    describeBadInput(factory)
+    describeSurvival(factory)
   })
 }

@@ -56,7 +56,7 @@ export function describeProcesses(factory: EngineFactory): void {
         { args: ['true'], cwd: '/root', user: 'user' },
         'permission_denied',
       ],
-      ['a user that does not exist', { args: ['true'], user: 'nosuchuser' }, 'not_found'],
+      ['a user that does not exist', { args: ['true'], user: 'nosuchuser' }, 'invalid_argument'],
     ])('start refuses %s', async (_what, request, code) => {
       const before = await shared.guest.processes.list()
       await expect(shared.guest.processes.start(request)).rejects.toMatchObject({ code })
