@@ -24,6 +24,21 @@ export const ERRORS = {
   too_large: { status: 413, retry: false, hint: 'Send less at once, or stream it as a file.' },
   limit_reached: { status: 429, retry: true, hint: 'End something first, or raise the limit.' },
   cancelled: { status: 499, retry: true, hint: 'The caller gave up before the end.' },
+  snapshot_refused: {
+    status: 409,
+    retry: true,
+    hint: 'Something in the sandbox cannot be saved; end it or close it, then try again. The sandbox runs on.',
+  },
+  snapshot_unusable: {
+    status: 409,
+    retry: false,
+    hint: 'This snapshot cannot be restored here. The message says why; the files of the sandbox are not affected.',
+  },
+  restore_failed: {
+    status: 503,
+    retry: true,
+    hint: 'The snapshot is untouched. Try again, and see the server log.',
+  },
   internal: { status: 500, retry: false, hint: 'This is a bug in Dormouse. The server log has the details.' },
   agent_unreachable: {
     status: 502,

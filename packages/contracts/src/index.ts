@@ -19,12 +19,18 @@ export type {
 export {
   type BurrowId,
   isBurrowId,
+  isLayerId,
   isSandboxId,
+  isSnapshotId,
+  type LayerId,
   newBurrowId,
+  newLayerId,
   newRunId,
   newSandboxId,
+  newSnapshotId,
   type RunId,
   type SandboxId,
+  type SnapshotId,
 } from './ids.ts'
 export {
   CODE_MAX_BYTES,

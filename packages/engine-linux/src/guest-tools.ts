@@ -1,35 +1,48 @@
 import { createHash } from 'node:crypto'
-import { cp, mkdir, readdir, readFile, stat } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
 import { guestPythonDir } from '@dormouse/guest'
-import { makeWorkDirectory, publishDirectory } from './host/publish-directory.ts'
+import { publishDirectory } from './host/publish-directory.ts'
+import { guardLibrary } from './native-programs.ts'
+
+/** Where burrow-specific directories are mounted below /.dormouse. */
+const MOUNT_POINTS = ['run', 'memory', 'kdat']
 
 /**
- * Makes the directory that burrows see read-only as /.dormouse: the guest's code, and `run` as a mount point. It is a copy
- * named by its content, so that an upgrade of the sources never changes files under a live sandbox.
+ * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard and mount points. It is a copy
+ * named by its content, so that an upgrade of the sources never changes files under a live or sleeping sandbox.
  */
 export async function prepareGuestTools(dataDir: string): Promise<string> {
-  const files = await pythonFiles(guestPythonDir)
-  const hash = createHash('sha256')
-  for (const file of files) hash.update(`${relative(guestPythonDir, file)}\0`).update(await readFile(file))
-  const parent = join(dataDir, 'tools', 'guest')
-  const final = join(parent, hash.digest('hex').slice(0, 16))
+  const sources = await toolFiles()
+  const hash = createHash('sha256').update(MOUNT_POINTS.join())
+  for (const [target, source] of sources) hash.update(`${target}\0`).update(await readFile(source))
+  const final = guestToolsDir(dataDir, hash.digest('hex').slice(0, 16))
   if (await stat(final).catch(() => undefined)) return final
 
-  const work = await makeWorkDirectory(parent)
-  await mkdir(join(work, 'run'))
-  for (const file of files) await cp(file, join(work, 'guest', relative(guestPythonDir, file)))
+  await mkdir(dirname(final), { recursive: true, mode: 0o711 })
+  const work = await mkdtemp(join(dirname(final), '.building-'))
+  for (const name of MOUNT_POINTS) await mkdir(join(work, name))
+  for (const [target, source] of sources) await cp(source, join(work, target))
   // Two servers with different data can start at once; whoever is second finds the same content in place.
   await publishDirectory(work, final).catch(async (error: unknown) => {
+    await rm(work, { recursive: true, force: true })
     if (!(await stat(final).catch(() => undefined))) throw error
   })
   return final
 }
 
-async function pythonFiles(directory: string): Promise<string[]> {
-  const entries = await readdir(directory, { recursive: true, withFileTypes: true })
-  return entries
+export function guestToolsDir(dataDir: string, name: string): string {
+  return join(dataDir, 'tools', 'guest', name)
+}
+
+/** Target below /.dormouse to source. */
+async function toolFiles(): Promise<Map<string, string>> {
+  const entries = await readdir(guestPythonDir, { recursive: true, withFileTypes: true })
+  const python = entries
     .filter((entry) => entry.isFile() && entry.name.endsWith('.py'))
     .map((entry) => join(entry.parentPath, entry.name))
     .sort()
+  const files = python.map((path): [string, string] => [join('guest', relative(guestPythonDir, path)), path])
+  return new Map(existsSync(guardLibrary) ? [...files, ['lib/libdormouse-guard.so', guardLibrary]] : files)
 }

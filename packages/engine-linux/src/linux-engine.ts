@@ -11,7 +11,7 @@ import {
 import type { AdoptedBurrows, Burrow, CreateBurrow, Engine, EngineCapabilities } from '@dormouse/engine'
 import { z } from 'zod'
 import { adoptBurrows } from './burrow/adopt-burrows.ts'
-import { createBurrow } from './burrow/create-burrow.ts'
+import { bootBurrow } from './burrow/boot-burrow.ts'
 import { Layout } from './burrow/layout.ts'
 import type { LinuxBurrow } from './burrow/linux-burrow.ts'
 import { findHierarchies, type Hierarchies } from './cgroup/find-hierarchies.ts'
@@ -93,14 +93,13 @@ export class LinuxEngine implements Engine {
         `This host has no cgroup controller for ${missing.join(', ')}.`,
       )
     }
-    const burrow = await createBurrow(
+    const burrow = await bootBurrow(
+      { layout: this.#layout, hierarchies: this.#hierarchies },
       {
         request: { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) },
         limits,
         template,
         toolsDir: this.#toolsDir,
-        layout: this.#layout,
-        hierarchies: this.#hierarchies,
       },
       signal,
     )

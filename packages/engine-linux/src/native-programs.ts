@@ -2,4 +2,11 @@ import { fileURLToPath } from 'node:url'
 
 /** Where `make` puts the native parts; the same from src/ and from dist/. */
 export const nativeBuildDir = fileURLToPath(new URL('../native/build/', import.meta.url))
-export const initProgram = fileURLToPath(new URL('../native/build/dormouse-init', import.meta.url))
+export const initProgram = inBuild('dormouse-init')
+export const shiftProgram = inBuild('dormouse-shift')
+export const enterLibrary = inBuild('libdormouse-enter.so')
+export const guardLibrary = inBuild('libdormouse-guard.so')
+
+function inBuild(name: string): string {
+  return fileURLToPath(new URL(`../native/build/${name}`, import.meta.url))
+}

@@ -1,11 +1,14 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import {
   type BurrowId,
-  type BurrowLimits,
   burrowLimitsSchema,
   isBurrowId,
+  isLayerId,
   isSandboxId,
+  isSnapshotId,
+  type LayerId,
   type SandboxId,
+  type SnapshotId,
 } from '@dormouse/contracts'
 import { z } from 'zod'
 
@@ -14,6 +17,13 @@ const recordSchema = z.strictObject({
   id: z.custom<BurrowId>((value) => typeof value === 'string' && isBurrowId(value)),
   sandboxId: z.custom<SandboxId>((value) => typeof value === 'string' && isSandboxId(value)),
   template: z.string(),
+  templateHash: z.string(),
+  /** Layers between the template and the burrow's own files, top first. */
+  layers: z.array(z.custom<LayerId>((value) => typeof value === 'string' && isLayerId(value))),
+  /** Name of the directory of ours that it sees as /.dormouse. */
+  tools: z.string(),
+  /** The snapshot it was restored from. */
+  parent: z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value)).optional(),
   limits: burrowLimitsSchema,
   createdAt: z.iso.datetime(),
   /** `starting` until the caller could have been told of it; one that stays so has nobody who knows it. */
@@ -23,12 +33,7 @@ const recordSchema = z.strictObject({
 /** What the next server must know of a burrow to take it over. */
 export type BurrowRecord = z.output<typeof recordSchema>
 
-export function newRecord(fields: {
-  id: BurrowId
-  sandboxId: SandboxId
-  template: string
-  limits: BurrowLimits
-}): BurrowRecord {
+export function newRecord(fields: Omit<BurrowRecord, 'formatVersion' | 'createdAt' | 'state'>): BurrowRecord {
   return { formatVersion: 1, ...fields, createdAt: new Date().toISOString(), state: 'starting' }
 }
 

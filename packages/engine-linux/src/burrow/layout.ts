@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import type { BurrowId } from '@dormouse/contracts'
+import type { BurrowId, LayerId, SnapshotId } from '@dormouse/contracts'
 
 /** Where things of an engine are. Socket paths are limited to 107 bytes, so what has sockets lives under a short /run path. */
 export class Layout {
   readonly burrowsDir: string
+  readonly layersDir: string
+  readonly snapshotsDir: string
   readonly runDir: string
   /** Name of the parent of this engine's cgroups, below each hierarchy. */
   readonly cgroupName: string
@@ -15,9 +17,19 @@ export class Layout {
     // Engines with different state directories must not see each other's burrows.
     const key = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
     this.burrowsDir = join(stateDir, 'burrows')
+    this.layersDir = join(stateDir, 'layers')
+    this.snapshotsDir = join(stateDir, 'snapshots')
     this.runDir = join('/run/dormouse', key)
     this.cgroupName = join('dormouse', key)
     this.rootMountPoint = join(this.runDir, 'root')
+  }
+
+  layer(id: LayerId): string {
+    return join(this.layersDir, id)
+  }
+
+  snapshot(id: SnapshotId): SnapshotPaths {
+    return snapshotPaths(join(this.snapshotsDir, id))
   }
 
   burrow(id: BurrowId): BurrowPaths {
@@ -28,6 +40,7 @@ export class Layout {
       record: join(dir, 'burrow.json'),
       upper: join(dir, 'upper'),
       work: join(dir, 'work'),
+      memory: join(dir, 'memory'),
       run,
       link: join(run, 'link'),
       socket: join(run, 'link', 'agent.sock'),
@@ -38,15 +51,33 @@ export class Layout {
   }
 }
 
+export interface SnapshotPaths {
+  readonly dir: string
+  readonly manifest: string
+  readonly images: string
+  readonly memory: string
+}
+
 export interface BurrowPaths {
   readonly dir: string
   readonly record: string
   readonly upper: string
   readonly work: string
+  /** Links to the memory files that this burrow's processes map. */
+  readonly memory: string
   readonly run: string
   readonly link: string
   readonly socket: string
   readonly pidFile: string
   readonly endFile: string
   readonly cgroup: string
+}
+
+export function snapshotPaths(dir: string): SnapshotPaths {
+  return {
+    dir,
+    manifest: join(dir, 'manifest.json'),
+    images: join(dir, 'images'),
+    memory: join(dir, 'memory'),
+  }
 }

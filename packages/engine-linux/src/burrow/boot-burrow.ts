@@ -1,0 +1,43 @@
+import { existsSync } from 'node:fs'
+import type { BurrowLimits } from '@dormouse/contracts'
+import type { CreateBurrow } from '@dormouse/engine'
+import { guardLibrary } from '../native-programs.ts'
+import type { Template } from '../template/template-store.ts'
+import type { LinuxBurrow } from './linux-burrow.ts'
+import { type BurrowHost, startBurrow } from './start-burrow.ts'
+
+export interface BurrowParts {
+  readonly request: CreateBurrow
+  readonly limits: BurrowLimits
+  readonly template: Template
+  readonly toolsDir: string
+}
+
+const AGENT = ['/usr/bin/python3', '-I', '-B', '-S', '/.dormouse/guest/dormouse_agent']
+const AGENT_ENV = [
+  'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  'LANG=C.UTF-8',
+  'HOME=/root',
+  ...(existsSync(guardLibrary) ? ['LD_PRELOAD=/.dormouse/lib/libdormouse-guard.so'] : []),
+  'DORMOUSE_AGENT_SOCKET=/.dormouse/run/agent.sock',
+  'DORMOUSE_READY_FD=3',
+]
+
+/** Boots a burrow: the agent starts from scratch. Everything else is a restore. */
+export function bootBurrow(host: BurrowHost, parts: BurrowParts, signal?: AbortSignal): Promise<LinuxBurrow> {
+  const { request, limits, template, toolsDir } = parts
+  const { sandboxId, user, env } = request
+  return startBurrow(host, {
+    sandboxId,
+    template,
+    limits,
+    toolsDir,
+    layers: [],
+    memoryFiles: [],
+    clocks: { monotonicNs: 0n, boottimeNs: 0n },
+    agent: AGENT,
+    agentEnv: AGENT_ENV,
+    introduce: (burrow) => burrow.guest.configure({ sandboxId, ...(user && { user }), ...(env && { env }) }),
+    signal,
+  })
+}

@@ -1,0 +1,101 @@
+import { decodeMessage, encodeMessage, findUint, getAllBytes, getUint, type Message, setUint } from './message.ts'
+
+/** One mapping of a task (`vma_entry` of mm-PID.img). */
+export interface MemoryArea {
+  readonly start: bigint
+  readonly end: bigint
+  /** In bytes, in the file that is mapped. */
+  readonly fileOffset: bigint
+  /** The id in files.img, where a file is mapped. */
+  readonly fileId: bigint
+  readonly prot: bigint
+  readonly flags: bigint
+  readonly status: bigint
+  readonly madvice: bigint
+}
+
+const MM_VMAS = 14
+const VMA = {
+  start: 1,
+  end: 2,
+  pgoff: 3,
+  shmid: 4,
+  prot: 5,
+  flags: 6,
+  status: 7,
+  madv: 9,
+  fdflags: 10,
+} as const
+
+/** Bits of `status`; everything not named here marks something we never touch. */
+const STATUS_REGULAR = 1n << 0n
+const STATUS_HEAP = 1n << 5n
+const STATUS_FILE_PRIVATE = 1n << 6n
+const STATUS_ANON_PRIVATE = 1n << 9n
+const STATUS_GUARD_PAGES = 1n << 16n
+
+const PROT_EXEC = 4n
+const MAP_PRIVATE = 0x02n
+const MAP_ANONYMOUS = 0x20n
+const MAP_NORESERVE = 0x4000n
+const MADV_WIPEONFORK = 18n
+const O_RDONLY = 0n
+
+export function readAreas(mm: Message): MemoryArea[] {
+  return getAllBytes(mm, MM_VMAS).map((bytes) => {
+    const vma = decodeMessage(bytes)
+    return {
+      start: getUint(vma, VMA.start),
+      end: getUint(vma, VMA.end),
+      fileOffset: getUint(vma, VMA.pgoff),
+      fileId: getUint(vma, VMA.shmid),
+      prot: getUint(vma, VMA.prot),
+      flags: getUint(vma, VMA.flags),
+      status: getUint(vma, VMA.status),
+      madvice: findUint(vma, VMA.madv) ?? 0n,
+    }
+  })
+}
+
+/**
+ * Private anonymous memory and nothing else: the list is of what is known to survive, so the growing stack, locked, huge
+ * page and droppable mappings, the vdso and whatever a later kernel adds are left out without being named.
+ */
+export function isPlainAnonymous(area: MemoryArea): boolean {
+  return (
+    (area.status & ~STATUS_HEAP) === (STATUS_REGULAR | STATUS_ANON_PRIVATE) &&
+    (area.flags & ~MAP_NORESERVE) === (MAP_PRIVATE | MAP_ANONYMOUS) &&
+    (area.prot & PROT_EXEC) === 0n &&
+    // The kernel takes this advice for anonymous memory only.
+    (area.madvice & (1n << MADV_WIPEONFORK)) === 0n
+  )
+}
+
+export function isPrivateFile(area: MemoryArea): boolean {
+  return (area.status & STATUS_FILE_PRIVATE) !== 0n
+}
+
+/** A range of MADV_GUARD_INSTALL pages, listed behind the real mappings; it lies inside one of them. */
+export function isGuardPages(area: MemoryArea): boolean {
+  return (area.status & STATUS_GUARD_PAGES) !== 0n
+}
+
+/** Turns the chosen areas of `mm`, by their start, into private mappings of a file; CRIU restores them as it does a library. */
+export function mapAreasToFile(
+  mm: Message,
+  chosen: ReadonlyMap<bigint, { fileId: bigint; fileOffset: bigint }>,
+): void {
+  for (const field of mm) {
+    if (field.no !== MM_VMAS || typeof field.value === 'bigint') continue
+    const vma = decodeMessage(field.value)
+    const target = chosen.get(getUint(vma, VMA.start))
+    // Guard pages may start where their area does.
+    if (target === undefined || (getUint(vma, VMA.status) & STATUS_GUARD_PAGES) !== 0n) continue
+    setUint(vma, VMA.pgoff, target.fileOffset)
+    setUint(vma, VMA.shmid, target.fileId)
+    setUint(vma, VMA.flags, getUint(vma, VMA.flags) & ~MAP_ANONYMOUS)
+    setUint(vma, VMA.status, (getUint(vma, VMA.status) & ~STATUS_ANON_PRIVATE) | STATUS_FILE_PRIVATE)
+    setUint(vma, VMA.fdflags, O_RDONLY)
+    field.value = encodeMessage(vma)
+  }
+}
