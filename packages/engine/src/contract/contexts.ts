@@ -84,6 +84,14 @@ export function describeContexts(factory: EngineFactory): void {
       await shared.guest.contexts.delete('at-home')
     })
 
+    test('a context of a user without a home starts in /', async () => {
+      await shared.guest.contexts.create({ context: 'homeless', user: 'nobody' })
+      expect(await runPython(shared.guest, 'import os; print(os.getcwd(), os.getuid())', 'homeless')).toBe(
+        '/ 65534\n',
+      )
+      await shared.guest.contexts.delete('homeless')
+    })
+
     test('list shows each context, its kernel and whether it is busy', async () => {
       await shared.guest.contexts.create({ context: 'listed' })
       const runId = await shared.guest.runs.start({ code: 'while True: pass', context: 'listed' })

@@ -116,15 +116,15 @@ export function describeFilesSafety(factory: EngineFactory): void {
       expect(await bash('cat /tmp/linked/real /tmp/linked/new')).toBe('newmade')
     })
 
-    test.each<[string, string]>([
-      ['/tmp/no/such/file', 'not_found'],
-      ['/etc/passwd/file', 'not_a_directory'],
-      ['/tmp', 'not_a_file'],
-      ['/tmp/a-fifo', 'not_a_file'],
-      ['/dev/null', 'not_a_file'],
-      ['/tmp/loop', 'invalid_argument'],
-      [`/tmp/${'x'.repeat(256)}`, 'invalid_argument'],
-    ])('read, write and append refuse %s at once', async (path, code) => {
+    test.each<[string, string, string]>([
+      ['in a directory that does not exist', '/tmp/no/such/file', 'not_found'],
+      ['under a file', '/etc/passwd/file', 'not_a_directory'],
+      ['a directory', '/tmp', 'not_a_file'],
+      ['a FIFO that nobody has open', '/tmp/a-fifo', 'not_a_file'],
+      ['a device', '/dev/null', 'not_a_file'],
+      ['a link to itself', '/tmp/loop', 'invalid_argument'],
+      ['a name that is too long', `/tmp/${'x'.repeat(256)}`, 'invalid_argument'],
+    ])('read, write and append refuse at once: %s', async (_what, path, code) => {
       const { files } = shared.guest
       await bash('cd /tmp; mkfifo a-fifo; ln -s loop loop')
       await expect(read(path)).rejects.toMatchObject({ code })

@@ -14,6 +14,11 @@ export function describeProcesses(factory: EngineFactory): void {
       const exit = events.at(-1) as ProcessEvent & { type: 'exit' }
       return { events, exit, stdout: textOf(events, 'stdout'), stderr: textOf(events, 'stderr') }
     }
+    const noneLeft = (command: string) =>
+      eventually(`the end of ${command}`, async () => {
+        const { stdout } = await run({ args: ['pgrep', '-cf', command] })
+        return stdout === '0\n'
+      })
     const find = async (pid: number) => (await shared.guest.processes.list()).find((one) => one.pid === pid)
 
     test('args are passed as they are, without a shell', async () => {
@@ -88,6 +93,12 @@ export function describeProcesses(factory: EngineFactory): void {
       const { processes } = shared.guest
       const deaf = await processes.start({ args: ['sleep', '1000'] })
       await expect(processes.writeStdin(deaf, 'x')).rejects.toMatchObject({ code: 'conflict' })
+      const reader = await processes.start({ args: ['sleep', '1000'], stdin: true })
+      // More than the pipe holds: the first request is still at work while the process does not read.
+      const first = processes.writeStdin(reader, Buffer.alloc(1_000_000, 'a'))
+      await expect(processes.writeStdin(reader, 'b')).rejects.toMatchObject({ code: 'conflict' })
+      await processes.signal(reader, 'SIGKILL')
+      await expect(first).rejects.toMatchObject({ code: 'conflict' })
       const ended = await processes.start({ args: ['true'], stdin: true })
       await collect(processes.events(ended))
       await expect(processes.writeStdin(ended, 'x')).rejects.toMatchObject({ code: 'conflict' })
@@ -97,7 +108,7 @@ export function describeProcesses(factory: EngineFactory): void {
     test('a time-out ends the process and its children', async () => {
       const done = await run({ shell: 'echo begun; sleep 543 & wait', timeoutMs: 300 })
       expect(done).toMatchObject({ stdout: 'begun\n', exit: { exitCode: 124, timedOut: true } })
-      expect((await run({ shell: 'pgrep -cf "^sleep 543"' })).stdout).toBe('0\n')
+      await noneLeft('^sleep 543')
     })
 
     test('a process that ignores SIGTERM at its time-out is killed after the grace', async () => {
@@ -105,16 +116,22 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(done.exit).toMatchObject({ exitCode: 124, timedOut: true, signal: 'SIGKILL' })
     })
 
+    test('a user made inside can be used at once', async () => {
+      expect((await run({ shell: 'useradd --create-home ann' })).exit.exitCode).toBe(0)
+      expect((await run({ shell: 'whoami; pwd', user: 'ann' })).stdout).toBe('ann\n/home/ann\n')
+    })
+
     test('a signal goes to the whole group, by its name', async () => {
       const pid = await shared.guest.processes.start({
-        shell: 'trap "echo caught; exit 9" USR1; echo ready; sleep 432 & wait',
+        shell:
+          'trap "echo caught; exit 9" USR1; sleep 432 & until grep -q ^sleep /proc/$!/comm; do :; done; echo ready; wait',
       })
       for await (const event of shared.guest.processes.events(pid)) {
         if (event.type === 'stdout' && event.data.includes('ready'))
           await shared.guest.processes.signal(pid, 'SIGUSR1')
         if (event.type === 'exit') expect(event.exitCode).toBe(9)
       }
-      expect((await run({ shell: 'pgrep -cf "^sleep 432"' })).stdout).toBe('0\n')
+      await noneLeft('^sleep 432')
       await expect(shared.guest.processes.signal(pid, 'SIGUSR1')).rejects.toMatchObject({ code: 'conflict' })
     })
 

@@ -88,6 +88,26 @@ export function describeRunsVolume(factory: EngineFactory): void {
     })
   })
 
+  describe('finished runs', () => {
+    const shared = useSharedBurrow(factory)
+
+    test('are kept up to a bound in number and in memory, the oldest are let go', async () => {
+      const first = await shared.guest.runs.run({ code: 'print("first")' })
+      const before = await shared.guest.info()
+      const code = 'print("y" * 400_000)'
+      let last = first
+      for (let n = 0; n < 300; n += 1) last = await shared.guest.runs.run({ code })
+      await expect(collect(shared.guest.runs.events(first.runId))).rejects.toMatchObject({
+        code: 'not_found',
+      })
+      expect(textOf(await collect(shared.guest.runs.events(last.runId)), 'stdout')).toHaveLength(400_001)
+      expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + AGENT_GROWTH_BYTES)
+      const kept = await shared.guest.runs.list()
+      expect(kept.length).toBeGreaterThan(20)
+      expect(kept.length).toBeLessThanOrEqual(256)
+    })
+  })
+
   describe('replay', () => {
     const shared = useSharedBurrow(factory)
     const code = 'import sys\nfor i in range(5): print(i); print(-i, file=sys.stderr)\ndisplay(1)\n1 / 0'

@@ -55,6 +55,23 @@ export function describeSurvival(factory: EngineFactory): void {
       await expectAnswers(shared.guest)
     })
 
+    test('by rm -rf / as root: variables and files can still be saved, and a dead kernel says what is missing', async () => {
+      const { guest } = await shared.create()
+      await runPython(guest, 'kept = [1, 2, 3]')
+      await guest.runs.run({ code: 'rm -rf --no-preserve-root /', language: 'bash' })
+      expect(await runPython(guest, 'open("/saved", "w").write(repr(kept)); print(kept)')).toBe('[1, 2, 3]\n')
+      expect(await collectText(guest.files.read('/saved'))).toBe('[1, 2, 3]')
+      const bash = await guest.runs.run({ code: 'echo', language: 'bash' })
+      expect(bash).toMatchObject({ exitCode: 127, error: { name: 'BashFailed' } })
+      await guest.runs.run({ code: 'import os; os._exit(1)' })
+      const next = await guest.runs.run({ code: '1' })
+      expect(next.error).toMatchObject({
+        name: 'KernelDied',
+        message: expect.stringMatching(/python3: No such file/),
+      })
+      expect(await collectText(guest.files.read('/saved'))).toBe('[1, 2, 3]')
+    })
+
     test('SIGSTOP of a kernel in its run ends at the time-out', async () => {
       const run = await shared.guest.runs.run({ code: 'import os; os.kill(os.getpid(), 19)', timeoutMs: 300 })
       expect(run).toMatchObject({ exitCode: 124, timedOut: true, contextRestarted: expect.any(String) })
