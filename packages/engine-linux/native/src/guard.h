@@ -1,0 +1,57 @@
+#pragma once
+
+#include <stdint.h>
+
+/*
+ * After a wake, parts of what a program knows as private anonymous memory are private mappings of the files in this directory: the
+ * same bytes, copied on write. The guard hides the few places where the kernel treats the two differently.
+ */
+#define MEMORY_DIRECTORY "/.dormouse/memory/"
+
+#define PAGE_BYTES 4096UL
+#define GUARD_MAGIC 0x524155474d524f44ULL /* the bytes "DORMGUAR" */
+#define GUARD_RANGES 1022
+
+struct guard_range {
+    uint64_t start, end;
+};
+
+/*
+ * Part of the image format: the engine finds this symbol in a process image and writes the ranges that will be mapped from
+ * memory files. A process that never slept has none. Ranges are sorted and do not overlap; adjacent ones may be merged.
+ */
+struct guard_table {
+    uint64_t magic;
+    uint32_t version, capacity, count, reserved;
+    struct guard_range ranges[GUARD_RANGES];
+    uint64_t padding;
+};
+
+extern struct guard_table dormouse_guard_table __attribute__((visibility("protected")));
+
+/* One mapping of a memory file, cut to the range it was searched in. */
+struct memory_mapping {
+    uintptr_t start, end;
+    uint64_t file_offset; /* of start */
+    int protection;
+    char path[256];
+};
+
+enum search { FOUND, NONE, BLIND };
+
+/* Ask the kernel: the table cannot know what was unmapped, moved or mapped since. */
+int open_maps(void);
+enum search find_memory_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found);
+
+/* What madvise and mremap do in a process that has slept. Results are the kernel's: negative errors. */
+long advise_restored(uintptr_t start, uintptr_t length, int advice);
+long remap_restored(uintptr_t old, uintptr_t old_length, uintptr_t new_length, int flags, uintptr_t fixed);
+
+/* Two ways to make zeros of a mapping: other pages in its place (0 or an error), or the bytes written. */
+long map_anonymous(const struct memory_mapping *piece, int locked);
+void zero_by_hand(uintptr_t start, uintptr_t end);
+
+static inline uintptr_t page_up(uintptr_t length)
+{
+    return (length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
