@@ -22,14 +22,16 @@ export function parseImage(bytes: Uint8Array): ImageFile | undefined {
   if (bytes.length < 4) return undefined
   const first = view.getUint32(0, true)
   const isInventory = first === MAGIC.inventory
-  if (!isInventory && ((first !== MAGIC.common && first !== MAGIC.service) || bytes.length < 8)) return undefined
+  if (!isInventory && ((first !== MAGIC.common && first !== MAGIC.service) || bytes.length < 8))
+    return undefined
   const trailingBytes = isInventory ? undefined : TRAILING_BYTES.get(view.getUint32(4, true))
   const head = bytes.subarray(0, isInventory ? 4 : 8)
 
   const records: ImageRecord[] = []
   let at = head.length
   const take = (length: number) => {
-    if (at + length > bytes.length) throw new Error(`the image ends in the middle of record ${records.length}`)
+    if (at + length > bytes.length)
+      throw new Error(`the image ends in the middle of record ${records.length}`)
     const piece = bytes.subarray(at, at + length)
     at += length
     return piece
@@ -66,7 +68,8 @@ export async function readImage(path: string): Promise<ImageFile> {
 export async function readSingleRecord(path: string): Promise<Message> {
   const { records } = await readImage(path)
   const [only] = records
-  if (only === undefined || records.length > 1) throw new Error(`${path} has ${records.length} records, not 1`)
+  if (only === undefined || records.length > 1)
+    throw new Error(`${path} has ${records.length} records, not 1`)
   return only.message
 }
 

@@ -1,4 +1,12 @@
-import { decodeMessage, encodeMessage, findUint, getAllBytes, getUint, type Message, setUint } from './message.ts'
+import {
+  decodeMessage,
+  encodeMessage,
+  findUint,
+  getAllBytes,
+  getUint,
+  type Message,
+  setUint,
+} from './message.ts'
 
 /** One mapping of a task (`vma_entry` of mm-PID.img). */
 export interface MemoryArea {

@@ -33,10 +33,7 @@ export const TRAILING_BYTES: ReadonlyMap<number, TrailingBytes> = new Map<number
   [MAGIC.tcpStream, (record) => count(record, 1) + count(record, 3)],
   // The first record is the file; with its `chunks` flag the others are pieces of a sparse file, each with its bytes.
   [MAGIC.ghostFile, ghostFileBytes()],
-  [
-    MAGIC.sharedMemory,
-    (record) => (findUint(record, 3) === 1n ? 0 : roundUp(Number(getUint(record, 2)), 4)),
-  ],
+  [MAGIC.sharedMemory, (record) => (findUint(record, 3) === 1n ? 0 : roundUp(Number(getUint(record, 2)), 4))],
   // A queue's record is followed by its messages, which are records of another kind: all of it is kept as it is.
   [MAGIC.messageQueues, () => 'rest'],
   [MAGIC.semaphores, (record) => roundUp(count(record, 2) * 2, 8)],

@@ -1,0 +1,35 @@
+import type { AddressRange } from './guard-table.ts'
+
+/**
+ * The ranges to write into a guard table: neighbours become one, and while there are too many, so do ranges with nothing
+ * but anonymous memory between them (the guard treats anonymous memory inside a range as before). undefined when there are
+ * still more than `max`.
+ */
+export function guardedRanges(
+  mapped: readonly AddressRange[],
+  { anonymous, max }: { anonymous: readonly AddressRange[]; max: number },
+): AddressRange[] | undefined {
+  const ranges = joinTouching(mapped)
+  if (ranges.length <= max) return ranges
+  const bridges = joinTouching([...mapped, ...anonymous])
+  const bridged: AddressRange[] = []
+  let at = 0
+  for (const range of ranges) {
+    while ((bridges[at]?.end ?? range.end) < range.end) at++
+    const last = bridged.at(-1)
+    if (last !== undefined && last.end > (bridges[at]?.start ?? range.start)) {
+      bridged[bridged.length - 1] = { start: last.start, end: range.end }
+    } else bridged.push(range)
+  }
+  return bridged.length <= max ? bridged : undefined
+}
+
+function joinTouching(ranges: readonly AddressRange[]): AddressRange[] {
+  const joined: AddressRange[] = []
+  for (const range of [...ranges].sort((one, other) => (one.start < other.start ? -1 : 1))) {
+    const last = joined.at(-1)
+    if (last?.end === range.start) joined[joined.length - 1] = { start: last.start, end: range.end }
+    else joined.push({ start: range.start, end: range.end })
+  }
+  return joined
+}

@@ -1,0 +1,64 @@
+import { WireType } from '@bufbuild/protobuf/wire'
+import { type ImageFile, plainRecord } from './image-file.ts'
+import { findMessage, findText, getUint, type Message, setBytes, setMessage, setUint } from './message.ts'
+
+const FILE = { type: 1, id: 2, reg: 3 } as const
+const TYPE_REGULAR = 1n
+const REGULAR = { id: 1, flags: 2, pos: 3, fown: 5, name: 6, size: 8, mode: 10 } as const
+/** uid, euid, signum, pid_type, pid of a file that no one asked signals from. */
+const FOWN_FIELDS = [1, 2, 3, 4, 5]
+
+/** Everything a task has open or mapped, by the ids that other images use (files.img). */
+export class OpenFiles {
+  readonly #image: ImageFile
+  readonly #paths = new Map<bigint, string>()
+  #lastId = 0n
+
+  constructor(image: ImageFile) {
+    this.#image = image
+    for (const { message } of image.records) {
+      const id = getUint(message, FILE.id)
+      if (id > this.#lastId) this.#lastId = id
+      if (getUint(message, FILE.type) !== TYPE_REGULAR) continue
+      const path = findText(findMessage(message, FILE.reg) ?? [], REGULAR.name)
+      if (path !== undefined) this.#paths.set(id, path)
+    }
+  }
+
+  get image(): ImageFile {
+    return this.#image
+  }
+
+  get paths(): Iterable<string> {
+    return this.#paths.values()
+  }
+
+  findPath(id: bigint): string | undefined {
+    return this.#paths.get(id)
+  }
+
+  /** Adds a regular file, open for reading, and answers its id. CRIU refuses to restore when the size differs. */
+  add(file: { path: string; sizeBytes: bigint; permissions: number }): bigint {
+    const id = ++this.#lastId
+    const S_IFREG = 0o100000
+    const regular: Message = []
+    setUint(regular, REGULAR.id, id)
+    setUint(regular, REGULAR.flags, 0n)
+    setUint(regular, REGULAR.pos, 0n)
+    setMessage(
+      regular,
+      REGULAR.fown,
+      FOWN_FIELDS.map((no) => ({ no, type: WireType.Varint, value: 0n })),
+    )
+    setBytes(regular, REGULAR.name, Buffer.from(file.path))
+    setUint(regular, REGULAR.size, file.sizeBytes)
+    setUint(regular, REGULAR.mode, BigInt(S_IFREG | file.permissions))
+    const entry: Message = []
+    setUint(entry, FILE.type, TYPE_REGULAR)
+    setUint(entry, FILE.id, id)
+    setMessage(entry, FILE.reg, regular)
+    this.#image.records.push(plainRecord(entry))
+    this.#paths.set(id, file.path)
+    return id
+  }
+}
