@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 class Channel:
     __slots__ = (
-        "_connection", "_incoming", "_incoming_ended", "_incoming_wake", "_pump",
-        "id", "on_close", "open", "receive_credit", "send_credit", "takes_data", "task",
+        "_incoming", "_incoming_ended", "_incoming_wake", "_pump",
+        "connection", "id", "on_close", "open", "receive_credit", "send_credit", "takes_data", "task",
     )  # fmt: skip
 
     def __init__(self, connection: "Connection", channel_id: int) -> None:
-        self._connection = connection
+        self.connection = connection
         self.id = channel_id
         self.open = True
         self.send_credit = WINDOW_BYTES
@@ -36,30 +36,30 @@ class Channel:
     # Answers.
 
     def can_send(self) -> bool:
-        return self.send_credit > 0 and not self._connection.congested
+        return self.send_credit > 0 and not self.connection.congested
 
     def item(self, payload: bytes) -> None:
         self.send_credit -= len(payload)
-        self._connection.send(frames.ITEM, self.id, payload)
+        self.connection.send(frames.ITEM, self.id, payload)
 
     def data(self, payload: bytes) -> None:
         self.send_credit -= len(payload)
-        self._connection.send(frames.DATA, self.id, payload)
+        self.connection.send(frames.DATA, self.id, payload)
 
     def end(self, result: dict[str, Any]) -> None:
         if self.open:
-            self._connection.send(frames.END, self.id, frames.encode_json(result))
+            self.connection.send(frames.END, self.id, frames.encode_json(result))
             self.close()
 
     def fail(self, error: OpError) -> None:
         if self.open:
-            self._connection.send(frames.ERROR, self.id, frames.encode_json(error.as_json()))
+            self.connection.send(frames.ERROR, self.id, frames.encode_json(error.as_json()))
             self.close()
 
     def close(self) -> None:
         self.open = False
         self._pump = None
-        self._connection.forget(self)
+        self.connection.forget(self)
         if self.on_close is not None:
             on_close, self.on_close = self.on_close, None
             on_close()
@@ -104,7 +104,7 @@ class Channel:
     def consumed(self, size: int) -> None:
         self.receive_credit += size
         if self.open:
-            self._connection.send(frames.CREDIT, self.id, frames.CREDIT_BODY.pack(size))
+            self.connection.send(frames.CREDIT, self.id, frames.CREDIT_BODY.pack(size))
 
     def _wake_incoming(self) -> None:
         if self._incoming_wake is not None and not self._incoming_wake.done():

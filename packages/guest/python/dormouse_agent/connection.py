@@ -73,6 +73,27 @@ class Connection(asyncio.Protocol):
                 return
         del buffer[:start]
 
+    # Ends that the agent asks for.
+
+    def stop_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def cancel_channels(self, but: Channel | None = None) -> set["asyncio.Task[None]"]:
+        """As if the connection had ended; gives the tasks that still have something to undo."""
+        channels = [channel for channel in self._channels.values() if channel is not but]
+        for channel in channels:
+            channel.cancel(connection_lost=True)
+        return {channel.task for channel in channels if channel.task is not None}
+
+    def drop(self) -> None:
+        self._transport.abort()
+
+    def close_when_sent(self) -> None:
+        self._flush()
+        self._transport.close()
+        # A host that never reads its answer must not keep the socket open.
+        self._loop.call_later(limits.QUIESCE_S, self._transport.abort)
+
     # Outgoing frames: all of one turn of the loop leave in one write.
 
     def send(self, kind: int, channel_id: int, payload: bytes) -> None:

@@ -65,6 +65,21 @@ class Context:
         env = self.environment()
         self.keeper.update_env({name: env[name] for name in names}, busy=self.current is not None)
 
+    def wake(self, names: list[str], reason: str, reseed: bool) -> None:
+        env = self.environment()
+        in_run = self.current is not None and self._bash is None
+        self.keeper.wake({name: env[name] for name in names}, reason, reseed, in_run)
+
+    async def preload(self, modules: list[str]) -> list[str]:
+        """Gives those that could not be imported."""
+        if self.current is not None or self._queue:
+            raise OpError("conflict", f"context {self.name!r} has runs")
+        answer = await self.keeper.preload(modules)
+        failed = None if answer is None else answer.get("failed")
+        if not isinstance(failed, list):
+            raise OpError("conflict", f"the kernel of context {self.name!r} ended while it imported")
+        return [str(name) for name in failed]
+
     def change_user(self, user: User) -> None:
         self.user = user
         self.keeper.replace()
@@ -82,7 +97,7 @@ class Context:
         while self.current is None and self._queue and not self.deleted:
             if self._queue[0].language == "bash":
                 self._begin_bash(self._queue.popleft())
-            elif self.keeper.ready:
+            elif self.keeper.free:
                 self._begin_python(self._queue.popleft())
             else:
                 self.keeper.want()
@@ -178,7 +193,7 @@ class Context:
 
     # What the kernel and bash tell.
 
-    def on_kernel_ready(self) -> None:
+    def on_kernel_free(self) -> None:
         self._advance()
 
     def on_kernel_message(self, message: dict[str, Any]) -> None:

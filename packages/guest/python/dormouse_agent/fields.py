@@ -152,6 +152,19 @@ class Arguments:
 
 
 @dataclass(frozen=True)
+class Modules:
+    default: Any = MISSING
+
+    def check(self, name: str, value: Any) -> list[str]:
+        if not isinstance(value, list) or len(value) > limits.PRELOAD_MODULES:
+            raise invalid(name, f"must be an array of at most {limits.PRELOAD_MODULES} strings")
+        for index, text in enumerate(value):
+            if not all(part.isidentifier() for part in _text(f"{name}[{index}]", text, 256).split(".")):
+                raise invalid(f"{name}[{index}]", f"{text[:80]!r} is not the name of a module")
+        return value
+
+
+@dataclass(frozen=True)
 class Record:
     """A nested object with its own fields, such as `pty`."""
 

@@ -7,6 +7,7 @@ from dormouse_agent import limits
 from dormouse_agent.errors import OpError
 from dormouse_agent.kernel_death import describe_death, oom_kills
 from dormouse_agent.kernel_process import KernelProcess
+from dormouse_agent.kernel_questions import KernelQuestions
 from dormouse_agent.text_lane import TextLane
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class KernelKeeper:
         self._timer: asyncio.TimerHandle | None = None
         self._oom_kills: int | None = None
         self._pending_env: dict[str, str] = {}
+        self._pending_reseed = False
+        self._questions = KernelQuestions(agent.loop, context.on_kernel_free)
         self._retired = False
         self._replacing = False
         self.ready = False
@@ -41,6 +44,11 @@ class KernelKeeper:
         assert self._process is not None and self.ready
         return self._process
 
+    @property
+    def free(self) -> bool:
+        """Whether a run may begin: what the kernel does between runs has its own journal."""
+        return self.ready and not self._questions.open
+
     def want(self) -> None:
         """A run waits for the kernel. Starts one unless one is on its way."""
         if self._process is None and self._timer is None and not self._retired:
@@ -56,6 +64,32 @@ class KernelKeeper:
         if self._pending_env and self.ready:
             self.process.send({"type": "env", "env": self._pending_env})
             self._pending_env = {}
+
+    def wake(self, env: dict[str, str], reason: str, reseed: bool, in_run: bool) -> None:
+        """The kernel takes it up at once, its hooks at the end of its run."""
+        self._pending_env.update(env)
+        if self.ready:
+            self._send_wake(reason, reseed)
+            if in_run:
+                self.process.nudge()
+        else:
+            # It may have drawn its seed already, but has no hooks yet.
+            self._pending_reseed |= reseed
+
+    def _send_wake(self, reason: str, reseed: bool) -> None:
+        message = {"type": "wake", "reason": reason, "reseed": reseed, "env": self._pending_env}
+        self._questions.ask(self.process, message, limits.KERNEL_ANSWER_S)
+        self._pending_env = {}
+        self._pending_reseed = False
+
+    async def preload(self, modules: list[str]) -> dict[str, Any] | None:
+        """None when the kernel ends, or none can be started."""
+        self.want()
+        while not self.ready:
+            if self._process is None and self._timer is None:
+                return None
+            await asyncio.sleep(limits.KERNEL_LOOK_S)
+        return await self._questions.ask(self.process, {"type": "preload", "modules": modules})
 
     def replace(self) -> None:
         """A new kernel because its user has changed; nothing of value is lost with the old one."""
@@ -79,6 +113,7 @@ class KernelKeeper:
         context = self._context
         self._oom_kills = oom_kills()
         self._pending_env = {}
+        self._pending_reseed = False
         process = KernelProcess(self._agent.loop, self)
         try:
             process.start(self._agent.reaper, context.user, context.environment(), context.start_directory())
@@ -96,8 +131,13 @@ class KernelKeeper:
             self._cancel_timer()
             self._failures = 0
             self.ready = True
+            if self._pending_reseed:
+                self._send_wake("create", reseed=True)
             self.send_pending_env()
-            self._context.on_kernel_ready()
+            if self.free:
+                self._context.on_kernel_free()
+        elif message["type"] == "answer":
+            self._questions.answered(message)
         else:
             self._context.on_kernel_message(message)
 
@@ -106,6 +146,7 @@ class KernelKeeper:
         assert process is not None
         was_ready, self.ready = self.ready, False
         self._cancel_timer()
+        self._questions.give_up()
         why = DISTRUSTED if process.distrusted else describe_death(code, self._oom_kills)
         if was_ready:
             self._context.on_kernel_death(code, why, asked_for=process.killed)

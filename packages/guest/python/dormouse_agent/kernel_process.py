@@ -89,6 +89,10 @@ class KernelProcess:
     def interrupt(self) -> None:
         self._signal(signal.SIGINT)
 
+    def nudge(self) -> None:
+        """Has it look at its control socket in the middle of a run. Ignored by what has no handler for it."""
+        self._signal(signal.SIGURG)
+
     def kill(self) -> None:
         """Only the kernel itself: the children of user code live on."""
         self.killed = True

@@ -52,6 +52,14 @@ KERNEL_RETRY_FIRST_S = 0.2
 KERNEL_RETRY_LAST_S = 1.0
 INTERRUPT_GRACE_S = float(os.environ.get("DORMOUSE_INTERRUPT_GRACE_S", "5"))
 
+# Sleep and wake. What a request may take to undo its work, and the host to read its answer.
+QUIESCE_S = 5.0
+# Runs wait for a kernel that was woken; after this they begin all the same. Above what a hook may take.
+KERNEL_ANSWER_S = 30.0
+# How often a request that needs a kernel looks whether it has started.
+KERNEL_LOOK_S = 0.02
+PRELOAD_MODULES = 64
+
 # Bash takes its code as an argument up to here, above it as a file.
 BASH_ARGUMENT_BYTES = 100_000
 # Work on many files or bytes gives way to other requests after this long.

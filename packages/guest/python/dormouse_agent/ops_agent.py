@@ -5,8 +5,10 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from dormouse_agent.channel import Channel
-from dormouse_agent.fields import HOSTNAME, ID, USER, Environment, Text
+from dormouse_agent.fields import HOSTNAME, ID, USER, Choice, Environment, Flag, Text
 from dormouse_agent.op_table import op
+from dormouse_agent.quiesce import quiesce
+from dormouse_agent.users import User
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -23,18 +25,35 @@ if TYPE_CHECKING:
 )
 def configure(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
-    env = args["env"] or {}
     if args["hostname"] is not None:
         _set_hostname(args["hostname"])
-    agent.sandbox_id = args["sandboxId"]
-    agent.default_user = user
-    agent.env.update(env)
-    default = agent.contexts.get("default")
+    names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
     for context in agent.contexts.values():
-        if context is default and not context.used and context.user != user:
-            context.change_user(user)
-        else:
-            context.update_env([*env, "DORMOUSE_SANDBOX_ID"])
+        context.update_env(names)
+    return {}
+
+
+@op(
+    "agent.wake",
+    {
+        "sandboxId": Text(ID),
+        "reason": Choice(("create", "resume", "fork", "rollback")),
+        "reseed": Flag(default=True),
+        "user": Text(USER, default=None),
+        "env": Environment(default=None),
+    },
+)
+def wake(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    user = agent.user(args["user"])
+    names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
+    for context in agent.contexts.values():
+        context.wake(names, args["reason"], args["reseed"])
+    return {}
+
+
+@op("agent.quiesce", {})
+async def quiesce_agent(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    await quiesce(agent, channel)
     return {}
 
 
@@ -48,6 +67,17 @@ def info(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
         "runs": len(agent.runs.live),
         "rssBytes": pages * os.sysconf("SC_PAGESIZE"),
     }
+
+
+def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, str]) -> list[str]:
+    """Gives the names of the variables that live kernels have to hear about."""
+    agent.sandbox_id = sandbox_id
+    agent.default_user = user
+    agent.env.update(env)
+    default = agent.contexts.get("default")
+    if default is not None and not default.used and default.user != user:
+        default.change_user(user)
+    return [*env, "DORMOUSE_SANDBOX_ID"]
 
 
 def _set_hostname(name: str) -> None:

@@ -6,7 +6,7 @@ from dormouse_agent import limits
 from dormouse_agent.channel import Channel
 from dormouse_agent.context import Context
 from dormouse_agent.errors import OpError
-from dormouse_agent.fields import ID, USER, Environment, Flag, PathText, Text
+from dormouse_agent.fields import ID, USER, Environment, Flag, Modules, PathText, Text
 from dormouse_agent.follower import follow
 from dormouse_agent.op_table import op
 from dormouse_agent.ops_runs import AFTER
@@ -56,6 +56,11 @@ def delete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
 @op("context.output", {"context": Text(ID), "after": AFTER, "follow": Flag(default=False)})
 def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     follow(_get_context(agent, args["context"]).between, channel, args["after"], args["follow"])
+
+
+@op("context.preload", {"context": Text(ID, default="default"), "modules": Modules()})
+async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    return {"failed": await _get_context(agent, args["context"]).preload(args["modules"])}
 
 
 def _get_context(agent: "Agent", name: str) -> Context:

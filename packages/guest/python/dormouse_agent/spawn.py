@@ -43,8 +43,10 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
     for added in more:
         env.update(added)
     if os.path.exists(GUARD_LIBRARY):
-        preload = env.get("LD_PRELOAD")
-        env["LD_PRELOAD"] = f"{GUARD_LIBRARY}:{preload}" if preload else GUARD_LIBRARY
+        # ld.so takes colons and spaces. Whoever passes a kernel's environment on passes the guard with it.
+        given = env.get("LD_PRELOAD", "").replace(" ", ":").split(":")
+        others = [name for name in given if name and name != GUARD_LIBRARY]
+        env["LD_PRELOAD"] = ":".join([GUARD_LIBRARY, *others])
     return env
 
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from dormouse_kernel import interrupts, wakes
 from dormouse_kernel.control import Control
-from dormouse_kernel.interrupts import restore_in_child
 from dormouse_kernel.streams import Lanes
 
 
@@ -21,7 +21,8 @@ def prepare_for_children(control: Control, lanes: Lanes) -> None:
     def in_child() -> None:
         control.leave()
         lanes.enter_child()
-        restore_in_child()
+        interrupts.restore_in_child()
+        wakes.restore_in_child()
         # `pkill python` spares the kernel, not its children.
         name_process(os.path.basename(sys.executable)[:15])
 

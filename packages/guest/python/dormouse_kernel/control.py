@@ -61,13 +61,16 @@ class Control:
 
     def has_interrupt(self, run_id: str) -> bool:
         """Whether the agent has asked, before the run began, to interrupt it."""
-        while select.select([self._socket], [], [], 0)[0]:
-            data = self._socket.recv(1 << 18)
-            if not data:
-                break
-            self._buffer += data
-            self._unpack()
+        self._read_available()
         return any(m.get("type") == "interrupt" and m.get("id") == run_id for m in self._inbox)
+
+    def waiting_of(self, kind: str) -> list[dict[str, Any]]:
+        """Messages of this type sent by the agent, ahead of their turn. Not while another method reads."""
+        self._read_available()
+        return [message for message in self._inbox if message["type"] == kind]
+
+    def discard(self, message: dict[str, Any]) -> None:
+        self._inbox.remove(message)
 
     @property
     def waiting(self) -> bool:
@@ -78,6 +81,14 @@ class Control:
         self.in_child = True
         self._lock = threading.Lock()
         self._socket.close()
+
+    def _read_available(self) -> None:
+        while select.select([self._socket], [], [], 0)[0]:
+            data = self._socket.recv(1 << 18)
+            if not data:
+                break
+            self._buffer += data
+            self._unpack()
 
     def _unpack(self) -> None:
         buffer = self._buffer

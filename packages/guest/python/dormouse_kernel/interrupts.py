@@ -43,11 +43,15 @@ class Interrupts:
         if self.take_pending():
             raise KeyboardInterrupt
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def deliver(self) -> None:
+        """To be called by a handler of a signal that has the meaning of SIGINT."""
         if not self._armed:
             self._pending = True
         elif self.instead is None or not self.instead():
             raise KeyboardInterrupt
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.deliver()
 
 
 def restore_in_child() -> None:

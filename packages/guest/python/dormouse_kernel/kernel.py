@@ -16,12 +16,16 @@ import_ipython()
 from dormouse_kernel.cell import CellRunner  # noqa: E402
 from dormouse_kernel.children import name_process, prepare_for_children  # noqa: E402
 from dormouse_kernel.figures import Figures  # noqa: E402
+from dormouse_kernel.hooks import HookRunner  # noqa: E402
 from dormouse_kernel.magics import register_shell_magics  # noqa: E402
 from dormouse_kernel.no_keyboard import refuse_questions  # noqa: E402
+from dormouse_kernel.preload import preload  # noqa: E402
 from dormouse_kernel.report import remember, report_of  # noqa: E402
 from dormouse_kernel.results import ResultSender  # noqa: E402
 from dormouse_kernel.shell import make_shell  # noqa: E402
 from dormouse_kernel.user_loop import UserLoop  # noqa: E402
+from dormouse_kernel.user_module import install_user_module, update_environment  # noqa: E402
+from dormouse_kernel.wakes import Wakes  # noqa: E402
 
 
 class Kernel:
@@ -43,11 +47,16 @@ class Kernel:
         self._figures = Figures(shell)
         self._loop = UserLoop(self._interrupts)
         self._cells = CellRunner(shell, self._loop)
+        hooks = HookRunner(self._control, self._lanes, self._interrupts, self._loop)
+        self._wakes = Wakes(self._control, self._interrupts, hooks)
+        self._wakes.establish()
+        install_user_module()
         prepare_for_children(self._control, self._lanes)
 
     def serve(self) -> None:
         self._control.send({"type": "ready"})
         while True:
+            self._wakes.finish()
             if not self._control.waiting:
                 self._loop.idle_until_readable(self._control.fileno())
             message = self._control.receive()
@@ -57,11 +66,16 @@ class Kernel:
             if kind == "run":
                 self._run(message["id"], message["code"])
             elif kind == "env":
-                os.environ.update(message["env"])
+                update_environment(message["env"])
+            elif kind == "wake":
+                self._wakes.take(message)
+            elif kind == "preload":
+                self._preload(message)
 
     def _run(self, run_id: str, code: str) -> None:
         self._lanes.repair()
         self._interrupts.establish()
+        self._wakes.establish()
         exit_code = self._execute(run_id, code)
         self._interrupts.disarm()
         if self._control.in_child:
@@ -80,15 +94,23 @@ class Kernel:
                 self._interrupts.arm()
                 if self._interrupts.take_pending() and self._control.has_interrupt(run_id):
                     raise KeyboardInterrupt
+                self._wakes.enter_run()
                 self._run_cell(code)
                 return 0
             finally:
                 self._interrupts.disarm()
+                self._wakes.leave_run()
         except SystemExit as error:
             return _exit_code(error)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the run's, not the kernel's
             self._report(error)
             return 1
+
+    def _preload(self, message: dict[str, Any]) -> None:
+        failed = preload(message["modules"])
+        self._loop.make_current()
+        self._lanes.flush()
+        self._control.send({"type": "answer", "question": message["question"], "failed": failed})
 
     def _run_cell(self, code: str) -> None:
         try:

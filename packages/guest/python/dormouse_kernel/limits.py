@@ -12,6 +12,11 @@ TRACEBACK_CHARS = 256 * KIB
 SOURCE_CHARS = 64 * MIB
 # Above this IPython's line by line search for magics takes seconds.
 TRANSFORM_CHARS = 128 * KIB
+# Functions of dormouse.on_resume and of dormouse.on_fork, each.
+HOOKS = 256
+# How long one may take, and how often it is interrupted from then on.
+HOOK_S = 10.0
+HOOK_AGAIN_S = 1.0
 # How long output waits for the agent to take what was written before it (PROTOCOL.md).
 BARRIER_S = 2.0
 BARRIER_STEP_S = 0.00002

@@ -1,0 +1,62 @@
+"""Imports modules ahead of the first run, for the snapshot of a template."""
+
+import gc
+import importlib
+import io
+import sys
+from collections.abc import Callable
+
+from dormouse_kernel.report import report_of
+
+
+def preload(modules: list[str]) -> list[str]:
+    """Gives those that failed. Binds no names; what modules print goes where output between runs goes."""
+    failed = []
+    for name in modules:
+        try:
+            importlib.import_module(name)
+            if (warm := WARMERS.get(name)) is not None:
+                warm()
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything
+            failed.append(name)
+            shown = report_of(error).traceback
+            print(f"dormouse: {name} could not be loaded\n{shown}", end="", file=sys.stderr)
+    # The collector writes into every object it looks at, and memory written to is not shared by sandboxes.
+    gc.collect()
+    gc.freeze()
+    return failed
+
+
+def _warm_numpy() -> None:
+    # Imported by numpy when first used.
+    importlib.import_module("numpy.random")
+
+
+def _warm_pandas() -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"key": ["a", "b", "a"], "value": [1.0, 2.0, 3.0]})
+    repr(frame.groupby("key").sum())
+    frame._repr_html_()
+    frame.describe()
+
+
+def _warm_matplotlib() -> None:
+    """A figure that pyplot does not know of: fonts, backend and PNG writer are loaded, nothing is open."""
+    importlib.import_module("matplotlib.pyplot")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1, 1))
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], label="line")
+    axes.legend()
+    FigureCanvasAgg(figure).print_png(io.BytesIO())
+
+
+WARMERS: dict[str, Callable[[], None]] = {
+    "numpy": _warm_numpy,
+    "pandas": _warm_pandas,
+    "matplotlib": _warm_matplotlib,
+    "matplotlib.pyplot": _warm_matplotlib,
+}
