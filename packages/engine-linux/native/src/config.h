@@ -13,6 +13,8 @@ struct config {
     const char *overlay;   /* overlayfs mount options */
     const char *tools;     /* host directory shown read-only at /.dormouse */
     const char *link;      /* host directory shown at /.dormouse/run: the agent's socket */
+    const char *memory;    /* host directory shown read-only at /.dormouse/memory: what restored memory is mapped from; may be missing */
+    const char *kdat;      /* host directory shown read-only at /.dormouse/kdat: CRIU's knowledge of this kernel; may be missing */
     const char *filters;   /* host directory with seccomp-allow.bpf and seccomp-deny.bpf */
     const char *pid_file;  /* host file: the burrow's first process as the host sees it */
     const char *end_file;  /* host file: why the burrow ended */

@@ -7,8 +7,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,16 +39,29 @@ static void rule(scmp_filter_ctx filter, uint32_t action, const char *name)
     }
 }
 
-static void deny_if(scmp_filter_ctx filter, int error, const char *name, struct scmp_arg_cmp condition)
+static void deny_if_all(scmp_filter_ctx filter, int error, const char *name, unsigned int count,
+                        const struct scmp_arg_cmp *conditions)
 {
     int number = seccomp_syscall_resolve_name(name);
     if (number == __NR_SCMP_ERROR)
         return;
-    int result = seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint32_t)error), number, 1, condition);
+    int result = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO((uint32_t)error), number, count, conditions);
     if (result < 0) {
         errno = -result;
         fail("condition for %s", name);
     }
+}
+
+static void deny_if(scmp_filter_ctx filter, int error, const char *name, struct scmp_arg_cmp condition)
+{
+    deny_if_all(filter, error, name, 1, &condition);
+}
+
+static void deny_if_both(scmp_filter_ctx filter, int error, const char *name, struct scmp_arg_cmp one,
+                         struct scmp_arg_cmp other)
+{
+    const struct scmp_arg_cmp conditions[] = {one, other};
+    deny_if_all(filter, error, name, 2, conditions);
 }
 
 static scmp_filter_ctx new_filter(uint32_t default_action)
@@ -104,15 +125,61 @@ static void deny_families(scmp_filter_ctx filter)
         }
 }
 
+/*
+ * Rare protocols are kernel code that opening a socket loads and that few people look at. Of netlink, only what programs ask
+ * for names, addresses, sockets, devices and auditing remains.
+ */
+static void deny_protocols(scmp_filter_ctx filter)
+{
+    static const unsigned int internet[] = {AF_INET, AF_INET6};
+    for (size_t i = 0; i < sizeof(internet) / sizeof(*internet); i++) {
+        struct scmp_arg_cmp family = SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_WORD, internet[i]);
+        /* Above are SCTP, UDP-Lite, L2TP, SMC and MPTCP. The whole register is compared: stray upper bits are denied as well. */
+        deny_if_both(filter, EPROTONOSUPPORT, "socket", family, SCMP_A2(SCMP_CMP_GT, IPPROTO_ICMPV6));
+        deny_if_both(filter, EPROTONOSUPPORT, "socket", family, SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, IPPROTO_DCCP));
+    }
+    struct scmp_arg_cmp netlink = SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_WORD, AF_NETLINK);
+    for (unsigned int protocol = 0; protocol < MAX_LINKS; protocol++)
+        if (protocol != NETLINK_ROUTE && protocol != NETLINK_SOCK_DIAG && protocol != NETLINK_AUDIT &&
+            protocol != NETLINK_KOBJECT_UEVENT && protocol != NETLINK_GENERIC)
+            deny_if_both(filter, EPROTONOSUPPORT, "socket", netlink, SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, protocol));
+    /* TLS in the kernel: libraries do it themselves, and a snapshot cannot hold its state. */
+    deny_if_both(filter, ENOPROTOOPT, "setsockopt", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, IPPROTO_TCP),
+                 SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, TCP_ULP));
+}
+
+/* Huge pages are a pool that the host's administrator set aside, and memory cgroups do not count them. */
+static void deny_huge_pages(scmp_filter_ctx filter)
+{
+    deny_if(filter, EPERM, "mmap", SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB));
+    deny_if(filter, EPERM, "memfd_create", SCMP_A1(SCMP_CMP_MASKED_EQ, MFD_HUGETLB, MFD_HUGETLB));
+    deny_if(filter, EPERM, "shmget", SCMP_A2(SCMP_CMP_MASKED_EQ, SHM_HUGETLB, SHM_HUGETLB));
+}
+
+/*
+ * dormouse-init sets this limit to 1, which also keeps the kernel from starting the host's core dump handler; 0 would start it.
+ * There are no core dumps either way, so programs that switch them off are told that they have.
+ */
+static void keep_core_limit(scmp_filter_ctx filter)
+{
+    deny_if(filter, 0, "setrlimit", SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_WORD, RLIMIT_CORE));
+    deny_if_both(filter, 0, "prlimit64", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, RLIMIT_CORE), SCMP_A2(SCMP_CMP_NE, 0));
+}
+
 static scmp_filter_ctx deny_filter(void)
 {
     scmp_filter_ctx filter = new_filter(SCMP_ACT_ALLOW);
     deny_namespaces(filter);
     shield_agent(filter);
     deny_families(filter);
+    deny_protocols(filter);
+    deny_huge_pages(filter);
+    keep_core_limit(filter);
     /* TIOCSTI puts keystrokes into a terminal, TIOCLINUX into the console: ways out of a PTY. */
-    deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, 0x5412));
-    deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, 0x541c));
+    deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, TIOCSTI));
+    deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, TIOCLINUX));
+    /* Line disciplines other than a terminal's are drivers that this call loads. */
+    deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, TIOCSETD));
     return filter;
 }
 

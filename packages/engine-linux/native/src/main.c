@@ -25,6 +25,11 @@
 #include "supervise.h"
 
 #define STATUS_FD 3
+/*
+ * Each burrow's user namespace is owned by a uid of its own, so that one burrow cannot use up the per-user limits of the host's
+ * root and with them those of its neighbours. No account has these uids (systemd hands out those below), and pids fit in.
+ */
+#define OWNER_BASE 0x70000000u
 
 static void join_cgroups(const struct config *config)
 {
@@ -74,9 +79,36 @@ static noreturn void run_inside(const struct config *config, const struct filter
     supervise(config, filters, end_fd);
 }
 
-int main(void)
+/*
+ * A server that is protected when the host runs out of memory must not protect its burrows along. Written with
+ * CAP_SYS_RESOURCE, the value is also the lowest one that its children can go back to.
+ */
+static void unprotect(void)
+{
+    static const char path[] = "/proc/self/oom_score_adj";
+    char text[16] = {0};
+    int fd = CHECK(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
+    CHECK(read(fd, text, sizeof(text) - 1), "read %s", path);
+    close(fd);
+    write_file(path, text[0] == '-' ? "0" : text);
+}
+
+/* /proc/1/cmdline is open to everyone inside, and argv[0] would tell them a path of the host. */
+static void hide_path(char *name)
+{
+    size_t length = strlen(name);
+    const char *base = strrchr(name, '/');
+    if (!base)
+        return;
+    memmove(name, base + 1, strlen(base + 1) + 1);
+    memset(name + strlen(name), 0, length - strlen(name));
+}
+
+int main(int argc, char **argv)
 {
     report_to(STATUS_FD);
+    if (argc > 0)
+        hide_path(argv[0]);
     if (fcntl(STATUS_FD, F_SETFD, 0) == -1)
         return 2;
     signal(SIGPIPE, SIG_IGN);
@@ -85,13 +117,14 @@ int main(void)
     struct filters *filters = filters_read(config.filters);
     int end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");
     join_cgroups(&config);
+    unprotect();
     mount_outer(&config);
 
     int mapped[2];
     CHECK(pipe2(mapped, O_CLOEXEC), "pipe");
-    pid_t child = CHECK(fork_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                                  CLONE_NEWUTS | CLONE_NEWCGROUP),
-                        "new namespaces");
+    pid_t child = fork_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+                                CLONE_NEWCGROUP,
+                            OWNER_BASE + (uid_t)getpid());
     if (child == 0) {
         close(mapped[1]);
         run_inside(&config, filters, mapped[0], end_fd);

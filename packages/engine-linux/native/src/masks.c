@@ -26,8 +26,6 @@ void write_sysctls(void)
     static const struct { const char *path; const char *value; } sysctls[] = {
         /* A second lock beside seccomp: a nested user namespace would hand out capabilities again. */
         {"proc/sys/user/max_user_namespaces", "0"},
-        /* Inotify instances of all burrows are also charged to the host's root: leave room for the neighbours. */
-        {"proc/sys/user/max_inotify_instances", "64"},
         /* Sockets bound to an address that went away can be bound again when a sandbox wakes. */
         {"proc/sys/net/ipv4/ip_nonlocal_bind", "1"},
         {"proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},

@@ -48,7 +48,12 @@ void mount_outer(const struct config *config)
     int root = CHECK(open(config->root, O_PATH | O_DIRECTORY | O_CLOEXEC), "open root");
     attach(make_devices(config->uid_base), open_below(root, "dev"), "/dev");
     bind_below(root, config->tools, ".dormouse", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    bind_below(root, config->link, ".dormouse/run", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    const uint64_t data_only = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    bind_below(root, config->link, ".dormouse/run", data_only);
+    if (config->memory)
+        bind_below(root, config->memory, ".dormouse/memory", data_only | MOUNT_ATTR_RDONLY);
+    if (config->kdat)
+        bind_below(root, config->kdat, ".dormouse/kdat", data_only | MOUNT_ATTR_RDONLY);
     close(root);
     /* The child's copy of the mount namespace takes its current directory along, whatever the way there lets it see. */
     CHECK(chdir(config->root), "enter root");
@@ -59,8 +64,9 @@ void mount_inner(void)
     /* The kernel lets a user namespace mount these two only while it can still see the host's own, unmasked. */
     CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /proc");
     CHECK(mount("sysfs", "sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /sys");
-    CHECK(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"),
-          "mount /dev/pts");
+    /* The kernel counts terminals over all instances: without `max` one burrow could take those of its neighbours. */
+    const char *terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=64";
+    CHECK(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, terminals), "mount /dev/pts");
     write_sysctls();
     mask_paths();
 

@@ -2,18 +2,31 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "report.h"
 
-pid_t fork_into(int flags)
+pid_t fork_into(int flags, uid_t owner)
 {
+    /*
+     * Whatever users inside consume of the kernel's per-user limits (inotify, namespaces) is also charged to the user who made
+     * their user namespace: its effective uid at this moment. Without the fix-up that uid changes and capabilities stay.
+     */
+    CHECK(prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP), "keep capabilities");
+    CHECK(setresuid((uid_t)-1, owner, (uid_t)-1), "become owner");
     /* A null stack makes clone(2) behave like fork(2): the child goes on with a copy of ours. */
-    return (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
+    pid_t child = (pid_t)CHECK(syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL), "new namespaces");
+    if (child == 0)
+        return 0; /* A new user namespace starts with all its capabilities and the usual securebits. */
+    CHECK(setresuid((uid_t)-1, 0, (uid_t)-1), "become root again");
+    CHECK(prctl(PR_SET_SECUREBITS, 0), "reset securebits");
+    return child;
 }
 
 void write_file(const char *path, const char *text)

@@ -60,8 +60,13 @@ static void prepare_clocks(const struct config *config)
 
 static void limit_resources(void)
 {
-    struct rlimit core = {0, 0};
+    /* 1, not 0: with a core_pattern that is a pipe the kernel starts the host's handler as root unless the limit is 1. */
+    struct rlimit core = {1, 1};
     CHECK(setrlimit(RLIMIT_CORE, &core), "limit core dumps");
+    /* Whatever the server was allowed: real-time scheduling and raised priorities are at the host's expense. */
+    struct rlimit none = {0, 0};
+    CHECK(setrlimit(RLIMIT_RTPRIO, &none), "limit real-time priority");
+    CHECK(setrlimit(RLIMIT_NICE, &none), "limit priority");
     struct rlimit files;
     CHECK(getrlimit(RLIMIT_NOFILE, &files), "read file limit");
     /* Raising the hard limit needs a capability on the host; lowering it keeps a descriptor bomb inside. */
@@ -93,7 +98,8 @@ static noreturn void start_agent(const struct config *config, const struct filte
     limit_resources();
     redirect("/dev/null", O_RDONLY, STDIN_FILENO);
     /* Inside the sandbox: a descriptor to a host file could not be saved, and could be written to without end. */
-    redirect(AGENT_LOG, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, STDOUT_FILENO);
+    /* Non-blocking: a pipe that the sandbox left in its place would hold us up for ever. */
+    redirect(AGENT_LOG, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, STDOUT_FILENO);
     CHECK(dup2(STDOUT_FILENO, STDERR_FILENO), "redirect");
     if (report_fd() != READY_FD) {
         CHECK(dup2(report_fd(), READY_FD), "ready fd");
