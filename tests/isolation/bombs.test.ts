@@ -79,7 +79,6 @@ while True:
     ['inotify instances', 'inotify()'],
     ['timers and events', '(os.eventfd(0), os.timerfd_create(1) if hasattr(os, "timerfd_create") else 0)'],
     ['sockets', 'socket.socket()'],
-    ['ports', 'port()'],
     ['terminals', 'os.openpty()'],
   ])('descriptors: %s', async (_title, take) => {
     const code = `
@@ -89,8 +88,6 @@ def inotify():
     if libc.inotify_init() < 0: raise OSError(ctypes.get_errno(), "inotify")
 def watch():
     fd = os.eventfd(0); watched.register(fd); kept.append(fd)
-def port():
-    kept.append(socket.create_server(("127.0.0.1", 0)))
 for child in range(7):
     if os.fork() == 0: break
 try:

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { access, constants, readFile, writeFile } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { EVERYONE, useAttackers } from './attackers.ts'
 
@@ -53,7 +54,7 @@ test('a protected server does not protect its sandboxes when the host runs out o
     const code = `
 scores = [int(open(f"/proc/{pid}/oom_score_adj").read()) for pid in (1, 2, "self")]
 try:
-    open("/proc/self/oom_score_adj", "w").write("-1")
+    open("/proc/self/oom_score_adj", "wb", buffering=0).write(b"-1")
 except PermissionError:
     print(min(scores))
 `
@@ -102,6 +103,18 @@ for uid in range(2000, 2008):
     const watch = spawnSync(process.execPath, ['-e', 'fs.watch("/"); process.exit(0)'], { encoding: 'utf8' })
     expect(watch).toMatchObject({ status: 0, stderr: '' })
     await bomber.destroy()
+  })
+
+  /** Less than either costs. The sandbox pays in memory, so its own limit comes first if the ceiling is higher than that. */
+  const LEAST_BYTES = 128
+
+  test.each(['/proc/sys/fs/file-max', '/proc/sys/fs/epoll/max_user_watches'])('%s', async (path) => {
+    const isOurs = await access(path, constants.W_OK).then(
+      () => true,
+      () => false,
+    )
+    const most = Number(await readFile(path, 'utf8'))
+    if (isOurs) expect(most * LEAST_BYTES).toBeGreaterThan(totalmem())
   })
 
   test('pseudo terminals', async () => {

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ceilings.h"
 #include "config.h"
 #include "mounts.h"
 #include "namespaces.h"
@@ -118,6 +119,7 @@ int main(int argc, char **argv)
     int end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");
     join_cgroups(&config);
     unprotect();
+    raise_ceilings();
     mount_outer(&config);
 
     int mapped[2];
