@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { guestPythonDir } from '@dormouse/guest'
 import { publishDirectory } from './host/publish-directory.ts'
 import { guardLibrary } from './native-programs.ts'
 
+export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
 /** Where burrow-specific directories are mounted below /.dormouse. */
 const MOUNT_POINTS = ['run', 'memory', 'kdat']
 
@@ -44,5 +44,5 @@ async function toolFiles(): Promise<Map<string, string>> {
     .map((entry) => join(entry.parentPath, entry.name))
     .sort()
   const files = python.map((path): [string, string] => [join('guest', relative(guestPythonDir, path)), path])
-  return new Map(existsSync(guardLibrary) ? [...files, ['lib/libdormouse-guard.so', guardLibrary]] : files)
+  return new Map([...files, [GUARD_IN_TOOLS, guardLibrary]])
 }

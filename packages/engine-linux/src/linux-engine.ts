@@ -7,15 +7,30 @@ import {
   isSandboxId,
   parseInput,
   type SandboxId,
+  type SnapshotId,
 } from '@dormouse/contracts'
-import type { AdoptedBurrows, Burrow, CreateBurrow, Engine, EngineCapabilities } from '@dormouse/engine'
+import type {
+  AdoptedBurrows,
+  Burrow,
+  CreateBurrow,
+  Engine,
+  EngineCapabilities,
+  ForkOptions,
+  RestoreOptions,
+  Snapshot,
+  SnapshotOptions,
+} from '@dormouse/engine'
 import { z } from 'zod'
 import { adoptBurrows } from './burrow/adopt-burrows.ts'
 import { bootBurrow } from './burrow/boot-burrow.ts'
 import { Layout } from './burrow/layout.ts'
-import type { LinuxBurrow } from './burrow/linux-burrow.ts'
-import { findHierarchies, type Hierarchies } from './cgroup/find-hierarchies.ts'
+import { LinuxBurrow } from './burrow/linux-burrow.ts'
+import type { BurrowHost } from './burrow/start-burrow.ts'
+import { findHierarchies } from './cgroup/find-hierarchies.ts'
+import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
+import { kdatDirectory, prepareKdat } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
+import { describe, Sleeper } from './snapshot/sleeper.ts'
 import { getTemplate } from './template/template-store.ts'
 
 export interface LinuxEngineOptions {
@@ -52,35 +67,47 @@ export class LinuxEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
   readonly #dataDir: string
-  readonly #layout: Layout
-  readonly #hierarchies: Hierarchies
   readonly #toolsDir: string
+  readonly #host: BurrowHost
+  readonly #sleeper: Sleeper | undefined
   readonly #burrows = new Set<LinuxBurrow>()
 
   private constructor(parts: {
     dataDir: string
-    layout: Layout
-    hierarchies: Hierarchies
     toolsDir: string
+    host: BurrowHost
+    criu: Criu | undefined
   }) {
-    this.#dataDir = parts.dataDir
-    this.#layout = parts.layout
-    this.#hierarchies = parts.hierarchies
+    const { dataDir, host, criu } = parts
+    this.#dataDir = dataDir
     this.#toolsDir = parts.toolsDir
-    const { v1, v2 } = parts.hierarchies
+    this.#host = host
+    this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir })
+    const { v1, v2 } = host.hierarchies
     const has = (name: 'memory' | 'cpu' | 'pids') => v1.has(name) || v2?.controllers.has(name) === true
-    this.capabilities = { adopt: true, limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') } }
+    this.capabilities = {
+      snapshot: criu !== undefined,
+      adopt: true,
+      limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
+    }
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
   static async open({ dataDir, stateDir = dataDir }: LinuxEngineOptions): Promise<LinuxEngine> {
-    const hierarchies = await findHierarchies()
     await mkdir(stateDir, { recursive: true, mode: 0o711 })
     const layout = new Layout(await realpath(stateDir))
-    await mkdir(layout.burrowsDir, { recursive: true, mode: 0o700 })
-    await mkdir(layout.rootMountPoint, { recursive: true, mode: 0o700 })
-    const toolsDir = await prepareGuestTools(dataDir)
-    return new LinuxEngine({ dataDir, layout, hierarchies, toolsDir })
+    for (const path of [layout.burrowsDir, layout.layersDir, layout.snapshotsDir, layout.rootMountPoint]) {
+      await mkdir(path, { recursive: true, mode: 0o700 })
+    }
+    const [hierarchies, toolsDir, found] = await Promise.all([
+      findHierarchies(),
+      prepareGuestTools(dataDir),
+      findCriu(dataDir),
+    ])
+    const criu = found !== undefined && isUsable(found) ? found : undefined
+    const host = { layout, hierarchies, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
+    if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
+    return new LinuxEngine({ dataDir, toolsDir, host, criu })
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
@@ -94,7 +121,7 @@ export class LinuxEngine implements Engine {
       )
     }
     const burrow = await bootBurrow(
-      { layout: this.#layout, hierarchies: this.#hierarchies },
+      this.#host,
       {
         request: { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) },
         limits,
@@ -106,8 +133,38 @@ export class LinuxEngine implements Engine {
     return this.#hold(burrow)
   }
 
+  async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }> {
+    const result = await this.#canSleep().snapshot(this.#own(burrow), options)
+    return result.burrow === undefined ? result : { ...result, burrow: this.#hold(result.burrow) }
+  }
+
+  async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
+    return this.#hold(await this.#canSleep().restore(snapshotId, options))
+  }
+
+  async fork(burrow: Burrow, options: ForkOptions) {
+    const { snapshot, parent, children } = await this.#canSleep().fork(this.#own(burrow), options)
+    return { snapshot, parent: this.#hold(parent), children: children.map((child) => this.#hold(child)) }
+  }
+
+  async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
+    return this.#hold(await this.#canSleep().rollback(this.#own(burrow), snapshotId))
+  }
+
+  async listSnapshots(): Promise<readonly Snapshot[]> {
+    return (await this.#canSleep().store.list()).map(describe)
+  }
+
+  async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
+    return describe((await this.#canSleep().store.get(snapshotId)).manifest)
+  }
+
+  async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
+    await this.#canSleep().store.delete(snapshotId)
+  }
+
   async adoptBurrows(): Promise<AdoptedBurrows> {
-    const { burrows, lost } = await adoptBurrows(this.#layout, this.#hierarchies)
+    const { burrows, lost } = await adoptBurrows(this.#host.layout, this.#host.hierarchies)
     for (const burrow of burrows) this.#hold(burrow)
     return { burrows, lost }
   }
@@ -115,6 +172,19 @@ export class LinuxEngine implements Engine {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
+  }
+
+  #canSleep(): Sleeper {
+    if (this.#sleeper !== undefined) return this.#sleeper
+    throw new DormouseError(
+      'host_unsupported',
+      'This host has no CRIU that works, so sandboxes cannot be saved.',
+    )
+  }
+
+  #own(burrow: Burrow): LinuxBurrow {
+    if (burrow instanceof LinuxBurrow && this.#burrows.has(burrow)) return burrow
+    throw new DormouseError('burrow_ended', 'This burrow has ended, or another engine holds it.')
   }
 
   #hold(burrow: LinuxBurrow): LinuxBurrow {

@@ -1,8 +1,10 @@
-import type { BurrowId, BurrowLimits, BurrowLimitsInput, SandboxId } from '@dormouse/contracts'
+import type { BurrowId, BurrowLimits, BurrowLimitsInput, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Guest } from './guest.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
 export interface EngineCapabilities {
+  /** Snapshots, restore, fork and rollback work here. */
+  readonly snapshot: boolean
   /** Burrows outlive the process that made them and can be adopted by the next one. */
   readonly adopt: boolean
   /** Limits are enforced for these resources. */
@@ -23,6 +25,8 @@ export interface CreateBurrow {
 /** Why a burrow is no more. */
 export type BurrowEnd =
   | { readonly reason: 'destroyed' }
+  /** It was saved; the snapshot is on disk. */
+  | { readonly reason: 'stored'; readonly snapshotId: SnapshotId }
   /** The agent ended by itself: `exitCode`, or the number of the `signal`. */
   | { readonly reason: 'agent_ended'; readonly exitCode?: number; readonly signal?: number }
   /** Somebody ended the whole tree from outside, or the host ran out of memory. */
@@ -52,6 +56,10 @@ export interface Burrow extends AsyncDisposable {
   /** Post: the new limits hold and `limits` shows them; or they are refused and the old ones hold. */
   setLimits(limits: BurrowLimitsInput): Promise<void>
   usage(): Promise<BurrowUsage>
+  /** Post: nothing inside runs, and nothing inside can notice that it did not. Memory stays. Again is fine. */
+  freeze(): Promise<void>
+  /** Post: everything goes on. Again is fine. */
+  thaw(): Promise<void>
   /**
    * Ends every process and removes everything of the burrow: mounts, cgroups, files.
    * Post: nothing of it is left on the host. Calling it again is fine.
@@ -71,12 +79,71 @@ export interface Engine extends AsyncDisposable {
    */
   createBurrow(request: CreateBurrow, signal?: AbortSignal): Promise<Burrow>
   /**
+   * Saves a burrow. It ends; `leave` says whether a new one goes on from the snapshot: `running`, `frozen`, or not at all.
+   * Post: the snapshot is on disk and immutable. On failure the burrow runs on as if nothing had been, and the error
+   * (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame.
+   */
+  snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }>
+  /**
+   * Starts a burrow from a snapshot; any number of times, also at once, also after a reboot.
+   * Pre: it can run here (`snapshot_unusable` says why not, before anything starts). The snapshot is not changed.
+   */
+  restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow>
+  /**
+   * One snapshot, a child for each id, and the parent going on from it too. Children and parent differ in nothing but identity
+   * and, unless asked otherwise, random numbers. On failure no child is left and the parent goes on.
+   */
+  fork(
+    burrow: Burrow,
+    options: ForkOptions,
+  ): Promise<{ snapshot: Snapshot; parent: Burrow; children: readonly Burrow[] }>
+  /** Ends a burrow and goes on from an older state of it. Pre: the snapshot is usable; it is checked before anything ends. */
+  rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow>
+  listSnapshots(): Promise<readonly Snapshot[]>
+  /** Throws `not_found`. */
+  getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
+  /** Frees what nobody else refers to. Throws `not_found`. */
+  deleteSnapshot(snapshotId: SnapshotId): Promise<void>
+  /**
    * Takes over the burrows that an earlier process left running, and removes what is left of those that have ended.
    * Pre: no other process uses this engine's data directory, and this one holds no burrow.
    */
   adoptBurrows(): Promise<AdoptedBurrows>
   /** Lets go of all burrows (they live on, see `Burrow.release`). */
   [Symbol.asyncDispose](): Promise<void>
+}
+
+export interface Snapshot {
+  readonly id: SnapshotId
+  readonly sandboxId: SandboxId
+  readonly kind: 'full'
+  /** The snapshot that the saved burrow had been restored from. */
+  readonly parent?: SnapshotId
+  readonly template: string
+  readonly createdAt: Date
+  readonly limits: BurrowLimits
+  /** What it takes on disk; memory files may be shared with other snapshots. */
+  readonly bytes: { readonly images: number; readonly memory: number }
+}
+
+export interface SnapshotOptions {
+  readonly leave: 'running' | 'frozen' | 'gone'
+}
+
+export interface RestoreOptions {
+  readonly sandboxId: SandboxId
+  readonly limits?: BurrowLimitsInput
+  /** What hooks inside are told. */
+  readonly reason?: 'resume' | 'fork' | 'rollback'
+  /** Give random generators a new seed; true unless said otherwise. */
+  readonly reseed?: boolean
+  readonly signal?: AbortSignal
+}
+
+export interface ForkOptions {
+  readonly sandboxIds: readonly SandboxId[]
+  readonly reseed?: boolean
+  readonly signal?: AbortSignal
 }
 
 export interface AdoptedBurrows {

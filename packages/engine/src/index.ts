@@ -6,6 +6,10 @@ export type {
   CreateBurrow,
   Engine,
   EngineCapabilities,
+  ForkOptions,
+  RestoreOptions,
+  Snapshot,
+  SnapshotOptions,
 } from './engine.ts'
 export type {
   ByteSource,

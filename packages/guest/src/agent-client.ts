@@ -35,6 +35,7 @@ export class AgentClient implements Guest {
   #connection: AgentConnection | undefined
   #connecting: Promise<AgentConnection> | undefined
   #closedWith: DormouseError | undefined
+  #isQuiet = false
   /** Settles when the latest connection has ended and it is known what that means. */
   #disconnected: Promise<void> = Promise.resolve()
 
@@ -44,6 +45,24 @@ export class AgentClient implements Guest {
 
   async configure(identity: AgentIdentity): Promise<void> {
     await this.call('agent.configure', identity)
+  }
+
+  /** After a restore: who the sandbox is now, and why it woke. */
+  async wake(identity: AgentIdentity & { reason: string; reseed: boolean }): Promise<void> {
+    await this.call('agent.wake', identity)
+  }
+
+  /** Makes the agent close all connections. Calls fail until `resume`. */
+  async quiesce(): Promise<void> {
+    await this.call('agent.quiesce', {})
+    this.#isQuiet = true
+    const connection = this.#connection
+    connection?.close()
+    await connection?.closed
+  }
+
+  resume(): void {
+    this.#isQuiet = false
   }
 
   async info(): Promise<GuestInfo> {
@@ -109,6 +128,7 @@ export class AgentClient implements Guest {
 
   async #connect(): Promise<AgentConnection> {
     if (this.#closedWith !== undefined) throw this.#closedWith
+    if (this.#isQuiet) throw new DormouseError('agent_unreachable', 'The sandbox is being saved.')
     this.#connecting ??= this.#greet().finally(() => {
       this.#connecting = undefined
     })

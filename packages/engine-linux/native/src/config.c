@@ -54,7 +54,8 @@ static void assign(struct config *config, const char *key, const char *value)
     const struct { const char *key; const char **field; } texts[] = {
         {"hostname", &config->hostname}, {"root", &config->root},         {"overlay", &config->overlay},
         {"tools", &config->tools},       {"link", &config->link},         {"filters", &config->filters},
-        {"memory", &config->memory},     {"kdat", &config->kdat},         {"pid_file", &config->pid_file}, {"end_file", &config->end_file},
+        {"memory", &config->memory},     {"kdat", &config->kdat},         {"pid_file", &config->pid_file},
+        {"end_file", &config->end_file},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         if (!strcmp(key, texts[i].key)) {
@@ -75,6 +76,8 @@ static void assign(struct config *config, const char *key, const char *value)
         config->monotonic_ns = number(key, value, 0);
     else if (!strcmp(key, "boottime_ns"))
         config->boottime_ns = number(key, value, 0);
+    else if (!strcmp(key, "last_pid"))
+        config->last_pid = number(key, value, 0);
     else
         refuse("config: unknown key %s", key);
 }

@@ -28,6 +28,7 @@ struct config {
     uint32_t uid_count;
     int64_t monotonic_ns;  /* what the clocks inside shall read at the start */
     int64_t boottime_ns;
+    int64_t last_pid;      /* the burrow's next pid is the one behind this; 0 leaves it alone */
 };
 
 struct config config_read(int fd);

@@ -4,17 +4,22 @@
  * Preloaded into CRIU with DORMOUSE_ENTER=<pid of the burrow's PID 1>:<host|burrow>. By the time a constructor runs, the dynamic
  * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing that the
  * sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's privileges.
+ * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first.
  * `host` keeps our own user namespace, which saving needs (reading seccomp filters takes CAP_SYS_ADMIN there); `burrow` takes on
  * the burrow's and with it gives up every privilege over the host.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/nsfs.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,6 +31,19 @@ static void fail_to(const char *what)
 {
     dprintf(STDERR_FILENO, "enter: %s: %s\n", what, strerror(errno));
     _exit(FAILED);
+}
+
+/* Paths separated by newlines. Every process made from here on is a member, and so under the burrow's limits. */
+static void join_cgroups(char *paths)
+{
+    for (char *path = strtok(paths, "\n"); path; path = strtok(NULL, "\n")) {
+        char file[4096];
+        snprintf(file, sizeof(file), "%s/cgroup.procs", path);
+        int fd = open(file, O_WRONLY | O_CLOEXEC);
+        if (fd == -1 || write(fd, "0", 1) != 1)
+            fail_to("join cgroup");
+        close(fd);
+    }
 }
 
 static void join_namespaces(pid_t pid, bool user)
@@ -46,6 +64,26 @@ static void join_namespaces(pid_t pid, bool user)
         fail_to("enter namespaces");
     close(time_ns);
     close(process);
+}
+
+/*
+ * Reading the resource limits of a task takes CAP_SYS_RESOURCE in its user namespace. The host's root may lack that one, but
+ * whoever has the effective uid that made a user namespace has every capability in it. Files stay root's.
+ */
+static void become_owner(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+    int user_ns = open(path, O_RDONLY | O_CLOEXEC);
+    uid_t owner;
+    if (user_ns == -1 || ioctl(user_ns, NS_GET_OWNER_UID, &owner) == -1)
+        fail_to("owner of the user namespace");
+    close(user_ns);
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) == -1 || setresuid((uid_t)-1, owner, (uid_t)-1) == -1)
+        fail_to("become owner");
+    setfsuid(0);
+    if (prctl(PR_SET_DUMPABLE, 1) == -1)
+        fail_to("dumpable");
 }
 
 static void become_burrow_root(void)
@@ -69,8 +107,14 @@ __attribute__((constructor)) static void enter(void)
         errno = EINVAL;
         fail_to("DORMOUSE_ENTER");
     }
+    char *cgroups = getenv("DORMOUSE_ENTER_CGROUPS");
+    if (cgroups)
+        join_cgroups(cgroups);
     unsetenv("DORMOUSE_ENTER");
+    unsetenv("DORMOUSE_ENTER_CGROUPS");
     unsetenv("LD_PRELOAD");
+    if (!user)
+        become_owner((pid_t)pid);
     join_namespaces((pid_t)pid, user);
     if (user)
         become_burrow_root();

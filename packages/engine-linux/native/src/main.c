@@ -76,7 +76,7 @@ static noreturn void run_inside(const struct config *config, const struct filter
     close(mapped);
     become_inner_root();
     CHECK(sethostname(config->hostname, strlen(config->hostname)), "hostname");
-    mount_inner();
+    mount_inner(config);
     supervise(config, filters, end_fd);
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,6 +36,15 @@ void write_sysctls(void)
     for (size_t i = 0; i < sizeof(sysctls) / sizeof(*sysctls); i++)
         if (access(sysctls[i].path, F_OK) == 0)
             write_file(sysctls[i].path, sysctls[i].value);
+}
+
+void set_last_pid(int64_t last_pid)
+{
+    char text[32];
+    if (last_pid == 0)
+        return;
+    snprintf(text, sizeof(text), "%lld", (long long)last_pid);
+    write_file("proc/sys/kernel/ns_last_pid", text);
 }
 
 void mask_paths(void)

@@ -59,7 +59,7 @@ void mount_outer(const struct config *config)
     CHECK(chdir(config->root), "enter root");
 }
 
-void mount_inner(void)
+void mount_inner(const struct config *config)
 {
     /* The kernel lets a user namespace mount these two only while it can still see the host's own, unmasked. */
     CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /proc");
@@ -68,6 +68,7 @@ void mount_inner(void)
     const char *terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=64";
     CHECK(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, terminals), "mount /dev/pts");
     write_sysctls();
+    set_last_pid(config->last_pid);
     mask_paths();
 
     /* Mounts inherited from a more privileged user namespace are locked in place, and pivot_root refuses a locked one. */

@@ -8,7 +8,7 @@ void mount_outer(const struct config *config);
  * As root of the new user namespace, in the same directory: /proc, /sys, /dev/pts and the masks. Then it becomes the root and
  * the host's is gone.
  */
-void mount_inner(void);
+void mount_inner(const struct config *config);
 
 /* Opens a directory below the root without following symlinks: the sandbox owns what is on the way. */
 int open_below(int root, const char *path);

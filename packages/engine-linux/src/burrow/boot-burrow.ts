@@ -1,7 +1,6 @@
-import { existsSync } from 'node:fs'
 import type { BurrowLimits } from '@dormouse/contracts'
 import type { CreateBurrow } from '@dormouse/engine'
-import { guardLibrary } from '../native-programs.ts'
+import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import type { Template } from '../template/template-store.ts'
 import type { LinuxBurrow } from './linux-burrow.ts'
 import { type BurrowHost, startBurrow } from './start-burrow.ts'
@@ -18,7 +17,7 @@ const AGENT_ENV = [
   'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   'LANG=C.UTF-8',
   'HOME=/root',
-  ...(existsSync(guardLibrary) ? ['LD_PRELOAD=/.dormouse/lib/libdormouse-guard.so'] : []),
+  `LD_PRELOAD=/.dormouse/${GUARD_IN_TOOLS}`,
   'DORMOUSE_AGENT_SOCKET=/.dormouse/run/agent.sock',
   'DORMOUSE_READY_FD=3',
 ]

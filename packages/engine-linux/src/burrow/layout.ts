@@ -36,6 +36,7 @@ export class Layout {
     const dir = join(this.burrowsDir, id)
     const run = join(this.runDir, id)
     return {
+      id,
       dir,
       record: join(dir, 'burrow.json'),
       upper: join(dir, 'upper'),
@@ -59,6 +60,7 @@ export interface SnapshotPaths {
 }
 
 export interface BurrowPaths {
+  readonly id: BurrowId
   readonly dir: string
   readonly record: string
   readonly upper: string

@@ -7,6 +7,7 @@ import {
   DormouseError,
   parseInput,
   type SandboxId,
+  type SnapshotId,
 } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, BurrowUsage } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
@@ -34,14 +35,19 @@ export class LinuxBurrow implements Burrow {
   readonly createdAt: Date
   readonly guest: AgentClient
   readonly ended: Promise<BurrowEnd>
+  readonly paths: BurrowPaths
+  readonly first: FirstProcess
   readonly #parts: LinuxBurrowParts
   readonly #cgroup: BurrowCgroup
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
+  #isQuiet = false
 
   constructor(parts: LinuxBurrowParts) {
-    const { record, paths } = parts
+    const { record, paths, first } = parts
+    this.paths = paths
+    this.first = first
     this.#parts = parts
     this.#record = record
     this.id = record.id
@@ -62,8 +68,8 @@ export class LinuxBurrow implements Burrow {
     return this.#record.limits
   }
 
-  get isDestroyed(): boolean {
-    return this.#destroying !== undefined
+  get record(): BurrowRecord {
+    return this.#record
   }
 
   async setLimits(input: BurrowLimitsInput): Promise<void> {
@@ -76,6 +82,42 @@ export class LinuxBurrow implements Burrow {
 
   async usage(): Promise<BurrowUsage> {
     return this.#cgroup.usage()
+  }
+
+  async freeze(): Promise<void> {
+    await this.#cgroup.freeze()
+  }
+
+  async thaw(): Promise<void> {
+    await this.#cgroup.thaw()
+  }
+
+  /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. */
+  async quiesce(): Promise<void> {
+    this.#isQuiet = true
+    try {
+      await this.guest.quiesce()
+    } catch (error) {
+      await this.goOn({ areStopped: false })
+      throw error
+    }
+  }
+
+  /** After a snapshot that failed: as if nothing had been. */
+  async goOn({ areStopped }: { areStopped: boolean }): Promise<void> {
+    if (areStopped) await this.#cgroup.signal('SIGCONT')
+    this.#isQuiet = false
+    this.guest.resume()
+  }
+
+  /** After a snapshot that is on disk: the processes go, and all of the burrow with them. */
+  async endAfterSnapshot(snapshotId: SnapshotId): Promise<void> {
+    this.#destroying = removeBurrow(this.#parts.paths, this.#parts.hierarchies)
+    await this.#destroying
+    this.guest.close(
+      new DormouseError('burrow_ended', 'The sandbox was put to sleep.', { details: { snapshotId } }),
+    )
+    this.#end({ reason: 'stored', snapshotId })
   }
 
   destroy(): Promise<void> {
@@ -103,7 +145,7 @@ export class LinuxBurrow implements Burrow {
 
   async #checkEnd(): Promise<void> {
     const { first, paths } = this.#parts
-    if (!(await waitForEnd(first, END_AFTER_DISCONNECT_MS))) return
+    if (this.#isQuiet || !(await waitForEnd(first, END_AFTER_DISCONNECT_MS))) return
     const end = await readEnd(paths.endFile)
     if (this.#destroying !== undefined) return
     this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))

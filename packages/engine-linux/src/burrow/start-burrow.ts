@@ -27,7 +27,7 @@ export interface BurrowHost {
   readonly kdatDir?: string
 }
 
-export interface StartBurrow {
+interface LaunchBurrow {
   readonly sandboxId: SandboxId
   readonly template: Template
   readonly layers: readonly LayerId[]
@@ -41,37 +41,24 @@ export interface StartBurrow {
   /** The command that becomes pid 2; without it the burrow starts empty and `fill` has to bring the agent. */
   readonly agent: readonly string[]
   readonly agentEnv: readonly string[]
-  readonly fill?: (first: FirstProcess) => Promise<void>
+  /** Pids up to this one are left free for what is restored. */
+  readonly lastPid?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface StartBurrow extends LaunchBurrow {
+  readonly fill?: (first: FirstProcess, cgroups: readonly string[]) => Promise<void>
   /** Tells the agent who it is. */
   readonly introduce: (burrow: LinuxBurrow) => Promise<void>
-  readonly signal?: AbortSignal | undefined
 }
 
 /** Makes a burrow and waits until its agent answers. On any failure all of it is removed again. */
 export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise<LinuxBurrow> {
-  const { layout, hierarchies } = host
-  start.signal?.throwIfAborted()
-  const id = newBurrowId()
-  const paths = layout.burrow(id)
-  const record = newRecord({
-    id,
-    sandboxId: start.sandboxId,
-    template: start.template.name,
-    templateHash: start.template.hash,
-    layers: [...start.layers],
-    tools: basename(start.toolsDir),
-    limits: start.limits,
-    ...(start.parent !== undefined && { parent: start.parent }),
-  })
+  const { hierarchies } = host
+  const paths = host.layout.burrow(newBurrowId())
   try {
-    await makeDirectories(paths, start)
-    await writeRecord(paths.record, record)
-    const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
-    await cgroup.create(start.limits)
-    await launchInit({ config: initConfig(host, start, paths, cgroup), cwd: paths.dir, signal: start.signal })
-    const first = await findFirstProcess(paths.pidFile)
-    if (first === undefined) throw new DormouseError('burrow_start_failed', 'The burrow left no pid behind.')
-    await start.fill?.(first)
+    const { record, first, cgroup } = await launchBurrow(host, start, paths)
+    await start.fill?.(first, cgroup.directories)
     await closeLink(paths)
     const ready = { ...record, state: 'ready' as const }
     const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies })
@@ -84,7 +71,49 @@ export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise
   }
 }
 
-async function makeDirectories(paths: BurrowPaths, { template, memoryFiles }: StartBurrow): Promise<void> {
+/** A burrow in which nothing runs but its PID 1, for as long as `work` takes. It sees `link` at /.dormouse/run. */
+export async function withEmptyBurrow(
+  host: BurrowHost,
+  { link, ...start }: Pick<StartBurrow, 'sandboxId' | 'template' | 'toolsDir' | 'limits'> & { link: string },
+  work: (first: FirstProcess) => Promise<void>,
+): Promise<void> {
+  const paths = { ...host.layout.burrow(newBurrowId()), link }
+  const clocks = { monotonicNs: 0n, boottimeNs: 0n }
+  try {
+    const { first } = await launchBurrow(
+      host,
+      { ...start, layers: [], memoryFiles: [], clocks, agent: [], agentEnv: [] },
+      paths,
+    )
+    await work(first)
+  } finally {
+    await removeBurrow(paths, host.hierarchies)
+  }
+}
+
+async function launchBurrow(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths) {
+  start.signal?.throwIfAborted()
+  const record = newRecord({
+    id: paths.id,
+    sandboxId: start.sandboxId,
+    template: start.template.name,
+    templateHash: start.template.hash,
+    layers: [...start.layers],
+    tools: basename(start.toolsDir),
+    limits: start.limits,
+    ...(start.parent !== undefined && { parent: start.parent }),
+  })
+  await makeDirectories(paths, start)
+  await writeRecord(paths.record, record)
+  const cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
+  await cgroup.create(start.limits)
+  await launchInit({ config: initConfig(host, start, paths, cgroup), cwd: paths.dir, signal: start.signal })
+  const first = await findFirstProcess(paths.pidFile)
+  if (first === undefined) throw new DormouseError('burrow_start_failed', 'The burrow left no pid behind.')
+  return { record, first, cgroup }
+}
+
+async function makeDirectories(paths: BurrowPaths, { template, memoryFiles }: LaunchBurrow): Promise<void> {
   const owner = template.manifest.uidBase
   await mkdir(paths.dir, { recursive: true, mode: 0o700 })
   await mkdir(paths.run, { recursive: true, mode: 0o700 })
@@ -107,7 +136,7 @@ async function closeLink(paths: BurrowPaths): Promise<void> {
   if (!socket.isSocket()) throw new DormouseError('burrow_start_failed', 'The agent left no socket behind.')
 }
 
-function initConfig(host: BurrowHost, start: StartBurrow, paths: BurrowPaths, cgroup: BurrowCgroup) {
+function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths, cgroup: BurrowCgroup) {
   const { uidBase, uidCount } = start.template.manifest
   // Relative, because mount options can be read inside and should not tell about the host.
   const lower = [...start.layers.map((layer) => host.layout.layer(layer)), start.template.rootfs]
@@ -129,6 +158,7 @@ function initConfig(host: BurrowHost, start: StartBurrow, paths: BurrowPaths, cg
     uid_count: uidCount,
     monotonic_ns: String(start.clocks.monotonicNs),
     boottime_ns: String(start.clocks.boottimeNs),
+    ...(start.lastPid !== undefined && { last_pid: start.lastPid }),
     agent: start.agent,
     env: start.agentEnv,
   }

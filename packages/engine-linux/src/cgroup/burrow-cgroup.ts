@@ -12,6 +12,7 @@ import {
   pidsAny,
   readKey,
   readNumber,
+  readText,
   unlimited,
 } from './controllers.ts'
 import type { Hierarchies } from './find-hierarchies.ts'
@@ -19,6 +20,8 @@ import type { Hierarchies } from './find-hierarchies.ts'
 /** How long killed processes may take to leave before removal is given up. A large tree frees its memory first. */
 const EMPTY_TIMEOUT_MS = 20_000
 const EMPTY_POLL_MS = 2
+/** A task in an uninterruptible system call cannot be frozen before that returns. */
+const FREEZE_TIMEOUT_MS = 10_000
 const V2_CONTROLLERS = ['memory', 'cpu', 'pids'] as const
 
 interface Part {
@@ -30,6 +33,7 @@ interface Part {
 export class BurrowCgroup {
   readonly #parts: readonly Part[]
   readonly #v2: string | undefined
+  readonly #freezer: string | undefined
   readonly #directory: (
     controller: 'memory' | 'cpuacct' | 'pids',
   ) => { path: string; isV2: boolean } | undefined
@@ -45,11 +49,16 @@ export class BurrowCgroup {
         : []
     }
     const accounting = v1.get('cpuacct')
+    const freezer = v1.get('freezer')
+    this.#freezer = freezer === undefined ? undefined : join(freezer, name)
     this.#parts = [
       ...part('memory', memoryV1, memoryV2),
       ...part('cpu', cpuV1, cpuV2),
       ...part('pids', pidsAny, pidsAny),
       ...(accounting === undefined ? [] : [{ controller: unlimited, directory: join(accounting, name) }]),
+      ...(v2Directory === undefined && freezer !== undefined
+        ? [{ controller: unlimited, directory: join(freezer, name) }]
+        : []),
       // Also without controllers the v2 directory ends and freezes all members in one step.
       ...(v2Directory === undefined ? [] : [{ controller: unlimited, directory: v2Directory }]),
     ]
@@ -113,16 +122,66 @@ export class BurrowCgroup {
     return { memoryBytes, memoryPeakBytes, cpuMs, pids: pidCount, oomKills }
   }
 
+  /**
+   * Post: no member runs until `thaw`. The freezer is not a signal: nothing inside can notice. v2 also catches what is being
+   * forked at this moment; v1 is asked again until it has.
+   */
+  async freeze(): Promise<void> {
+    if (this.#v2 !== undefined) {
+      await writeFile(join(this.#v2, 'cgroup.freeze'), '1')
+      await waitUntil(async () => (await readKey(join(this.#v2 as string, 'cgroup.events'), 'frozen')) === 1)
+      return
+    }
+    const state = this.#freezerState()
+    await waitUntil(async () => {
+      await writeFile(state, 'FROZEN')
+      return (await readText(state)) === 'FROZEN'
+    })
+  }
+
+  async thaw(): Promise<void> {
+    if (this.#v2 !== undefined) await writeFile(join(this.#v2, 'cgroup.freeze'), '0')
+    else await writeFile(this.#freezerState(), 'THAWED')
+  }
+
+  /** Signals every member. Only for moments when none can be forked. */
+  async signal(signal: NodeJS.Signals): Promise<void> {
+    const [directory] = this.directories
+    if (directory === undefined) return
+    for (const pid of (await readText(join(directory, 'cgroup.procs'))).split('\n').filter(Boolean)) {
+      try {
+        process.kill(Number(pid), signal)
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+      }
+    }
+  }
+
   /** Sends SIGKILL to all members, where the kernel can do that as one step (v2). */
   async kill(): Promise<void> {
     if (this.#v2 !== undefined)
       await writeFile(join(this.#v2, 'cgroup.kill'), '1', { flag: 'r+' }).catch(ignoreAbsent)
   }
 
+  #freezerState(): string {
+    if (this.#freezer === undefined)
+      throw new DormouseError('host_unsupported', 'This host has no cgroup freezer.')
+    return join(this.#freezer, 'freezer.state')
+  }
+
   /** Post: no directory is left. Pre: every member has been killed. */
   async remove(): Promise<void> {
     const deadline = Date.now() + EMPTY_TIMEOUT_MS
     for (const directory of this.directories) await removeWhenEmpty(directory, deadline)
+  }
+}
+
+async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + FREEZE_TIMEOUT_MS
+  while (!(await holds())) {
+    if (Date.now() > deadline)
+      throw new DormouseError('conflict', 'The processes could not be frozen in time.')
+    await sleep(1)
   }
 }
 

@@ -15,6 +15,8 @@ export interface CriuCall {
   readonly firstPid: number
   /** `host` keeps the host's user namespace (saving needs it), `burrow` gives up every privilege over the host. */
   readonly as: 'host' | 'burrow'
+  /** Cgroups that CRIU, and with it all that it restores, is to be a member of. */
+  readonly cgroups?: readonly string[]
   readonly action: readonly [string, ...string[]]
   /** Host directory with the images. CRIU gets it as an open descriptor: its path means nothing inside. */
   readonly imagesDir: string
@@ -44,6 +46,7 @@ export async function runCriu(call: CriuCall): Promise<{ exitCode: number | null
       env: {
         LD_PRELOAD: enterLibrary,
         DORMOUSE_ENTER: `${call.firstPid}:${call.as}`,
+        ...(call.cgroups !== undefined && { DORMOUSE_ENTER_CGROUPS: call.cgroups.join('\n') }),
         XDG_RUNTIME_DIR: call.kdatDir,
         // GnuTLS, a library of CRIU's, would read configuration at load time.
         GNUTLS_NO_IMPLICIT_INIT: '1',

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, open, readdir, rename, symlink } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rename, symlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { runCommandOrFail } from './run-command.ts'
+import { syncDirectory, syncFileSystem } from './sync-files.ts'
 
 const WORK_PREFIX = '.building-'
 
@@ -22,7 +23,7 @@ export async function makeWorkDirectory(parent: string): Promise<string> {
 /** Moves a finished directory to its final name. After this it is whole on disk, also after a power cut. */
 export async function publishDirectory(finished: string, final: string): Promise<void> {
   await chmod(finished, 0o711)
-  await runCommandOrFail({ argv: ['sync', '--file-system', finished] }, 'writing to disk')
+  await syncFileSystem(finished)
   await rename(finished, final)
   await syncDirectory(dirname(final))
 }
@@ -39,13 +40,4 @@ export async function switchCurrent(target: string): Promise<void> {
 export async function removeTree(path: string): Promise<void> {
   // A mount inside must never be emptied along with the directory.
   await runCommandOrFail({ argv: ['rm', '-rf', '--one-file-system', '--', path] }, `removing ${path}`)
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

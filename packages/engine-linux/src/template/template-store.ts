@@ -57,6 +57,19 @@ export async function getTemplate(dataDir: string, name: string): Promise<Templa
   })
 }
 
+/** One build of a template, which need not be the current one. Throws `snapshot_unusable`: only snapshots ask for a build. */
+export async function getTemplateBuild(
+  dataDir: string,
+  { name, hash }: { name: string; hash: string },
+): Promise<Template> {
+  const template = await readTemplate(join(templateDirectory(dataDir, name), hash))
+  if (template !== undefined) return template
+  throw new DormouseError(
+    'snapshot_unusable',
+    `The snapshot cannot be restored: build ${hash} of template ${name} is gone.`,
+  )
+}
+
 /** undefined when the directory or its manifest is not there. */
 export async function readTemplate(directory: string): Promise<Template | undefined> {
   const text = await readFile(join(directory, 'template.json'), 'utf8').catch(() => undefined)

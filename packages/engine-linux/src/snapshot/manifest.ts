@@ -1,0 +1,69 @@
+import { readFile } from 'node:fs/promises'
+import {
+  burrowLimitsSchema,
+  DormouseError,
+  isLayerId,
+  isSandboxId,
+  isSnapshotId,
+  type LayerId,
+  type SandboxId,
+  type SnapshotId,
+} from '@dormouse/contracts'
+import { z } from 'zod'
+import { fingerprintSchema } from './fingerprint.ts'
+
+/** Apart from the product's version: it changes only when older snapshots cannot be read any more. */
+export const SNAPSHOT_FORMAT_VERSION = 1
+
+const snapshotId = z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value))
+const layerId = z.custom<LayerId>((value) => typeof value === 'string' && isLayerId(value))
+const nanoseconds = z.string().regex(/^\d+$/).transform(BigInt)
+
+const manifestSchema = z.strictObject({
+  formatVersion: z.literal(SNAPSHOT_FORMAT_VERSION),
+  id: snapshotId,
+  kind: z.enum(['full']),
+  sandboxId: z.custom<SandboxId>((value) => typeof value === 'string' && isSandboxId(value)),
+  parent: snapshotId.optional(),
+  createdAt: z.iso.datetime(),
+  template: z.strictObject({ name: z.string(), hash: z.string() }),
+  /** Top first; the template's root file system is below the last. */
+  layers: z.array(layerId),
+  /** Name of the directory of ours that its processes know as /.dormouse. */
+  tools: z.string(),
+  limits: burrowLimitsSchema,
+  clocks: z.strictObject({ monotonicNs: nanoseconds, boottimeNs: nanoseconds }),
+  criuVersion: z.string(),
+  fingerprint: fingerprintSchema,
+  images: z.array(z.strictObject({ name: z.string(), sizeBytes: z.int(), sha256: z.string() })),
+  memory: z.array(z.strictObject({ name: z.string(), sizeBytes: z.int() })),
+  bytes: z.strictObject({ images: z.int(), memory: z.int() }),
+})
+
+export type Manifest = z.output<typeof manifestSchema>
+
+export function encodeManifest(manifest: Manifest): string {
+  const plain = (_key: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value)
+  return `${JSON.stringify(manifest, plain, 2)}\n`
+}
+
+/** Throws `not_found` when there is none, `snapshot_unusable` when it cannot be understood. */
+export async function readManifest(path: string): Promise<Manifest> {
+  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw new DormouseError('not_found', 'There is no such snapshot.', { cause })
+  })
+  try {
+    const value: unknown = JSON.parse(text)
+    const version = (value as { formatVersion?: unknown } | null)?.formatVersion
+    if (version !== SNAPSHOT_FORMAT_VERSION) {
+      throw new DormouseError(
+        'snapshot_unusable',
+        `The snapshot has format version ${version}, not ${SNAPSHOT_FORMAT_VERSION}.`,
+      )
+    }
+    return manifestSchema.parse(value)
+  } catch (cause) {
+    if (cause instanceof DormouseError) throw cause
+    throw new DormouseError('snapshot_unusable', 'The manifest of the snapshot is damaged.', { cause })
+  }
+}

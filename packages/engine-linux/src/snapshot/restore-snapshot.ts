@@ -1,0 +1,94 @@
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BurrowLimits, SandboxId } from '@dormouse/contracts'
+import type { SnapshotPaths } from '../burrow/layout.ts'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
+import type { Criu } from '../criu/find-criu.ts'
+import { KDAT_BURROW } from '../criu/kdat.ts'
+import { runCriu } from '../criu/run-criu.ts'
+import type { Template } from '../template/template-store.ts'
+import type { Manifest } from './manifest.ts'
+import { explainRestoreFailure } from './refusal.ts'
+import { unusable, verifySnapshot } from './verify-snapshot.ts'
+
+export type WakeReason = 'create' | 'resume' | 'fork' | 'rollback'
+
+export interface RestoreSnapshot {
+  readonly paths: SnapshotPaths
+  readonly manifest: Manifest
+  readonly template: Template
+  readonly toolsDir: string
+  readonly criu: Criu
+  readonly sandboxId: SandboxId
+  readonly limits?: BurrowLimits
+  readonly reason: WakeReason
+  /** Whether random generators get a new seed. */
+  readonly reseed: boolean
+  readonly user?: string | undefined
+  readonly env?: Readonly<Record<string, string>> | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Starts a burrow from a snapshot. The snapshot is only read: any number of restores may go on at once. */
+export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot): Promise<LinuxBurrow> {
+  const { paths, manifest, template, criu, sandboxId, reason, reseed, user, env } = restore
+  await verifySnapshot(paths, manifest)
+  for (const layer of manifest.layers) {
+    await stat(host.layout.layer(layer)).catch((cause) => {
+      throw unusable(`its file layer ${layer} is missing`, cause)
+    })
+  }
+  return startBurrow(host, {
+    sandboxId,
+    template,
+    layers: manifest.layers,
+    toolsDir: restore.toolsDir,
+    limits: restore.limits ?? manifest.limits,
+    parent: manifest.id,
+    memoryFiles: manifest.memory.map(({ name }) => join(paths.memory, name)),
+    clocks: manifest.clocks,
+    lastPid: freePidAbove(manifest),
+    agent: [],
+    agentEnv: [],
+    fill: async (first, cgroups) => {
+      const { exitCode, output } = await runCriu({
+        criu,
+        firstPid: first.pid,
+        as: 'burrow',
+        cgroups,
+        imagesDir: paths.images,
+        kdatDir: KDAT_BURROW,
+        action: [
+          'restore',
+          '--restore-detached',
+          '--tcp-established',
+          '--manage-cgroups=ignore',
+          '--file-locks',
+          '--link-remap',
+        ],
+      })
+      if (exitCode !== 0) throw explainRestoreFailure(output)
+    },
+    introduce: (burrow) =>
+      burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),
+    signal: restore.signal,
+  })
+}
+
+/** The kernel's default for pid namespaces, whatever the host allows. */
+const PID_MAX = 32_768
+/** CRIU's own short-lived processes during a restore. */
+const CRIU_PIDS = 200
+
+/** A pid such that the next ones are not those of the tree: right above the highest, or in the first gap when that is too high. */
+function freePidAbove({ images }: Manifest): number {
+  const used = images
+    .flatMap(({ name }) => /^core-(?<tid>\d+)\.img$/.exec(name)?.groups?.tid ?? [])
+    .map(Number)
+  used.sort((a, b) => a - b)
+  const highest = used.at(-1) ?? 0
+  if (highest + CRIU_PIDS < PID_MAX) return highest + 1
+  const before = used.findIndex((tid, index) => (used[index + 1] ?? PID_MAX) - tid > CRIU_PIDS)
+  return (used[before] ?? 0) + 1
+}

@@ -1,0 +1,111 @@
+import { burrowLimitsSchema, DormouseError, parseInput, type SnapshotId } from '@dormouse/contracts'
+import type { ForkOptions, RestoreOptions, Snapshot, SnapshotOptions } from '@dormouse/engine'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import type { BurrowHost } from '../burrow/start-burrow.ts'
+import type { Criu } from '../criu/find-criu.ts'
+import { guestToolsDir } from '../guest-tools.ts'
+import { getTemplateBuild } from '../template/template-store.ts'
+import type { Manifest } from './manifest.ts'
+import { restoreSnapshot, type WakeReason } from './restore-snapshot.ts'
+import { SnapshotStore } from './snapshot-store.ts'
+import { takeSnapshot } from './take-snapshot.ts'
+
+/** Restores are bound by the CPU: more of them at once only make each slower. */
+const RESTORES_AT_ONCE = 4
+
+export interface SleeperParts {
+  readonly host: BurrowHost
+  readonly criu: Criu
+  readonly dataDir: string
+}
+
+/** Snapshot, restore, fork and rollback, which are all made of two operations: take and restore. */
+export class Sleeper {
+  readonly store: SnapshotStore
+  readonly #parts: SleeperParts
+
+  constructor(parts: SleeperParts) {
+    this.#parts = parts
+    this.store = new SnapshotStore(parts.host.layout)
+  }
+
+  async snapshot(
+    burrow: LinuxBurrow,
+    { leave }: SnapshotOptions,
+  ): Promise<{ snapshot: Snapshot; burrow?: LinuxBurrow }> {
+    const { host, criu, dataDir } = this.#parts
+    const manifest = await takeSnapshot(host, {
+      burrow,
+      criu,
+      toolsDir: guestToolsDir(dataDir, burrow.record.tools),
+    })
+    const snapshot = describe(manifest)
+    if (leave === 'gone') return { snapshot }
+    const next = await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false })
+    if (leave === 'frozen') await next.freeze()
+    return { snapshot, burrow: next }
+  }
+
+  async restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
+    const { paths, manifest } = await this.store.get(id)
+    const { host, criu, dataDir } = this.#parts
+    const limits = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
+    return restoreSnapshot(host, {
+      paths,
+      manifest,
+      criu,
+      template: await getTemplateBuild(dataDir, manifest.template),
+      toolsDir: guestToolsDir(dataDir, manifest.tools),
+      sandboxId: options.sandboxId,
+      limits: parseInput(burrowLimitsSchema, limits, 'limits'),
+      reason: options.reason ?? 'resume',
+      reseed: options.reseed ?? true,
+      signal: options.signal,
+    })
+  }
+
+  async fork(burrow: LinuxBurrow, { sandboxIds, reseed = true, signal }: ForkOptions) {
+    if (sandboxIds.length === 0)
+      throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
+    const { snapshot } = await this.snapshot(burrow, { leave: 'gone' })
+    const reason: WakeReason = 'fork'
+    const parent = await this.restore(snapshot.id, { sandboxId: burrow.sandboxId, reason, reseed })
+    const children: LinuxBurrow[] = []
+    const waiting = [...sandboxIds]
+    const restoreNext = async () => {
+      for (let sandboxId = waiting.shift(); sandboxId !== undefined; sandboxId = waiting.shift()) {
+        children.push(
+          await this.restore(snapshot.id, { sandboxId, reason, reseed, ...(signal && { signal }) }),
+        )
+      }
+    }
+    const results = await Promise.allSettled(Array.from({ length: RESTORES_AT_ONCE }, restoreNext))
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed !== undefined) {
+      await Promise.allSettled(children.map((child) => child.destroy()))
+      throw failed.reason
+    }
+    children.sort((a, b) => sandboxIds.indexOf(a.sandboxId) - sandboxIds.indexOf(b.sandboxId))
+    return { snapshot, parent, children }
+  }
+
+  async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {
+    // Restored beside the old one, which ends only when the new one answers.
+    const next = await this.restore(id, { sandboxId: burrow.sandboxId, reason: 'rollback' })
+    await burrow.destroy()
+    return next
+  }
+}
+
+export function describe(manifest: Manifest): Snapshot {
+  return {
+    id: manifest.id,
+    sandboxId: manifest.sandboxId,
+    kind: manifest.kind,
+    ...(manifest.parent !== undefined && { parent: manifest.parent }),
+    template: manifest.template.name,
+    createdAt: new Date(manifest.createdAt),
+    limits: manifest.limits,
+    bytes: manifest.bytes,
+  }
+}

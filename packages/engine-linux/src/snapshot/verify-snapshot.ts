@@ -1,0 +1,40 @@
+import { createHash } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import type { SnapshotPaths } from '../burrow/layout.ts'
+import { mismatch, readFingerprint } from './fingerprint.ts'
+import type { Manifest } from './manifest.ts'
+
+/**
+ * Refuses a snapshot that cannot be restored here, before anything starts. Images are checked byte by byte. Memory files can be
+ * as large as memory itself: their presence and size is checked here, their content by the scrubber.
+ */
+export async function verifySnapshot(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
+  const reason = mismatch(manifest.fingerprint, await readFingerprint())
+  if (reason !== undefined) throw unusable(reason)
+  await Promise.all([
+    ...manifest.images.map(async ({ name, sizeBytes, sha256 }) => {
+      const content = await readFile(join(paths.images, name)).catch((cause) => {
+        throw unusable(`${name} is missing`, cause)
+      })
+      if (content.byteLength !== sizeBytes)
+        throw unusable(`${name} has ${content.byteLength} bytes instead of ${sizeBytes}`)
+      if (createHash('sha256').update(content).digest('hex') !== sha256) throw unusable(`${name} is damaged`)
+    }),
+    ...manifest.memory.map(async ({ name, sizeBytes }) => {
+      const { size } = await stat(join(paths.memory, name)).catch((cause) => {
+        throw unusable(`the memory file ${name} is missing`, cause)
+      })
+      if (size !== sizeBytes)
+        throw unusable(`the memory file ${name} has ${size} bytes instead of ${sizeBytes}`)
+    }),
+  ])
+}
+
+export function unusable(reason: string, cause?: unknown): DormouseError {
+  return new DormouseError('snapshot_unusable', `The snapshot cannot be restored: ${reason}.`, {
+    details: { reason },
+    cause,
+  })
+}
