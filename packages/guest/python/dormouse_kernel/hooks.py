@@ -30,6 +30,8 @@ class HookRunner:
         """One that fails is reported and does not stop the others; `errors` have happened before."""
         self._lanes.repair()
         self._interrupts.establish()
+        # What is written from here on comes behind the end of the run before.
+        self._control.wait_taken()
         for error in errors:
             _report("a generator of random numbers could not be seeded anew", error)
         for kind in kinds:

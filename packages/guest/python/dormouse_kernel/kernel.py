@@ -107,6 +107,7 @@ class Kernel:
             return 1
 
     def _preload(self, message: dict[str, Any]) -> None:
+        self._control.wait_taken()
         failed = preload(message["modules"])
         self._loop.make_current()
         self._lanes.flush()

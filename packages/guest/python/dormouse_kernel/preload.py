@@ -44,6 +44,7 @@ def _warm_pandas() -> None:
 def _warm_matplotlib() -> None:
     """A figure that pyplot does not know of: fonts, backend and PNG writer are loaded, nothing is open."""
     importlib.import_module("matplotlib.pyplot")
+    from matplotlib import font_manager
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -52,6 +53,8 @@ def _warm_matplotlib() -> None:
     axes.plot([0, 1], [0, 1], label="line")
     axes.legend()
     FigureCanvasAgg(figure).print_png(io.BytesIO())
+    # Fonts stay open files; a fresh kernel has none.
+    font_manager._get_font.cache_clear()
 
 
 WARMERS: dict[str, Callable[[], None]] = {

@@ -30,10 +30,10 @@ _sandbox_id = os.environ.get(SANDBOX_ID, "")
 def on_resume(function: Function) -> Function:
     """Has `function` called after this sandbox has slept, or was rolled back.
 
-    The time to connect again: connections to the outside are gone. It is called without arguments, before the
-    next run begins; a run that was going on goes on first. It may be `async`. Whatever it raises is shown
-    between runs. After 10 seconds it is interrupted. A function of the same name takes the place of an earlier
-    one, so a cell can be run again. Also works as a decorator.
+    The time to connect again: connections to the outside are gone. It is called without arguments, before
+    the next run begins; a run that was going on goes on first. It may be `async`. Whatever it raises is shown
+    between runs. After 10 seconds it is interrupted. A function of the same name takes the place of an
+    earlier one, so a cell can be run again. Also works as a decorator.
     """
     _register("on_resume", function)
     return function
