@@ -50,6 +50,15 @@ export function describeBash(factory: EngineFactory): void {
       expect(await runPython(shared.guest, 'print(x)')).toBe('7\n')
     })
 
+    test('what is written right before the end is not lost, however often', async () => {
+      const code = 'for n in 1 2 3 4; do head -c 15000 /dev/zero | tr "\\0" $n; done; echo end'
+      for (let round = 0; round < 20; round += 1) {
+        const { stdout } = await bash(code)
+        expect(stdout.length).toBe(60_004)
+        expect(stdout.endsWith('4end\n')).toBe(true)
+      }
+    })
+
     test('stdin is empty: a read ends at once', async () => {
       expect((await bash('read line; echo "$? [$line]"; cat')).stdout).toBe('1 []\n')
     })

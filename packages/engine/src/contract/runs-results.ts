@@ -114,6 +114,15 @@ export function describeRunsResults(factory: EngineFactory): void {
       expect((await events(code)).map(({ type }) => type)).toEqual(['start', 'result', 'stdout', 'exit'])
     })
 
+    test.each(['display(figure)', 'figure'])(
+      'a figure shown by %s does not come again at the end',
+      async (show) => {
+        const code = `import matplotlib.pyplot as plt\nfigure = plt.figure()\n_ = plt.plot([1])\n${show}`
+        const shown = await results(code)
+        expect(shown.map((data) => pngHeader(data['image/png']))).toEqual([PNG_SIGNATURE])
+      },
+    )
+
     test('every open figure comes, also when the code fails afterwards', async () => {
       const code = 'import matplotlib.pyplot as plt\nfor i in range(2): plt.figure(); plt.plot([i])\n1 / 0'
       const run = await shared.guest.runs.run({ code })
