@@ -132,6 +132,8 @@ async function startBurrow(clocks: Clocks, agent: string[]) {
       uid_count: uidCount,
       monotonic_ns: String(clocks.monotonicNs),
       boottime_ns: String(clocks.boottimeNs),
+      // In an empty burrow CRIU's own processes must not take the pids of the tree.
+      last_pid: agent.length > 0 ? 0 : 30_000,
       agent,
       env: ['PATH=/usr/bin', 'LD_PRELOAD=/.dormouse/lib/libdormouse-guard.so'],
     },
@@ -195,13 +197,10 @@ async function map(rawDir: string, memoryId: string): Promise<MappedImage & { ou
   }
 }
 
-/** Private memory of the probe, which the page cache does not share. */
-async function privateBytes(): Promise<number> {
+/** Memory of the probe that is not the page cache's, and so is there once for every restore. */
+async function anonymousBytes(): Promise<number> {
   const rollup = await ask('print(open("/proc/self/smaps_rollup").read())')
-  const amounts = [...rollup.matchAll(/^Private_\w+: +(\d+) kB$/gm)].map(
-    ([, kilobytes]) => Number(kilobytes) * 1024,
-  )
-  return amounts.reduce((sum, bytes) => sum + bytes, 0)
+  return Number(/^Anonymous: +(\d+) kB$/m.exec(rollup)?.[1]) * 1024
 }
 
 const CHECKS = 'print(id(x), x, data.sum(), zeros.sum(), len(threads), os.getpid())'
@@ -267,7 +266,7 @@ describe('a real dump', () => {
   it('restores with the same ids and content and little private memory', async () => {
     await restore(first.outDir)
     expect(await ask(CHECKS)).toBe(before)
-    expect(await privateBytes()).toBeLessThan(20_000_000)
+    expect(await anonymousBytes()).toBeLessThan(10_000_000)
     expect(await ask(SURVIVORS)).toBe(
       "b'in the pipe' b'queued' b'twice' b'under way' 8000 b'middle' None None",
     )
@@ -281,7 +280,7 @@ describe('a real dump', () => {
     const [probe] = second.tasks
     expect(probe!.copiedBytes + probe!.mappedBytes).toBeGreaterThan(24_000_000)
     expect(probe!.copiedBytes + probe!.mappedBytes).toBeLessThan(60_000_000)
-    expect(probe!.mappedBytes).toBeGreaterThanOrEqual(16_000_000)
+    expect(probe!.mappedBytes).toBeGreaterThan(15_000_000)
     await restore(second.outDir)
     expect(await ask(`${CHECKS}; print(y, more.sum())`)).toBe(before)
   })
