@@ -6,6 +6,7 @@ import { describeContexts } from './contexts.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { describeFiles } from './files.ts'
 import { describeFilesSafety } from './files-safety.ts'
+import { describeFork } from './fork.ts'
 import { describeInterrupts } from './interrupts.ts'
 import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
@@ -16,6 +17,7 @@ import { describeRunsOutput } from './runs-output.ts'
 import { describeRunsResults } from './runs-results.ts'
 import { describeRunsState } from './runs-state.ts'
 import { describeRunsVolume } from './runs-volume.ts'
+import { describeSleep } from './sleep.ts'
 import { describeSurvival } from './survival.ts'
 import { describeTerminals } from './terminals.ts'
 
@@ -27,6 +29,8 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeLifecycle(factory)
     describeAdopt(factory)
     describeLimits(factory)
+    describeSleep(factory)
+    describeFork(factory)
     describeRunsState(factory)
     describeRunsErrors(factory)
     describeRunsOutput(factory)

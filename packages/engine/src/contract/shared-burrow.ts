@@ -10,6 +10,8 @@ export interface SharedBurrow {
   readonly guest: Guest
   /** Another burrow; it is destroyed with the rest. */
   create(request?: Partial<CreateBurrow>): Promise<Burrow>
+  /** Sees to it that a burrow made in another way is destroyed with the rest. */
+  hold(burrow: Burrow): Burrow
 }
 
 /** One engine and one burrow for the tests of a describe block, made before and destroyed after them. */
@@ -19,6 +21,9 @@ export function useSharedBurrow(factory: EngineFactory, request: Partial<CreateB
   const burrows: Burrow[] = []
   const create = async (fields: Partial<CreateBurrow> = {}) => {
     const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python', ...fields })
+    return hold(burrow)
+  }
+  const hold = (burrow: Burrow) => {
     burrows.push(burrow)
     return burrow
   }
@@ -41,5 +46,6 @@ export function useSharedBurrow(factory: EngineFactory, request: Partial<CreateB
       return shared.guest
     },
     create,
+    hold,
   }
 }

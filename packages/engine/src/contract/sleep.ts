@@ -1,0 +1,181 @@
+import { newSandboxId, newSnapshotId } from '@dormouse/contracts'
+import { describe, expect, test } from 'vitest'
+import type { Burrow } from '../engine.ts'
+import type { EngineFactory } from './engine-factory.ts'
+import { useSharedBurrow } from './shared-burrow.ts'
+
+const print = async (burrow: Burrow, code: string) => (await burrow.guest.runs.run({ code })).stdout.trim()
+
+export function describeSleep(factory: EngineFactory): void {
+  describe('sleep', () => {
+    const shared = useSharedBurrow(factory)
+
+    test('a sandbox that slept has the same objects at the same addresses, and its files', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({
+        code: 'x = {"a": [1, 2]}; address = id(x); open("/root/f", "w").write("kept")',
+      })
+      const { snapshot, burrow: gone } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      expect(gone).toBeUndefined()
+      expect(await burrow.ended).toEqual({ reason: 'stored', snapshotId: snapshot.id })
+
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+      expect(await print(woken, 'print(x, id(x) == address, open("/root/f").read())')).toBe(
+        "{'a': [1, 2]} True kept",
+      )
+    })
+
+    test('nothing of a sandbox that sleeps is left but its snapshot', async () => {
+      const before = await factory.traces()
+      const burrow = await shared.create()
+      await shared.engine.snapshot(burrow, { leave: 'gone' })
+      expect(await factory.traces()).toEqual(before)
+    })
+
+    test('a snapshot can be restored many times, also at once, and none sees the others', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 1; open("/root/who", "w").write("nobody")' })
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      const copies = await Promise.all(
+        [1, 2, 3].map(async () =>
+          shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: newSandboxId() })),
+        ),
+      )
+      const codes = copies.map(
+        (_copy, i) => `x += ${i}; open("/root/who", "a").write("-${i}"); print(x, open("/root/who").read())`,
+      )
+      const seen = await Promise.all(copies.map((copy, i) => print(copy, codes[i] ?? '')))
+      expect(seen).toEqual(['1 nobody-0', '2 nobody-1', '3 nobody-2'])
+    })
+
+    test('a snapshot that leaves the sandbox running goes on in a new burrow, with a run in the middle', async () => {
+      const burrow = await shared.create()
+      const slow = 'import time\nfor i in range(8):\n  print(i, flush=True); time.sleep(0.2)'
+      const runId = await burrow.guest.runs.start({ code: slow })
+      const seqs: number[] = []
+      let stdout = ''
+      for await (const event of burrow.guest.runs.events(runId)) {
+        seqs.push(event.seq)
+        if (event.type === 'stdout') stdout += event.data
+        if (stdout.includes('2')) break
+      }
+      const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'running' })
+      for await (const event of shared.hold(next!).guest.runs.events(runId, { after: seqs.at(-1) ?? -1 })) {
+        seqs.push(event.seq)
+        if (event.type === 'stdout') stdout += event.data
+      }
+      expect(stdout).toBe('0\n1\n2\n3\n4\n5\n6\n7\n')
+      expect(seqs).toEqual(seqs.map((_seq, index) => index))
+    })
+
+    test('later snapshots hold what changed since, and every one can still be restored', async () => {
+      let burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'import hashlib; data = bytearray(b"\\1" * (64 << 20)); n = 0' })
+      const snapshots = []
+      for (let generation = 0; generation < 3; generation++) {
+        const change = `data[${generation} << 20:(${generation} << 20) + 4096] = b"\\2" * 4096; n += 1; digest = hashlib.sha256(data).digest()`
+        await burrow.guest.runs.run({ code: change })
+        const { snapshot, burrow: next } = await shared.engine.snapshot(burrow, { leave: 'running' })
+        snapshots.push(snapshot)
+        burrow = shared.hold(next!)
+      }
+      expect(snapshots[2]?.parent).toBe(snapshots[1]?.id)
+      for (const [index, snapshot] of snapshots.entries()) {
+        const copy = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: newSandboxId() }))
+        expect(await print(copy, 'print(n, hashlib.sha256(data).digest() == digest)')).toBe(
+          `${index + 1} True`,
+        )
+        await copy.destroy()
+      }
+    })
+
+    test('clocks: monotonic goes on without the time asleep, the wall clock is the real one', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'import time; m = time.monotonic(); w = time.time()' })
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      await new Promise((resolve) => setTimeout(resolve, 3000))
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+      const [monotonic, wall] = (await print(woken, 'print(time.monotonic() - m, time.time() - w)'))
+        .split(' ')
+        .map(Number)
+      expect(monotonic).toBeGreaterThan(0)
+      expect(wall! - monotonic!).toBeGreaterThan(2.9)
+      const drift = Number(await print(woken, 'print(time.time())')) - Date.now() / 1000
+      expect(Math.abs(drift)).toBeLessThan(2)
+    })
+
+    test('limits hold after a restore as well', async () => {
+      const burrow = await shared.create({ limits: { memoryBytes: 256 * 1024 ** 2, pids: 64 } })
+      const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'running' })
+      const woken = shared.hold(next!)
+      expect(woken.limits).toMatchObject({ memoryBytes: 256 * 1024 ** 2, pids: 64 })
+      expect((await woken.usage()).pids).toBeGreaterThan(1)
+      const run = await woken.guest.runs.run({ code: 'b = bytearray(400 << 20)' })
+      expect(run).toMatchObject({ exitCode: 137, error: { name: 'KernelDied' } })
+    })
+
+    test('freeze stops everything unnoticed, thaw goes on', async () => {
+      const burrow = await shared.create()
+      const code =
+        'import threading, time, signal\nticks = []\ndef tick():\n  while True:\n    ticks.append(time.monotonic()); time.sleep(0.01)\nthreading.Thread(target=tick, daemon=True).start()'
+      await burrow.guest.runs.run({ code })
+      await burrow.freeze()
+      await burrow.freeze()
+      const frozen = await burrow.usage()
+      await new Promise((resolve) => setTimeout(resolve, 500))
+      expect((await burrow.usage()).cpuMs - frozen.cpuMs).toBeLessThan(5)
+      await burrow.thaw()
+      await burrow.thaw()
+      expect(Number(await print(burrow, 'print(len(ticks))'))).toBeGreaterThan(0)
+      await burrow.freeze()
+      await burrow.destroy()
+    })
+
+    test('a snapshot can leave the sandbox frozen', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 7' })
+      const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'frozen' })
+      const frozen = shared.hold(next!)
+      const before = await frozen.usage()
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      expect((await frozen.usage()).cpuMs - before.cpuMs).toBeLessThan(5)
+      await frozen.thaw()
+      expect(await print(frozen, 'print(x)')).toBe('7')
+    })
+
+    test.each<[string, () => Promise<unknown>, string]>([
+      [
+        'restore of an unknown snapshot',
+        () => shared.engine.restore(newSnapshotId(), { sandboxId: newSandboxId() }),
+        'not_found',
+      ],
+      ['delete of an unknown snapshot', () => shared.engine.deleteSnapshot(newSnapshotId()), 'not_found'],
+      [
+        'restore of a path',
+        () => shared.engine.restore('../x' as never, { sandboxId: newSandboxId() }),
+        'invalid_argument',
+      ],
+      ['fork into nobody', () => shared.engine.fork(shared.burrow, { sandboxIds: [] }), 'invalid_argument'],
+    ])('%s is refused and changes nothing', async (_what, call, code) => {
+      const before = await factory.traces()
+      await expect(call()).rejects.toMatchObject({ code })
+      expect(await factory.traces()).toEqual(before)
+      expect(await print(shared.burrow, 'print("here")')).toBe('here')
+    })
+
+    test('a deleted snapshot is gone, and others that share its memory are not', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'data = b"x" * (32 << 20); n = 1' })
+      const first = await shared.engine.snapshot(burrow, { leave: 'running' })
+      await first.burrow!.guest.runs.run({ code: 'n = 2' })
+      const second = await shared.engine.snapshot(first.burrow!, { leave: 'gone' })
+      await shared.engine.deleteSnapshot(first.snapshot.id)
+      await expect(shared.engine.getSnapshot(first.snapshot.id)).rejects.toMatchObject({ code: 'not_found' })
+      expect((await shared.engine.listSnapshots()).map(({ id }) => id)).not.toContain(first.snapshot.id)
+      const woken = shared.hold(
+        await shared.engine.restore(second.snapshot.id, { sandboxId: burrow.sandboxId }),
+      )
+      expect(await print(woken, 'print(n, data == b"x" * (32 << 20))')).toBe('2 True')
+    })
+  })
+}
