@@ -20,7 +20,7 @@ async function ignite(code: string, who: 'root' | 'user'): Promise<Burrow> {
 /** Until the bomb has done its worst, and some rounds more. */
 async function expectAnswers(hasGoneOff: () => Promise<boolean>): Promise<void> {
   let rounds = 0
-  for (let after = 0; after < 20; rounds += 1) {
+  for (let after = 0; after < 8; rounds += 1) {
     expect(await neighbour.attempt('root', `${rounds} + 1`)).toBe(rounds + 1)
     const { exitCode } = await neighbour.guest.runs.run({ code: 'true', language: 'bash', context: 'root' })
     expect(exitCode).toBe(0)
@@ -74,7 +74,6 @@ while True:
   test.each([
     ['files', 'os.open("/", os.O_RDONLY)'],
     ['pipes', 'os.pipe()'],
-    ['epolls', 'select.epoll()'],
     ['epoll watches', 'watch()'],
     ['inotify instances', 'inotify()'],
     ['timers and events', '(os.eventfd(0), os.timerfd_create(1) if hasattr(os, "timerfd_create") else 0)'],
@@ -88,7 +87,7 @@ def inotify():
     if libc.inotify_init() < 0: raise OSError(ctypes.get_errno(), "inotify")
 def watch():
     fd = os.eventfd(0); watched.register(fd); kept.append(fd)
-for child in range(7):
+for child in range(2):
     if os.fork() == 0: break
 try:
     while True: kept.append(${take})
@@ -106,7 +105,7 @@ time.sleep(1000)
 
   test('output without end: the host keeps a bounded part of it', async () => {
     bombed = await neighbour.create({ user: 'root' })
-    const run = bombed.guest.runs.run({ code: 'for _ in range(200): print("x" * 2**20)' })
+    const run = bombed.guest.runs.run({ code: 'for _ in range(100): print("x" * 2**20)' })
     const before = process.memoryUsage().rss
     let isOver = false
     void run.finally(() => {
@@ -116,7 +115,7 @@ time.sleep(1000)
     const { stdout, truncated, exitCode } = await run
     expect(exitCode).toBe(0)
     expect(stdout.length).toBeLessThan(20 * MIB)
-    expect(truncated?.stdoutBytes).toBeGreaterThan(150 * MIB)
+    expect(truncated?.stdoutBytes).toBeGreaterThan(75 * MIB)
     expect(process.memoryUsage().rss - before).toBeLessThan(150 * MIB)
     await expectNoTraces()
   })

@@ -113,18 +113,28 @@ describe('what people need works', () => {
       'script -qec "tty" /dev/null || python3 -c "import pty; pty.spawn([\'tty\'])"',
       /\/dev\/pts\/\d/,
     ],
-    ['a wheel of one’s own, in a virtual environment', '', /^made here$/m],
   ])(
     'for everyone: %s',
     async (_title, line, answer) => {
       for (const who of EVERYONE) {
-        const { output, exitCode } = await sandbox.shell(who, line === '' ? INSTALL : line)
+        const { output, exitCode } = await sandbox.shell(who, line)
         expect(output).toMatch(answer)
         expect(exitCode).toBe(0)
       }
     },
     60_000,
   )
+
+  test.each([
+    ['user', 'in a virtual environment', 'python3 -m venv env', 'env/bin/python'],
+    ['root', 'for the whole system', 'export PIP_BREAK_SYSTEM_PACKAGES=1', 'python3'],
+  ] as const)('%s installs a package of its own %s', async (who, _where, prepare, python) => {
+    const line = `cd "$(mktemp -d)" && ${prepare} && ${MAKE_WHEEL}\n${python} -m pip install -q --no-index ./made*.whl && ${python} -c 'import made'`
+    expect(await sandbox.shell(who, line)).toMatchObject({
+      output: expect.stringContaining('made here'),
+      exitCode: 0,
+    })
+  })
 
   test.each(EVERYONE)('%s traces children of its own', async (who) => {
     const trace = `in_child(lambda: call("ptrace", 0, 0, 0, 0))`
@@ -138,14 +148,13 @@ describe('what people need works', () => {
   })
 })
 
-/** No network: a virtual environment and a wheel written by hand. */
-const INSTALL = `
-cd "$(mktemp -d)" && python3 -m venv env && python3 - <<'END' && env/bin/pip install -q --no-index ./made-1-py3-none-any.whl && env/bin/python -c 'import made'
+/** Without the network: a wheel written by hand. */
+const MAKE_WHEEL = `python3 - <<'END'
 import zipfile
+about = 'made-1.dist-info'
 with zipfile.ZipFile('made-1-py3-none-any.whl', 'w') as wheel:
     wheel.writestr('made.py', 'print("made here")')
-    wheel.writestr('made-1.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: made\\nVersion: 1\\n')
-    wheel.writestr('made-1.dist-info/WHEEL', 'Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
-    wheel.writestr('made-1.dist-info/RECORD', 'made.py,,\\nmade-1.dist-info/METADATA,,\\nmade-1.dist-info/WHEEL,,\\nmade-1.dist-info/RECORD,,\\n')
-END
-`
+    wheel.writestr(f'{about}/METADATA', 'Metadata-Version: 2.1\\nName: made\\nVersion: 1\\n')
+    wheel.writestr(f'{about}/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    wheel.writestr(f'{about}/RECORD', f'made.py,,\\n{about}/METADATA,,\\n{about}/WHEEL,,\\n{about}/RECORD,,\\n')
+END`
