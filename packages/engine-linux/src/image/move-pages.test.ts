@@ -1,0 +1,107 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runCommandOrFail } from '../host/run-command.ts'
+import { movePages } from './move-pages.ts'
+
+const PAGE = 4096
+let directory: string
+let at: (name: string) => string
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'dormouse-pages-'))
+  at = (name) => join(directory, name)
+})
+afterEach(() => rmSync(directory, { recursive: true }))
+
+/** One page per letter; `0` is a page of zeros. */
+function pages(letters: string): Buffer {
+  return Buffer.concat([...letters].map((letter) => Buffer.alloc(PAGE, letter === '0' ? 0 : letter)))
+}
+
+const range = (offset: number, count: number) => ({
+  offset: BigInt(offset * PAGE),
+  lengthBytes: BigInt(count * PAGE),
+})
+const move = (from: number, to: number, count: number) => ({
+  from: BigInt(from * PAGE),
+  to: BigInt(to * PAGE),
+  lengthBytes: BigInt(count * PAGE),
+})
+
+describe('movePages', () => {
+  it('moves pages of several tasks into sparse files and keeps the rest in order', async () => {
+    writeFileSync(at('one'), pages('ab00cd0e'))
+    writeFileSync(at('two'), pages('xyz'))
+    const memory = { path: at('m1'), sizeBytes: 1n << 40n, moves: [move(1, 1000, 4), move(7, 2_000_000, 1)] }
+    await movePages([
+      { sourcePath: at('one'), keptPath: at('k1'), keep: [range(0, 1), range(5, 2)], memory },
+      { sourcePath: at('two'), keptPath: at('k2'), keep: [range(0, 3)] },
+    ])
+    expect(readFileSync(at('k1'))).toEqual(pages('ad0'))
+    expect(readFileSync(at('k2'))).toEqual(pages('xyz'))
+    const { size, blocks, mode } = statSync(at('m1'))
+    expect(size).toBe(2 ** 40)
+    expect(mode & 0o777).toBe(0o444)
+    const script = `import sys\nf = open(sys.argv[1], "rb")\nfor n in (999, 1000, 1001, 1003, 1004, 2000000):\n  f.seek(n * ${PAGE})\n  print(f.read(1), end="")`
+    const { stdout } = await runCommandOrFail({ argv: ['python3', '-c', script, at('m1')] }, 'reading back')
+    expect(stdout.trim()).toBe(String.raw`b'\x00'b'b'b'\x00'b'c'b'\x00'b'e'`)
+    // Three pages with content and what the file system needs for itself.
+    expect(blocks * 512).toBeLessThanOrEqual(8 * PAGE)
+  })
+
+  it('does nothing when nothing is to do', async () => {
+    await expect(movePages([])).resolves.toBeUndefined()
+  })
+
+  it.each([
+    ['a source that is shorter than its pagemap', { keep: [range(1, 2)] }, 'too short'],
+    ['pages behind the end of the memory file', { moves: [move(0, 1, 1)] }, 'behind the end'],
+    ['a part of a page', { keep: [{ offset: 1n, lengthBytes: 4096n }] }, 'not whole pages'],
+  ])(
+    'refuses %s',
+    async (_, {
+      keep = [],
+      moves = [],
+    }: { keep?: ReturnType<typeof range>[]; moves?: ReturnType<typeof move>[] }, why) => {
+      writeFileSync(at('one'), pages('ab'))
+      const memory = { path: at('m1'), sizeBytes: BigInt(PAGE), moves }
+      const moving = movePages([{ sourcePath: at('one'), keptPath: at('k1'), keep, memory }])
+      await expect(moving).rejects.toMatchObject({ code: 'internal', message: expect.stringContaining(why) })
+    },
+  )
+
+  it('never overwrites a file', async () => {
+    writeFileSync(at('one'), pages('a'))
+    writeFileSync(at('k1'), 'of someone else')
+    const moving = movePages([{ sourcePath: at('one'), keptPath: at('k1'), keep: [range(0, 1)] }])
+    await expect(moving).rejects.toMatchObject({ message: expect.stringContaining('File exists') })
+    expect(readFileSync(at('k1'), 'utf8')).toBe('of someone else')
+  })
+
+  it('says when the disk is full', async () => {
+    writeFileSync(at('one'), pages('a'.repeat(512)))
+    await runCommandOrFail(
+      { argv: ['mount', '-t', 'tmpfs', '-o', 'size=1m', 'dormouse-test', directory] },
+      'mounting',
+    )
+    try {
+      writeFileSync(at('small'), pages('a'.repeat(100)))
+      const memory = {
+        path: at('m1'),
+        sizeBytes: 1n << 40n,
+        moves: Array.from({ length: 9 }, (_, n) => move(0, n * 1000, 100)),
+      }
+      const moving = movePages([{ sourcePath: at('small'), keptPath: at('k1'), keep: [], memory }])
+      await expect(moving).rejects.toMatchObject({ code: 'no_space' })
+    } finally {
+      await runCommandOrFail({ argv: ['umount', directory] }, 'unmounting')
+    }
+    expect(existsSync(at('m1'))).toBe(false)
+  })
+
+  it('stops when it is told to', async () => {
+    const moving = movePages([{ sourcePath: at('one'), keptPath: at('k1'), keep: [] }], AbortSignal.abort())
+    await expect(moving).rejects.toMatchObject({ name: 'AbortError' })
+  })
+})
