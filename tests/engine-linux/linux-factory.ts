@@ -18,7 +18,7 @@ export interface LinuxFactory extends EngineFactory {
 /** Burrows in a state directory of the test's own, from the templates that the set-up built. */
 export async function linuxFactory(): Promise<LinuxFactory> {
   const stateDir = await mkdtemp(join(tmpdir(), 'dormouse-test-'))
-  const layout = new Layout(stateDir)
+  const layout = new Layout(stateDir, testDataDir)
   const { v1, v2 } = await findHierarchies()
   const mounts = new Set([...v1.values(), ...(v2 === undefined ? [] : [v2.path])])
   const cgroupParents = [...mounts].map((mount) => join(mount, layout.cgroupName))

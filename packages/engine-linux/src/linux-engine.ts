@@ -95,7 +95,7 @@ export class LinuxEngine implements Engine {
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
   static async open({ dataDir, stateDir = dataDir }: LinuxEngineOptions): Promise<LinuxEngine> {
     await mkdir(stateDir, { recursive: true, mode: 0o711 })
-    const layout = new Layout(await realpath(stateDir))
+    const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
     for (const path of [layout.burrowsDir, layout.layersDir, layout.snapshotsDir, layout.rootMountPoint]) {
       await mkdir(path, { recursive: true, mode: 0o700 })
     }
@@ -120,17 +120,28 @@ export class LinuxEngine implements Engine {
         `This host has no cgroup controller for ${missing.join(', ')}.`,
       )
     }
-    const burrow = await bootBurrow(
-      this.#host,
-      {
-        request: { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) },
-        limits,
-        template,
-        toolsDir: this.#toolsDir,
-      },
+    const toolsDir = this.#toolsDir
+    const restored = await this.#sleeper?.create({
+      ...request,
+      user,
+      env,
+      limits,
+      template,
+      toolsDir,
       signal,
-    )
-    return this.#hold(burrow)
+    })
+    if (restored !== undefined) return this.#hold(restored)
+    const whole = { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) }
+    return this.#hold(await bootBurrow(this.#host, { request: whole, limits, template, toolsDir }, signal))
+  }
+
+  /**
+   * Makes sure that sandboxes of a template start from a snapshot of it instead of booting.
+   * Pre: state and data directory are the same.
+   */
+  async prepareTemplate(name: string): Promise<void> {
+    const template = await getTemplate(this.#dataDir, name)
+    await this.#sleeper?.prepareTemplate(template, this.#toolsDir)
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }> {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BurrowId, LayerId, SnapshotId } from '@dormouse/contracts'
 
@@ -13,10 +14,14 @@ export class Layout {
   /** An empty directory: every burrow mounts its root there, each in a mount namespace of its own. */
   readonly rootMountPoint: string
 
-  constructor(stateDir: string) {
+  /** Layers of template snapshots: shared by all state directories of a host, and never collected with a sandbox. */
+  readonly templateLayersDir: string
+
+  constructor(stateDir: string, dataDir: string) {
     // Engines with different state directories must not see each other's burrows.
     const key = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
     this.burrowsDir = join(stateDir, 'burrows')
+    this.templateLayersDir = join(dataDir, 'template-layers')
     this.layersDir = join(stateDir, 'layers')
     this.snapshotsDir = join(stateDir, 'snapshots')
     this.runDir = join('/run/dormouse', key)
@@ -25,7 +30,8 @@ export class Layout {
   }
 
   layer(id: LayerId): string {
-    return join(this.layersDir, id)
+    const ofTemplate = join(this.templateLayersDir, id)
+    return existsSync(ofTemplate) ? ofTemplate : join(this.layersDir, id)
   }
 
   snapshot(id: SnapshotId): SnapshotPaths {

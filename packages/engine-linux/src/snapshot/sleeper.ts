@@ -4,11 +4,12 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
-import { getTemplateBuild } from '../template/template-store.ts'
+import { getTemplateBuild, type Template } from '../template/template-store.ts'
 import type { Manifest } from './manifest.ts'
-import { restoreSnapshot, type WakeReason } from './restore-snapshot.ts'
+import { type RestoreSnapshot, restoreSnapshot, type WakeReason } from './restore-snapshot.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 import { takeSnapshot } from './take-snapshot.ts'
+import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './template-snapshot.ts'
 
 /** Restores are bound by the CPU: more of them at once only make each slower. */
 const RESTORES_AT_ONCE = 4
@@ -19,7 +20,12 @@ export interface SleeperParts {
   readonly dataDir: string
 }
 
-/** Snapshot, restore, fork and rollback, which are all made of two operations: take and restore. */
+export type CreateFromTemplate = Pick<
+  RestoreSnapshot,
+  'sandboxId' | 'template' | 'toolsDir' | 'limits' | 'user' | 'env' | 'signal'
+>
+
+/** Create, snapshot, restore, fork and rollback, which are all made of two operations: take and restore. */
 export class Sleeper {
   readonly store: SnapshotStore
   readonly #parts: SleeperParts
@@ -27,6 +33,29 @@ export class Sleeper {
   constructor(parts: SleeperParts) {
     this.#parts = parts
     this.store = new SnapshotStore(parts.host.layout)
+  }
+
+  /** A new sandbox from its template's snapshot; undefined when there is none that can be used. */
+  async create({ template, toolsDir, ...request }: CreateFromTemplate): Promise<LinuxBurrow | undefined> {
+    const { host, criu } = this.#parts
+    const found = await findTemplateSnapshot({ template, toolsDir, criu })
+    if (found === undefined) return undefined
+    return restoreSnapshot(host, {
+      ...found,
+      ...request,
+      template,
+      toolsDir,
+      criu,
+      reason: 'create',
+      reseed: true,
+    })
+  }
+
+  async prepareTemplate(template: Template, toolsDir: string): Promise<void> {
+    const { host, criu } = this.#parts
+    if ((await findTemplateSnapshot({ template, toolsDir, criu })) !== undefined) return
+    await removeUnfinished(template)
+    await makeTemplateSnapshot(host, { template, toolsDir, criu })
   }
 
   async snapshot(
