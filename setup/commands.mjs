@@ -3,8 +3,10 @@ import { join, resolve } from 'node:path'
 import { UsageError } from './arguments.mjs'
 import { runInForeground } from './run-command.mjs'
 import { runSteps } from './run-steps.mjs'
+import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
 import { templateStep } from './steps/template.mjs'
+import { templateSnapshotStep } from './steps/template-snapshot.mjs'
 
 const HELP = `dormouse: the perpetual sandbox for AI agents, on any Linux box
 
@@ -100,7 +102,11 @@ async function buildTemplate(context, [file, ...rest]) {
   const { readTemplateDescription, getTemplate } = await import('@dormouse/engine-linux/setup')
   const { name } = await readTemplateDescription(resolve(file))
   await runSteps(
-    [templateStep(resolve(file), { id: `template-${name}`, title: `Template "${name}"` })],
+    [
+      templateStep(resolve(file), { id: `template-${name}`, title: `Template "${name}"` }),
+      criu,
+      templateSnapshotStep(name),
+    ],
     context,
   )
   context.stdout.write(`${(await getTemplate(context.dataDir, name)).rootfs}\n`)

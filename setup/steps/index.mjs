@@ -4,6 +4,7 @@ import { nativeBuild } from './native-build.mjs'
 import { npmPackages } from './npm-packages.mjs'
 import { systemPackages } from './system-packages.mjs'
 import { templateStep } from './template.mjs'
+import { templateSnapshotStep } from './template-snapshot.mjs'
 import { typescriptBuild } from './typescript-build.mjs'
 
 /** Enough to run the TypeScript parts: they can then say what else is missing. */
@@ -21,5 +22,5 @@ export function allSteps(repoDir) {
     id: 'template-python',
     title: 'Template "python"',
   })
-  return [...TOOL_STEPS, criu, python]
+  return [...TOOL_STEPS, criu, python, templateSnapshotStep('python')]
 }

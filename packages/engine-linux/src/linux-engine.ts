@@ -144,6 +144,12 @@ export class LinuxEngine implements Engine {
     await this.#sleeper?.prepareTemplate(template, this.#toolsDir)
   }
 
+  async isTemplatePrepared(name: string): Promise<boolean> {
+    const template = await getTemplate(this.#dataDir, name)
+    // Without CRIU there is nothing that could be prepared.
+    return this.#sleeper === undefined || this.#sleeper.isTemplatePrepared(template, this.#toolsDir)
+  }
+
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }> {
     const result = await this.#canSleep().snapshot(this.#own(burrow), options)
     return result.burrow === undefined ? result : { ...result, burrow: this.#hold(result.burrow) }

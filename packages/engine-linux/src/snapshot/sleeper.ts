@@ -51,9 +51,14 @@ export class Sleeper {
     })
   }
 
+  async isTemplatePrepared(template: Template, toolsDir: string): Promise<boolean> {
+    const { criu } = this.#parts
+    return (await findTemplateSnapshot({ template, toolsDir, criu })) !== undefined
+  }
+
   async prepareTemplate(template: Template, toolsDir: string): Promise<void> {
     const { host, criu } = this.#parts
-    if ((await findTemplateSnapshot({ template, toolsDir, criu })) !== undefined) return
+    if (await this.isTemplatePrepared(template, toolsDir)) return
     await removeUnfinished(template)
     await makeTemplateSnapshot(host, { template, toolsDir, criu })
   }
