@@ -7,13 +7,15 @@ from dormouse_agent.journal import Journal
 
 
 class Follower:
-    __slots__ = ("_channel", "_follow", "_journal", "_next_seq", "_pumping")
+    __slots__ = ("_channel", "_follow", "_journal", "_next_seq", "_pumping", "_seen_bytes")
 
     def __init__(self, journal: Journal, channel: Channel, after: int, follow: bool) -> None:
         self._journal = journal
         self._channel = channel
         # Asking behind the end means asking for what comes next.
         self._next_seq = min(after + 1, journal.next_seq)
+        # Of all events before the next one, so that what is dropped can be counted to the byte.
+        self._seen_bytes = journal.bytes_before(self._next_seq)
         self._follow = follow
         self._pumping = False
 
@@ -43,11 +45,14 @@ class Follower:
             if not channel.can_send():
                 return
             if self._next_seq < journal.first_seq:
-                channel.item(journal.truncated(self._next_seq - 1))
+                channel.item(journal.truncated(self._next_seq - 1, self._seen_bytes))
                 self._next_seq = journal.first_seq
+                self._seen_bytes = journal.dropped_bytes
             else:
-                channel.item(journal.at(self._next_seq))
+                event = journal.at(self._next_seq)
                 self._next_seq += 1
+                self._seen_bytes += len(event)
+                channel.item(event)
 
     def _detach(self) -> None:
         watchers: list[Any] = self._journal.watchers

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from dormouse_agent.frames import encode_json
@@ -43,12 +44,17 @@ class Journal:
     def at(self, seq: int) -> bytes:
         return self._events[seq - self.first_seq]
 
-    def truncated(self, after: int) -> bytes:
-        """The event that stands for all dropped ones behind `after`."""
+    def bytes_before(self, seq: int) -> int:
+        """Exact but for a reader that starts among dropped events: of those only the total is kept."""
+        if seq < self.first_seq:
+            return self.dropped_bytes * seq // self.first_seq
+        return self.dropped_bytes + sum(map(len, islice(self._events, seq - self.first_seq)))
+
+    def truncated(self, after: int, seen_bytes: int) -> bytes:
+        """The event that stands for all dropped ones behind `after`, for a reader that has seen that much of the journal."""
         events = self.first_seq - 1 - after
-        # Only a total is kept of what was dropped, so a reader that saw a part of it gets that part's share.
-        share = self.dropped_bytes * events // self.first_seq
-        return encode_json({"seq": self.first_seq - 1, "type": "truncated", "events": events, "bytes": share})
+        lost = self.dropped_bytes - seen_bytes
+        return encode_json({"seq": self.first_seq - 1, "type": "truncated", "events": events, "bytes": lost})
 
     def _trim(self) -> None:
         # The newest event stays even when it alone is over the bound: its followers may be out of credit.
