@@ -26,7 +26,8 @@ class KernelKeeper:
         self._timer: asyncio.TimerHandle | None = None
         self._oom_kills: int | None = None
         self._pending_env: dict[str, str] = {}
-        self._pending_reseed = False
+        # Whether a wake that the kernel has yet to hear of wants new seeds; None without such a wake.
+        self._pending_reseed: bool | None = None
         self._questions = KernelQuestions(agent.loop, context.on_kernel_free)
         self._retired = False
         self._replacing = False
@@ -74,13 +75,13 @@ class KernelKeeper:
                 self.process.nudge()
         else:
             # It may have drawn its seed already, but has no hooks yet.
-            self._pending_reseed |= reseed
+            self._pending_reseed = reseed or self._pending_reseed is True
 
     def _send_wake(self, reason: str, reseed: bool) -> None:
         message = {"type": "wake", "reason": reason, "reseed": reseed, "env": self._pending_env}
         self._questions.ask(self.process, message, limits.KERNEL_ANSWER_S)
         self._pending_env = {}
-        self._pending_reseed = False
+        self._pending_reseed = None
 
     async def preload(self, modules: list[str]) -> dict[str, Any] | None:
         """None when the kernel ends, or none can be started."""
@@ -113,7 +114,7 @@ class KernelKeeper:
         context = self._context
         self._oom_kills = oom_kills()
         self._pending_env = {}
-        self._pending_reseed = False
+        self._pending_reseed = None
         process = KernelProcess(self._agent.loop, self)
         try:
             process.start(self._agent.reaper, context.user, context.environment(), context.start_directory())
@@ -131,8 +132,8 @@ class KernelKeeper:
             self._cancel_timer()
             self._failures = 0
             self.ready = True
-            if self._pending_reseed:
-                self._send_wake("create", reseed=True)
+            if self._pending_reseed is not None:
+                self._send_wake("create", self._pending_reseed)
             self.send_pending_env()
             if self.free:
                 self._context.on_kernel_free()

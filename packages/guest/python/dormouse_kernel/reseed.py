@@ -1,4 +1,4 @@
-"""New seeds for the generators that belong to the whole process: restored copies of it must not agree."""
+"""What belongs to the whole process and must not be the same in restored copies of it."""
 
 import os
 import random
@@ -6,31 +6,42 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+# Any number of wakes may come in one run.
+ERRORS = 8
+
 
 class Reseeder:
     def __init__(self) -> None:
         self._left: list[str] = []
         self.errors: list[BaseException] = []
 
-    def reseed(self) -> None:
-        self._left = list(GENERATORS)
-        self.finish()
+    def reseed(self, generators: bool) -> None:
+        """Without `generators`, programs go on with the numbers they would have drawn."""
+        wanted = [*(GENERATORS if generators else ()), *SECRETS]
+        self._left += self._try([name for name in wanted if name not in self._left])
 
     def finish(self) -> None:
-        """Those that were in use by the very code that a signal had interrupted."""
-        for name in self._left[:]:
-            # Nothing is imported here: what is not there yet will seed itself. A module may be half imported.
+        """Those that were in use, or being imported, by the very code that a signal had interrupted."""
+        self._left = self._try(self._left)
+
+    def _try(self, names: list[str]) -> list[str]:
+        left = []
+        for name in names:
+            # Nothing is imported here: what is not there yet will seed itself.
             module = sys.modules.get(name)
             try:
-                done = module is None or GENERATORS[name](module)
+                if module is not None and (_is_importing(module) or not ALL[name](module)):
+                    left.append(name)
             except RecursionError:
                 # Of the interrupted code; there is another chance behind it.
                 raise
             except Exception as error:  # noqa: BLE001 - user code may have replaced anything in a module
-                self.errors.append(error)
-                done = True
-            if done:
-                self._left.remove(name)
+                self.errors = [*self.errors, error][-ERRORS:]
+        return left
+
+
+def _is_importing(module: Any) -> bool:
+    return bool(getattr(module.__spec__, "_initializing", False))
 
 
 def _random(module: Any) -> bool:
@@ -57,7 +68,8 @@ def _uuid(module: Any) -> bool:
     """uuid1(): what libuuid remembers cannot be reset, so Python's own way is taken from here on."""
     module._generate_time_safe = None
     module._last_timestamp = None
-    module._node = random.getrandbits(48) | 1 << 40
+    # The multicast bit says that it is nobody's hardware address.
+    module._node = int.from_bytes(os.urandom(6)) | 1 << 40
     return True
 
 
@@ -68,17 +80,15 @@ def _openssl(module: Any) -> bool:
 
 
 def _platform(module: Any) -> bool:
-    """Not a generator, but as personal: it remembers the host name."""
+    """It remembers the host name."""
     module._uname_cache = None
     return True
 
 
-# `random` first: others draw from it.
-GENERATORS: dict[str, Callable[[Any], bool]] = {
-    "random": _random,
-    "numpy.random.mtrand": _numpy,
-    "torch": _torch,
-    "uuid": _uuid,
-    "_ssl": _openssl,
-    "platform": _platform,
-}
+# Each says whether it is done.
+Reset = Callable[[Any], bool]
+# A program may have seeded these, and want its numbers.
+GENERATORS: dict[str, Reset] = {"random": _random, "numpy.random.mtrand": _numpy, "torch": _torch}
+# Two copies that agree on these would make the same keys, or be taken for each other.
+SECRETS: dict[str, Reset] = {"uuid": _uuid, "_ssl": _openssl, "platform": _platform}
+ALL = GENERATORS | SECRETS

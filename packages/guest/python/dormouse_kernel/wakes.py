@@ -43,8 +43,7 @@ class Wakes:
 
     def take(self, message: dict[str, Any]) -> None:
         update_environment(message["env"])
-        if message["reseed"]:
-            self._reseeder.reseed()
+        self._reseeder.reseed(generators=message["reseed"])
         kind = HOOKS_OF_REASON.get(message["reason"])
         # Several in one run are one to the hooks.
         if kind is not None and kind not in self._kinds:
@@ -73,7 +72,8 @@ class Wakes:
 
     def _take_waiting(self) -> None:
         with self._interrupts.deferred():
-            while True:
+            # Again for one that came meanwhile; not for ever, so that under a rain of them the run goes on.
+            for _ in range(2):
                 self._in_run = self._pending = False
                 try:
                     for message in self._control.waiting_of("wake"):
