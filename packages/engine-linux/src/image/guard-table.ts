@@ -45,20 +45,30 @@ export async function findGuardTable(task: {
   runs: readonly PageRun[]
   pagesPath: string
 }): Promise<GuardTable | undefined> {
-  const first = task.areas.find(
-    (area) =>
-      isPrivateFile(area) && area.fileOffset === 0n && task.files.findPath(area.fileId) === GUARD_PATH,
-  )
-  if (first === undefined) return undefined
-  const start = first.start + task.symbol.offset
-  const range = { start, end: start + task.symbol.sizeBytes }
-  const content = await readRange(task.pagesPath, task.runs, range)
-  if (content === undefined || content.length < AT_RANGES || !content.subarray(0, 8).equals(TABLE_MAGIC)) {
-    return undefined
+  // A program may have mapped the library a second time, to look at it; only the copy that was loaded has our table.
+  for (const area of task.areas) {
+    if (!isPrivateFile(area) || area.fileOffset !== 0n) continue
+    if (task.files.findPath(area.fileId) !== GUARD_PATH) continue
+    const start = area.start + task.symbol.offset
+    const range = { start, end: start + task.symbol.sizeBytes }
+    const content = await readRange(task.pagesPath, task.runs, range)
+    if (content !== undefined && isOurTable(content))
+      return { ...range, content, capacity: capacityOf(content) }
   }
-  if (content.readUInt32LE(AT_VERSION) !== TABLE_VERSION) return undefined
-  const fits = Math.floor((content.length - AT_RANGES) / RANGE_BYTES)
-  return { ...range, content, capacity: Math.min(content.readUInt32LE(AT_CAPACITY), fits) }
+  return undefined
+}
+
+function isOurTable(content: Buffer): boolean {
+  return (
+    content.length >= AT_RANGES &&
+    content.subarray(0, TABLE_MAGIC.length).equals(TABLE_MAGIC) &&
+    content.readUInt32LE(AT_VERSION) === TABLE_VERSION
+  )
+}
+
+function capacityOf(content: Buffer): number {
+  const room = Math.floor((content.length - AT_RANGES) / RANGE_BYTES)
+  return Math.min(content.readUInt32LE(AT_CAPACITY), room)
 }
 
 /** The table's bytes with these ranges (sorted, at most `capacity`) in it. */

@@ -64,9 +64,7 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
   const inventory = await readInventory(rawDir)
   await adoptUserNamespace(inventory, rawDir)
   const files = new OpenFiles(await readImage(join(rawDir, 'files.img')))
-  const referencedMemoryFiles = [...new Set(files.paths)].flatMap((path) =>
-    path.startsWith(MEMORY_PATH) ? [path.slice(MEMORY_PATH.length)] : [],
-  )
+  const referencedMemoryFiles = memoryFilesIn(files)
 
   const symbol = await readGuardSymbol(options.guard.hostPath)
   const names = await readdir(rawDir)
@@ -98,6 +96,16 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
     for (const name of memoryNames) await rm(join(options.memoryDir, name), { force: true })
     throw error
   }
+}
+
+function memoryFilesIn(files: OpenFiles): string[] {
+  return [...new Set(files.paths)].flatMap((path) => {
+    if (!path.startsWith(MEMORY_PATH)) return []
+    const name = path.slice(MEMORY_PATH.length)
+    // The directory is flat and read-only inside. The caller makes a host path of this name.
+    if (!/^[\w-]+$/.test(name)) throw new Error(`${path} is not the name of a memory file`)
+    return [name]
+  })
 }
 
 /** CRIU refuses trees in which two processes share their memory, so every process has its own mm image. */

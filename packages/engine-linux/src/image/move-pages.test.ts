@@ -100,8 +100,21 @@ describe('movePages', () => {
     expect(existsSync(at('m1'))).toBe(false)
   })
 
-  it('stops when it is told to', async () => {
-    const moving = movePages([{ sourcePath: at('one'), keptPath: at('k1'), keep: [] }], AbortSignal.abort())
-    await expect(moving).rejects.toMatchObject({ name: 'AbortError' })
+  it('stops when it is told to, and makes no file after that', async () => {
+    writeFileSync(at('one'), pages('a'.repeat(2560)))
+    const task = (n: number) => ({
+      sourcePath: at('one'),
+      keptPath: at(`k${n}`),
+      keep: Array.from({ length: 10 }, () => range(0, 2560)),
+    })
+    const stop = new AbortController()
+    const moving = movePages(
+      Array.from({ length: 50 }, (_, n) => task(n)),
+      stop.signal,
+    )
+    setTimeout(() => stop.abort('enough'), 20)
+    await expect(moving).rejects.toBe('enough')
+    expect(existsSync(at('k49'))).toBe(false)
+    await expect(movePages([task(99)], AbortSignal.abort('before'))).rejects.toBe('before')
   })
 })

@@ -1,6 +1,4 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { finished } from 'node:stream/promises'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { DormouseError } from '@dormouse/contracts'
 
@@ -27,18 +25,31 @@ export interface PageMoves {
 export async function movePages(tasks: readonly PageMoves[], signal?: AbortSignal): Promise<void> {
   if (tasks.length === 0) return
   signal?.throwIfAborted()
-  const child = spawn(pagesProgram, [], { stdio: ['pipe', 'ignore', 'pipe'], ...(signal && { signal }) })
+  const child = spawn(pagesProgram, [], { stdio: ['pipe', 'ignore', 'pipe'] })
+  const stop = () => child.kill()
+  signal?.addEventListener('abort', stop, { once: true })
   let said = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(0, ERROR_MAX_CHARACTERS)
   })
-  const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
-  child.stdin.end(tasks.flatMap(toRecords).join(''))
   // A program that gave up reads no further; its own message says more than the broken pipe.
-  await finished(child.stdin).catch(() => {})
-  const [status, killedBy] = await ended
-  if (status === 0) return
-  throw moveError(said.trim(), killedBy ?? `exit code ${status}`)
+  child.stdin.on('error', () => {})
+  child.stdin.end(tasks.flatMap(toRecords).join(''))
+  try {
+    const ending = await waitForEnd(child)
+    signal?.throwIfAborted()
+    if (ending !== 0) throw moveError(said.trim(), ending)
+  } finally {
+    signal?.removeEventListener('abort', stop)
+  }
+}
+
+/** Settles only when the program is gone: until then it could still be making files. */
+function waitForEnd(child: ChildProcess): Promise<number | string> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (status, killedBy) => resolve(status ?? `killed by ${killedBy}`))
+  })
 }
 
 function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] {
@@ -51,12 +62,16 @@ function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] 
   return records.map((record) => `${record}\0`)
 }
 
-function moveError(said: string, ending: string): DormouseError {
+function moveError(said: string, ending: number | string): DormouseError {
   const details = { output: said, ending }
   if (said.endsWith('No space left on device') || said.endsWith('Disk quota exceeded')) {
     return new DormouseError('no_space', 'There is no space for the memory of the snapshot.', { details })
   }
-  return new DormouseError('internal', `Moving the memory of a snapshot failed: ${said || ending}`, {
-    details,
-  })
+  return new DormouseError(
+    'internal',
+    `Moving the memory of a snapshot failed: ${said || `dormouse-pages ended with ${ending}`}`,
+    {
+      details,
+    },
+  )
 }
