@@ -1,7 +1,8 @@
 /*
  * libdormouse-enter.so: makes a program of the host start its main() inside a burrow.
  *
- * Preloaded into CRIU with DORMOUSE_ENTER=<pid of the burrow's PID 1>:<host|burrow>. By the time a constructor runs, the dynamic
+ * Preloaded into CRIU with DORMOUSE_ENTER=<host|burrow>; the pid of the burrow's PID 1 comes as a line on fd 4, so that CRIU can
+ * be started, and its libraries loaded, while the burrow is still being made. By the time a constructor runs, the dynamic
  * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing that the
  * sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's privileges.
  * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first.
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #define FAILED 125
+#define TARGET_FD 4
 
 static void fail_to(const char *what)
 {
@@ -95,18 +97,42 @@ static void become_burrow_root(void)
         fail_to("dumpable");
 }
 
+/* The fd's end without a pid means that there will be no burrow. */
+static pid_t read_target(void)
+{
+    char text[32];
+    size_t length = 0;
+    while (length < sizeof(text) - 1) {
+        ssize_t got = read(TARGET_FD, text + length, sizeof(text) - 1 - length);
+        if (got == -1 && errno == EINTR)
+            continue;
+        if (got == -1)
+            fail_to("read target");
+        if (got == 0)
+            break;
+        length += (size_t)got;
+        if (text[length - 1] == '\n')
+            break;
+    }
+    close(TARGET_FD);
+    text[length] = '\0';
+    long pid = strtol(text, NULL, 10);
+    if (pid <= 1)
+        _exit(FAILED);
+    return (pid_t)pid;
+}
+
 __attribute__((constructor)) static void enter(void)
 {
-    const char *target = getenv("DORMOUSE_ENTER");
-    if (!target)
+    const char *privileges = getenv("DORMOUSE_ENTER");
+    if (!privileges)
         return;
-    char *end;
-    long pid = strtol(target, &end, 10);
-    bool user = !strcmp(end, ":burrow");
-    if (pid <= 1 || (!user && strcmp(end, ":host"))) {
+    bool user = !strcmp(privileges, "burrow");
+    if (!user && strcmp(privileges, "host")) {
         errno = EINVAL;
         fail_to("DORMOUSE_ENTER");
     }
+    pid_t pid = read_target();
     char *cgroups = getenv("DORMOUSE_ENTER_CGROUPS");
     if (cgroups)
         join_cgroups(cgroups);
@@ -114,8 +140,8 @@ __attribute__((constructor)) static void enter(void)
     unsetenv("DORMOUSE_ENTER_CGROUPS");
     unsetenv("LD_PRELOAD");
     if (!user)
-        become_owner((pid_t)pid);
-    join_namespaces((pid_t)pid, user);
+        become_owner(pid);
+    join_namespaces(pid, user);
     if (user)
         become_burrow_root();
     /* A pid namespace is entered by the next child. */

@@ -133,8 +133,9 @@ static long discard(int maps, uintptr_t start, uintptr_t end, int advice)
 }
 
 /*
- * Every discard of a process that has slept is checked with the kernel, not only those that the table names: mremap, also
- * the one inside realloc, moves restored memory to addresses that no table knows.
+ * Asking the kernel costs a few microseconds, so the table decides who asks: nothing restored lies outside its ranges, unless
+ * mremap has moved or grown it. One that was seen makes every later discard ask. Not seen is the mremap inside libc's realloc: a program
+ * that discards pages of a malloc block itself, after realloc has moved the block out of restored memory, gets old bytes.
  */
 long advise_restored(uintptr_t start, uintptr_t length, int advice)
 {
@@ -144,6 +145,8 @@ long advise_restored(uintptr_t start, uintptr_t length, int advice)
     if (start % PAGE_BYTES || rounded < length || rounded == 0 || start + rounded < start)
         return kernel_madvise(start, length, advice); /* The kernel knows what to say. */
 
+    if (!restored_memory_moved && !is_in_table(start, start + rounded))
+        return kernel_madvise(start, rounded, advice);
     if (advice == MADV_FREE) {
         /* Refused on anything but anonymous memory, so what succeeds needs no look. Doing the front part twice is harmless. */
         long result = kernel_madvise(start, rounded, advice);

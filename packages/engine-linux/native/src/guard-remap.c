@@ -15,6 +15,9 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
+/* Set once, never cleared, read without a lock: whoever grew or moved memory also tells other threads where it is. */
+int restored_memory_moved;
+
 /* Writes zeros over what the file has there, and only there: touching a hole costs page cache. 0 when all is zeros now. */
 static int zero_file_bytes(const struct memory_mapping *grown)
 {
@@ -55,7 +58,10 @@ long remap_restored(uintptr_t old, uintptr_t old_length, uintptr_t new_length, i
     long moved = call_kernel(SYS_mremap, (long)old, (long)old_length, (long)new_length, flags, (long)fixed, 0);
     if (is_error(moved))
         return moved;
-    if (page_up(new_length) > page_up(old_length))
+    int grown = page_up(new_length) > page_up(old_length);
+    if ((uintptr_t)moved != old || grown)
+        restored_memory_moved = 1;
+    if (grown)
         clear_growth((uintptr_t)moved + page_up(old_length), (uintptr_t)moved + page_up(new_length));
     /* The old place stays mapped and empty: zeros on anonymous memory, the file's bytes on this one. */
     if (flags & MREMAP_DONTUNMAP)

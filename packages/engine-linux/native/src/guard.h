@@ -45,6 +45,7 @@ enum search find_memory_mapping(int maps, uintptr_t start, uintptr_t end, struct
 
 /* What madvise and mremap do in a process that has slept. Results are the kernel's: negative errors. */
 long advise_restored(uintptr_t start, uintptr_t length, int advice);
+extern int restored_memory_moved;
 long remap_restored(uintptr_t old, uintptr_t old_length, uintptr_t new_length, int flags, uintptr_t fixed);
 
 /* Two ways to make zeros of a mapping: other pages in its place (0 or an error), or the bytes written. */

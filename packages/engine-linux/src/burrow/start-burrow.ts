@@ -46,8 +46,14 @@ interface LaunchBurrow {
   readonly signal?: AbortSignal | undefined
 }
 
+export interface Filler {
+  fill(first: FirstProcess): Promise<void>
+  cancel(): void
+}
+
 export interface StartBurrow extends LaunchBurrow {
-  readonly fill?: (first: FirstProcess, cgroups: readonly string[]) => Promise<void>
+  /** Brings the processes of a burrow that starts empty. Called before it is made, to get ready meanwhile. */
+  readonly filler?: (cgroups: readonly string[]) => Filler
   /** Tells the agent who it is. */
   readonly introduce: (burrow: LinuxBurrow) => Promise<void>
 }
@@ -56,9 +62,12 @@ export interface StartBurrow extends LaunchBurrow {
 export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise<LinuxBurrow> {
   const { hierarchies } = host
   const paths = host.layout.burrow(newBurrowId())
+  let filler: Filler | undefined
   try {
-    const { record, first, cgroup } = await launchBurrow(host, start, paths)
-    await start.fill?.(first, cgroup.directories)
+    const { record, cgroup } = await prepareBurrow(host, start, paths)
+    filler = start.filler?.(cgroup.directories)
+    const first = await launchBurrow(host, start, paths, cgroup)
+    await filler?.fill(first)
     await closeLink(paths)
     const ready = { ...record, state: 'ready' as const }
     const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies })
@@ -66,6 +75,7 @@ export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise
     await writeRecord(paths.record, ready)
     return burrow
   } catch (error) {
+    filler?.cancel()
     await removeBurrow(paths, hierarchies)
     throw error
   }
@@ -80,18 +90,17 @@ export async function withEmptyBurrow(
   const paths = { ...host.layout.burrow(newBurrowId()), link }
   const clocks = { monotonicNs: 0n, boottimeNs: 0n }
   try {
-    const { first } = await launchBurrow(
-      host,
-      { ...start, layers: [], memoryFiles: [], clocks, agent: [], agentEnv: [] },
-      paths,
-    )
+    const whole = { ...start, layers: [], memoryFiles: [], clocks, agent: [], agentEnv: [] }
+    const { cgroup } = await prepareBurrow(host, whole, paths)
+    const first = await launchBurrow(host, whole, paths, cgroup)
     await work(first)
   } finally {
     await removeBurrow(paths, host.hierarchies)
   }
 }
 
-async function launchBurrow(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths) {
+/** What is needed on disk and in the cgroup tree before there is any process. */
+async function prepareBurrow(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths) {
   start.signal?.throwIfAborted()
   const record = newRecord({
     id: paths.id,
@@ -107,10 +116,19 @@ async function launchBurrow(host: BurrowHost, start: LaunchBurrow, paths: Burrow
   await writeRecord(paths.record, record)
   const cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
   await cgroup.create(start.limits)
+  return { record, cgroup }
+}
+
+async function launchBurrow(
+  host: BurrowHost,
+  start: LaunchBurrow,
+  paths: BurrowPaths,
+  cgroup: BurrowCgroup,
+): Promise<FirstProcess> {
   await launchInit({ config: initConfig(host, start, paths, cgroup), cwd: paths.dir, signal: start.signal })
   const first = await findFirstProcess(paths.pidFile)
   if (first === undefined) throw new DormouseError('burrow_start_failed', 'The burrow left no pid behind.')
-  return { record, first, cgroup }
+  return first
 }
 
 async function makeDirectories(paths: BurrowPaths, { template, memoryFiles }: LaunchBurrow): Promise<void> {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
-import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { closeSync, constants, openSync } from 'node:fs'
+import type { Writable } from 'node:stream'
 import { enterLibrary } from '../native-programs.ts'
 import type { Criu } from './find-criu.ts'
 
@@ -11,8 +11,6 @@ const NO_PLUGINS = '/dev/.masked'
 
 export interface CriuCall {
   readonly criu: Criu
-  /** PID 1 of the burrow, as the host sees it. */
-  readonly firstPid: number
   /** `host` keeps the host's user namespace (saving needs it), `burrow` gives up every privilege over the host. */
   readonly as: 'host' | 'burrow'
   /** Cgroups that CRIU, and with it all that it restores, is to be a member of. */
@@ -24,50 +22,80 @@ export interface CriuCall {
   readonly kdatDir: string
 }
 
+export interface CriuResult {
+  readonly exitCode: number | null
+  readonly output: string
+}
+
+export interface StartedCriu {
+  /** Lets it go on, inside the burrow whose PID 1 this is as the host sees it. */
+  enter(firstPid: number): Promise<CriuResult>
+  /** There will be no burrow: it ends without having done anything. */
+  cancel(): void
+}
+
+/** Runs CRIU inside a burrow that exists already. */
+export function runCriu({
+  firstPid,
+  ...call
+}: CriuCall & { readonly firstPid: number }): Promise<CriuResult> {
+  return startCriu(call).enter(firstPid)
+}
+
 /**
- * Runs CRIU inside the namespaces of a burrow. It is never killed half way: a dump that is cut off leaves foreign code in the
- * tasks. Whatever the sandbox could have prepared for it is out of its reach: configuration, plugins, libraries, kernel cache.
+ * Starts CRIU, which waits until it is told which burrow to enter. Once inside it is never killed half way: a dump that is cut
+ * off leaves foreign code in the tasks. Whatever the sandbox could have prepared for it is out of its reach: configuration,
+ * plugins, libraries, what it knows of the kernel.
  */
-export async function runCriu(call: CriuCall): Promise<{ exitCode: number | null; output: string }> {
-  const images = await open(call.imagesDir, constants.O_RDONLY | constants.O_DIRECTORY)
-  try {
-    const [program, ...first] = call.criu.argv
-    const [action, ...rest] = call.action
-    const safe = [
-      '--no-default-config',
-      '--libdir',
-      NO_PLUGINS,
-      '--images-dir',
-      '/proc/self/fd/3',
-      '--unprivileged',
-    ]
-    const child = spawn(program, [...first, action, ...safe, '-v1', '-o', '-', ...rest], {
-      cwd: '/',
-      env: {
-        LD_PRELOAD: enterLibrary,
-        DORMOUSE_ENTER: `${call.firstPid}:${call.as}`,
-        ...(call.cgroups !== undefined && { DORMOUSE_ENTER_CGROUPS: call.cgroups.join('\n') }),
-        XDG_RUNTIME_DIR: call.kdatDir,
-        // GnuTLS, a library of CRIU's, would read configuration at load time.
-        GNUTLS_NO_IMPLICIT_INIT: '1',
-        PATH: NO_PLUGINS,
-      },
-      // A Ctrl-C at the server's terminal must not reach it.
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe', images.fd],
-    })
-    let output = ''
-    const keep = (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-OUTPUT_MAX_CHARACTERS)
-    }
-    child.stdout?.on('data', keep)
-    child.stderr?.on('data', keep)
-    const exitCode = await new Promise<number | null>((resolve, reject) => {
-      child.once('error', reject)
-      child.once('close', resolve)
-    })
-    return { exitCode, output }
-  } finally {
-    await images.close()
+export function startCriu(call: CriuCall): StartedCriu {
+  const images = openSync(call.imagesDir, constants.O_RDONLY | constants.O_DIRECTORY)
+  const [program, ...first] = call.criu.argv
+  const [action, ...rest] = call.action
+  const safe = [
+    '--no-default-config',
+    '--unprivileged',
+    '--libdir',
+    NO_PLUGINS,
+    '--images-dir',
+    '/proc/self/fd/3',
+  ]
+  const child = spawn(program, [...first, action, ...safe, '-v1', '-o', '-', ...rest], {
+    cwd: '/',
+    env: {
+      LD_PRELOAD: enterLibrary,
+      DORMOUSE_ENTER: call.as,
+      ...(call.cgroups !== undefined && { DORMOUSE_ENTER_CGROUPS: call.cgroups.join('\n') }),
+      XDG_RUNTIME_DIR: call.kdatDir,
+      // GnuTLS, a library of CRIU's, would read configuration at load time.
+      GNUTLS_NO_IMPLICIT_INIT: '1',
+      PATH: NO_PLUGINS,
+    },
+    // A Ctrl-C at the server's terminal must not reach it.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe', images, 'pipe'],
+  })
+  closeSync(images)
+  let output = ''
+  const keep = (chunk: Buffer) => {
+    output = (output + chunk.toString()).slice(-OUTPUT_MAX_CHARACTERS)
+  }
+  child.stdout?.on('data', keep)
+  child.stderr?.on('data', keep)
+  const finished = new Promise<CriuResult>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (exitCode) => resolve({ exitCode, output }))
+  })
+  finished.catch(() => {})
+  const target = child.stdio[4] as Writable
+  // It may have failed before it reads; how it ended says more than EPIPE.
+  target.on('error', () => {})
+  return {
+    enter(firstPid) {
+      target.end(`${firstPid}\n`)
+      return finished
+    },
+    cancel() {
+      target.end()
+    },
   }
 }

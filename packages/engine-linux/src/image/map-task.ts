@@ -86,7 +86,7 @@ function fitIntoTable(
     if (ranges !== undefined) return { layout, ranges }
   }
   throw new DormouseError(
-    'limit_reached',
+    'snapshot_refused',
     `Process ${task.pid} has its memory in more than ${max} separate pieces of memory files.`,
   )
 }

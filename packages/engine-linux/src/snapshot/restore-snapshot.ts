@@ -6,11 +6,11 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { KDAT_BURROW } from '../criu/kdat.ts'
-import { runCriu } from '../criu/run-criu.ts'
+import { startCriu } from '../criu/run-criu.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Manifest } from './manifest.ts'
 import { explainRestoreFailure } from './refusal.ts'
-import { unusable, verifySnapshot } from './verify-snapshot.ts'
+import { unusable, verifyOnce } from './verify-snapshot.ts'
 
 export type WakeReason = 'create' | 'resume' | 'fork' | 'rollback'
 
@@ -30,10 +30,19 @@ export interface RestoreSnapshot {
   readonly signal?: AbortSignal | undefined
 }
 
+const RESTORE: readonly [string, ...string[]] = [
+  'restore',
+  '--restore-detached',
+  '--tcp-established',
+  '--manage-cgroups=ignore',
+  '--file-locks',
+  '--link-remap',
+]
+
 /** Starts a burrow from a snapshot. The snapshot is only read: any number of restores may go on at once. */
 export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot): Promise<LinuxBurrow> {
   const { paths, manifest, template, criu, sandboxId, reason, reseed, user, env } = restore
-  await verifySnapshot(paths, manifest)
+  await verifyOnce(paths, manifest)
   for (const layer of manifest.layers) {
     await stat(host.layout.layer(layer)).catch((cause) => {
       throw unusable(`its file layer ${layer} is missing`, cause)
@@ -51,24 +60,22 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
     lastPid: freePidAbove(manifest),
     agent: [],
     agentEnv: [],
-    fill: async (first, cgroups) => {
-      const { exitCode, output } = await runCriu({
+    filler: (cgroups) => {
+      const started = startCriu({
         criu,
-        firstPid: first.pid,
         as: 'burrow',
         cgroups,
         imagesDir: paths.images,
         kdatDir: KDAT_BURROW,
-        action: [
-          'restore',
-          '--restore-detached',
-          '--tcp-established',
-          '--manage-cgroups=ignore',
-          '--file-locks',
-          '--link-remap',
-        ],
+        action: RESTORE,
       })
-      if (exitCode !== 0) throw explainRestoreFailure(output)
+      return {
+        async fill(first) {
+          const { exitCode, output } = await started.enter(first.pid)
+          if (exitCode !== 0) throw explainRestoreFailure(output)
+        },
+        cancel: () => started.cancel(),
+      }
     },
     introduce: (burrow) =>
       burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),

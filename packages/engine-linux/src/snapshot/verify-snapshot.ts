@@ -6,11 +6,24 @@ import type { SnapshotPaths } from '../burrow/layout.ts'
 import { mismatch, readFingerprint } from './fingerprint.ts'
 import type { Manifest } from './manifest.ts'
 
+/** By directory. A snapshot never changes, so one that was whole when this process first used it is not read again. */
+const verified = new Map<string, Promise<void>>()
+
+export function verifyOnce(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
+  const known = verified.get(paths.dir)
+  if (known !== undefined) return known
+  const verifying = verifySnapshot(paths, manifest)
+  verified.set(paths.dir, verifying)
+  // What was refused may be mended.
+  verifying.catch(() => verified.delete(paths.dir))
+  return verifying
+}
+
 /**
  * Refuses a snapshot that cannot be restored here, before anything starts. Images are checked byte by byte. Memory files can be
  * as large as memory itself: their presence and size is checked here, their content by the scrubber.
  */
-export async function verifySnapshot(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
+async function verifySnapshot(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
   const reason = mismatch(manifest.fingerprint, await readFingerprint())
   if (reason !== undefined) throw unusable(reason)
   await Promise.all([
