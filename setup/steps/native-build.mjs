@@ -3,7 +3,15 @@ import { join } from 'node:path'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
 const NATIVE = 'packages/engine-linux/native'
-const PROGRAMS = ['dormouse-init', 'dormouse-shift']
+const PROGRAMS = [
+  'dormouse-init',
+  'dormouse-shift',
+  'dormouse-pages',
+  'libdormouse-enter.so',
+  'libdormouse-guard.so',
+  'seccomp-allow.bpf',
+  'seccomp-deny.bpf',
+]
 
 /** @type {import('../run-steps.mjs').Step} */
 export const nativeBuild = {

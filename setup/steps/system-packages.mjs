@@ -15,6 +15,8 @@ const PACKAGES = [
   ['gpg', 'gpg'],
   ['tar', 'tar'],
   ['util-linux', 'setpriv'],
+  // For the tests of the guard: an allocator that relies on what the guard keeps.
+  ['libjemalloc2', `/usr/lib/${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu/libjemalloc.so.2`],
 ]
 
 /** @type {import('../run-steps.mjs').Step} */

@@ -15,6 +15,9 @@ export interface AgentClientOptions {
   readonly onDisconnect?: () => Promise<void>
 }
 
+/** An agent that has agreed to close its connections does so at once. */
+const QUIESCE_TIMEOUT_MS = 5_000
+
 export interface AgentIdentity {
   readonly sandboxId: string
   readonly user?: string
@@ -56,9 +59,11 @@ export class AgentClient implements Guest {
   async quiesce(): Promise<void> {
     await this.call('agent.quiesce', {})
     this.#isQuiet = true
+    // The agent closes its end; waiting for that, not closing ours, tells that it has.
     const connection = this.#connection
-    connection?.close()
+    const timer = setTimeout(() => connection?.close(), QUIESCE_TIMEOUT_MS)
     await connection?.closed
+    clearTimeout(timer)
   }
 
   resume(): void {

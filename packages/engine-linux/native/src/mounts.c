@@ -50,8 +50,9 @@ void mount_outer(const struct config *config)
     bind_below(root, config->tools, ".dormouse", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     const uint64_t data_only = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     bind_below(root, config->link, ".dormouse/run", data_only);
+    /* Not noexec: a program that makes code in memory and then makes it executable must be able to do so after a sleep as well. */
     if (config->memory)
-        bind_below(root, config->memory, ".dormouse/memory", data_only | MOUNT_ATTR_RDONLY);
+        bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (config->kdat)
         bind_below(root, config->kdat, ".dormouse/kdat", data_only | MOUNT_ATTR_RDONLY);
     close(root);

@@ -195,7 +195,7 @@ int main(void)
             open_target(&kept, value, 0, 0600);
         } else if (!strcmp(record, "memory")) {
             uint64_t size = number(&value);
-            open_target(&memory, value, size, 0444);
+            open_target(&memory, value, size, 0400);
         } else if (!strcmp(record, "keep")) {
             uint64_t from = number(&value), length = number(&value);
             keep(&source, &kept, from, length);

@@ -18,6 +18,8 @@ export const memoryV1: Controller = {
     if (grows) await writeIfPresent(withSwap, memoryBytes)
     await writeFile(limit, String(memoryBytes))
     if (!grows) await writeIfPresent(withSwap, memoryBytes)
+    // v1 counts socket buffers apart from everything else.
+    await writeIfPresent(join(directory, 'memory.kmem.tcp.limit_in_bytes'), Math.floor(memoryBytes / 4))
   },
 }
 

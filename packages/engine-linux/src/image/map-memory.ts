@@ -11,7 +11,7 @@ import { withRuns } from './pagemap.ts'
 
 /** VMAs with fewer present pages are copied: one more mapping costs about as much as copying this much. */
 const MIN_PAGES = 64
-const MEMORY_FILE_PERMISSIONS = 0o444
+const MEMORY_FILE_PERMISSIONS = 0o400
 
 export interface MapMemory {
   /** A complete dump, as CRIU wrote it. It is only read. */

@@ -42,7 +42,7 @@ describe('movePages', () => {
     expect(readFileSync(at('k2'))).toEqual(pages('xyz'))
     const { size, blocks, mode } = statSync(at('m1'))
     expect(size).toBe(2 ** 40)
-    expect(mode & 0o777).toBe(0o444)
+    expect(mode & 0o777).toBe(0o400)
     const script = `import sys\nf = open(sys.argv[1], "rb")\nfor n in (999, 1000, 1001, 1003, 1004, 2000000):\n  f.seek(n * ${PAGE})\n  print(f.read(1), end="")`
     const { stdout } = await runCommandOrFail({ argv: ['python3', '-c', script, at('m1')] }, 'reading back')
     expect(stdout.trim()).toBe(String.raw`b'\x00'b'b'b'\x00'b'c'b'\x00'b'e'`)

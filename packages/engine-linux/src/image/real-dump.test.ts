@@ -21,6 +21,7 @@ import { findCriu } from '../criu/find-criu.ts'
 import { runCriu } from '../criu/run-criu.ts'
 import { runCommandOrFail } from '../host/run-command.ts'
 import { guardLibrary, nativeBuildDir } from '../native-programs.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
 import { getTemplate } from '../template/template-store.ts'
 import { type Clocks, readClocks } from './clocks.ts'
 import { parseImage, readImage, serializeImage } from './image-file.ts'
@@ -177,6 +178,7 @@ async function dump(directory: string): Promise<string> {
 async function restore(imagesDir: string): Promise<void> {
   // CRIU has no privileges over the host here.
   for (const name of readdirSync(imagesDir)) chmodSync(join(imagesDir, name), 0o644)
+  for (const name of readdirSync(memoryDir)) await chown(join(memoryDir, name), UID_BASE, UID_BASE)
   await startBurrow(await readClocks(imagesDir), [])
   const { exitCode, output } = await runCriu({
     criu,
@@ -277,7 +279,7 @@ describe('a real dump', () => {
     expect(first.referencedMemoryFiles).toEqual([])
     expect(first.memoryFiles.map(({ name }) => name)).toEqual(mapped.map(({ pid }) => `gen1-${pid}`))
     for (const { name, sizeBytes, allocatedBytes } of first.memoryFiles) {
-      expect(statSync(join(memoryDir, name)).mode & 0o777).toBe(0o444)
+      expect(statSync(join(memoryDir, name)).mode & 0o777).toBe(0o400)
       expect(sizeBytes - allocatedBytes).toBeGreaterThan(8 * 1024 ** 3)
     }
     // The pages of `zeros` are present, hold nothing, and take no space.

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { chmod, link, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { chmod, chown, link, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import { type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
@@ -13,6 +13,7 @@ import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory, syncFileSystem, writeDurably } from '../host/sync-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import { mapMemory } from '../image/map-memory.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
 import { readFingerprint } from './fingerprint.ts'
 import { encodeManifest, type Manifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
 import { explainDumpFailure } from './refusal.ts'
@@ -118,6 +119,10 @@ async function finishImages({ id, burrow, criu, toolsDir, layers, work }: Finish
     memoryId: id,
     guard: { hostPath: join(toolsDir, GUARD_IN_TOOLS) },
   })
+  for (const { name } of mapped.memoryFiles) {
+    // Root inside owns its memory; other users inside must not read what it had there.
+    await chown(join(work.memory, name), UID_BASE, UID_BASE)
+  }
   for (const name of mapped.referencedMemoryFiles)
     await link(join(burrow.paths.memory, name), join(work.memory, name))
   await rm(raw, { recursive: true })
