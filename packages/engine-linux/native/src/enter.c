@@ -15,6 +15,7 @@
 #include <linux/nsfs.h>
 #include <linux/securebits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@
 
 #define FAILED 125
 #define TARGET_FD 4
+#define AGENT_PID 2
 
 static void fail_to(const char *what)
 {
@@ -122,6 +124,19 @@ static pid_t read_target(void)
     return (pid_t)pid;
 }
 
+/*
+ * Orphans belong to the agent (PR_SET_CHILD_SUBREAPER). CRIU restores that only after the helpers are gone that stood in for
+ * session leaders of old; what they leave behind would go to PID 1, outside the tree that the next snapshot saves. So the
+ * agent's process gets it here, when CRIU makes it the leader of its session, before it has any children.
+ */
+__attribute__((visibility("default"))) pid_t setsid(void)
+{
+    pid_t session = (pid_t)syscall(SYS_setsid);
+    if (session == AGENT_PID && prctl(PR_SET_CHILD_SUBREAPER, 1) == -1)
+        fail_to("subreaper");
+    return session;
+}
+
 __attribute__((constructor)) static void enter(void)
 {
     const char *privileges = getenv("DORMOUSE_ENTER");
@@ -133,6 +148,8 @@ __attribute__((constructor)) static void enter(void)
         fail_to("DORMOUSE_ENTER");
     }
     pid_t pid = read_target();
+    /* CRIU outlives a server that is killed. It must not die of its last words half way through a dump. */
+    signal(SIGPIPE, SIG_IGN);
     char *cgroups = getenv("DORMOUSE_ENTER_CGROUPS");
     if (cgroups)
         join_cgroups(cgroups);

@@ -5,9 +5,11 @@ import type { AdoptedBurrows } from '@dormouse/engine'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import { findRecord } from './burrow-record.ts'
 import { findFirstProcess, readEnd } from './first-process.ts'
+import { waitForDump, wasLeftStopped } from './interrupted-dump.ts'
 import type { Layout } from './layout.ts'
 import { answers, LinuxBurrow } from './linux-burrow.ts'
 import { removeBurrow } from './remove-burrow.ts'
+import { undoTaking } from './taking.ts'
 
 type Lost = AdoptedBurrows['lost'][number]
 
@@ -24,6 +26,15 @@ export async function adoptBurrows(
     const first = await findFirstProcess(paths.pidFile)
     if (record?.state === 'ready' && first !== undefined) {
       const burrow = new LinuxBurrow({ record, paths, first, hierarchies })
+      await waitForDump(burrow)
+      const snapshotId = await undoTaking(paths)
+      if (snapshotId !== undefined) {
+        burrow.release()
+        await removeBurrow(paths, hierarchies)
+        lost.push({ id, sandboxId: record.sandboxId, end: { reason: 'stored', snapshotId } })
+        continue
+      }
+      if (await wasLeftStopped(burrow)) await burrow.goOn({ areStopped: true })
       if (await answers(burrow, first)) {
         burrows.push(burrow)
         continue

@@ -17,11 +17,19 @@ export async function findFirstProcess(pidFile: string): Promise<FirstProcess | 
 }
 
 export async function isAlive({ pid, startTime }: FirstProcess): Promise<boolean> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
-  if (stat === undefined) return false
-  // The command in parentheses may hold anything; state is the first field behind it, the start time the twentieth.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const fields = await readStat(pid)
   return fields[19] === startTime && fields[0] !== 'Z' && fields[0] !== 'X'
+}
+
+/** The letter of the kernel for what a process does: T is stopped. undefined when there is none. */
+export async function findState(pid: number): Promise<string | undefined> {
+  return (await readStat(pid))[0]
+}
+
+/** The fields behind the command, which stands in parentheses and may hold anything: the state, and what follows it. */
+async function readStat(pid: number): Promise<readonly string[]> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ') ?? []
 }
 
 export async function killFirstProcess(first: FirstProcess): Promise<void> {

@@ -45,6 +45,7 @@ export class Layout {
       id,
       dir,
       record: join(dir, 'burrow.json'),
+      taking: join(dir, 'taking.json'),
       upper: join(dir, 'upper'),
       work: join(dir, 'work'),
       memory: join(dir, 'memory'),
@@ -69,6 +70,8 @@ export interface BurrowPaths {
   readonly id: BurrowId
   readonly dir: string
   readonly record: string
+  /** There while a snapshot of it is being taken. */
+  readonly taking: string
   readonly upper: string
   readonly work: string
   /** Links to the memory files that this burrow's processes map. */

@@ -14,7 +14,7 @@ import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
-import { type FirstProcess, isAlive, readEnd, waitForEnd } from './first-process.ts'
+import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
 import type { BurrowPaths } from './layout.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
@@ -43,6 +43,8 @@ export class LinuxBurrow implements Burrow {
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
   #isQuiet = false
+  /** Processes that were stopped before a snapshot stopped the others. */
+  #stoppedBefore: ReadonlySet<number> = new Set()
 
   constructor(parts: LinuxBurrowParts) {
     const { record, paths, first } = parts
@@ -92,11 +94,20 @@ export class LinuxBurrow implements Burrow {
     await this.#cgroup.thaw()
   }
 
+  /** All of its processes, as the host sees them. */
+  async pids(): Promise<number[]> {
+    return this.#cgroup.members()
+  }
+
   /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. */
   async quiesce(): Promise<void> {
     this.#isQuiet = true
     try {
       await this.guest.quiesce()
+      const states = await Promise.all(
+        (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
+      )
+      this.#stoppedBefore = new Set(states.filter(({ state }) => state === 'T').map(({ pid }) => pid))
     } catch (error) {
       await this.goOn({ areStopped: false })
       throw error
@@ -105,7 +116,8 @@ export class LinuxBurrow implements Burrow {
 
   /** After a snapshot that failed: as if nothing had been. */
   async goOn({ areStopped }: { areStopped: boolean }): Promise<void> {
-    if (areStopped) await this.#cgroup.signal('SIGCONT')
+    if (areStopped) await this.#cgroup.signal('SIGCONT', this.#stoppedBefore)
+    this.#stoppedBefore = new Set()
     this.#isQuiet = false
     this.guest.resume()
   }

@@ -144,13 +144,19 @@ export class BurrowCgroup {
     else await writeFile(this.#freezerState(), 'THAWED')
   }
 
-  /** Signals every member. Only for moments when none can be forked. */
-  async signal(signal: NodeJS.Signals): Promise<void> {
+  /** The pids of all members, as the host sees them. */
+  async members(): Promise<number[]> {
     const [directory] = this.directories
-    if (directory === undefined) return
-    for (const pid of (await readText(join(directory, 'cgroup.procs'))).split('\n').filter(Boolean)) {
+    if (directory === undefined) return []
+    return (await readText(join(directory, 'cgroup.procs'))).split('\n').filter(Boolean).map(Number)
+  }
+
+  /** Signals every member but these. Only for moments when none can be forked. */
+  async signal(signal: NodeJS.Signals, except: ReadonlySet<number> = new Set()): Promise<void> {
+    for (const pid of await this.members()) {
+      if (except.has(pid)) continue
       try {
-        process.kill(Number(pid), signal)
+        process.kill(pid, signal)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
       }

@@ -2,7 +2,7 @@ import { DormouseError } from '@dormouse/contracts'
 
 /** CRIU says these on every run here; they mean nothing. */
 const HARMLESS =
-  /RLIMIT_NOFILE|Unable to create tun|Can't keep kdat|suspend(ing)? seccomp|stats-(dump|restore)|Dumping FAILED|Restoring FAILED/
+  /RLIMIT_NOFILE|Unable to create tun|Can't keep kdat|suspend(ing)? seccomp|stats-(dump|restore)|trim failed|Dumping FAILED|Restoring FAILED/
 
 const REASONS: readonly { pattern: RegExp; reason: string }[] = [
   { pattern: /io_uring/i, reason: 'it has an io_uring open' },

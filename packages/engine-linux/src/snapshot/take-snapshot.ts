@@ -5,18 +5,20 @@ import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId
 import { type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
+import { recordTaking, undoTaking } from '../burrow/taking.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { KDAT_HOST } from '../criu/kdat.ts'
 import { runCriu } from '../criu/run-criu.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
-import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory, syncFileSystem, writeDurably } from '../host/sync-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import { mapMemory } from '../image/map-memory.ts'
+import { mendTimers } from '../image/timers.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { readFingerprint } from './fingerprint.ts'
 import { encodeManifest, type Manifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
 import { explainDumpFailure } from './refusal.ts'
+import { refuseLoss } from './refuse-loss.ts'
 
 /** Prefix of directories that are not snapshots yet. */
 export const UNFINISHED = '.taking-'
@@ -24,6 +26,11 @@ export const UNFINISHED = '.taking-'
 const AGENT_PID = 2
 /** Files that are open but deleted are saved with their content up to this size. */
 const GHOST_LIMIT_BYTES = 1024 ** 3
+/**
+ * Where CRIU looks for the paths of inotify watches, of which the kernel tells no more than the inode. In the order of how
+ * likely a program watches something there; it looks only when there is a watch, and stops at the first match.
+ */
+const WATCHED_PATHS = ['/root', '/home', '/tmp', '/run', '/srv', '/mnt', '/opt', '/etc', '/var', '/usr']
 
 export interface TakeSnapshot {
   readonly burrow: LinuxBurrow
@@ -49,9 +56,11 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
   let areStopped = false
   await burrow.quiesce()
   try {
+    await recordTaking(burrow.paths, { snapshotId: id, final: final.dir, work: work.dir, layer: layer.path })
     await mkdir(join(work.dir, 'raw'), { recursive: true, mode: 0o700 })
     await dump(burrow, criu, join(work.dir, 'raw'))
     areStopped = true
+    await refuseLoss(join(work.dir, 'raw'), await burrow.pids())
     const hasFiles = await freezeFiles(burrow, layer.path)
     const layers: LayerId[] = [...(hasFiles ? [layer.id] : []), ...burrow.record.layers]
     const manifest = await finishImages({ id, burrow, criu, toolsDir, layers, work })
@@ -62,9 +71,8 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     await burrow.endAfterSnapshot(id)
     return manifest
   } catch (error) {
-    await rename(layer.path, burrow.paths.upper).catch(() => {})
-    await removeTree(work.dir)
-    await burrow.goOn({ areStopped })
+    const finished = await undoTaking(burrow.paths)
+    if (finished === undefined) await burrow.goOn({ areStopped })
     throw noSpace(error)
   }
 }
@@ -86,6 +94,7 @@ async function dump(burrow: LinuxBurrow, criu: Criu, raw: string): Promise<void>
       '--file-locks',
       '--link-remap',
       ...['--ghost-limit', String(GHOST_LIMIT_BYTES)],
+      ...WATCHED_PATHS.flatMap((path) => ['--irmap-scan-path', path]),
     ],
   })
   if (exitCode !== 0) throw explainDumpFailure(output)
@@ -110,6 +119,7 @@ interface FinishImages {
 
 async function finishImages({ id, burrow, criu, toolsDir, layers, work }: FinishImages): Promise<Manifest> {
   const raw = join(work.dir, 'raw')
+  await mendTimers(raw)
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
   const mapped = await mapMemory({

@@ -19,6 +19,7 @@ import { describeRunsState } from './runs-state.ts'
 import { describeRunsVolume } from './runs-volume.ts'
 import { describeSleep } from './sleep.ts'
 import { describeSurvival } from './survival.ts'
+import { describeSurvive } from './survive.ts'
 import { describeTerminals } from './terminals.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
@@ -31,6 +32,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeLimits(factory)
     describeSleep(factory)
     describeFork(factory)
+    describeSurvive(factory)
     describeRunsState(factory)
     describeRunsErrors(factory)
     describeRunsOutput(factory)
