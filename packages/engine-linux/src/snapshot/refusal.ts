@@ -7,7 +7,8 @@ const HARMLESS =
 const REASONS: readonly { pattern: RegExp; reason: string }[] = [
   { pattern: /io_uring/i, reason: 'it has an io_uring open' },
   {
-    pattern: /is (being )?traced|ptrace.*(seize|attach)|Unable to interrupt|SEIZE.*: task pid/i,
+    pattern:
+      /is (being )?traced|Unseizable non-zombie|ptrace.*(seize|attach)|Unable to interrupt|SEIZE.*: task pid/i,
     reason: 'it is being traced (gdb, strace)',
   },
   { pattern: /(nested|different|Can't dump).*(namespace|ns )/i, reason: 'it has namespaces of its own' },
@@ -15,6 +16,7 @@ const REASONS: readonly { pattern: RegExp; reason: string }[] = [
     pattern: /Unix socket .* not found|external (stream|socket)|peer .* outside/i,
     reason: 'it has a socket whose other end is outside',
   },
+  { pattern: /Can't dump ghost file/, reason: 'it has a deleted file open that is larger than 1 GiB' },
   { pattern: /No space left|ENOSPC/i, reason: 'the disk is full' },
 ]
 
@@ -22,7 +24,7 @@ const REASONS: readonly { pattern: RegExp; reason: string }[] = [
 export function explainDumpFailure(output: string): DormouseError {
   const errors = output.split('\n').filter((line) => line.includes('Error') && !HARMLESS.test(line))
   const text = errors.join('\n')
-  const pid = /(?:\(pid: |task |pid |Dumping )(?<pid>\d+)/.exec(text)?.groups?.pid
+  const pid = /(?:\(pid: |task |pid |Dumping |non-zombie )(?<pid>\d+)/.exec(text)?.groups?.pid
   const known = REASONS.find(({ pattern }) => pattern.test(text))
   const who = pid === undefined ? 'A process' : `Process ${pid}`
   const reason = known?.reason ?? (errors[0]?.replace(/^.*?Error \([^)]*\): /, '') || 'CRIU gave no reason')

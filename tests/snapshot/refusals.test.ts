@@ -1,0 +1,136 @@
+import { readdir } from 'node:fs/promises'
+import { newSandboxId } from '@dormouse/contracts'
+import type { Burrow, Engine } from '@dormouse/engine'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { linuxFactory } from '../engine-linux/linux-factory.ts'
+
+const factory = await linuxFactory()
+let engine: Engine
+let burrow: Burrow
+beforeAll(async () => {
+  engine = await factory.open()
+  burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+})
+afterAll(() => factory.cleanUp())
+
+async function print(code: string): Promise<string> {
+  const run = await burrow.guest.runs.run({ code })
+  expect(run).toMatchObject({ exitCode: 0, stderr: '' })
+  return run.stdout.trim()
+}
+
+/** The sandbox is the same burrow as before, with its variables, and nothing of the attempt is left on disk. */
+async function expectUntouched(attempt: () => Promise<unknown>, refusal: object): Promise<void> {
+  await print('import secrets; kept = [secrets.token_hex()]; address = id(kept)')
+  const kept = await print('print(kept)')
+  const before = await leftovers()
+  await expect(attempt()).rejects.toMatchObject(refusal)
+  expect(await leftovers()).toEqual(before)
+  expect(await print('print(kept if id(kept) == address else None)')).toBe(kept)
+}
+
+async function leftovers(): Promise<unknown> {
+  const { snapshotsDir, layersDir } = factory.layout
+  return [
+    await readdir(snapshotsDir),
+    await readdir(layersDir),
+    await readdir(factory.layout.burrow(burrow.id).dir),
+    await factory.traces(),
+  ]
+}
+
+describe('what cannot be saved is refused, and the sandbox goes on', () => {
+  test.each([
+    {
+      what: 'a process that is traced',
+      begin: `
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+culprit = os.fork()
+if culprit == 0:
+    libc.ptrace(0, 0, None, None)  # PTRACE_TRACEME
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(0)
+os.waitpid(culprit, 0)`,
+      reason: /traced/,
+      end: 'os.kill(culprit, 9); print(os.waitpid(culprit, 0)[0] == culprit)',
+    },
+    {
+      what: 'an eventfd that counts as a semaphore',
+      begin: 'import os; culprit = os.getpid(); fd = os.eventfd(1, os.EFD_SEMAPHORE)',
+      reason: /eventfd/,
+      end: 'os.close(fd); print(True)',
+    },
+    {
+      what: 'a deleted file that is too large',
+      begin:
+        'import os; culprit = os.getpid(); f = open("/root/f", "w"); os.posix_fallocate(f.fileno(), 0, (1 << 30) + 1); os.unlink("/root/f")',
+      reason: /deleted file/,
+      end: 'f.close(); print(True)',
+    },
+  ])('$what', async ({ begin, reason, end }) => {
+    await print(begin)
+    const pid = Number(await print('print(culprit)'))
+    await expectUntouched(() => engine.snapshot(burrow, { leave: 'gone' }), {
+      code: 'snapshot_refused',
+      message: expect.stringMatching(reason),
+      details: { pid, reason: expect.stringMatching(reason) },
+    })
+    expect(await print(end)).toBe('True')
+    const { burrow: next } = await engine.snapshot(burrow, { leave: 'running' })
+    burrow = next!
+    expect(await print('print(kept is not None)')).toBe('True')
+  })
+
+  test('a fork of something that cannot be saved leaves the parent and no child', async () => {
+    await print('import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)')
+    const fork = () => engine.fork(burrow, { sandboxIds: [newSandboxId(), newSandboxId()] })
+    await expectUntouched(fork, { code: 'snapshot_refused' })
+    await print('os.close(fd)')
+  })
+
+  test('a process that was stopped before stays stopped, and the others go on', async () => {
+    await print(`
+import os, signal, subprocess
+fd = os.eventfd(1, os.EFD_SEMAPHORE)
+stopped, running = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+stopped.send_signal(signal.SIGSTOP)
+os.waitpid(stopped.pid, os.WUNTRACED)
+state = lambda pid: open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]`)
+    await expectUntouched(() => engine.snapshot(burrow, { leave: 'gone' }), { code: 'snapshot_refused' })
+    expect(await print('print(state(stopped.pid), state(running.pid))')).toBe('T S')
+    await print('os.close(fd); stopped.kill(); running.kill(); stopped.wait(); running.wait()')
+  })
+})
+
+describe('what could not be saved cannot be made', () => {
+  const fails = (name: string, call: string) =>
+    print(
+      `import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True); result = libc.syscall(${call}); print(result, errno.errorcode[ctypes.get_errno()]) # ${name}`,
+    )
+
+  test('an io_uring', async () => {
+    expect(await fails('io_uring_setup', '425, 8, ctypes.create_string_buffer(120)')).toBe('-1 ENOSYS')
+  })
+
+  test.each([
+    ['user', 0x10000000],
+    ['mount', 0x00020000],
+    ['pid', 0x20000000],
+    ['network', 0x40000000],
+  ])('a %s namespace', async (_kind, flag) => {
+    expect(await fails('unshare', `272, ${flag}`)).toBe('-1 EPERM')
+    expect(await fails('clone', `56, ${flag} | 17, 0, 0, 0, 0`)).toBe('-1 EPERM')
+    expect(await fails('clone3', '435, ctypes.create_string_buffer(88), 88')).toBe('-1 ENOSYS')
+  })
+
+  // Until burrows have a network there is nobody outside to be connected to.
+  test('a connection to the outside', async () => {
+    const code =
+      'import socket, errno\ns = socket.socket(); s.settimeout(5)\ntry: s.connect(("192.0.2.1", 80))\nexcept OSError as error: print(errno.errorcode[error.errno])'
+    expect(await print(code)).toBe('ENETUNREACH')
+    const { burrow: next } = await engine.snapshot(burrow, { leave: 'running' })
+    burrow = next!
+    expect(await print('print(s.fileno() > 0)')).toBe('True')
+  })
+})
