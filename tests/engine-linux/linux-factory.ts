@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,7 +38,7 @@ export async function linuxFactory(): Promise<LinuxFactory> {
     dispose,
     async traces() {
       const places = [layout.burrowsDir, layout.runDir, ...cgroupParents]
-      const found = await Promise.all(places.map(burrowEntries))
+      const found = await Promise.all(places.map((place) => burrowEntries(place, layout)))
       const mountinfo = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n')
       return [
         ...found.flat(),
@@ -66,7 +67,10 @@ async function firstPid(layout: Layout, id: BurrowId): Promise<number> {
   return Number(pid)
 }
 
-async function burrowEntries(place: string): Promise<string[]> {
+/** Spares are the engine's, not a burrow's: it makes and removes them as it likes. */
+async function burrowEntries(place: string, layout: Layout): Promise<string[]> {
   const names = await readdir(place).catch(() => [])
-  return names.filter((name) => name.startsWith('bw-')).map((name) => join(place, name))
+  return names
+    .filter((name) => name.startsWith('bw-') && !existsSync(layout.burrow(name as BurrowId).spareMark))
+    .map((name) => join(place, name))
 }

@@ -25,6 +25,7 @@ import { adoptBurrows } from './burrow/adopt-burrows.ts'
 import { bootBurrow } from './burrow/boot-burrow.ts'
 import { Layout } from './burrow/layout.ts'
 import { LinuxBurrow } from './burrow/linux-burrow.ts'
+import { SparePool } from './burrow/spare.ts'
 import type { BurrowHost } from './burrow/start-burrow.ts'
 import { findHierarchies } from './cgroup/find-hierarchies.ts'
 import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
@@ -105,7 +106,8 @@ export class LinuxEngine implements Engine {
       findCriu(dataDir),
     ])
     const criu = found !== undefined && isUsable(found) ? found : undefined
-    const host = { layout, hierarchies, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
+    const spares = new SparePool({ layout, hierarchies, criu })
+    const host = { layout, hierarchies, spares, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
     return new LinuxEngine({ dataDir, toolsDir, host, criu })
   }
@@ -189,6 +191,7 @@ export class LinuxEngine implements Engine {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
+    await this.#host.spares[Symbol.asyncDispose]()
   }
 
   #canSleep(): Sleeper {

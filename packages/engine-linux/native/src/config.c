@@ -66,8 +66,6 @@ static void assign(struct config *config, const char *key, const char *value)
         append(config->agent, &config->agent_count, value, key);
     else if (!strcmp(key, "env"))
         append(config->env, &config->env_count, value, key);
-    else if (!strcmp(key, "cgroup"))
-        append(config->cgroups, &config->cgroup_count, value, key);
     else if (!strcmp(key, "uid_base"))
         config->uid_base = (uint32_t)number(key, value, 1);
     else if (!strcmp(key, "uid_count"))

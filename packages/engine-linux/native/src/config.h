@@ -22,8 +22,6 @@ struct config {
     size_t agent_count;
     const char *env[MAX_LIST + 1];
     size_t env_count;
-    const char *cgroups[MAX_LIST];
-    size_t cgroup_count;
     uint32_t uid_base;
     uint32_t uid_count;
     int64_t monotonic_ns;  /* what the clocks inside shall read at the start */

@@ -1,8 +1,8 @@
 /*
  * libdormouse-enter.so: makes a program of the host start its main() inside a burrow.
  *
- * Preloaded into CRIU with DORMOUSE_ENTER=<host|burrow>; the pid of the burrow's PID 1 comes as a line on fd 4, so that CRIU can
- * be started, and its libraries loaded, while the burrow is still being made. By the time a constructor runs, the dynamic
+ * Preloaded into CRIU with DORMOUSE_ENTER=<host|burrow>; the burrow comes as a line on fd 4, so that CRIU can be started, and
+ * its libraries loaded, before there is a burrow. By the time a constructor runs, the dynamic
  * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing that the
  * sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's privileges.
  * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first.
@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #define FAILED 125
+#define IMAGES_FD 3
 #define TARGET_FD 4
 #define AGENT_PID 2
 
@@ -99,10 +100,13 @@ static void become_burrow_root(void)
         fail_to("dumpable");
 }
 
-/* The fd's end without a pid means that there will be no burrow. */
+/*
+ * A line `<pid> <images directory>`: the directory becomes fd 3, whose path CRIU is given. The fd's end without a line means that
+ * there will be no burrow.
+ */
 static pid_t read_target(void)
 {
-    char text[32];
+    char text[4096];
     size_t length = 0;
     while (length < sizeof(text) - 1) {
         ssize_t got = read(TARGET_FD, text + length, sizeof(text) - 1 - length);
@@ -111,16 +115,22 @@ static pid_t read_target(void)
         if (got == -1)
             fail_to("read target");
         if (got == 0)
-            break;
+            _exit(FAILED);
         length += (size_t)got;
         if (text[length - 1] == '\n')
             break;
     }
     close(TARGET_FD);
-    text[length] = '\0';
-    long pid = strtol(text, NULL, 10);
-    if (pid <= 1)
+    text[length - 1] = '\0';
+    char *path;
+    long pid = strtol(text, &path, 10);
+    if (pid <= 1 || *path != ' ')
         _exit(FAILED);
+    int images = open(path + 1, O_RDONLY | O_DIRECTORY);
+    if (images == -1 || (images != IMAGES_FD && dup2(images, IMAGES_FD) == -1))
+        fail_to("images");
+    if (images != IMAGES_FD)
+        close(images);
     return (pid_t)pid;
 }
 
@@ -147,12 +157,12 @@ __attribute__((constructor)) static void enter(void)
         errno = EINVAL;
         fail_to("DORMOUSE_ENTER");
     }
-    pid_t pid = read_target();
     /* CRIU outlives a server that is killed. It must not die of its last words half way through a dump. */
     signal(SIGPIPE, SIG_IGN);
     char *cgroups = getenv("DORMOUSE_ENTER_CGROUPS");
     if (cgroups)
         join_cgroups(cgroups);
+    pid_t pid = read_target();
     unsetenv("DORMOUSE_ENTER");
     unsetenv("DORMOUSE_ENTER_CGROUPS");
     unsetenv("LD_PRELOAD");

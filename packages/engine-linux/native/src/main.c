@@ -1,6 +1,8 @@
 /*
  * dormouse-init: makes a burrow and becomes its PID 1.
  *
+ * dormouse-init CGROUP...
+ *
  * Started by the engine as real root, in a session of its own, with the configuration on stdin and a status pipe as fd 3. It
  * answers on the pipe with `pid <host pid>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end
  * before that is a failure.
@@ -32,11 +34,11 @@
  */
 #define OWNER_BASE 0x70000000u
 
-static void join_cgroups(const struct config *config)
+static void join_cgroups(int count, char **directories)
 {
-    for (size_t i = 0; i < config->cgroup_count; i++) {
+    for (int i = 0; i < count; i++) {
         char path[4096];
-        snprintf(path, sizeof(path), "%s/cgroup.procs", config->cgroups[i]);
+        snprintf(path, sizeof(path), "%s/cgroup.procs", directories[i]);
         write_file(path, "0");
     }
 }
@@ -113,11 +115,12 @@ int main(int argc, char **argv)
     if (fcntl(STATUS_FD, F_SETFD, 0) == -1)
         return 2;
     signal(SIGPIPE, SIG_IGN);
+    /* Before the configuration: joining takes the kernel tens of milliseconds, and we may have been started ahead of need. */
+    join_cgroups(argc - 1, argv + 1);
     struct config config = config_read(STDIN_FILENO);
     umask(022);
     struct filters *filters = filters_read(config.filters);
     int end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");
-    join_cgroups(&config);
     unprotect();
     raise_ceilings();
     mount_outer(&config);

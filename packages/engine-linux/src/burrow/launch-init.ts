@@ -11,20 +11,35 @@ const STATUS_MAX_BYTES = 4096
 /** The keys of native/src/config.h; a list gives one record per element. */
 export type InitConfig = Readonly<Record<string, string | number | readonly string[]>>
 
-export interface LaunchInit {
-  readonly config: InitConfig
-  /** Directory the relative paths of the config start from. */
+export interface StartInit {
+  /** Directory the relative paths of the configuration start from. */
   readonly cwd: string
-  readonly signal?: AbortSignal | undefined
+  readonly cgroups?: readonly string[]
 }
 
-/**
- * Starts dormouse-init and waits until the agent listens. On failure the burrow may exist half way and has to be removed by the
- * caller; but nothing of it comes into being any more once this has settled.
- */
-export async function launchInit({ config, cwd, signal }: LaunchInit): Promise<void> {
-  const records = encodeConfig(config)
-  const child = spawn(initProgram, [], {
+/** A dormouse-init that has joined its cgroups and waits to be told what to make. */
+export interface WaitingInit {
+  readonly isWaiting: boolean
+  /**
+   * Lets it make the burrow; resolves when the agent listens. On failure the burrow may exist half way and has to be removed by
+   * the caller; but nothing of it comes into being any more once this has settled.
+   */
+  launch(config: InitConfig, signal?: AbortSignal): Promise<void>
+  /** It ends without having made anything. */
+  cancel(): void
+}
+
+/** Starts dormouse-init and lets it make a burrow at once. */
+export function launchInit({
+  config,
+  signal,
+  ...start
+}: StartInit & { config: InitConfig; signal?: AbortSignal }): Promise<void> {
+  return startInit(start).launch(config, signal)
+}
+
+export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
+  const child = spawn(initProgram, [...cgroups], {
     cwd,
     env: {},
     // The burrow must not die with the terminal of the server.
@@ -36,26 +51,37 @@ export async function launchInit({ config, cwd, signal }: LaunchInit): Promise<v
     throw new DormouseError('burrow_start_failed', 'dormouse-init cannot be started.', { cause })
   })
   failedToSpawn.catch(() => {})
-  const status = child.stdio[3] as Readable
   // It may refuse before it has read everything; its own words on the status pipe say more than EPIPE.
   child.stdin?.on('error', () => {})
-  child.stdin?.end(records)
-  const limit = AbortSignal.any([
-    AbortSignal.timeout(START_TIMEOUT_MS),
-    ...(signal === undefined ? [] : [signal]),
-  ])
-  addAbortSignal(limit, status)
-  try {
-    await Promise.race([readReady(status), failedToSpawn])
-  } catch (error) {
-    // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
-    if (child.pid !== undefined && child.kill('SIGKILL')) await exited
-    if (signal?.aborted)
-      throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
-    if (!limit.aborted) throw error
-    throw new DormouseError('burrow_start_failed', 'The burrow did not start in time.', { cause: error })
-  } finally {
-    status.destroy()
+  const status = child.stdio[3] as Readable
+  return {
+    get isWaiting() {
+      return child.pid !== undefined && child.exitCode === null && child.signalCode === null
+    },
+    cancel() {
+      child.stdin?.end()
+      status.destroy()
+    },
+    async launch(config, signal) {
+      child.stdin?.end(encodeConfig(config))
+      const limit = AbortSignal.any([
+        AbortSignal.timeout(START_TIMEOUT_MS),
+        ...(signal === undefined ? [] : [signal]),
+      ])
+      addAbortSignal(limit, status)
+      try {
+        await Promise.race([readReady(status), failedToSpawn])
+      } catch (error) {
+        // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
+        if (child.pid !== undefined && child.kill('SIGKILL')) await exited
+        if (signal?.aborted)
+          throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
+        if (!limit.aborted) throw error
+        throw new DormouseError('burrow_start_failed', 'The burrow did not start in time.', { cause: error })
+      } finally {
+        status.destroy()
+      }
+    },
   }
 }
 

@@ -47,6 +47,7 @@ export class Layout {
       record: join(dir, 'burrow.json'),
       taking: join(dir, 'taking.json'),
       upper: join(dir, 'upper'),
+      spareMark: join(dir, 'spare'),
       work: join(dir, 'work'),
       memory: join(dir, 'memory'),
       run,
@@ -73,6 +74,8 @@ export interface BurrowPaths {
   /** There while a snapshot of it is being taken. */
   readonly taking: string
   readonly upper: string
+  /** Exists while the burrow is a spare: made ahead, and nobody's yet. */
+  readonly spareMark: string
   readonly work: string
   /** Links to the memory files that this burrow's processes map. */
   readonly memory: string

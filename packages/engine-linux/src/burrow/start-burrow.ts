@@ -1,28 +1,29 @@
-import { chown, link, lstat, mkdir } from 'node:fs/promises'
+import { chown, link, lstat } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import {
   type BurrowLimits,
   DormouseError,
   type LayerId,
-  newBurrowId,
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
+import type { StartedCriu } from '../criu/run-criu.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 import type { Template } from '../template/template-store.ts'
-import { newRecord, writeRecord } from './burrow-record.ts'
+import { type BurrowRecord, newRecord, writeRecord } from './burrow-record.ts'
 import { type FirstProcess, findFirstProcess } from './first-process.ts'
-import { launchInit } from './launch-init.ts'
+import type { InitConfig } from './launch-init.ts'
 import type { BurrowPaths, Layout } from './layout.ts'
 import { LinuxBurrow } from './linux-burrow.ts'
 import { removeBurrow } from './remove-burrow.ts'
+import type { Spare, SparePool } from './spare.ts'
 
 /** What the host offers to every burrow. */
 export interface BurrowHost {
   readonly layout: Layout
   readonly hierarchies: Hierarchies
+  readonly spares: SparePool
   /** What CRIU knows of this kernel, shown at /.dormouse/kdat. */
   readonly kdatDir?: string
 }
@@ -46,28 +47,24 @@ interface LaunchBurrow {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface Filler {
-  fill(first: FirstProcess): Promise<void>
-  cancel(): void
-}
-
 export interface StartBurrow extends LaunchBurrow {
-  /** Brings the processes of a burrow that starts empty. Called before it is made, to get ready meanwhile. */
-  readonly filler?: (cgroups: readonly string[]) => Filler
+  /** Brings the processes of a burrow that starts empty. */
+  readonly fill?: (first: FirstProcess, restorer: StartedCriu) => Promise<void>
   /** Tells the agent who it is. */
   readonly introduce: (burrow: LinuxBurrow) => Promise<void>
 }
 
 /** Makes a burrow and waits until its agent answers. On any failure all of it is removed again. */
 export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise<LinuxBurrow> {
+  start.signal?.throwIfAborted()
   const { hierarchies } = host
-  const paths = host.layout.burrow(newBurrowId())
-  let filler: Filler | undefined
+  const spare = await host.spares.take()
+  const { paths } = spare
   try {
-    const { record, cgroup } = await prepareBurrow(host, start, paths)
-    filler = start.filler?.(cgroup.directories)
-    const first = await launchBurrow(host, start, paths, cgroup)
-    await filler?.fill(first)
+    const record = await recordStart(paths, start)
+    const first = await launchBurrow(host, start, spare)
+    if (start.fill !== undefined && spare.restorer !== undefined) await start.fill(first, spare.restorer)
+    else spare.restorer?.cancel()
     await closeLink(paths)
     const ready = { ...record, state: 'ready' as const }
     const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies })
@@ -75,7 +72,8 @@ export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise
     await writeRecord(paths.record, ready)
     return burrow
   } catch (error) {
-    filler?.cancel()
+    spare.init.cancel()
+    spare.restorer?.cancel()
     await removeBurrow(paths, hierarchies)
     throw error
   }
@@ -87,21 +85,21 @@ export async function withEmptyBurrow(
   { link, ...start }: Pick<StartBurrow, 'sandboxId' | 'template' | 'toolsDir' | 'limits'> & { link: string },
   work: (first: FirstProcess) => Promise<void>,
 ): Promise<void> {
-  const paths = { ...host.layout.burrow(newBurrowId()), link }
+  const spare = await host.spares.take()
   const clocks = { monotonicNs: 0n, boottimeNs: 0n }
   try {
+    spare.restorer?.cancel()
     const whole = { ...start, layers: [], memoryFiles: [], clocks, agent: [], agentEnv: [] }
-    const { cgroup } = await prepareBurrow(host, whole, paths)
-    const first = await launchBurrow(host, whole, paths, cgroup)
-    await work(first)
+    await recordStart(spare.paths, whole)
+    await work(await launchBurrow(host, whole, { ...spare, paths: { ...spare.paths, link } }))
   } finally {
-    await removeBurrow(paths, host.hierarchies)
+    spare.init.cancel()
+    await removeBurrow(spare.paths, host.hierarchies)
   }
 }
 
-/** What is needed on disk and in the cgroup tree before there is any process. */
-async function prepareBurrow(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths) {
-  start.signal?.throwIfAborted()
+/** From here on the next server knows that there may be processes. */
+async function recordStart(paths: BurrowPaths, start: LaunchBurrow): Promise<BurrowRecord> {
   const record = newRecord({
     id: paths.id,
     sandboxId: start.sandboxId,
@@ -112,36 +110,22 @@ async function prepareBurrow(host: BurrowHost, start: LaunchBurrow, paths: Burro
     limits: start.limits,
     ...(start.parent !== undefined && { parent: start.parent }),
   })
-  await makeDirectories(paths, start)
   await writeRecord(paths.record, record)
-  const cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
-  await cgroup.create(start.limits)
-  return { record, cgroup }
+  // Links, not a shared directory: a burrow sees the memory it has itself and nobody else's. The last link frees the file.
+  await Promise.all(start.memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))))
+  return record
 }
 
 async function launchBurrow(
   host: BurrowHost,
   start: LaunchBurrow,
-  paths: BurrowPaths,
-  cgroup: BurrowCgroup,
+  { paths, cgroup, init }: Spare,
 ): Promise<FirstProcess> {
-  await launchInit({ config: initConfig(host, start, paths, cgroup), cwd: paths.dir, signal: start.signal })
+  await cgroup.apply(start.limits)
+  await init.launch(initConfig(host, start, paths), start.signal)
   const first = await findFirstProcess(paths.pidFile)
   if (first === undefined) throw new DormouseError('burrow_start_failed', 'The burrow left no pid behind.')
   return first
-}
-
-async function makeDirectories(paths: BurrowPaths, { template, memoryFiles }: LaunchBurrow): Promise<void> {
-  const owner = template.manifest.uidBase
-  await mkdir(paths.dir, { recursive: true, mode: 0o700 })
-  await mkdir(paths.run, { recursive: true, mode: 0o700 })
-  for (const path of [paths.upper, paths.work, paths.link]) {
-    await mkdir(path, { mode: 0o755 })
-    await chown(path, owner, owner)
-  }
-  await mkdir(paths.memory, { mode: 0o755 })
-  // Links, not a shared directory: a burrow sees the memory it has itself and nobody else's. The last link frees the file.
-  for (const file of memoryFiles) await link(file, join(paths.memory, basename(file)))
 }
 
 /**
@@ -154,7 +138,7 @@ async function closeLink(paths: BurrowPaths): Promise<void> {
   if (!socket.isSocket()) throw new DormouseError('burrow_start_failed', 'The agent left no socket behind.')
 }
 
-function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths, cgroup: BurrowCgroup) {
+function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths): InitConfig {
   const { uidBase, uidCount } = start.template.manifest
   // Relative, because mount options can be read inside and should not tell about the host.
   const lower = [...start.layers.map((layer) => host.layout.layer(layer)), start.template.rootfs]
@@ -171,7 +155,6 @@ function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths, c
     filters: nativeBuildDir,
     pid_file: paths.pidFile,
     end_file: paths.endFile,
-    cgroup: cgroup.directories,
     uid_base: uidBase,
     uid_count: uidCount,
     monotonic_ns: String(start.clocks.monotonicNs),

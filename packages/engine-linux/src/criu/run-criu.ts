@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import { closeSync, constants, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { enterLibrary } from '../native-programs.ts'
 import type { Criu } from './find-criu.ts'
@@ -16,8 +15,6 @@ export interface CriuCall {
   /** Cgroups that CRIU, and with it all that it restores, is to be a member of. */
   readonly cgroups?: readonly string[]
   readonly action: readonly [string, ...string[]]
-  /** Host directory with the images. CRIU gets it as an open descriptor: its path means nothing inside. */
-  readonly imagesDir: string
   /** Directory inside the burrow with `criu.kdat`. */
   readonly kdatDir: string
 }
@@ -27,19 +24,24 @@ export interface CriuResult {
   readonly output: string
 }
 
+export interface CriuTarget {
+  /** PID 1 of the burrow, as the host sees it. */
+  readonly firstPid: number
+  /** Host directory with the images. CRIU gets it as an open descriptor: its path means nothing inside. */
+  readonly imagesDir: string
+}
+
 export interface StartedCriu {
-  /** Lets it go on, inside the burrow whose PID 1 this is as the host sees it. */
-  enter(firstPid: number): Promise<CriuResult>
+  readonly isWaiting: boolean
+  /** Lets it go on, inside the burrow. */
+  enter(target: CriuTarget): Promise<CriuResult>
   /** There will be no burrow: it ends without having done anything. */
   cancel(): void
 }
 
 /** Runs CRIU inside a burrow that exists already. */
-export function runCriu({
-  firstPid,
-  ...call
-}: CriuCall & { readonly firstPid: number }): Promise<CriuResult> {
-  return startCriu(call).enter(firstPid)
+export function runCriu({ firstPid, imagesDir, ...call }: CriuCall & CriuTarget): Promise<CriuResult> {
+  return startCriu(call).enter({ firstPid, imagesDir })
 }
 
 /**
@@ -48,7 +50,6 @@ export function runCriu({
  * plugins, libraries, what it knows of the kernel.
  */
 export function startCriu(call: CriuCall): StartedCriu {
-  const images = openSync(call.imagesDir, constants.O_RDONLY | constants.O_DIRECTORY)
   const [program, ...first] = call.criu.argv
   const [action, ...rest] = call.action
   const safe = [
@@ -72,9 +73,8 @@ export function startCriu(call: CriuCall): StartedCriu {
     },
     // A Ctrl-C at the server's terminal must not reach it.
     detached: true,
-    stdio: ['ignore', 'pipe', 'pipe', images, 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ignore', 'pipe'],
   })
-  closeSync(images)
   let output = ''
   const keep = (chunk: Buffer) => {
     output = (output + chunk.toString()).slice(-OUTPUT_MAX_CHARACTERS)
@@ -90,8 +90,11 @@ export function startCriu(call: CriuCall): StartedCriu {
   // It may have failed before it reads; how it ended says more than EPIPE.
   target.on('error', () => {})
   return {
-    enter(firstPid) {
-      target.end(`${firstPid}\n`)
+    get isWaiting() {
+      return child.exitCode === null && child.signalCode === null
+    },
+    enter({ firstPid, imagesDir }) {
+      target.end(`${firstPid} ${imagesDir}\n`)
       return finished
     },
     cancel() {

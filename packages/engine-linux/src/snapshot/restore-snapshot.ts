@@ -4,9 +4,6 @@ import type { BurrowLimits, SandboxId } from '@dormouse/contracts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
-import type { Criu } from '../criu/find-criu.ts'
-import { KDAT_BURROW } from '../criu/kdat.ts'
-import { startCriu } from '../criu/run-criu.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Manifest } from './manifest.ts'
 import { explainRestoreFailure } from './refusal.ts'
@@ -19,7 +16,6 @@ export interface RestoreSnapshot {
   readonly manifest: Manifest
   readonly template: Template
   readonly toolsDir: string
-  readonly criu: Criu
   readonly sandboxId: SandboxId
   readonly limits?: BurrowLimits
   readonly reason: WakeReason
@@ -30,18 +26,9 @@ export interface RestoreSnapshot {
   readonly signal?: AbortSignal | undefined
 }
 
-const RESTORE: readonly [string, ...string[]] = [
-  'restore',
-  '--restore-detached',
-  '--tcp-established',
-  '--manage-cgroups=ignore',
-  '--file-locks',
-  '--link-remap',
-]
-
 /** Starts a burrow from a snapshot. The snapshot is only read: any number of restores may go on at once. */
 export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot): Promise<LinuxBurrow> {
-  const { paths, manifest, template, criu, sandboxId, reason, reseed, user, env } = restore
+  const { paths, manifest, template, sandboxId, reason, reseed, user, env } = restore
   await verifyOnce(paths, manifest)
   for (const layer of manifest.layers) {
     await stat(host.layout.layer(layer)).catch((cause) => {
@@ -60,22 +47,9 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
     lastPid: freePidAbove(manifest),
     agent: [],
     agentEnv: [],
-    filler: (cgroups) => {
-      const started = startCriu({
-        criu,
-        as: 'burrow',
-        cgroups,
-        imagesDir: paths.images,
-        kdatDir: KDAT_BURROW,
-        action: RESTORE,
-      })
-      return {
-        async fill(first) {
-          const { exitCode, output } = await started.enter(first.pid)
-          if (exitCode !== 0) throw explainRestoreFailure(output)
-        },
-        cancel: () => started.cancel(),
-      }
+    fill: async (first, restorer) => {
+      const { exitCode, output } = await restorer.enter({ firstPid: first.pid, imagesDir: paths.images })
+      if (exitCode !== 0) throw explainRestoreFailure(output)
     },
     introduce: (burrow) =>
       burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),

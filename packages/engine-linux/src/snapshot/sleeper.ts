@@ -45,7 +45,6 @@ export class Sleeper {
       ...request,
       template,
       toolsDir,
-      criu,
       reason: 'create',
       reseed: true,
     })
@@ -82,12 +81,11 @@ export class Sleeper {
 
   async restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
     const { paths, manifest } = await this.store.get(id)
-    const { host, criu, dataDir } = this.#parts
+    const { host, dataDir } = this.#parts
     const limits = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
     return restoreSnapshot(host, {
       paths,
       manifest,
-      criu,
       template: await getTemplateBuild(dataDir, manifest.template),
       toolsDir: guestToolsDir(dataDir, manifest.tools),
       sandboxId: options.sandboxId,
