@@ -1,11 +1,11 @@
 // Hot run and create latency, through the engine: no HTTP, no server.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { newSandboxId } from '@dormouse/contracts'
 import { LinuxEngine } from '@dormouse/engine-linux'
-import { describeMachine, measure, percentiles, table } from './measure.mjs'
+import { describeMachine, measure, percentiles, table, writeSection } from './measure.mjs'
 
 const { values } = parseArgs({
   options: {
@@ -62,14 +62,3 @@ try {
 const report = `${table(rows)}\n\n${new Date().toISOString().slice(0, 10)}, ${describeMachine()}. \`node bench/engine.mjs\``
 console.log(report)
 if (values.write) await writeSection('engine', report)
-
-/** Replaces what stands between this benchmark's marks in docs/benchmarks.md. */
-async function writeSection(name, text) {
-  const path = new URL('../docs/benchmarks.md', import.meta.url)
-  const page = await readFile(path, 'utf8')
-  const section = new RegExp(`(<!-- ${name} -->\n)[^]*?(\n<!-- /${name} -->)`)
-  await writeFile(
-    path,
-    page.replace(section, (_all, open, close) => `${open}${text}${close}`),
-  )
-}

@@ -1,3 +1,4 @@
+import { readFile, writeFile } from 'node:fs/promises'
 import { cpus, release, totalmem } from 'node:os'
 
 /** Times `work` again and again, after a warm-up that does not count. */
@@ -30,4 +31,15 @@ export function table(rows) {
       `| ${title} | ${times} | ${milliseconds(p50Ms)} | ${milliseconds(p99Ms)} | ${goal ?? ''} |`,
   )
   return ['| what | times | p50 ms | p99 ms | goal |', '|---|---|---|---|---|', ...lines].join('\n')
+}
+
+/** Replaces what stands between this benchmark's marks in docs/benchmarks.md. */
+export async function writeSection(name, text) {
+  const path = new URL('../docs/benchmarks.md', import.meta.url)
+  const page = await readFile(path, 'utf8')
+  const section = new RegExp(`(<!-- ${name} -->\n)[^]*?(\n<!-- /${name} -->)`)
+  await writeFile(
+    path,
+    page.replace(section, (_all, open, close) => `${open}${text}${close}`),
+  )
 }
