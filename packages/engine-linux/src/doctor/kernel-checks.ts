@@ -117,7 +117,7 @@ async function checkInotify(): Promise<Check> {
   const subject = {
     id: 'inotify',
     title: 'inotify instances',
-    meaning: 'file watchers inside sandboxes; all sandboxes together share the limit of a uid',
+    meaning: 'how many file watchers a sandbox can have',
   }
   const limit = Number(await readFile('/proc/sys/fs/inotify/max_user_instances', 'utf8').catch(() => '0'))
   return limit >= INOTIFY_INSTANCES_COMFORTABLE

@@ -40,7 +40,8 @@ export function describeTerminals(factory: EngineFactory): void {
       const { processes } = shared.guest
       const pid = await processes.start({ args: ['bash', '--norc'], env: { PS1: 'prompt> ' }, pty })
       await shows(pid, /prompt> $/)
-      await processes.writeStdin(pid, 'echo be""gun; sleep 1000\r', { close: false })
+      // Said by the program in the foreground itself: a Ctrl-C before it is there would go to the shell alone.
+      await processes.writeStdin(pid, `sh -c 'echo be""gun; exec sleep 1000'\r`, { close: false })
       await shows(pid, /begun/)
       await processes.writeStdin(pid, '\x03', { close: false })
       await shows(pid, /\^C[\s\S]*prompt> $/)
