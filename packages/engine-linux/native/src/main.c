@@ -96,27 +96,28 @@ static void unprotect(void)
     write_file(path, text[0] == '-' ? "0" : text);
 }
 
-/* /proc/1/cmdline is open to everyone inside, and argv[0] would tell them a path of the host. */
-static void hide_path(char *name)
+/* /proc/1/cmdline is open to everyone inside, and our arguments would tell them paths of the host. */
+static void hide_paths(int argc, char **argv)
 {
-    size_t length = strlen(name);
-    const char *base = strrchr(name, '/');
-    if (!base)
-        return;
-    memmove(name, base + 1, strlen(base + 1) + 1);
-    memset(name + strlen(name), 0, length - strlen(name));
+    const char *base = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    if (base) {
+        size_t length = strlen(argv[0]), kept = strlen(base + 1);
+        memmove(argv[0], base + 1, kept);
+        memset(argv[0] + kept, 0, length - kept);
+    }
+    for (int i = 1; i < argc; i++)
+        memset(argv[i], 0, strlen(argv[i]));
 }
 
 int main(int argc, char **argv)
 {
     report_to(STATUS_FD);
-    if (argc > 0)
-        hide_path(argv[0]);
     if (fcntl(STATUS_FD, F_SETFD, 0) == -1)
         return 2;
     signal(SIGPIPE, SIG_IGN);
     /* Before the configuration: joining takes the kernel tens of milliseconds, and we may have been started ahead of need. */
     join_cgroups(argc - 1, argv + 1);
+    hide_paths(argc, argv);
     struct config config = config_read(STDIN_FILENO);
     umask(022);
     struct filters *filters = filters_read(config.filters);
