@@ -1,6 +1,14 @@
-import { readdir, rename, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DormouseError, isLayerId, isSnapshotId, type LayerId, type SnapshotId } from '@dormouse/contracts'
+import {
+  DormouseError,
+  isBurrowId,
+  isLayerId,
+  isSnapshotId,
+  type LayerId,
+  type SnapshotId,
+} from '@dormouse/contracts'
 import { findRecord } from '../burrow/burrow-record.ts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
@@ -53,12 +61,12 @@ export class SnapshotStore {
   async #usedLayers(): Promise<Set<LayerId>> {
     const used = new Set<LayerId>()
     for (const { layers } of await this.list()) for (const layer of layers) used.add(layer)
-    for (const name of await readdir(this.#layout.burrowsDir)) {
-      const record = await findRecord(join(this.#layout.burrowsDir, name, 'burrow.json'))
+    for (const name of (await readdir(this.#layout.burrowsDir)).filter(isBurrowId)) {
+      const paths = this.#layout.burrow(name)
+      const record = await findRecord(paths.record)
+      const isUnknown = record === undefined && existsSync(paths.dir) && !existsSync(paths.spareMark)
       // A burrow whose record cannot be read may stand on any layer.
-      if (record === undefined && (await stat(join(this.#layout.burrowsDir, name)).catch(() => undefined))) {
-        return new Set((await readdir(this.#layout.layersDir)).filter(isLayerId))
-      }
+      if (isUnknown) return new Set((await readdir(this.#layout.layersDir)).filter(isLayerId))
       for (const layer of record?.layers ?? []) used.add(layer)
     }
     return used
