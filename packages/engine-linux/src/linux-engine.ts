@@ -179,7 +179,7 @@ export class LinuxEngine implements Engine {
   }
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
-    await this.#canSleep().store.delete(snapshotId)
+    await this.#canSleep().delete(snapshotId)
   }
 
   async adoptBurrows(): Promise<AdoptedBurrows> {

@@ -29,6 +29,9 @@ export type CreateFromTemplate = Pick<
 export class Sleeper {
   readonly store: SnapshotStore
   readonly #parts: SleeperParts
+  /** A snapshot being taken has layers that nothing refers to yet: nothing is collected meanwhile. */
+  #taking = 0
+  #isCollectionDue = false
 
   constructor(parts: SleeperParts) {
     this.#parts = parts
@@ -67,14 +70,22 @@ export class Sleeper {
     { leave }: SnapshotOptions,
   ): Promise<{ snapshot: Snapshot; burrow?: LinuxBurrow }> {
     const { host, criu, dataDir } = this.#parts
+    this.#taking += 1
     const manifest = await takeSnapshot(host, {
       burrow,
       criu,
       toolsDir: guestToolsDir(dataDir, burrow.record.tools),
+    }).finally(() => {
+      this.#taking -= 1
+      return this.#collect()
     })
     const snapshot = describe(manifest)
     if (leave === 'gone') return { snapshot }
-    const next = await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false })
+    const next = await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false }).catch(
+      (cause: unknown) => {
+        throw savedButAsleep(manifest.id, cause)
+      },
+    )
     if (leave === 'frozen') await next.freeze()
     return { snapshot, burrow: next }
   }
@@ -101,7 +112,11 @@ export class Sleeper {
       throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
     const { snapshot } = await this.snapshot(burrow, { leave: 'gone' })
     const reason: WakeReason = 'fork'
-    const parent = await this.restore(snapshot.id, { sandboxId: burrow.sandboxId, reason, reseed })
+    const parent = await this.restore(snapshot.id, { sandboxId: burrow.sandboxId, reason, reseed }).catch(
+      (cause: unknown) => {
+        throw savedButAsleep(snapshot.id, cause)
+      },
+    )
     const children: LinuxBurrow[] = []
     const waiting = [...sandboxIds]
     const restoreNext = async () => {
@@ -121,12 +136,33 @@ export class Sleeper {
     return { snapshot, parent, children }
   }
 
+  async delete(id: SnapshotId): Promise<void> {
+    await this.store.delete(id)
+    this.#isCollectionDue = true
+    await this.#collect()
+  }
+
+  async #collect(): Promise<void> {
+    if (this.#taking > 0 || !this.#isCollectionDue) return
+    this.#isCollectionDue = false
+    await this.store.collect()
+  }
+
   async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {
     // Restored beside the old one, which ends only when the new one answers.
     const next = await this.restore(id, { sandboxId: burrow.sandboxId, reason: 'rollback' })
     await burrow.destroy()
     return next
   }
+}
+
+/** The burrow is gone by then, so the caller must learn where its state is. */
+function savedButAsleep(snapshotId: SnapshotId, cause: unknown): DormouseError {
+  return new DormouseError('restore_failed', 'The sandbox was saved, but could not go on from there.', {
+    hint: 'Nothing is lost: restore the snapshot named in the details.',
+    details: { snapshotId },
+    cause,
+  })
 }
 
 export function describe(manifest: Manifest): Snapshot {

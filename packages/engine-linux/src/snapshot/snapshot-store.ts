@@ -37,13 +37,12 @@ export class SnapshotStore {
     return Promise.all(manifests)
   }
 
-  /** Post: it cannot be restored any more, also if this is cut off; memory files go with their last link. */
+  /** Post: it cannot be restored any more, also if this is cut off; memory files go with their last link, layers with `collect`. */
   async delete(id: SnapshotId): Promise<void> {
     const { paths } = await this.get(id)
     const doomed = join(this.#layout.snapshotsDir, `${DELETED}${id}`)
     await rename(paths.dir, doomed)
     await removeTree(doomed)
-    await this.collect()
   }
 
   /** Removes what interrupted snapshots and deletions left, and layers that nothing refers to. Pre: no snapshot is being taken. */
