@@ -6,6 +6,7 @@ const NATIVE = 'packages/engine-linux/native'
 const PROGRAMS = [
   'dormouse-init',
   'dormouse-shift',
+  'dormouse-carry',
   'dormouse-pages',
   'libdormouse-enter.so',
   'libdormouse-guard.so',

@@ -31,7 +31,7 @@ async function expectRefused(reason: RegExp, damage: () => Promise<() => Promise
     code: 'snapshot_unusable',
     message: expect.stringMatching(reason),
   })
-  expect(await factory.traces()).toEqual([])
+  await expect.poll(() => factory.traces()).toEqual([])
   await mend()
   const burrow = await restore()
   const { stdout } = await burrow.guest.runs.run({

@@ -90,7 +90,7 @@ describe('server killed with SIGKILL while it takes a snapshot', () => {
       await next!.destroy()
       for (const { id } of await engine.listSnapshots()) await engine.deleteSnapshot(id)
       expect(snapshot.id).toBeDefined()
-      expect(await factory.traces()).toEqual([])
+      await expect.poll(() => factory.traces()).toEqual([])
       expect([
         ...(await readdir(factory.layout.snapshotsDir)),
         ...(await readdir(factory.layout.layersDir)),

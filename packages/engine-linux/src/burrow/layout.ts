@@ -65,6 +65,8 @@ export interface SnapshotPaths {
   readonly manifest: string
   readonly images: string
   readonly memory: string
+  /** Which files of the top layer go into the upper directory of every burrow that is restored; need not be there. */
+  readonly carried: string
 }
 
 export interface BurrowPaths {
@@ -93,5 +95,6 @@ export function snapshotPaths(dir: string): SnapshotPaths {
     manifest: join(dir, 'manifest.json'),
     images: join(dir, 'images'),
     memory: join(dir, 'memory'),
+    carried: join(dir, 'carried'),
   }
 }

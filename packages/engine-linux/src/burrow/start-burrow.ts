@@ -37,6 +37,8 @@ interface LaunchBurrow {
   readonly parent?: SnapshotId
   /** Host paths of the memory files that its processes will map. */
   readonly memoryFiles: readonly string[]
+  /** Puts into the upper directory what its own files begin with. */
+  readonly prepareFiles?: (upper: string) => Promise<void>
   /** What the monotonic and the boot-time clock read at the start. */
   readonly clocks: { readonly monotonicNs: bigint; readonly boottimeNs: bigint }
   /** The command that becomes pid 2; without it the burrow starts empty and `fill` has to bring the agent. */
@@ -113,6 +115,7 @@ async function recordStart(paths: BurrowPaths, start: LaunchBurrow): Promise<Bur
   await writeRecord(paths.record, record)
   // Links, not a shared directory: a burrow sees the memory it has itself and nobody else's. The last link frees the file.
   await Promise.all(start.memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))))
+  await start.prepareFiles?.(paths.upper)
   return record
 }
 

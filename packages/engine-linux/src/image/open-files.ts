@@ -5,6 +5,8 @@ import { findMessage, findText, getUint, type Message, setBytes, setMessage, set
 const FILE = { type: 1, id: 2, reg: 3 } as const
 const TYPE_REGULAR = 1n
 const REGULAR = { id: 1, flags: 2, pos: 3, fown: 5, name: 6, size: 8, mode: 10 } as const
+const O_ACCMODE = 3n
+const O_RDONLY = 0n
 /** uid, euid, signum, pid_type, pid of a file that no one asked signals from. */
 const FOWN_FIELDS = [1, 2, 3, 4, 5]
 
@@ -31,6 +33,15 @@ export class OpenFiles {
 
   get paths(): Iterable<string> {
     return this.#paths.values()
+  }
+
+  /** Of the files that are open or mapped for writing. */
+  get writtenPaths(): string[] {
+    return this.#image.records.flatMap(({ message }) => {
+      const regular = findMessage(message, FILE.reg)
+      if (regular === undefined || (getUint(regular, REGULAR.flags) & O_ACCMODE) === O_RDONLY) return []
+      return findText(regular, REGULAR.name) ?? []
+    })
   }
 
   findPath(id: bigint): string | undefined {

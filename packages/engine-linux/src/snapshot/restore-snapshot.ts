@@ -5,6 +5,7 @@ import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
 import type { Template } from '../template/template-store.ts'
+import { copyCarried } from './carry-open-files.ts'
 import type { Manifest } from './manifest.ts'
 import { explainRestoreFailure } from './refusal.ts'
 import { unusable, verifyOnce } from './verify-snapshot.ts'
@@ -43,6 +44,7 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
     limits: restore.limits ?? manifest.limits,
     parent: manifest.id,
     memoryFiles: manifest.memory.map(({ name }) => join(paths.memory, name)),
+    prepareFiles: (upper) => copyCarried({ list: paths.carried, layer: topLayer(host, manifest), upper }),
     clocks: manifest.clocks,
     lastPid: freePidAbove(manifest),
     agent: [],
@@ -55,6 +57,10 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
       burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),
     signal: restore.signal,
   })
+}
+
+function topLayer({ layout }: BurrowHost, { layers }: Manifest): string | undefined {
+  return layers[0] && layout.layer(layers[0])
 }
 
 /** The kernel's default for pid namespaces, whatever the host allows. */

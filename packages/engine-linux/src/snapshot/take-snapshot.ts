@@ -15,6 +15,7 @@ import { readClocks } from '../image/clocks.ts'
 import { mapMemory } from '../image/map-memory.ts'
 import { mendTimers } from '../image/timers.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
+import { listCarried } from './carry-open-files.ts'
 import { readFingerprint } from './fingerprint.ts'
 import { encodeManifest, type Manifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
 import { explainDumpFailure } from './refusal.ts'
@@ -63,6 +64,7 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     await refuseLoss(join(work.dir, 'raw'), await burrow.pids())
     const hasFiles = await freezeFiles(burrow, layer.path)
     const layers: LayerId[] = [...(hasFiles ? [layer.id] : []), ...burrow.record.layers]
+    if (hasFiles) await listCarried({ rawDir: join(work.dir, 'raw'), layer: layer.path, list: work.carried })
     const manifest = await finishImages({ id, burrow, criu, toolsDir, layers, work })
     await syncFileSystem(work.dir)
     await writeDurably(work.manifest, encodeManifest(manifest))

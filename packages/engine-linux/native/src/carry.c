@@ -1,0 +1,140 @@
+/*
+ * dormouse-carry find LAYER LIST: of the paths on standard input, each ended by NUL, writes those to LIST that have an origin.
+ * dormouse-carry copy LAYER UPPER: copies the files on standard input, with their attributes and the directories on the way.
+ *
+ * LAYER is a former upper directory. A file in it that had been copied up from a layer below has, to the sandbox, the inode
+ * number of its origin, which overlayfs keeps in an attribute. But overlayfs looks at that attribute in the upper directory only:
+ * with LAYER as a lower one the number would change under programs that have the file open and remember it (SQLite refuses to
+ * write then). In the new upper directory, attribute and all, the file keeps its number.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/limits.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "report.h"
+
+#define ORIGIN "trusted.overlay.origin"
+
+/* -1 when there is nothing of that name; the sandbox made these names, so nothing leads out of the layer. */
+static int open_beneath(int root, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (unsigned)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+static bool has_origin(int layer, const char *path)
+{
+    int file = open_beneath(layer, path, O_RDONLY);
+    if (file == -1)
+        return false;
+    struct stat status;
+    CHECK(fstat(file, &status), "stat %s", path);
+    bool has = S_ISREG(status.st_mode) && fgetxattr(file, ORIGIN, NULL, 0) > 0;
+    close(file);
+    return has;
+}
+
+static void copy_attributes(int from, int to, const char *path)
+{
+    struct stat status;
+    CHECK(fstat(from, &status), "stat %s", path);
+    CHECK(fchown(to, status.st_uid, status.st_gid), "own %s", path);
+    CHECK(fchmod(to, status.st_mode & 07777), "mode of %s", path);
+    CHECK(futimens(to, (struct timespec[]){status.st_atim, status.st_mtim}), "times of %s", path);
+}
+
+/* Makes every directory on the way to `path` that is not there yet. */
+static void make_parents(int layer, int into, char *path)
+{
+    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdirat(into, path, 0700) == 0) {
+            int from = CHECK(open_beneath(layer, path, O_RDONLY | O_DIRECTORY), "open %s", path);
+            int to = CHECK(open_beneath(into, path, O_RDONLY | O_DIRECTORY), "open %s", path);
+            copy_attributes(from, to, path);
+            close(from);
+            close(to);
+        } else if (errno != EEXIST) {
+            fail("make %s", path);
+        }
+        *slash = '/';
+    }
+}
+
+/* Holes stay holes. */
+static void copy_content(int from, int to, const char *path)
+{
+    if (ioctl(to, FICLONE, from) == 0)
+        return;
+    struct stat status;
+    CHECK(fstat(from, &status), "stat %s", path);
+    CHECK(ftruncate(to, status.st_size), "size of %s", path);
+    for (off_t at = 0; (at = lseek(from, at, SEEK_DATA)) != -1;) {
+        off_t end = CHECK(lseek(from, at, SEEK_HOLE), "hole in %s", path), into = at;
+        while (at < end)
+            if (CHECK(copy_file_range(from, &at, to, &into, (size_t)(end - at), 0), "copy %s", path) == 0)
+                return;
+    }
+    if (errno != ENXIO)
+        fail("data of %s", path);
+}
+
+static void copy_extended(int from, int to, const char *path)
+{
+    char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
+    ssize_t length = CHECK(flistxattr(from, names, sizeof(names)), "attributes of %s", path);
+    for (char *name = names; name < names + length; name += strlen(name) + 1) {
+        ssize_t size = CHECK(fgetxattr(from, name, value, sizeof(value)), "attribute %s of %s", name, path);
+        CHECK(fsetxattr(to, name, value, (size_t)size, 0), "attribute %s of %s", name, path);
+    }
+}
+
+static void copy_file(int layer, int upper, char *path)
+{
+    make_parents(layer, upper, path);
+    int from = CHECK(open_beneath(layer, path, O_RDONLY), "open %s", path);
+    int to = CHECK(openat(upper, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), "make %s", path);
+    copy_content(from, to, path);
+    copy_extended(from, to, path);
+    copy_attributes(from, to, path);
+    close(from);
+    close(to);
+}
+
+int main(int argc, char **argv)
+{
+    bool finds = argc == 4 && !strcmp(argv[1], "find");
+    if (!finds && (argc != 4 || strcmp(argv[1], "copy")))
+        refuse("usage: dormouse-carry find LAYER LIST | dormouse-carry copy LAYER UPPER");
+    int layer = CHECK(open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open layer");
+    int flags = finds ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_DIRECTORY;
+    int into = CHECK(open(argv[3], flags | O_CLOEXEC, 0600), "open target");
+    if (!finds)
+        copy_attributes(layer, into, ".");
+    char *path = NULL;
+    size_t capacity = 0;
+    while (getdelim(&path, &capacity, '\0', stdin) != -1) {
+        if (!finds)
+            copy_file(layer, into, path);
+        else if (has_origin(layer, path))
+            CHECK(write(into, path, strlen(path) + 1), "write list");
+    }
+    if (ferror(stdin))
+        fail("read paths");
+    free(path);
+    return 0;
+}

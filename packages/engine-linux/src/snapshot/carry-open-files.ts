@@ -1,0 +1,44 @@
+import { existsSync } from 'node:fs'
+import { rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import { runCommand } from '../host/run-command.ts'
+import { readImage } from '../image/image-file.ts'
+import { OpenFiles } from '../image/open-files.ts'
+import { carryProgram } from '../native-programs.ts'
+
+/** The agent's own; nobody remembers its inode number, and without it most snapshots have nothing to carry. */
+const AGENT_LOG = '/var/log/dormouse-agent.log'
+
+/**
+ * Files that are open for writing are copied into a new upper directory as soon as they are opened again there. Those of them
+ * that would get another inode number by it are listed here, and copied by us before, so that they keep it: see
+ * native/src/carry.c. There is no list when there is nothing to carry.
+ */
+export async function listCarried(carry: { rawDir: string; layer: string; list: string }): Promise<void> {
+  const files = new OpenFiles(await readImage(join(carry.rawDir, 'files.img')))
+  const paths = files.writtenPaths.filter((path) => path.startsWith('/') && path !== AGENT_LOG)
+  if (paths.length === 0) return
+  const stdinFile = join(carry.rawDir, 'written-paths')
+  await writeFile(stdinFile, [...new Set(paths)].map((path) => `${path.slice(1)}\0`).join(''))
+  await runCarry(['find', carry.layer, carry.list], stdinFile)
+  if ((await stat(carry.list)).size === 0) await rm(carry.list)
+}
+
+export async function copyCarried(carry: {
+  list: string
+  layer: string | undefined
+  upper: string
+}): Promise<void> {
+  if (carry.layer !== undefined && existsSync(carry.list))
+    await runCarry(['copy', carry.layer, carry.upper], carry.list)
+}
+
+async function runCarry(args: readonly string[], stdinFile: string): Promise<void> {
+  const { exitCode, tail, ending } = await runCommand({ argv: [carryProgram, ...args], stdinFile })
+  if (exitCode === 0) return
+  const isFull = tail.some((line) => line.includes('No space left') || line.includes('quota exceeded'))
+  throw new DormouseError(isFull ? 'no_space' : 'internal', `Open files could not be kept: ${ending}.`, {
+    details: { output: tail },
+  })
+}
