@@ -13,6 +13,7 @@ import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import { syncDirectory, syncFileSystem, writeDurably } from '../host/sync-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import { mapMemory } from '../image/map-memory.ts'
+import { mendPipes } from '../image/pipes.ts'
 import { mendTimers } from '../image/timers.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { listCarried } from './carry-open-files.ts'
@@ -122,6 +123,7 @@ interface FinishImages {
 async function finishImages({ id, burrow, criu, toolsDir, layers, work }: FinishImages): Promise<Manifest> {
   const raw = join(work.dir, 'raw')
   await mendTimers(raw)
+  await mendPipes(raw)
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
   const mapped = await mapMemory({

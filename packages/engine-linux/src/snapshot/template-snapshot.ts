@@ -74,6 +74,9 @@ export async function removeUnfinished(template: Template): Promise<void> {
   }
 }
 
+/** Raised when what is saved of a template changes in a way that the rest of the name does not show. */
+const TEMPLATE_SNAPSHOT_VERSION = 2
+
 /** Named by all that would make it unusable or wrong if it changed. */
 async function templateSnapshotPaths({
   template,
@@ -82,7 +85,13 @@ async function templateSnapshotPaths({
 }: TemplateSnapshotParts): Promise<SnapshotPaths> {
   const key = createHash('sha256')
     .update(
-      JSON.stringify([SNAPSHOT_FORMAT_VERSION, basename(toolsDir), criu.version, await readFingerprint()]),
+      JSON.stringify([
+        SNAPSHOT_FORMAT_VERSION,
+        TEMPLATE_SNAPSHOT_VERSION,
+        basename(toolsDir),
+        criu.version,
+        await readFingerprint(),
+      ]),
     )
     .digest('hex')
     .slice(0, 16)
