@@ -20,7 +20,10 @@ beforeAll(async () => {
   id = (await engine.snapshot(burrow, { leave: 'gone' })).snapshot.id
   paths = factory.layout.snapshot(id)
 })
-afterAll(() => factory.cleanUp())
+afterAll(async () => {
+  await engine?.[Symbol.asyncDispose]()
+  await factory.cleanUp()
+})
 
 /** Damages it, sees it refused as a server that starts now would, mends it, and sees it restored. */
 async function expectRefused(reason: RegExp, damage: () => Promise<() => Promise<unknown>>): Promise<void> {

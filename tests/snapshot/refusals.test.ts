@@ -11,7 +11,10 @@ beforeAll(async () => {
   engine = await factory.open()
   burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
 })
-afterAll(() => factory.cleanUp())
+afterAll(async () => {
+  await engine?.[Symbol.asyncDispose]()
+  await factory.cleanUp()
+})
 
 async function print(code: string): Promise<string> {
   const run = await burrow.guest.runs.run({ code })
@@ -60,6 +63,28 @@ os.waitpid(culprit, 0)`,
       begin: 'import os; culprit = os.getpid(); fd = os.eventfd(1, os.EFD_SEMAPHORE)',
       reason: /eventfd/,
       end: 'os.close(fd); print(True)',
+    },
+    {
+      what: 'an orphan of another session that a subreaper has taken in',
+      begin: `
+import ctypes, os, signal, time
+reader, writer = os.pipe()
+reaper = os.fork()
+if reaper == 0:
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    leader = os.fork()
+    if leader == 0:
+        os.setsid()
+        if os.fork() == 0:
+            while os.getppid() == os.getsid(0): time.sleep(0.01)
+            os.write(writer, str(os.getpid()).encode())
+            time.sleep(1000)
+        os._exit(0)
+    os.waitpid(leader, 0)
+    time.sleep(1000)
+culprit = int(os.read(reader, 10))`,
+      reason: /orphan/,
+      end: 'os.kill(culprit, 9); os.kill(reaper, 9); os.waitpid(reaper, 0); os.close(reader); os.close(writer); print(True)',
     },
     {
       what: 'a deleted file that is too large',

@@ -15,6 +15,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await Promise.allSettled(burrows.map((burrow) => burrow.destroy()))
+  await engine?.[Symbol.asyncDispose]()
   await factory.cleanUp()
 })
 

@@ -3,12 +3,14 @@ import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { readImage } from '../image/image-file.ts'
 import { getUint } from '../image/message.ts'
+import { findStranger, readTree } from '../image/sessions.ts'
 
 const FILE_TYPE = 1
 const TYPE_EVENTFD = 6n
 
 /**
- * CRIU leaves some things out without a word. A snapshot that lacks them must not take the place of the sandbox.
+ * CRIU leaves some things out without a word, and saves others that it cannot restore. Such a snapshot must not take the place
+ * of the sandbox.
  * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them.
  */
 export async function refuseLoss(imageDir: string, pids: readonly number[]): Promise<void> {
@@ -19,6 +21,9 @@ export async function refuseLoss(imageDir: string, pids: readonly number[]): Pro
     if (inside === undefined || inside === 1 || names.has(`core-${inside}.img`)) continue
     throw refused(inside, 'it is not a descendant of the agent')
   }
+  const stranger = findStranger(await readTree(imageDir))
+  if (stranger !== undefined)
+    throw refused(stranger.pid, 'it is an orphan that a process other than the agent has taken in')
   const { records } = await readImage(join(imageDir, 'files.img'))
   if (records.some(({ message }) => getUint(message, FILE_TYPE) === TYPE_EVENTFD))
     await refuseSemaphores(pids)
