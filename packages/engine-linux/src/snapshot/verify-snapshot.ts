@@ -42,7 +42,7 @@ function lookAt(paths: SnapshotPaths, manifest: Manifest): string {
 
 /**
  * Refuses a snapshot that cannot be restored here, before anything starts. Images are checked byte by byte. Memory files can be
- * as large as memory itself: their presence and size is checked here, their content by the scrubber.
+ * as large as memory itself: their presence and size is checked, their content is not.
  */
 async function verifySnapshot(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
   const reason = mismatch(manifest.fingerprint, await readFingerprint())
