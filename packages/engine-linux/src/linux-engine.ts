@@ -97,7 +97,13 @@ export class LinuxEngine implements Engine {
   static async open({ dataDir, stateDir = dataDir }: LinuxEngineOptions): Promise<LinuxEngine> {
     await mkdir(stateDir, { recursive: true, mode: 0o711 })
     const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
-    for (const path of [layout.burrowsDir, layout.layersDir, layout.snapshotsDir, layout.rootMountPoint]) {
+    for (const path of [
+      layout.burrowsDir,
+      layout.sparesDir,
+      layout.layersDir,
+      layout.snapshotsDir,
+      layout.rootMountPoint,
+    ]) {
       await mkdir(path, { recursive: true, mode: 0o700 })
     }
     const [hierarchies, toolsDir, found] = await Promise.all([

@@ -51,7 +51,12 @@ export async function adoptBurrows(
 /** Every burrow id that has a directory, a run directory or a cgroup. */
 async function leftBehind(layout: Layout, { v1, v2 }: Hierarchies): Promise<Set<BurrowId>> {
   const mounts = [...v1.values(), ...(v2 === undefined ? [] : [v2.path])]
-  const places = [layout.burrowsDir, layout.runDir, ...mounts.map((mount) => join(mount, layout.cgroupName))]
+  const places = [
+    layout.burrowsDir,
+    layout.sparesDir,
+    layout.runDir,
+    ...mounts.map((mount) => join(mount, layout.cgroupName)),
+  ]
   const ids = new Set<BurrowId>()
   for (const place of places) {
     for (const name of await readdir(place).catch(() => [])) if (isBurrowId(name)) ids.add(name)

@@ -6,6 +6,7 @@ import type { BurrowId, LayerId, SnapshotId } from '@dormouse/contracts'
 /** Where things of an engine are. Socket paths are limited to 107 bytes, so what has sockets lives under a short /run path. */
 export class Layout {
   readonly burrowsDir: string
+  readonly sparesDir: string
   readonly layersDir: string
   readonly snapshotsDir: string
   readonly runDir: string
@@ -22,6 +23,7 @@ export class Layout {
     const key = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
     this.burrowsDir = join(stateDir, 'burrows')
     this.templateLayersDir = join(dataDir, 'template-layers')
+    this.sparesDir = join(stateDir, 'spares')
     this.layersDir = join(stateDir, 'layers')
     this.snapshotsDir = join(stateDir, 'snapshots')
     this.runDir = join('/run/dormouse', key)
@@ -47,7 +49,7 @@ export class Layout {
       record: join(dir, 'burrow.json'),
       taking: join(dir, 'taking.json'),
       upper: join(dir, 'upper'),
-      spareMark: join(dir, 'spare'),
+      spareMark: join(this.sparesDir, id),
       work: join(dir, 'work'),
       memory: join(dir, 'memory'),
       run,
@@ -76,7 +78,7 @@ export interface BurrowPaths {
   /** There while a snapshot of it is being taken. */
   readonly taking: string
   readonly upper: string
-  /** Exists while the burrow is a spare: made ahead, and nobody's yet. */
+  /** Exists while the burrow is a spare: from before anything of it is made until it becomes somebody's. */
   readonly spareMark: string
   readonly work: string
   /** Links to the memory files that this burrow's processes map. */

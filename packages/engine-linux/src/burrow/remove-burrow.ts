@@ -25,4 +25,5 @@ export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies)
   await rm(paths.run, { recursive: true, force: true })
   // The sandbox made these files: rm(1) copes with names and depths that path-based removal does not.
   await removeTree(paths.dir)
+  await rm(paths.spareMark, { force: true })
 }

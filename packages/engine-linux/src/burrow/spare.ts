@@ -57,7 +57,7 @@ export class SparePool implements AsyncDisposable {
     this.#refillSoon()
     for (let spare = this.#ready.shift(); spare !== undefined; spare = this.#ready.shift()) {
       if (spare.init.isWaiting && spare.restorer?.isWaiting !== false) {
-        await rm(spare.paths.spareMark)
+        await rm(spare.paths.spareMark, { force: true })
         return spare
       }
       await discard(spare, this.#host)
@@ -97,8 +97,8 @@ async function makeSpare(host: SpareHost, { isMarked = false } = {}): Promise<Sp
   const { layout, hierarchies, criu } = host
   const paths = layout.burrow(newBurrowId())
   try {
-    await makeDirectories(paths)
     if (isMarked) await writeFile(paths.spareMark, '')
+    await makeDirectories(paths)
     const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
     await cgroup.create(burrowLimitsSchema.parse({}))
     const cgroups = cgroup.directories
