@@ -43,6 +43,9 @@ export class LinuxBurrow implements Burrow {
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
   #isQuiet = false
+  /** Settled unless a snapshot is being taken. */
+  #saved: Promise<void> = Promise.resolve()
+  #endSaving: () => void = () => {}
   /** Processes that were stopped before a snapshot stopped the others. */
   #stoppedBefore: ReadonlySet<number> = new Set()
 
@@ -94,15 +97,27 @@ export class LinuxBurrow implements Burrow {
     await this.#cgroup.thaw()
   }
 
+  isFrozen(): Promise<boolean> {
+    return this.#cgroup.isFrozen()
+  }
+
   /** All of its processes, as the host sees them. */
   async pids(): Promise<number[]> {
     return this.#cgroup.members()
   }
 
-  /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. */
+  /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. Only one snapshot at a time. */
   async quiesce(): Promise<void> {
+    if (this.#destroying !== undefined) throw new DormouseError('burrow_ended', 'The burrow was destroyed.')
+    if (this.#isQuiet)
+      throw new DormouseError('conflict', 'A snapshot of this sandbox is being taken already.')
     this.#isQuiet = true
+    this.#saved = new Promise((resolve) => {
+      this.#endSaving = resolve
+    })
     try {
+      // An agent that is frozen cannot answer.
+      await this.thaw()
       await this.guest.quiesce()
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
@@ -120,6 +135,7 @@ export class LinuxBurrow implements Burrow {
     this.#stoppedBefore = new Set()
     this.#isQuiet = false
     this.guest.resume()
+    this.#endSaving()
   }
 
   /** After a snapshot that is on disk: the processes go, and all of the burrow with them. */
@@ -130,9 +146,12 @@ export class LinuxBurrow implements Burrow {
       new DormouseError('burrow_ended', 'The sandbox was put to sleep.', { details: { snapshotId } }),
     )
     this.#end({ reason: 'stored', snapshotId })
+    this.#endSaving()
   }
 
-  destroy(): Promise<void> {
+  /** What is being saved is saved first: the processes must not go in the middle of it. */
+  async destroy(): Promise<void> {
+    await this.#saved
     this.#destroying ??= this.#destroy().catch((error: unknown) => {
       // Whatever is left can be removed by calling again.
       this.#destroying = undefined
@@ -168,10 +187,15 @@ export class LinuxBurrow implements Burrow {
 /** True when somebody answers. Used before a burrow found on disk is trusted. */
 export async function answers(burrow: LinuxBurrow, first: FirstProcess): Promise<boolean> {
   if (!(await isAlive(first))) return false
-  return burrow.guest.info().then(
+  // One that was left frozen is asked awake, and sleeps on afterwards.
+  const wasFrozen = await burrow.isFrozen()
+  if (wasFrozen) await burrow.thaw()
+  const hasAnswered = await burrow.guest.info().then(
     () => true,
     () => false,
   )
+  if (wasFrozen && hasAnswered) await burrow.freeze()
+  return hasAnswered
 }
 
 function connectTo(path: string): Promise<Socket> {

@@ -139,6 +139,11 @@ export class BurrowCgroup {
     })
   }
 
+  async isFrozen(): Promise<boolean> {
+    if (this.#v2 !== undefined) return (await readNumber(join(this.#v2, 'cgroup.freeze'))) === 1
+    return this.#freezer !== undefined && (await readText(this.#freezerState())) === 'FROZEN'
+  }
+
   async thaw(): Promise<void> {
     if (this.#v2 !== undefined) await writeFile(join(this.#v2, 'cgroup.freeze'), '0')
     else await writeFile(this.#freezerState(), 'THAWED')

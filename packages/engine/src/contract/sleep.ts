@@ -143,6 +143,46 @@ export function describeSleep(factory: EngineFactory): void {
       expect(await print(frozen, 'print(x)')).toBe('7')
     })
 
+    test('a second snapshot at the same time is refused, and the first is not disturbed', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 7' })
+      const first = shared.engine.snapshot(burrow, { leave: 'gone' })
+      await expect(shared.engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+        code: 'conflict',
+      })
+      const woken = shared.hold(
+        await shared.engine.restore((await first).snapshot.id, { sandboxId: burrow.sandboxId }),
+      )
+      expect(await print(woken, 'print(x)')).toBe('7')
+    })
+
+    test('destroy waits for a snapshot that is being taken, which stays whole', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 7' })
+      const taking = shared.engine.snapshot(burrow, { leave: 'gone' })
+      await burrow.destroy()
+      const { snapshot } = await taking
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+      expect(await print(woken, 'print(x)')).toBe('7')
+    })
+
+    test('a frozen sandbox can be saved, and is adopted frozen', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 7' })
+      await burrow.freeze()
+      const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'frozen' })
+      const engine = await factory.open()
+      const { burrows } = await engine.adoptBurrows()
+      const adopted = burrows.find(({ id }) => id === next!.id)
+      const before = await adopted!.usage()
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      expect((await adopted!.usage()).cpuMs - before.cpuMs).toBeLessThan(5)
+      await adopted!.thaw()
+      expect(await print(adopted!, 'print(x)')).toBe('7')
+      await adopted!.destroy()
+      await engine[Symbol.asyncDispose]()
+    })
+
     test.each<[string, () => Promise<unknown>, string]>([
       [
         'restore of an unknown snapshot',
