@@ -22,7 +22,7 @@ beforeAll(async () => {
   await mkdir(join(dir, 'bin'))
   await mkdir(join(dir, 'root'))
   await run('make', ['-C', native, `BUILD=${join(dir, 'bin')}`, guard])
-  for (const program of ['cases', 'hammer', 'allocator'])
+  for (const program of ['cases', 'hammer', 'allocator', 'device'])
     await run('gcc', [...COMPILE, '-o', join(dir, 'bin', program), join(here, `${program}.c`)])
 })
 
@@ -124,14 +124,28 @@ describe('guard', () => {
     })
   })
 
+  test.each(['one_number', 'forgotten_any_time'])('device numbers of the root: %s', async (name) => {
+    expect(await outcomeOf({ program: `device ${name}`, preload: [guard] })).toEqual(PASSED)
+    const without = await outcomeOf({ program: `device ${name}` })
+    expect(without).toEqual({ exitCode: 1, stderr: expect.stringContaining('device.c') })
+  })
+
+  test('device numbers of the root: errors are the kernel’s', async () => {
+    expect(await outcomeOf({ program: 'device errors', preload: [guard] })).toEqual(PASSED)
+    expect(await outcomeOf({ program: 'device errors' })).toEqual(PASSED)
+  })
+
   test('the library needs no libc and exports nothing else', () => {
     const symbols = execFileSync('nm', ['-D', '--format=posix', guard], { encoding: 'utf8' })
     const named = symbols.split('\n').flatMap((line) => line.match(/^(\S+ \w)\b/)?.[1] ?? [])
     expect(named.sort()).toEqual([
       '__errno_location w',
+      ...['__fxstat T', '__fxstat64 T', '__fxstatat T', '__fxstatat64 T'],
+      ...['__lxstat T', '__lxstat64 T', '__xstat T', '__xstat64 T'],
       'dormouse_guard_table D',
-      'madvise T',
-      'mremap T',
+      ...['fstat T', 'fstat64 T', 'fstatat T', 'fstatat64 T', 'lstat T', 'lstat64 T'],
+      ...['madvise T', 'mremap T'],
+      ...['stat T', 'stat64 T', 'statx T'],
       'syscall T',
     ])
     expect(execFileSync('readelf', ['-d', guard], { encoding: 'utf8' })).not.toContain('NEEDED')

@@ -6,7 +6,8 @@ dir=$1
 shift
 mount -t tmpfs guard "$dir/root"
 mkdir "$dir/root/upper" "$dir/root/work" "$dir/root/merged"
-mount -t overlay -o "lowerdir=/,upperdir=$dir/root/upper,workdir=$dir/root/work" overlay "$dir/root/merged"
+# xino: one device number for all of it, as a burrow has, whose layers are on one file system.
+mount -t overlay -o "xino=on,lowerdir=/,upperdir=$dir/root/upper,workdir=$dir/root/work" overlay "$dir/root/merged"
 cd "$dir/root/merged"
 mkdir -p .dormouse/memory "./$dir/bin"
 mount -t tmpfs memory .dormouse/memory

@@ -20,9 +20,6 @@
 #include "guard.h"
 #include "guard-syscalls.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-
 /* The engine overwrites it page by page in the process image, so these pages hold nothing else. */
 __attribute__((aligned(PAGE_BYTES))) struct guard_table dormouse_guard_table = {
     .magic = GUARD_MAGIC,
@@ -43,7 +40,7 @@ __attribute__((constructor)) static void own_table_pages(void)
 /* The same name in glibc and musl, and the only one taken from them; weak, so that the guard loads without any libc. */
 extern int *__errno_location(void) __attribute__((weak));
 
-static long to_libc(long result)
+long to_libc(long result)
 {
     if (LIKELY(!is_error(result)))
         return result;
@@ -88,5 +85,7 @@ EXPORT long guard_syscall(long number, long a, long b, long c, long d, long e, l
         return to_libc(advise((uintptr_t)a, (uintptr_t)b, (int)c));
     if (number == SYS_mremap)
         return to_libc(remap((uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (int)d, (uintptr_t)e));
+    if (is_stat(number))
+        return to_libc(stat_by_number(number, a, b, c, d, e));
     return to_libc(call_kernel(number, a, b, c, d, e, f));
 }

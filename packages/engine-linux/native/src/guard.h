@@ -24,7 +24,7 @@ struct guard_table {
     uint64_t magic;
     uint32_t version, capacity, count, reserved;
     struct guard_range ranges[GUARD_RANGES];
-    uint64_t padding;
+    uint64_t root_device; /* The kernel's number; 0 when not asked for yet. The engine sets it to 0 with every change of the table. */
 };
 
 extern struct guard_table dormouse_guard_table __attribute__((visibility("protected")));
@@ -37,6 +37,12 @@ struct memory_mapping {
     char path[256];
 };
 
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+/* The kernel's result as libc returns it. */
+long to_libc(long result);
+
 enum search { FOUND, NONE, BLIND };
 
 /* Ask the kernel: the table cannot know what was unmapped, moved or mapped since. */
@@ -47,6 +53,10 @@ enum search find_memory_mapping(int maps, uintptr_t start, uintptr_t end, struct
 long advise_restored(uintptr_t start, uintptr_t length, int advice);
 extern int restored_memory_moved;
 long remap_restored(uintptr_t old, uintptr_t old_length, uintptr_t new_length, int flags, uintptr_t fixed);
+
+/* The system calls that tell of a device, with the sandbox's number for its root. */
+int is_stat(long number);
+long stat_by_number(long number, long a, long b, long c, long d, long e);
 
 /* Two ways to make zeros of a mapping: other pages in its place (0 or an error), or the bytes written. */
 long map_anonymous(const struct memory_mapping *piece, int locked);

@@ -9,10 +9,11 @@ import { identityThatSurvives } from './survive-identity.ts'
 import { prepareContext } from './survive-item.ts'
 import { outsideThatSurvives } from './survive-outside.ts'
 import { processesThatSurvive } from './survive-processes.ts'
+import { samenessThatSurvives } from './survive-sameness.ts'
 import { socketsThatSurvive } from './survive-sockets.ts'
 import { threadsThatSurvive } from './survive-threads.ts'
 
-const CONTEXTS = ['threads', 'processes', 'files', 'sockets', 'descriptors', 'identity']
+const CONTEXTS = ['threads', 'processes', 'files', 'sockets', 'descriptors', 'identity', 'sameness']
 
 /** Everything at once in one sandbox, through one sleep and one fork; every thing is a test of its own. */
 export function describeSurvive(factory: EngineFactory): void {
@@ -26,6 +27,7 @@ export function describeSurvive(factory: EngineFactory): void {
       ...socketsThatSurvive,
       ...descriptorsThatSurvive,
       ...identityThatSurvives,
+      ...samenessThatSurvives,
     ]
     let woken: Burrow
 
