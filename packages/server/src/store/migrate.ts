@@ -1,0 +1,71 @@
+import assert from 'node:assert'
+import { DormouseError } from '@dormouse/contracts'
+import type { DatabaseSyncInstance } from '@photostructure/sqlite'
+
+/** One numbered step of a schema. What has been released is never edited; a change is the next number. */
+export interface Migration {
+  /** The file's name without its ending: `0001-sandboxes`. The number is the schema's version after it. */
+  readonly name: string
+  readonly sql: string
+}
+
+/**
+ * All that is missing, in one transaction that also writes the new version: a crash in the middle leaves the old schema as it was.
+ * Pre: the version is not newer than the list.
+ */
+export function migrate(connection: DatabaseSyncInstance, migrations: readonly Migration[]): void {
+  refuseUnordered(migrations)
+  const wanted = latestVersion(migrations)
+  if (userVersion(connection) === wanted) return
+  connection.exec('BEGIN IMMEDIATE')
+  try {
+    // Read again under the lock: another opener may have done the work meanwhile.
+    const present = userVersion(connection)
+    for (const migration of migrations) {
+      if (versionOf(migration) > present) connection.exec(migration.sql)
+    }
+    connection.exec(`PRAGMA user_version = ${wanted}`)
+    connection.exec('COMMIT')
+  } catch (error) {
+    if (connection.isTransaction) connection.exec('ROLLBACK')
+    throw error
+  }
+}
+
+/** A schema of the future may mean something else by the same names, so nothing is read from it and nothing written. */
+export function refuseNewer(
+  connection: DatabaseSyncInstance,
+  migrations: readonly Migration[],
+  databaseName: string,
+): void {
+  const found = userVersion(connection)
+  const known = latestVersion(migrations)
+  if (found <= known) return
+  throw new DormouseError(
+    'database_newer',
+    `The database ${databaseName} has version ${found}; this server knows versions up to ${known}`,
+    { details: { found, known } },
+  )
+}
+
+export function userVersion(connection: DatabaseSyncInstance): number {
+  return connection.prepare('PRAGMA user_version').get().user_version
+}
+
+function latestVersion(migrations: readonly Migration[]): number {
+  const last = migrations.at(-1)
+  return last === undefined ? 0 : versionOf(last)
+}
+
+function refuseUnordered(migrations: readonly Migration[]): void {
+  migrations.forEach((migration, index) => {
+    const previous = migrations[index - 1]
+    assert(previous === undefined || versionOf(migration) > versionOf(previous), migration.name)
+  })
+}
+
+function versionOf({ name }: Migration): number {
+  const version = Number(/^(\d{4})-[a-z0-9-]+$/.exec(name)?.[1])
+  assert(version > 0, `${name} is not the name of a migration`)
+  return version
+}
