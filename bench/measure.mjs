@@ -1,8 +1,10 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, readFile, statfs, writeFile } from 'node:fs/promises'
 import { cpus, release, totalmem } from 'node:os'
+import { findCriu } from '@dormouse/engine-linux/setup'
 
 /** Times `work` again and again, after a warm-up that does not count. */
-export async function measure({ title, warmUp, times, work }) {
+export async function measure({ warmUp, times, work }) {
   for (let i = 0; i < warmUp; i++) await work()
   const samplesMs = []
   for (let i = 0; i < times; i++) {
@@ -10,36 +12,109 @@ export async function measure({ title, warmUp, times, work }) {
     await work()
     samplesMs.push(performance.now() - start)
   }
-  return { title, times, ...percentiles(samplesMs) }
+  return summarize(samplesMs)
 }
 
-export function percentiles(samplesMs) {
-  const sorted = [...samplesMs].sort((a, b) => a - b)
+/** With fewer than a hundred samples p99 is the largest of them. */
+export function summarize(samples) {
+  const sorted = [...samples].sort((a, b) => a - b)
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]
-  return { p50Ms: at(0.5), p99Ms: at(0.99), maxMs: sorted.at(-1) }
+  const [min, max] = [sorted[0], sorted.at(-1)]
+  return { times: sorted.length, p50: median(samples), p99: at(0.99), min, max }
 }
 
-export function describeMachine() {
-  const memoryGiB = Math.round(totalmem() / 1024 ** 3)
-  return `${cpus().length} × ${cpus()[0]?.model.trim()}, ${memoryGiB} GiB, Linux ${release()}, Node ${process.version}`
+export function median(samples) {
+  const sorted = [...samples].sort((a, b) => a - b)
+  const middle = (sorted.length - 1) / 2
+  return (sorted[Math.floor(middle)] + sorted[Math.ceil(middle)]) / 2
 }
 
-export function table(rows) {
-  const milliseconds = (value) => value.toFixed(value < 10 ? 2 : 0)
-  const lines = rows.map(
-    ({ title, times, p50Ms, p99Ms, goal }) =>
-      `| ${title} | ${times} | ${milliseconds(p50Ms)} | ${milliseconds(p99Ms)} | ${goal ?? ''} |`,
+export function ms(value) {
+  return value.toFixed(value < 10 ? 2 : 0)
+}
+
+/** Decimal, as disks and goals are counted. */
+export function megabytes(bytes) {
+  return (bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)
+}
+
+export function table(head, rows) {
+  const line = (cells) => `| ${cells.map((cell) => cell ?? '').join(' | ')} |`
+  return [line(head), `|${head.map(() => '---').join('|')}|`, ...rows.map(line)].join('\n')
+}
+
+/** One line per measurement: `title`, what `summarize` says in milliseconds, and `goal`: the median that is aimed at. */
+export function timesTable(rows) {
+  return table(
+    ['what', 'times', 'p50 ms', 'p99 ms', 'goal'],
+    rows.map(({ title, times, p50, p99, goal }) => [
+      title,
+      times,
+      ms(p50),
+      ms(p99),
+      verdict(p50, goal, 'ms'),
+    ]),
   )
-  return ['| what | times | p50 ms | p99 ms | goal |', '|---|---|---|---|---|', ...lines].join('\n')
 }
 
-/** Replaces what stands between this benchmark's marks in docs/benchmarks.md. */
-export async function writeSection(name, text) {
+/** Says what the goal was and whether it was met, e.g. `≤ 25 ms, missed`; nothing when there is none. */
+export function verdict(value, goal, unit = '') {
+  if (goal === undefined) return ''
+  const { atMost, atLeast } = goal
+  const isMet = atMost === undefined ? value >= atLeast : value <= atMost
+  const bound = atMost === undefined ? `≥ ${atLeast}` : `≤ ${atMost}`
+  return `${bound}${unit && ` ${unit}`}, ${isMet ? 'met' : '**missed**'}`
+}
+
+async function describeRun({ data }) {
+  const EXT4 = 0xef53
+  const names = { [EXT4]: 'ext4', [0x58465342]: 'xfs', [0x9123683e]: 'btrfs', [0x01021994]: 'tmpfs' }
+  const { type } = await statfs(data)
+  const git = (...args) => execFileSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8' }).trim()
+  return {
+    date: new Date().toISOString(),
+    commit: git('rev-parse', '--short', 'HEAD'),
+    cpus: cpus().length,
+    cpu: cpus()[0]?.model.trim(),
+    memoryBytes: totalmem(),
+    linux: release(),
+    fileSystem: names[type] ?? `0x${type.toString(16)}`,
+    node: process.version,
+    criu: (await findCriu(data))?.version,
+  }
+}
+
+/**
+ * Prints what was measured; unless it was a dry run, also writes it to bench/results and between its marks in
+ * docs/benchmarks.md.
+ */
+export async function report({ name, options, result, text }) {
+  const run = await describeRun(options)
+  const only = options.only === undefined ? '' : ` --only ${options.only}`
+  const command = `node bench/${name}.mjs${options.quick ? ' --quick' : ''}${only}`
+  const machine = `${run.cpus} × ${run.cpu}, ${Math.round(run.memoryBytes / 1024 ** 3)} GiB, ${run.fileSystem}`
+  const versions = `Linux ${run.linux}, Node ${run.node}, CRIU ${run.criu}, commit ${run.commit}`
+  const page = `${text}\n\n${run.date.slice(0, 10)}, ${machine}, ${versions}. \`${command}\``
+  console.log(page)
+  if (options.dry) return
+  const results = new URL('results/', import.meta.url)
+  await mkdir(results, { recursive: true })
+  const json = JSON.stringify({ name, command, ...run, result }, rounded, 2)
+  await writeFile(new URL(`${name}.json`, results), `${json}\n`)
+  await writeSection(name, page)
+}
+
+function rounded(_key, value) {
+  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value
+}
+
+async function writeSection(name, text) {
   const path = new URL('../docs/benchmarks.md', import.meta.url)
   const page = await readFile(path, 'utf8')
-  const section = new RegExp(`(<!-- ${name} -->\n)[^]*?(\n<!-- /${name} -->)`)
+  const section = new RegExp(`(<!-- ${name} -->\n)[^]*?(\n?<!-- /${name} -->)`)
+  if (!section.test(page)) throw new Error(`docs/benchmarks.md has no section ${name}`)
   await writeFile(
     path,
-    page.replace(section, (_all, open, close) => `${open}${text}${close}`),
+    page.replace(section, (_all, open) => `${open}${text}\n<!-- /${name} -->`),
   )
 }

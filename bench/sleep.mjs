@@ -1,153 +1,81 @@
 // Sleep, wake and fork through the engine, beside stock CRIU restoring the unmodified image of the same tree.
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
-import { newSandboxId } from '@dormouse/contracts'
-import { LinuxEngine } from '@dormouse/engine-linux'
-import { describeMachine, percentiles, table, writeSection } from './measure.mjs'
+import { report } from './measure.mjs'
+import { describeAwake, measureCreate, measureThaw } from './sleep/awake.mjs'
+import { describeFirstTouch, measureFirstTouch } from './sleep/first-touch.mjs'
+import { describeFork, measureFirstFork, measureFork } from './sleep/fork.mjs'
+import { describeResume, growthOf, measureResume, saveBothWays } from './sleep/resume.mjs'
+import { describeSnapshots, measureSnapshots } from './sleep/snapshots.mjs'
+import { atWorkbench, readOptions } from './workbench.mjs'
 
-const { values } = parseArgs({
-  options: {
-    data: { type: 'string', default: '/var/lib/dormouse' },
-    write: { type: 'boolean', default: false },
-    times: { type: 'string', default: '15' },
-  },
-})
-const TIMES = Number(values.times)
-// Spares are made in the background; a sandbox that is woken once in a while finds them ready.
-const PAUSE_MS = 400
-const GIB = 1024 ** 3
-const limits = { memoryBytes: 6 * GIB, cpus: 2 }
-const stateDir = await mkdtemp(join(tmpdir(), 'dormouse-bench-'))
-const engine = await LinuxEngine.open({ dataDir: values.data, stateDir })
-const rows = []
+const PARTS = ['resume', 'awake', 'snapshots', 'touch', 'fork']
+const options = readOptions({ only: { type: 'string' } })
+const parts = new Set(options.only?.split(',') ?? PARTS)
+const unknown = [...parts].filter((part) => !PARTS.includes(part))
+if (unknown.length > 0) throw new Error(`--only: ${unknown.join()} is not one of ${PARTS.join()}`)
 
-async function timed(work) {
-  const start = performance.now()
-  const result = await work()
-  return { ms: performance.now() - start, result }
-}
+const FULL = { rounds: 20, creates: 40, thaws: 200, firstSnapshots: 5, snapshots: 15, touches: 8, forks: 7 }
+const QUICK = { rounds: 2, creates: 3, thaws: 10, firstSnapshots: 1, snapshots: 2, touches: 1, forks: 1 }
+const times = options.quick ? QUICK : FULL
+const heapsMB = options.quick ? [64, 1000] : [64, 256, 1000, 2000]
+/** The size that everything but the resume is measured with: 1 GB. */
+const MAIN_MB = 1000
+const heapBytes = MAIN_MB * 1e6
 
-async function loaded(megabytes) {
-  const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python', limits })
-  const code = `import numpy as np; a = np.random.default_rng(1).random(${megabytes} * 131072); total = a.sum(); address = id(a)`
-  const run = await burrow.guest.runs.run({ code })
-  if (run.exitCode !== 0) throw new Error(run.stderr)
-  return burrow
-}
-
-async function check(burrow) {
-  const run = await burrow.guest.runs.run({ code: 'print(id(a) == address)' })
-  if (run.stdout !== 'True\n') throw new Error(`wrong after a wake: ${JSON.stringify(run)}`)
-}
-
-async function benchResume(megabytes, goal) {
-  const burrow = await loaded(megabytes)
-  const first = await timed(() => engine.snapshot(burrow, { leave: 'gone' }))
-  const { snapshot } = first.result
-  const resumed = []
-  const answered = []
-  for (let i = 0; i < TIMES; i++) {
-    await sleep(PAUSE_MS)
-    const { ms, result } = await timed(() => engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
-    const answer = await timed(() => check(result))
-    if (i > 0) resumed.push(ms)
-    if (i > 0) answered.push(ms + answer.ms)
-    await result.destroy()
+const result = await atWorkbench(options, async (bench) => {
+  const measured = {}
+  const step = async (name, work) => {
+    console.error(`… ${name}`)
+    measured[name] = await work()
   }
-  rows.push({
-    title: `resume from stored, ${megabytes} MB`,
-    times: resumed.length,
-    ...percentiles(resumed),
-    goal,
-  })
-  rows.push({ title: `… to the first result`, times: answered.length, ...percentiles(answered) })
-  return { snapshot, sandboxId: burrow.sandboxId, firstMs: first.ms }
-}
+  if (parts.has('awake')) await step('create', () => measureCreate(bench, { times: times.creates }))
 
-async function benchSnapshots({ snapshot, sandboxId, firstMs }) {
-  rows.push({ title: 'first snapshot, 1 GB', times: 1, p50Ms: firstMs, p99Ms: firstMs })
-  const second = []
-  for (let i = 0; i < 5; i++) {
-    await sleep(PAUSE_MS)
-    const burrow = await engine.restore(snapshot.id, { sandboxId })
-    await burrow.guest.runs.run({ code: 'a[:10 * 131072] += 1' })
-    const { ms, result } = await timed(() => engine.snapshot(burrow, { leave: 'gone' }))
-    second.push(ms)
-    await engine.deleteSnapshot(result.snapshot.id)
+  const resume = []
+  let main
+  for (const heapMB of parts.has('resume') ? heapsMB : [MAIN_MB]) {
+    const saved = await saveBothWays(bench, heapMB * 1e6)
+    if (heapMB === MAIN_MB) main = saved
+    if (parts.has('resume'))
+      await step('resume', async () => {
+        resume.push(await measureResume(bench, saved, { rounds: times.rounds, heapMB }))
+        return { sizes: resume, growth: growthOf(resume) }
+      })
+    if (heapMB === MAIN_MB) continue
+    for (const { id } of Object.values(saved)) await bench.engine.deleteSnapshot(id)
   }
-  rows.push({
-    title: 'snapshot after changing 10 MB of 1 GB',
-    times: 5,
-    ...percentiles(second),
-    goal: '≤ 150 ms',
-  })
-}
 
-async function benchFrozen({ snapshot, sandboxId }) {
-  const burrow = await engine.restore(snapshot.id, { sandboxId })
-  const thawed = []
-  for (let i = 0; i < 100; i++) {
-    await burrow.freeze()
-    thawed.push((await timed(() => burrow.thaw())).ms)
-  }
-  rows.push({ title: 'thaw from frozen', times: 100, ...percentiles(thawed), goal: '≤ 1 ms' })
-  await burrow.destroy()
-}
-
-async function benchFork({ snapshot, sandboxId }) {
-  for (const count of [1, 5, 10]) {
-    await sleep(PAUSE_MS * 2)
-    const burrow = await engine.restore(snapshot.id, { sandboxId })
-    const start = performance.now()
-    const sandboxIds = Array.from({ length: count }, newSandboxId)
-    const forked = await engine.fork(burrow, { sandboxIds })
-    await Promise.all(forked.children.map(check))
-    const ms = performance.now() - start
-    const goal = count === 10 ? '≤ 400 ms' : undefined
-    rows.push({ title: `fork(${count}) of 1 GB to all first results`, times: 1, p50Ms: ms, p99Ms: ms, goal })
-    const usage = await forked.children[0].usage()
-    console.error(`fork(${count}): ${(usage.memoryBytes / 1e6).toFixed(1)} MB charged to a child`)
-    for (const each of [forked.parent, ...forked.children]) await each.destroy()
-    await engine.deleteSnapshot(forked.snapshot.id)
-  }
-}
-
-async function benchCreate() {
-  const created = []
-  for (let i = 0; i < TIMES; i++) {
-    await sleep(PAUSE_MS)
-    const { ms, result } = await timed(() =>
-      engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' }),
+  if (parts.has('awake')) await step('thaw', () => measureThaw(bench, main.ours, { times: times.thaws }))
+  if (parts.has('touch'))
+    await step('touch', () => measureFirstTouch(bench, main, { heapBytes, rounds: times.touches }))
+  if (parts.has('snapshots'))
+    await step('snapshots', () =>
+      measureSnapshots(bench, main.ours, {
+        heapBytes,
+        firstTimes: times.firstSnapshots,
+        times: times.snapshots,
+      }),
     )
-    if (i > 0) created.push(ms)
-    await result.destroy()
-  }
-  rows.push({
-    title: 'create, numpy, pandas and matplotlib imported',
-    times: created.length,
-    ...percentiles(created),
-    goal: '≤ 30 ms',
-  })
-}
+  if (parts.has('fork'))
+    await step('fork', async () => ({
+      saved: await measureFork(bench, main.ours, {
+        counts: options.quick ? [1, 10] : [1, 5, 10, 20],
+        times: times.forks,
+      }),
+      first: await measureFirstFork(bench, { heapBytes, count: 10, times: options.quick ? 1 : 3 }),
+    }))
+  return measured
+})
 
-try {
-  await benchCreate()
-  await benchResume(64)
-  const oneGigabyte = await benchResume(1024, '≤ 25 ms')
-  await benchResume(2048)
-  await benchSnapshots(oneGigabyte)
-  await benchFrozen(oneGigabyte)
-  await benchFork(oneGigabyte)
-} finally {
-  const { burrows } = await engine.adoptBurrows()
-  for (const burrow of burrows) await burrow.destroy()
-  await engine[Symbol.asyncDispose]()
-  await rm(stateDir, { recursive: true, force: true })
-}
-
-const report = `${table(rows)}\n\n${new Date().toISOString().slice(0, 10)}, ${describeMachine()}. \`node bench/sleep.mjs\``
-console.log(report)
-if (values.write) await writeSection('sleep', report)
+const sections = [
+  result.resume && describeResume(result.resume.sizes),
+  result.create && describeAwake(result),
+  result.snapshots && describeSnapshots(result.snapshots),
+  result.fork && describeFork(result.fork),
+  result.touch && describeFirstTouch(result.touch),
+]
+await report({
+  name: 'sleep',
+  // A part alone does not replace the results of a whole run.
+  options: { ...options, dry: options.dry || options.only !== undefined },
+  result,
+  text: sections.filter(Boolean).join('\n\n'),
+})

@@ -1,0 +1,34 @@
+import { execFileSync } from 'node:child_process'
+import { lstat, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+
+const STAT_BLOCK_BYTES = 512
+
+/** What the blocks of all files below these directories take; a file with several names counts once. */
+export async function blockBytes(...directories) {
+  const seen = new Map()
+  for (const directory of directories) {
+    for (const name of await readdir(directory, { recursive: true })) {
+      const found = await lstat(join(directory, name)).catch(() => undefined)
+      if (found !== undefined) seen.set(found.ino, found.blocks * STAT_BLOCK_BYTES)
+    }
+  }
+  return [...seen.values()].reduce((sum, bytes) => sum + bytes, 0)
+}
+
+/**
+ * Takes files out of the page cache (POSIX_FADV_DONTNEED, by dd), and answers how many of their bytes are still in it.
+ * Pre: they are on disk, and no process maps them.
+ */
+export async function dropFromCache(...directories) {
+  const files = []
+  for (const directory of directories) {
+    for (const name of await readdir(directory)) files.push(join(directory, name))
+  }
+  for (const file of files) execFileSync('dd', [`if=${file}`, 'iflag=nocache', 'count=0', 'status=none'])
+  const resident = execFileSync('fincore', ['--bytes', '--noheadings', '--output', 'RES', ...files])
+  return resident
+    .toString()
+    .split('\n')
+    .reduce((sum, line) => sum + Number(line), 0)
+}

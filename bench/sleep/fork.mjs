@@ -1,0 +1,106 @@
+import { newSandboxId } from '@dormouse/contracts'
+import { megabytes, ms, summarize, table, verdict } from '../measure.mjs'
+import { burrowMemory } from '../memory.mjs'
+import { timed } from '../workbench.mjs'
+import { checkAnswer, growTree } from './tree.mjs'
+
+const GOALS = { 10: { atMost: 400 } }
+const PRIVATE_GOAL = { atMost: 8 }
+const MEMORY_KEYS = ['privateDirty', 'anonymous', 'pss', 'charged']
+
+/** From the call until every child has answered. The parent was woken before, so its memory is in memory files already. */
+export async function measureFork(bench, base, { counts, times }) {
+  const results = []
+  for (const count of counts) {
+    const samples = emptySamples()
+    for (let i = 0; i < times; i++) {
+      await bench.pause()
+      const parent = await bench.engine.restore(base.id, { sandboxId: base.sandboxId })
+      await checkAnswer(parent)
+      await bench.pause(1000)
+      await forkOnce(bench, parent, { count, samples })
+    }
+    results.push(summary(samples, { count, goal: GOALS[count] }))
+  }
+  return results
+}
+
+/** A parent that was never saved has to be saved first, with all of its memory. */
+export async function measureFirstFork(bench, { heapBytes, count, times }) {
+  const samples = emptySamples()
+  for (let i = 0; i < times; i++) {
+    const parent = await growTree(bench.engine, heapBytes)
+    await bench.pause(1000)
+    await forkOnce(bench, parent, { count, samples })
+  }
+  return summary(samples, { count })
+}
+
+function emptySamples() {
+  return { call: [], answers: [], children: [] }
+}
+
+async function forkOnce({ engine }, parent, { count, samples }) {
+  const sandboxIds = Array.from({ length: count }, newSandboxId)
+  const { ms: callMs, result: forked } = await timed(() => engine.fork(parent, { sandboxIds }))
+  const { ms: answersMs } = await timed(() => Promise.all(forked.children.map(checkAnswer)))
+  samples.call.push(callMs)
+  samples.answers.push(callMs + answersMs)
+  for (const child of forked.children) samples.children.push(await burrowMemory(child))
+  for (const burrow of [forked.parent, ...forked.children]) await burrow.destroy()
+  await engine.deleteSnapshot(forked.snapshot.id)
+}
+
+function summary({ call, answers, children }, { count, goal }) {
+  const perChild = Object.fromEntries(
+    MEMORY_KEYS.map((key) => [key, summarize(children.map((memory) => memory[key]))]),
+  )
+  return {
+    count,
+    call: summarize(call),
+    answers: { ...summarize(answers), ...(goal && { goal }) },
+    perChild,
+    privateGoalMB: PRIVATE_GOAL,
+  }
+}
+
+export function describeFork({ saved, first }) {
+  const rows = [
+    ...saved.map((result) => row(`fork(${result.count})`, result)),
+    ...(first === undefined ? [] : [row(`fork(${first.count}), parent never saved before`, first)]),
+  ]
+  return [
+    'Fork of a 1 GB parent, to the first results of all children; memory of a child (all of its processes) in MB, p50 and largest:',
+    '',
+    table(
+      [
+        'what',
+        'times',
+        'call, p50 ms',
+        'all results, p50 / p99 ms',
+        'goal',
+        'private dirty',
+        'goal',
+        'Pss',
+        'charged by its cgroup',
+      ],
+      rows,
+    ),
+  ].join('\n')
+}
+
+function row(title, { call, answers, perChild, privateGoalMB }) {
+  const { privateDirty, pss, charged } = perChild
+  const memory = ({ p50, max }) => `${megabytes(p50)}, ${megabytes(max)}`
+  return [
+    title,
+    answers.times,
+    ms(call.p50),
+    `${ms(answers.p50)} / ${ms(answers.p99)}`,
+    verdict(answers.p50, answers.goal, 'ms'),
+    memory(privateDirty),
+    verdict(privateDirty.p50 / 1e6, privateGoalMB, 'MB'),
+    memory(pss),
+    memory(charged),
+  ]
+}

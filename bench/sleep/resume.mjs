@@ -1,0 +1,101 @@
+import { median, ms, summarize, table, verdict } from '../measure.mjs'
+import { timed } from '../workbench.mjs'
+import { takeStockSnapshot } from './stock.mjs'
+import { checkAnswer, checkContent, growTree } from './tree.mjs'
+
+const GOALS = { 1000: { ours: { atMost: 25 }, ratio: { atLeast: 20 } } }
+const GROWTH = { smallest: 64, largest: 2000, goal: { atMost: 1.3 } }
+
+/**
+ * The same tree, saved twice: by stock CRIU, then, after that was restored, by the engine. Both are restored by the same
+ * call into the same kind of burrow, in turns: ours, stock, ours.
+ */
+export async function saveBothWays(bench, heapBytes) {
+  const first = await growTree(bench.engine, heapBytes)
+  const stock = await takeStockSnapshot(bench, first)
+  if (stock.bytes.images < heapBytes) throw new Error('the stock image does not hold the memory')
+  const again = await bench.engine.restore(stock.id, { sandboxId: first.sandboxId })
+  const { snapshot: ours } = await bench.engine.snapshot(again, { leave: 'gone' })
+  if (ours.bytes.images > heapBytes / 2) throw new Error('the memory of ours is copied, not mapped')
+  return { ours, stock }
+}
+
+export async function measureResume(bench, { ours, stock }, { rounds, heapMB }) {
+  const samples = { ours: { call: [], answer: [] }, stock: { call: [], answer: [] } }
+  const resume = async (which, snapshot) => {
+    await bench.pause()
+    const { ms: callMs, result: burrow } = await timed(() =>
+      bench.engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId }),
+    )
+    const { ms: answerMs } = await timed(() => checkAnswer(burrow))
+    samples[which].call.push(callMs)
+    samples[which].answer.push(callMs + answerMs)
+    await burrow.destroy()
+  }
+  for (const snapshot of [ours, stock]) await warmUp(bench, snapshot)
+  for (let round = 0; round < rounds; round++) {
+    await resume('ours', ours)
+    await resume('stock', stock)
+    await resume('ours', ours)
+  }
+  const goals = GOALS[heapMB] ?? {}
+  return {
+    heapMB,
+    ours: { call: summarize(samples.ours.call), answer: summarize(samples.ours.answer), goal: goals.ours },
+    stock: { call: summarize(samples.stock.call), answer: summarize(samples.stock.answer) },
+    stockByOurs: {
+      call: median(samples.stock.call) / median(samples.ours.call),
+      answer: median(samples.stock.answer) / median(samples.ours.answer),
+      goal: goals.ratio,
+    },
+  }
+}
+
+/** The first restore of a snapshot checks all of its images; and here every byte of memory is compared. */
+async function warmUp({ engine }, { id, sandboxId }) {
+  const burrow = await engine.restore(id, { sandboxId })
+  await checkContent(burrow)
+  await burrow.destroy()
+}
+
+export function describeResume(sizes) {
+  const rows = sizes.map(({ heapMB, ours, stock, stockByOurs }) => [
+    `${heapMB} MB`,
+    pair(ours.call),
+    pair(ours.answer),
+    pair(stock.call),
+    pair(stock.answer),
+    `${stockByOurs.call.toFixed(1)} / ${stockByOurs.answer.toFixed(1)}`,
+    [verdict(ours.call.p50, ours.goal, 'ms'), verdict(stockByOurs.call, stockByOurs.goal, '×')]
+      .filter(Boolean)
+      .join('; '),
+  ])
+  const counts = `ours ${sizes[0].ours.call.times} times, stock ${sizes[0].stock.call.times} times`
+  const lines = [
+    `Resume from \`stored\`, p50 / p99 in ms, ${counts} per size, in turns:`,
+    '',
+    table(
+      ['heap', 'ours, call', '… first result', 'stock, call', '… first result', 'stock / ours', 'goals'],
+      rows,
+    ),
+  ]
+  const growth = growthOf(sizes)
+  if (growth !== undefined) {
+    const { largest, smallest, ratio } = growth
+    const goal = growth.goal === undefined ? '' : ` (goal ${verdict(ratio, growth.goal)})`
+    lines.push('', `Ours, ${largest} MB / ${smallest} MB: ${ratio.toFixed(2)}${goal}.`)
+  }
+  return lines.join('\n')
+}
+
+export function growthOf(sizes) {
+  const [smallest, largest] = [sizes[0], sizes.at(-1)]
+  if (smallest === largest) return undefined
+  const ratio = largest.ours.call.p50 / smallest.ours.call.p50
+  const isWhole = smallest.heapMB === GROWTH.smallest && largest.heapMB === GROWTH.largest
+  return { largest: largest.heapMB, smallest: smallest.heapMB, ratio, ...(isWhole && { goal: GROWTH.goal }) }
+}
+
+function pair({ p50, p99 }) {
+  return `${ms(p50)} / ${ms(p99)}`
+}

@@ -1,0 +1,92 @@
+import { median, megabytes, summarize, table, timesTable } from '../measure.mjs'
+import { timed } from '../workbench.mjs'
+import { blockBytes } from './disk.mjs'
+import { changeBytes, growTree } from './tree.mjs'
+
+const CHANGED_BYTES = 10e6
+
+/** Until the snapshot is on disk and its burrow is gone. */
+export async function measureSnapshots(bench, base, { heapBytes, firstTimes, times }) {
+  const first = new Samples(bench)
+  for (let i = 0; i < firstTimes; i++) {
+    const burrow = await growTree(bench.engine, heapBytes)
+    await bench.pause()
+    await first.take(burrow)
+  }
+  const changed = new Samples(bench)
+  const unchanged = new Samples(bench)
+  for (let i = 0; i < times; i++) {
+    for (const [samples, bytes] of [
+      [changed, CHANGED_BYTES],
+      [unchanged, 0],
+    ]) {
+      await bench.pause()
+      const burrow = await bench.engine.restore(base.id, { sandboxId: base.sandboxId })
+      if (bytes > 0) await changeBytes(burrow, bytes)
+      await samples.take(burrow)
+    }
+  }
+  return {
+    first: first.summary(),
+    changed: { ...changed.summary(), goal: { atMost: 150 } },
+    unchanged: unchanged.summary(),
+  }
+}
+
+class Samples {
+  #bench
+  #ms = []
+  #imageBytes = []
+  #memoryBytes = []
+  #diskBytes = []
+
+  constructor(bench) {
+    this.#bench = bench
+  }
+
+  async take(burrow) {
+    const { engine, layout } = this.#bench
+    const disk = () => blockBytes(layout.snapshotsDir, layout.layersDir)
+    const before = await disk()
+    const { ms, result } = await timed(() => engine.snapshot(burrow, { leave: 'gone' }))
+    const { id, bytes } = result.snapshot
+    this.#ms.push(ms)
+    this.#imageBytes.push(bytes.images)
+    this.#memoryBytes.push(bytes.memory)
+    this.#diskBytes.push((await disk()) - before)
+    await engine.deleteSnapshot(id)
+  }
+
+  summary() {
+    return {
+      ...summarize(this.#ms),
+      imageBytes: median(this.#imageBytes),
+      memoryBytes: median(this.#memoryBytes),
+      addedBytes: median(this.#diskBytes),
+    }
+  }
+}
+
+export function describeSnapshots({ first, changed, unchanged }) {
+  const kinds = [
+    { title: 'first snapshot of 1 GB', ...first },
+    { title: 'snapshot after changing 10 MB of 1 GB', ...changed },
+    { title: 'snapshot after changing nothing of 1 GB', ...unchanged },
+  ]
+  const rows = kinds.map(({ title, imageBytes, memoryBytes, addedBytes }) => [
+    title,
+    megabytes(addedBytes),
+    megabytes(imageBytes),
+    megabytes(memoryBytes),
+  ])
+  return [
+    timesTable(kinds),
+    '',
+    'What those snapshots take, in MB (medians):',
+    '',
+    table(
+      ['snapshot', 'added on disk, in blocks', 'images, as it says', 'memory files, shared ones too'],
+      rows,
+    ),
+  ].join('\n')
+}
