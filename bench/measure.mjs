@@ -73,7 +73,7 @@ async function describeRun({ data }) {
   const git = (...args) => execFileSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8' }).trim()
   return {
     date: new Date().toISOString(),
-    commit: git('rev-parse', '--short', 'HEAD'),
+    commit: git('describe', '--always', '--dirty'),
     cpus: cpus().length,
     cpu: cpus()[0]?.model.trim(),
     memoryBytes: totalmem(),
@@ -90,8 +90,7 @@ async function describeRun({ data }) {
  */
 export async function report({ name, options, result, text }) {
   const run = await describeRun(options)
-  const only = options.only === undefined ? '' : ` --only ${options.only}`
-  const command = `node bench/${name}.mjs${options.quick ? ' --quick' : ''}${only}`
+  const command = ['node', `bench/${name}.mjs`, ...process.argv.slice(2)].join(' ')
   const machine = `${run.cpus} × ${run.cpu}, ${Math.round(run.memoryBytes / 1024 ** 3)} GiB, ${run.fileSystem}`
   const versions = `Linux ${run.linux}, Node ${run.node}, CRIU ${run.criu}, commit ${run.commit}`
   const page = `${text}\n\n${run.date.slice(0, 10)}, ${machine}, ${versions}. \`${command}\``
