@@ -9,19 +9,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <linux/limits.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "copy-file.h"
 #include "report.h"
 
 #define ORIGIN "trusted.overlay.origin"
@@ -48,15 +46,6 @@ static bool has_origin(int layer, const char *path)
     return has;
 }
 
-static void copy_attributes(int from, int to, const char *path)
-{
-    struct stat status;
-    CHECK(fstat(from, &status), "stat %s", path);
-    CHECK(fchown(to, status.st_uid, status.st_gid), "own %s", path);
-    CHECK(fchmod(to, status.st_mode & 07777), "mode of %s", path);
-    CHECK(futimens(to, (struct timespec[]){status.st_atim, status.st_mtim}), "times of %s", path);
-}
-
 /* Makes every directory on the way to `path` that is not there yet. */
 static void make_parents(int layer, int into, char *path)
 {
@@ -75,42 +64,13 @@ static void make_parents(int layer, int into, char *path)
     }
 }
 
-/* Holes stay holes. */
-static void copy_content(int from, int to, const char *path)
-{
-    if (ioctl(to, FICLONE, from) == 0)
-        return;
-    struct stat status;
-    CHECK(fstat(from, &status), "stat %s", path);
-    CHECK(ftruncate(to, status.st_size), "size of %s", path);
-    for (off_t at = 0; (at = lseek(from, at, SEEK_DATA)) != -1;) {
-        off_t end = CHECK(lseek(from, at, SEEK_HOLE), "hole in %s", path), into = at;
-        while (at < end)
-            if (CHECK(copy_file_range(from, &at, to, &into, (size_t)(end - at), 0), "copy %s", path) == 0)
-                return;
-    }
-    if (errno != ENXIO)
-        fail("data of %s", path);
-}
-
-static void copy_extended(int from, int to, const char *path)
-{
-    char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
-    ssize_t length = CHECK(flistxattr(from, names, sizeof(names)), "attributes of %s", path);
-    for (char *name = names; name < names + length; name += strlen(name) + 1) {
-        ssize_t size = CHECK(fgetxattr(from, name, value, sizeof(value)), "attribute %s of %s", name, path);
-        CHECK(fsetxattr(to, name, value, (size_t)size, 0), "attribute %s of %s", name, path);
-    }
-}
-
 static void copy_file(int layer, int upper, char *path)
 {
     make_parents(layer, upper, path);
     int from = CHECK(open_beneath(layer, path, O_RDONLY), "open %s", path);
     int to = CHECK(openat(upper, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), "make %s", path);
     copy_content(from, to, path);
-    copy_extended(from, to, path);
-    copy_attributes(from, to, path);
+    copy_metadata(from, to, path, true);
     close(from);
     close(to);
 }

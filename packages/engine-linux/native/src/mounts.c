@@ -12,6 +12,7 @@
 
 #include "devices.h"
 #include "masks.h"
+#include "overlay.h"
 #include "report.h"
 
 int open_below(int root, const char *path)
@@ -44,7 +45,7 @@ void mount_outer(const struct config *config)
     /* Nothing we mount may reach the host's namespace. */
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
     /* nodev: the only devices of a burrow are those of its /dev. */
-    CHECK(mount("overlay", config->root, "overlay", MS_NODEV, config->overlay), "mount overlay");
+    mount_overlay(config->root, config->overlay);
     int root = CHECK(open(config->root, O_PATH | O_DIRECTORY | O_CLOEXEC), "open root");
     attach(make_devices(config->uid_base), open_below(root, "dev"), "/dev");
     bind_below(root, config->tools, ".dormouse", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);

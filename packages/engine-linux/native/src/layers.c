@@ -1,0 +1,86 @@
+/*
+ * dormouse-layers scan LAYERS MOUNT_POINT
+ * dormouse-layers merge LAYERS MOUNT_POINT INTO
+ *
+ * Looks at file layers, or makes one of several. LAYERS is the directory they are in; names on standard input start there.
+ * MOUNT_POINT is an empty directory; what is mounted there is in a mount namespace of our own. Input is a list of records, each
+ * ended by NUL, top layer first: `layer=NAME`, then `below=PATH`; for scan also `open=PATH` and `carried=PATH`.
+ */
+#include <linux/ioprio.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "layer-tree.h"
+#include "report.h"
+
+/* A directory can be as deep as a path is long, and every level keeps one descriptor per layer. */
+#define DESCRIPTORS (1u << 20)
+
+static void add(struct names *names, const char *value)
+{
+    names->items = reallocarray(names->items, names->count + 1, sizeof(*names->items));
+    char *copy = strdup(value);
+    if (!names->items || !copy)
+        fail("input");
+    names->items[names->count++] = copy;
+}
+
+static struct chain read_chain(void)
+{
+    struct chain chain = {0};
+    const struct { const char *key; struct names *names; } lists[] = {
+        {"layer=", &chain.layers}, {"below=", &chain.below}, {"open=", &chain.open}, {"carried=", &chain.carried},
+    };
+    char *record = NULL;
+    size_t capacity = 0;
+    while (getdelim(&record, &capacity, '\0', stdin) != -1) {
+        size_t i = 0;
+        while (i < 4 && strncmp(record, lists[i].key, strlen(lists[i].key)))
+            i++;
+        if (i == 4)
+            refuse("input: unknown record %s", record);
+        add(lists[i].names, record + strlen(lists[i].key));
+    }
+    if (ferror(stdin))
+        fail("input");
+    free(record);
+    if (chain.layers.count == 0 || chain.below.count == 0 || chain.layers.count + chain.below.count > LAYERS_MAX)
+        refuse("input: not a chain of layers");
+    return chain;
+}
+
+/* Nobody waits for this: whatever else the host has to do comes first. */
+static void be_idle(void)
+{
+    CHECK(setpriority(PRIO_PROCESS, 0, 19), "priority");
+    CHECK(syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)), "priority of input");
+}
+
+int main(int argc, char **argv)
+{
+    bool merges = argc == 5 && !strcmp(argv[1], "merge");
+    if (!merges && (argc != 4 || strcmp(argv[1], "scan")))
+        refuse("usage: dormouse-layers scan LAYERS MOUNT_POINT | merge LAYERS MOUNT_POINT INTO");
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
+    be_idle();
+    struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit), "descriptors");
+    umask(0);
+    struct chain chain = read_chain();
+    CHECK(unshare(CLONE_NEWNS), "new mount namespace");
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
+    CHECK(chdir(argv[2]), "enter layers");
+    if (merges)
+        merge_layers(&chain, argv[3], argv[4]);
+    else
+        scan_layers(&chain, argv[3]);
+    return 0;
+}

@@ -1,0 +1,71 @@
+#include "overlay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "report.h"
+
+/* mount(2) reads one page of options and drops the rest without a word. */
+#define OPTIONS_MAX_BYTES 4095
+/* fsconfig(2) takes strings up to this length. */
+#define VALUE_MAX_BYTES 255
+
+/* False when this kernel has to be asked the old way, which also says best what is wrong with a value. */
+static bool set_option(int context, const char *key, const char *value)
+{
+    if (strlen(value) > VALUE_MAX_BYTES)
+        return false;
+    if (fsconfig(context, FSCONFIG_SET_STRING, key, value, 0) == 0)
+        return true;
+    if (errno != EINVAL)
+        fail("overlay: %s", key);
+    return false;
+}
+
+static bool set_options(int context, char *options)
+{
+    for (char *rest = options, *option; (option = strsep(&rest, ","));) {
+        char *value = strchr(option, '=');
+        if (!value)
+            return false;
+        *value++ = '\0';
+        if (strcmp(option, "lowerdir")) {
+            if (!set_option(context, option, value))
+                return false;
+            continue;
+        }
+        for (char *layer; (layer = strsep(&value, ":"));)
+            if (!set_option(context, "lowerdir+", layer))
+                return false;
+    }
+    return true;
+}
+
+void mount_overlay(const char *target, const char *options)
+{
+    int context = fsopen("overlay", FSOPEN_CLOEXEC);
+    char *copy = strdup(options);
+    if (!copy)
+        fail("overlay");
+    /* A backslash hides a separator; only the kernel's own reader of options knows about it. */
+    bool is_set = context != -1 && !strchr(options, '\\') && set_option(context, "source", "overlay") &&
+                  set_options(context, copy);
+    free(copy);
+    if (is_set) {
+        CHECK(fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "mount overlay");
+        int tree = CHECK(fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV), "mount overlay");
+        CHECK(move_mount(tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH), "mount overlay");
+        close(tree);
+    } else {
+        if (strlen(options) > OPTIONS_MAX_BYTES)
+            refuse("mount overlay: more file layers than this kernel can mount");
+        CHECK(mount("overlay", target, "overlay", MS_NODEV, options), "mount overlay");
+    }
+    if (context != -1)
+        close(context);
+}

@@ -1,0 +1,147 @@
+/* What a layer weighs, and whether somebody knows a file in it by its inode. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "layer-tree.h"
+#include "report.h"
+
+#define ORIGIN "trusted.overlay.origin"
+#define STAT_BLOCK_BYTES 512u
+
+struct inodes {
+    ino_t *items;
+    size_t count;
+};
+
+struct scan {
+    const struct inodes *known;
+    int directory;
+    size_t depth;
+    uint64_t bytes;
+    uint64_t renames;
+    uint64_t found;
+};
+
+static void add_inode(struct inodes *inodes, ino_t inode)
+{
+    inodes->items = reallocarray(inodes->items, inodes->count + 1, sizeof(*inodes->items));
+    if (!inodes->items)
+        fail("inodes");
+    inodes->items[inodes->count++] = inode;
+}
+
+static int compare(const void *one, const void *other)
+{
+    ino_t a = *(const ino_t *)one, b = *(const ino_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+/* The sandbox made these names, so nothing leads out of the view. */
+static int open_beneath(int root, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (unsigned)(flags | O_CLOEXEC | O_NOFOLLOW),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    while (*path == '/')
+        path++;
+    return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+static void know_open(struct inodes *known, int view, const char *path)
+{
+    int file = open_beneath(view, path, O_PATH);
+    struct stat status;
+    if (file == -1)
+        return;
+    CHECK(fstat(file, &status), "stat %s", path);
+    /* A directory has one inode per layer anyway, and the topmost gives the number. */
+    if (!S_ISDIR(status.st_mode))
+        add_inode(known, status.st_ino);
+    close(file);
+}
+
+/* How overlayfs keeps a handle (struct ovl_fb): five bytes of which the third is the length of all and the last the type, a uuid. */
+#define ORIGIN_LENGTH 2
+#define ORIGIN_TYPE 4
+#define ORIGIN_HEAD 21
+
+static void know_origin(struct inodes *known, int layer, const char *path)
+{
+    unsigned char origin[ORIGIN_HEAD + MAX_HANDLE_SZ];
+    int file = open_beneath(layer, path, O_RDONLY | O_NONBLOCK);
+    if (file == -1)
+        return;
+    ssize_t length = fgetxattr(file, ORIGIN, origin, sizeof(origin));
+    close(file);
+    if (length <= ORIGIN_HEAD || origin[ORIGIN_LENGTH] > length)
+        return;
+    union {
+        struct file_handle head;
+        char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+    } handle;
+    handle.head.handle_bytes = origin[ORIGIN_LENGTH] - ORIGIN_HEAD;
+    handle.head.handle_type = origin[ORIGIN_TYPE];
+    memcpy(handle.head.f_handle, origin + ORIGIN_HEAD, handle.head.handle_bytes);
+    int target = open_by_handle_at(layer, &handle.head, O_PATH | O_CLOEXEC);
+    if (target == -1)
+        return;
+    struct stat status;
+    CHECK(fstat(target, &status), "stat origin");
+    add_inode(known, status.st_ino);
+    close(target);
+}
+
+static void weigh(const char *name, void *context)
+{
+    struct scan *scan = context;
+    struct stat status;
+    CHECK(fstatat(scan->directory, name, &status, AT_SYMLINK_NOFOLLOW), "stat %s", name);
+    scan->bytes += (uint64_t)status.st_blocks * STAT_BLOCK_BYTES;
+    if (!S_ISDIR(status.st_mode)) {
+        if (bsearch(&status.st_ino, scan->known->items, scan->known->count, sizeof(ino_t), compare))
+            scan->found++;
+        return;
+    }
+    if (scan->depth == PATH_MAX / 2)
+        refuse("directories are too deep");
+    int outer = scan->directory;
+    scan->directory = CHECK(open_entry(outer, name, O_RDONLY | O_DIRECTORY), "open %s", name);
+    scan->depth++;
+    if (is_redirected(scan->directory))
+        scan->renames++;
+    each_entry(scan->directory, weigh, scan);
+    close(scan->directory);
+    scan->depth--;
+    scan->directory = outer;
+}
+
+void scan_layers(const struct chain *chain, const char *mount_point)
+{
+    struct inodes known = {0};
+    int view = open_view(mount_point, &chain->layers, &chain->below);
+    int top = CHECK(open(chain->layers.items[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open layer");
+    for (size_t i = 0; i < chain->open.count; i++)
+        know_open(&known, view, chain->open.items[i]);
+    for (size_t i = 0; i < chain->carried.count; i++)
+        know_origin(&known, top, chain->carried.items[i]);
+    if (known.count > 0)
+        qsort(known.items, known.count, sizeof(*known.items), compare);
+    for (size_t i = 0; i < chain->layers.count; i++) {
+        struct scan scan = {.known = &known};
+        scan.directory = CHECK(open(chain->layers.items[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open layer");
+        each_entry(scan.directory, weigh, &scan);
+        close(scan.directory);
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", scan.bytes, scan.renames, scan.found);
+    }
+    if (fflush(stdout))
+        fail("output");
+}
