@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from dormouse_kernel.report import report_of
+from dormouse_kernel.reseed import Reseeder
 
 
 def preload(modules: list[str]) -> list[str]:
@@ -21,6 +22,8 @@ def preload(modules: list[str]) -> list[str]:
             failed.append(name)
             shown = report_of(error).traceback
             print(f"dormouse: {name} could not be loaded\n{shown}", end="", file=sys.stderr)
+    # A wake does this first. What it has to set up for that, OpenSSL above all, is set up once and for all.
+    Reseeder().reseed(generators=True)
     # The collector writes into every object it looks at, and memory written to is not shared by sandboxes.
     gc.collect()
     gc.freeze()
