@@ -20,7 +20,7 @@ export function parseInput<Schema extends z.ZodType>(
   const seen = describe(valueAt(value, path))
   throw new DormouseError(
     'invalid_argument',
-    `${what}: ${field}: ${issue?.message ?? 'is not valid'} (saw ${seen})`,
+    `${path.length === 0 ? what : `${what}: ${field}`}: ${issue?.message ?? 'is not valid'} (saw ${seen})`,
     {
       details: { field },
       cause: parsed.error,

@@ -1,0 +1,30 @@
+export { type ErrorAnswer, errorSchema } from './error.ts'
+export {
+  booleanText,
+  integerText,
+  nameField,
+  pageOf,
+  pageQuery,
+  runIdField,
+  sandboxIdField,
+  sandboxRefField,
+  snapshotIdField,
+  textField,
+  timestampField,
+} from './fields.ts'
+export {
+  type CreateSandboxBody,
+  createSandboxSchema,
+  envField,
+  FORK_MAX_COUNT,
+  listSandboxesQuery,
+  mountPathField,
+  type SandboxAnswer,
+  type SandboxPageAnswer,
+  sandboxPageSchema,
+  sandboxSchema,
+  stateField,
+  tierField,
+  type UpdateSandboxBody,
+  updateSandboxSchema,
+} from './sandboxes.ts'

@@ -1,0 +1,214 @@
+import { z } from 'zod'
+import { burrowLimitsSchema } from '../burrow-limits.ts'
+import {
+  DEFAULT_CPUS,
+  DEFAULT_MEMORY_BYTES,
+  DEFAULT_PIDS,
+  ENV_MAX_BYTES,
+  ENV_MAX_ENTRIES,
+} from '../limits.ts'
+import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
+import {
+  nameField,
+  pageOf,
+  pageQuery,
+  sandboxIdField,
+  snapshotIdField,
+  textField,
+  timestampField,
+} from './fields.ts'
+
+const STATES = Object.keys(NEXT_STATES) as [SandboxState, ...SandboxState[]]
+
+export const DEFAULT_TEMPLATE = 'python'
+export const DEFAULT_IDLE_TIMEOUT_MS = 15_000
+export const DEFAULT_STORE_AFTER_MS = 5 * 60_000
+/** One hundred years: longer is a mistake in the unit. */
+const DURATION_MAX_MS = 100 * 365 * 24 * 3600 * 1000
+const METADATA_MAX_ENTRIES = 64
+const METADATA_KEY_MAX_BYTES = 128
+const METADATA_VALUE_MAX_BYTES = 2048
+const VOLUMES_MAX = 16
+const PATH_MAX_BYTES = 4096
+export const FORK_MAX_COUNT = 100
+
+const durationMs = z.int().min(0).max(DURATION_MAX_MS)
+export const tierField = z
+  .enum(['frozen', 'stored'])
+  .describe('How deep it sleeps: `frozen` in memory, `stored` on disk only.')
+export const stateField = z.enum(STATES)
+
+const metadataKey = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, 'must be letters, digits, ".", "_", "/" or "-"')
+  .max(METADATA_KEY_MAX_BYTES)
+export const metadataField = z
+  .record(metadataKey, textField({ maxBytes: METADATA_VALUE_MAX_BYTES }))
+  .refine((entries) => Object.keys(entries).length <= METADATA_MAX_ENTRIES, {
+    error: `must have at most ${METADATA_MAX_ENTRIES} entries`,
+  })
+
+const envName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and "_"')
+  .max(256)
+export const envField = z
+  .record(envName, textField({ maxBytes: ENV_MAX_BYTES }))
+  .refine((entries) => Object.keys(entries).length <= ENV_MAX_ENTRIES, {
+    error: `must have at most ${ENV_MAX_ENTRIES} entries`,
+  })
+  .refine((entries) => JSON.stringify(entries).length <= ENV_MAX_BYTES, {
+    error: `must be at most ${ENV_MAX_BYTES} bytes together`,
+  })
+
+export const expiresField = z
+  .strictObject({
+    afterMs: durationMs.min(1).exactOptional().describe('So long after it was created.'),
+    idleMs: durationMs.min(1).exactOptional().describe('So long after it was last used.'),
+    at: timestampField.exactOptional(),
+    action: z.literal('delete'),
+  })
+  .refine(({ afterMs, idleMs, at }) => afterMs !== undefined || idleMs !== undefined || at !== undefined, {
+    error: 'must say when: `afterMs`, `idleMs` or `at`',
+  })
+  .describe('A sandbox stays until it is deleted, unless this is given.')
+
+/** An absolute path inside a sandbox that leads where it says. */
+export const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
+  .regex(/^\/[^/]/, 'must be an absolute path')
+  .refine((path) => !path.split('/').some((part) => part === '.' || part === '..'), {
+    error: 'must not contain "." or ".." parts',
+  })
+
+export const volumeMountSchema = z
+  .strictObject({ volume: nameField, path: mountPathField, readOnly: z.boolean().default(false) })
+  .meta({ id: 'VolumeMount' })
+
+export const limitsSchema = burrowLimitsSchema
+  .prefault({})
+  .meta({ examples: [{ memoryBytes: DEFAULT_MEMORY_BYTES, cpus: DEFAULT_CPUS, pids: DEFAULT_PIDS }] })
+
+export const createSandboxSchema = z
+  .strictObject({
+    template: nameField.default(DEFAULT_TEMPLATE),
+    name: nameField.exactOptional().describe('Unique among the sandboxes of this key.'),
+    getOrCreate: z
+      .boolean()
+      .default(false)
+      .describe('An existing sandbox of that `name` is the answer (200), and nothing of it is changed.'),
+    metadata: metadataField.default({}),
+    env: envField.default({}).describe('Environment of everything that is started inside.'),
+    idleTimeoutMs: durationMs
+      .default(DEFAULT_IDLE_TIMEOUT_MS)
+      .describe('Goes to standby after so long without work. 0: never by itself.'),
+    storeAfterMs: durationMs
+      .default(DEFAULT_STORE_AFTER_MS)
+      .describe('How long it stays `frozen` in memory before it is `stored` on disk only.'),
+    expires: expiresField.exactOptional(),
+    limits: limitsSchema,
+    volumes: z.array(volumeMountSchema).max(VOLUMES_MAX).default([]),
+    ephemeral: z.boolean().default(false).describe('Deleted instead of put to standby.'),
+  })
+  .refine(({ getOrCreate, name }) => !getOrCreate || name !== undefined, {
+    error: 'is needed with `getOrCreate`',
+    path: ['name'],
+  })
+  .meta({
+    id: 'CreateSandbox',
+    examples: [{ template: 'python', name: 'analysis', metadata: { user: '42' }, idleTimeoutMs: 15_000 }],
+  })
+
+export const updateSandboxSchema = z
+  .strictObject({
+    name: nameField.nullable().exactOptional().describe('`null` takes the name away.'),
+    metadata: metadataField.exactOptional().describe('Replaces all of it.'),
+    idleTimeoutMs: durationMs.exactOptional(),
+    storeAfterMs: durationMs.exactOptional(),
+    expires: expiresField.nullable().exactOptional().describe('`null`: never.'),
+    ephemeral: z.boolean().exactOptional(),
+    limits: z
+      .strictObject({
+        memoryBytes: burrowLimitsSchema.shape.memoryBytes.unwrap().exactOptional(),
+        cpus: burrowLimitsSchema.shape.cpus.unwrap().exactOptional(),
+        pids: burrowLimitsSchema.shape.pids.unwrap().exactOptional(),
+      })
+      .exactOptional()
+      .describe('Limits that are not named stay as they are.'),
+  })
+  .refine((change) => Object.keys(change).length > 0, { error: 'names nothing to change' })
+  .meta({
+    id: 'UpdateSandbox',
+    examples: [{ idleTimeoutMs: 60_000, expires: { idleMs: 604_800_000, action: 'delete' } }],
+  })
+
+export const sandboxSchema = z
+  .strictObject({
+    id: sandboxIdField,
+    name: nameField.optional(),
+    state: stateField,
+    tier: tierField.optional(),
+    template: z.string(),
+    metadata: z.record(z.string(), z.string()).readonly(),
+    idleTimeoutMs: z.int(),
+    storeAfterMs: z.int(),
+    expires: z
+      .strictObject({
+        afterMs: z.int().optional(),
+        idleMs: z.int().optional(),
+        at: z.string().optional(),
+        action: z.literal('delete'),
+      })
+      .optional(),
+    ephemeral: z.boolean(),
+    limits: z.strictObject({ memoryBytes: z.int(), cpus: z.number(), pids: z.int() }),
+    volumes: z
+      .array(z.strictObject({ volume: z.string(), path: z.string(), readOnly: z.boolean() }))
+      .readonly(),
+    createdAt: timestampField,
+    lastActiveAt: timestampField,
+    stateSince: timestampField,
+    headSnapshotId: snapshotIdField.optional().describe('The state that it would come back with.'),
+    forkedFrom: sandboxIdField.optional(),
+    lostSince: timestampField
+      .optional()
+      .describe('The host or its processes died: what happened after this moment is gone.'),
+  })
+  .meta({
+    id: 'Sandbox',
+    examples: [
+      {
+        id: 'sb-k3v9x2m4p7q8r5t6',
+        name: 'analysis',
+        state: 'standby',
+        tier: 'frozen',
+        template: 'python',
+        metadata: { user: '42' },
+        idleTimeoutMs: 15_000,
+        storeAfterMs: 300_000,
+        ephemeral: false,
+        limits: { memoryBytes: 1_073_741_824, cpus: 1, pids: 512 },
+        volumes: [],
+        createdAt: '2026-01-01T12:00:00.000Z',
+        lastActiveAt: '2026-01-01T12:00:04.000Z',
+        stateSince: '2026-01-01T12:00:19.000Z',
+        headSnapshotId: 'sn-k3v9x2m4p7q8r5t6',
+      },
+    ],
+  })
+
+export const sandboxPageSchema = pageOf(sandboxSchema).meta({ id: 'SandboxPage' })
+
+export const listSandboxesQuery = z.strictObject({
+  ...pageQuery,
+  state: stateField.exactOptional(),
+  template: nameField.exactOptional(),
+  name: nameField.exactOptional(),
+  metadata: metadataField
+    .exactOptional()
+    .describe('`metadata[key]=value` or `metadata.key=value`; all that are given must match.'),
+})
+
+export type CreateSandboxBody = z.input<typeof createSandboxSchema>
+export type UpdateSandboxBody = z.input<typeof updateSandboxSchema>
+export type SandboxAnswer = z.output<typeof sandboxSchema>
+export type SandboxPageAnswer = z.output<typeof sandboxPageSchema>

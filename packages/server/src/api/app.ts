@@ -1,0 +1,113 @@
+import type { Server } from 'node:http'
+import { parseInput } from '@dormouse/contracts'
+import fastify, { type FastifyServerOptions, LogController } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { z } from 'zod'
+import { requireKeys } from './authentication.ts'
+import { answerBrokenRequests } from './broken-request.ts'
+import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
+import { useJsonBodies } from './json-body.ts'
+import {
+  CONNECTIONS_MAX,
+  HEADERS_MAX_BYTES,
+  HEADERS_TIMEOUT_MS,
+  JSON_BODY_MAX_BYTES,
+  KEEP_ALIVE_TIMEOUT_MS,
+  PATH_PARAMETER_MAX_CHARACTERS,
+  TCP_KEEP_ALIVE_MS,
+} from './limits.ts'
+import { describeRoutes } from './openapi.ts'
+import { parseQueryString } from './query-string.ts'
+import { requestIds } from './request-id.ts'
+import { logRequests } from './request-log.ts'
+import type { App } from './route.ts'
+import { ROUTES } from './routes/all.ts'
+import type { Services } from './services.ts'
+import { answerUnknownRoutes } from './unknown-route.ts'
+
+export interface AppOptions {
+  /** One line of JSON per request and failure; false: none. */
+  readonly logger: FastifyServerOptions['logger']
+  readonly tls?: { readonly key: string | Buffer; readonly cert: string | Buffer } | undefined
+  /** Beginnings of paths on the host that no caller may see: the data directory and the like. */
+  readonly hostPaths?: readonly string[]
+  /** Where the error codes are explained. */
+  readonly docsUrl?: string
+  /** Compares every JSON answer with its schema: for tests, it costs time. */
+  readonly checkAnswers?: boolean
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly errorAnswers: ErrorAnswers
+  }
+}
+
+/** The HTTP API. The caller listens and closes. */
+export async function createApp(services: Services, options: AppOptions): Promise<App> {
+  const answers = errorAnswers({
+    docsUrl: options.docsUrl ?? 'docs/errors.md',
+    hostPaths: options.hostPaths ?? [],
+  })
+  const server = {
+    maxHeaderSize: HEADERS_MAX_BYTES,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+    // The whole request may take long: a file is uploaded at the speed of its sender. `json-body.ts` bounds the others.
+    requestTimeout: 0,
+  }
+  const app = fastify({
+    ...(options.tls === undefined ? { http: server } : { https: { ...server, ...options.tls } }),
+    logger: options.logger ?? false,
+    // Ours is in request-log.ts: one line for each request instead of two, and without the query.
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: requestIds(),
+    requestIdHeader: false,
+    bodyLimit: JSON_BODY_MAX_BYTES,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    // Streams end when their reader leaves; a server that stops does not wait for readers.
+    forceCloseConnections: true,
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: PATH_PARAMETER_MAX_CHARACTERS, querystringParser: parseQueryString },
+    frameworkErrors: (error, request, reply) => void answers.send(error, request, reply),
+    clientErrorHandler: answerBrokenRequests(answers),
+  } as FastifyServerOptions).withTypeProvider<ZodTypeProvider>() as unknown as App
+  ;(app.server as Server).maxConnections = CONNECTIONS_MAX
+
+  app.decorate('errorAnswers', answers)
+  app.setErrorHandler((error, request, reply) => answers.send(error, request, reply))
+  useSchemas(app, options.checkAnswers ?? false)
+  useJsonBodies(app)
+  logRequests(app)
+  answerUnknownRoutes(app)
+  requireKeys(app, services.access)
+  await describeRoutes(app, services.health.check().version)
+  for (const routes of ROUTES) await app.register(async (scope) => routes(scope as unknown as App, services))
+  await app.ready()
+  return app
+}
+
+const PARTS: Record<string, string> = {
+  querystring: 'query',
+  params: 'path',
+  headers: 'headers',
+  body: 'body',
+}
+
+function useSchemas(app: App, checkAnswers: boolean): void {
+  app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => {
+    const what = PARTS[httpPart ?? 'body'] ?? 'request'
+    return (value) => {
+      try {
+        // The framework says null where there is no body.
+        return { value: parseInput(schema, value ?? undefined, what) }
+      } catch (error) {
+        return { error: error as Error }
+      }
+    }
+  })
+  app.setSerializerCompiler<z.ZodType>(({ schema, url }) =>
+    checkAnswers ? (value) => JSON.stringify(parseInput(schema, value, `answer of ${url}`)) : JSON.stringify,
+  )
+}

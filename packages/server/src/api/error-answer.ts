@@ -1,0 +1,85 @@
+import { DormouseError, ERRORS, type ErrorCode, hasErrorCode } from '@dormouse/contracts'
+import type { ErrorAnswer } from '@dormouse/contracts/http'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+
+export interface ErrorAnswers {
+  /** What a caller may see of a failure. */
+  body(error: DormouseError, requestId: string): ErrorAnswer
+  send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
+}
+
+export interface ErrorAnswerOptions {
+  /** Where the error codes are explained; `#code` is added. */
+  readonly docsUrl: string
+  /** Beginnings of paths on the host that no caller may see. */
+  readonly hostPaths: readonly string[]
+}
+
+/** The only place that writes errors. */
+export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorAnswers {
+  const hide = hidePaths(hostPaths)
+
+  const body = (error: DormouseError, requestId: string): ErrorAnswer => ({
+    error: {
+      code: error.code,
+      // Whatever went wrong inside is in the log, under this request id.
+      message: error.code === 'internal' ? 'something went wrong inside the server' : hide(error.message),
+      hint: hide(error.hint),
+      requestId,
+      docs: `${docsUrl}#${error.code}`,
+      ...(Object.keys(error.details).length === 0 || error.code === 'internal'
+        ? {}
+        : { details: JSON.parse(hide(JSON.stringify(error.details))) }),
+    },
+  })
+
+  return {
+    body,
+    send: (thrown, request, reply) => {
+      const error = toDormouseError(thrown)
+      // A caller's mistake is his to read; the log is for what the operator has to know.
+      if (error.status >= 500) request.log.error({ err: thrown }, 'request failed')
+      const retryAfterMs = error.details['retryAfterMs']
+      if (typeof retryAfterMs === 'number') {
+        reply.header('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
+      }
+      if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer')
+      return reply
+        .code(error.status)
+        .header('content-type', 'application/json; charset=utf-8')
+        .send(JSON.stringify(body(error, request.id)))
+    },
+  }
+}
+
+const FRAMEWORK_CODES: Record<string, { code: ErrorCode; message: string }> = {
+  FST_ERR_BAD_URL: { code: 'invalid_argument', message: 'path: is not a valid address' },
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    code: 'unsupported_media_type',
+    message: 'the content type of the body is not one that this route takes',
+  },
+  FST_ERR_CTP_BODY_TOO_LARGE: { code: 'too_large', message: 'body: is too large' },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    code: 'invalid_argument',
+    message: 'body: is not as long as `Content-Length` says',
+  },
+  FST_ERR_MAX_PARAM_LENGTH: { code: 'invalid_argument', message: 'path: a part of it is too long' },
+  FST_ERR_ASYNC_CONSTRAINT: { code: 'invalid_argument', message: 'the request is not valid' },
+}
+
+/** What is not one of ours is either the framework's word about the request, or a bug. */
+export function toDormouseError(thrown: unknown): DormouseError {
+  if (thrown instanceof DormouseError) return thrown
+  const known = FRAMEWORK_CODES[(thrown as FastifyError | undefined)?.code ?? '']
+  if (known !== undefined) return new DormouseError(known.code, known.message, { cause: thrown })
+  return new DormouseError('internal', ERRORS.internal.hint, { cause: thrown })
+}
+
+export const isCancelled = (error: unknown): boolean => hasErrorCode(error, 'cancelled')
+
+function hidePaths(hostPaths: readonly string[]): (text: string) => string {
+  if (hostPaths.length === 0) return (text) => text
+  const escaped = hostPaths.map((path) => path.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+  const pattern = new RegExp(`(?:${escaped.join('|')})[^\\s"'\`,;:)\\]]*`, 'g')
+  return (text) => text.replace(pattern, '(a path on the host)')
+}

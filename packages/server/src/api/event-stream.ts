@@ -1,0 +1,83 @@
+import type { ServerResponse } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { toDormouseError } from './error-answer.ts'
+import { READER_STALL_MS, SSE_KEEP_ALIVE_MS } from './limits.ts'
+
+export const NDJSON = 'application/x-ndjson'
+export const SSE = 'text/event-stream'
+export type StreamType = typeof NDJSON | typeof SSE
+
+/** Aborted when the caller goes away before the answer is complete. */
+export function disconnected(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) controller.abort()
+  })
+  return controller.signal
+}
+
+/**
+ * Sends events one by one as their reader takes them: the next one is only asked for when there is room for it, so a slow reader costs
+ * one event and the buffers of his socket. Whatever fails on the way is a last line `{type: "failed", error}`.
+ */
+export async function sendEvents(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  type: StreamType,
+  events: AsyncIterable<object>,
+): Promise<void> {
+  const { raw } = reply
+  const format = type === SSE ? sseEvent : ndjsonLine
+  const headers = {
+    ...reply.getHeaders(),
+    'content-type': type,
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+  }
+  reply.hijack()
+  raw.writeHead(200, headers as Record<string, string>)
+  raw.flushHeaders()
+  const keepAlive = type === SSE ? setInterval(() => beat(raw), SSE_KEEP_ALIVE_MS) : undefined
+  try {
+    for await (const event of events) {
+      if (raw.destroyed) return
+      if (!raw.write(format(event))) await drained(raw)
+    }
+  } catch (thrown) {
+    if (raw.destroyed) return
+    const error = toDormouseError(thrown)
+    if (error.status >= 500) request.log.error({ err: thrown }, 'stream failed')
+    raw.write(format({ type: 'failed', ...request.server.errorAnswers.body(error, request.id) }))
+  } finally {
+    clearInterval(keepAlive)
+    raw.end()
+  }
+}
+
+function ndjsonLine(event: object): string {
+  return `${JSON.stringify(event)}\n`
+}
+
+/** Without `event:`, so that `onmessage` of a browser's EventSource sees all of them. JSON has no line breaks. */
+function sseEvent(event: { seq?: number }): string {
+  const id = event.seq === undefined ? '' : `id: ${event.seq}\n`
+  return `${id}data: ${JSON.stringify(event)}\n\n`
+}
+
+function beat(raw: ServerResponse): void {
+  if (!raw.destroyed && !raw.writableNeedDrain) raw.write(': still here\n\n')
+}
+
+/** Post: there is room again, or the reader is gone. */
+function drained(raw: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    if (raw.destroyed) return resolve()
+    const timer = setTimeout(() => raw.destroy(), READER_STALL_MS)
+    const done = () => {
+      clearTimeout(timer)
+      raw.off('drain', done).off('close', done)
+      resolve()
+    }
+    raw.on('drain', done).on('close', done)
+  })
+}

@@ -1,0 +1,61 @@
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
+import { DormouseError } from '@dormouse/contracts'
+import type { FastifyRequest } from 'fastify'
+import { JSON_BODY_TIMEOUT_MS } from './limits.ts'
+import type { App } from './route.ts'
+
+/** Replaces the framework's parsers: ours sees to UTF-8 and has a time limit. An empty body counts as none. */
+export function useJsonBodies(app: App): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
+    const body = await readBody(payload, request.routeOptions.bodyLimit)
+    return body.length === 0 ? undefined : parseJson(body)
+  })
+}
+
+async function readBody(payload: IncomingMessage, limitBytes: number): Promise<Buffer> {
+  const declared = Number(payload.headers['content-length'] ?? 0)
+  if (declared > limitBytes) throw tooLarge(limitBytes)
+  return await new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const timer = setTimeout(
+      () => settle(() => reject(new DormouseError('request_timeout', 'the body did not arrive in time'))),
+      JSON_BODY_TIMEOUT_MS,
+    )
+    const settle = (end: () => void) => {
+      clearTimeout(timer)
+      payload.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose)
+      end()
+    }
+    const onData = (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > limitBytes) settle(() => reject(tooLarge(limitBytes)))
+      else chunks.push(chunk)
+    }
+    const onEnd = () => settle(() => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes)))
+    const onClose = () => settle(() => reject(new DormouseError('cancelled', 'the caller went away')))
+    const onError = onClose
+    payload.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose)
+  })
+}
+
+function parseJson(body: Buffer): unknown {
+  if (!isUtf8(body)) throw new DormouseError('invalid_argument', 'body: is not valid UTF-8')
+  try {
+    return JSON.parse(body.toString('utf8'))
+  } catch (cause) {
+    // V8's message quotes the text around the fault, and the text may be code or a secret: it is not for logs.
+    throw new DormouseError('invalid_argument', 'body: is not valid JSON', {
+      hint: 'Send one JSON object.',
+      cause,
+    })
+  }
+}
+
+function tooLarge(limitBytes: number): DormouseError {
+  return new DormouseError('too_large', `body: is larger than ${limitBytes} bytes`, {
+    details: { limitBytes },
+  })
+}

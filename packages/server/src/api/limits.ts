@@ -1,0 +1,26 @@
+/** Bounds of the HTTP side, each with its unit in the name and its reason. */
+
+/** Bodies of requests without code in them: names, metadata, environment. */
+export const JSON_BODY_MAX_BYTES = 1024 ** 2
+/** Code may be 8 MiB, and JSON may write a byte of it as two. */
+export const RUN_BODY_MAX_BYTES = 16 * 1024 ** 2
+/** A key, a few standard headers and a long path. */
+export const HEADERS_MAX_BYTES = 16 * 1024
+export const PATH_PARAMETER_MAX_CHARACTERS = 256
+
+/** A client that cannot send its headers in this time only holds a socket. */
+export const HEADERS_TIMEOUT_MS = 10_000
+/** For a JSON body, which is held in memory while it arrives. Streamed bodies have no such limit: a big file takes what it takes. */
+export const JSON_BODY_TIMEOUT_MS = 30_000
+/** Longer than the idle time of common proxies, so that the proxy is the one to close. */
+export const KEEP_ALIVE_TIMEOUT_MS = 75_000
+/** A reader that takes nothing for so long has gone; what it would have read is in the journal. */
+export const READER_STALL_MS = 60_000
+/** Answers below this fit into the buffers of a socket: nobody has to wait for their reader. */
+export const LARGE_ANSWER_BYTES = 64 * 1024
+/** Proxies cut connections that are silent for a minute. */
+export const SSE_KEEP_ALIVE_MS = 15_000
+/** TCP notices in about two minutes that a peer has vanished without a word. */
+export const TCP_KEEP_ALIVE_MS = 30_000
+/** Far more than one host serves, far less than it has file descriptors. */
+export const CONNECTIONS_MAX = 8192

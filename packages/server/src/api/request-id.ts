@@ -1,0 +1,16 @@
+import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+
+const GIVEN = /^[\w.-]{1,64}$/
+
+/** Ids that are unique across restarts without a random number for each request. A sensible one from the caller is kept. */
+export function requestIds(): (request: IncomingMessage) => string {
+  const start = randomBytes(5).toString('hex')
+  let count = 0
+  return (request) => {
+    const given = request.headers['x-request-id']
+    if (typeof given === 'string' && GIVEN.test(given)) return given
+    count += 1
+    return `req-${start}-${count.toString(36)}`
+  }
+}

@@ -1,0 +1,51 @@
+import { z } from 'zod'
+import { json, type Routes } from '../route.ts'
+
+/** What is about the server as a whole. */
+export const hostRoutes: Routes = (app, { health, metrics }) => {
+  app.get(
+    '/healthz',
+    {
+      config: { scope: 'open' },
+      exposeHeadRoute: true,
+      schema: {
+        operationId: 'checkHealth',
+        summary: 'Is the server up?',
+        tags: ['host'],
+        response: {
+          200: json('It takes requests.', healthSchema),
+          503: json('It is starting or stopping.', healthSchema),
+        },
+      },
+    },
+    async (_request, reply) => {
+      const answer = health.check()
+      return reply.code(answer.status === 'ok' ? 200 : 503).send(answer)
+    },
+  )
+
+  app.get(
+    '/metrics',
+    {
+      config: { scope: 'read' },
+      schema: {
+        operationId: 'readHostMetrics',
+        summary: 'Numbers of the whole host for Prometheus',
+        tags: ['host'],
+        response: {
+          200: {
+            description: 'Prometheus text format.',
+            content: { 'text/plain': { schema: z.string() } },
+          },
+        },
+      },
+    },
+    async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()),
+  )
+
+  app.get('/openapi.json', { config: { scope: 'open' }, schema: { hide: true } }, async () => app.swagger())
+}
+
+const healthSchema = z
+  .strictObject({ status: z.enum(['ok', 'starting', 'stopping']), version: z.string() })
+  .meta({ id: 'Health', examples: [{ status: 'ok', version: '0.1.0' }] })

@@ -1,0 +1,154 @@
+import type { Caller, Page, Runs, Sandboxes } from '../lifecycle/service.ts'
+
+/** What the routes call. Everything that they throw at callers is a DormouseError. */
+export interface Services {
+  readonly access: Access
+  readonly sandboxes: Sandboxes
+  readonly runs: Runs
+  readonly templates: Templates
+  readonly volumes: Volumes
+  readonly usage: Usage
+  readonly metrics: Metrics
+  readonly health: Health
+}
+
+/** Each includes the one before. */
+export const SCOPES = ['read', 'run', 'admin'] as const
+export type Scope = (typeof SCOPES)[number]
+
+export interface AuthenticatedKey extends Caller {
+  readonly scope: Scope
+}
+
+export interface KeyQuotas {
+  readonly sandboxes?: number | undefined
+  readonly running?: number | undefined
+  readonly memoryBytes?: number | undefined
+  readonly diskBytes?: number | undefined
+}
+
+export interface KeyView {
+  readonly id: string
+  readonly name: string | undefined
+  readonly scope: Scope
+  readonly quotas: KeyQuotas
+  readonly requestsPerMinute: number | undefined
+  readonly createdAt: string
+  readonly lastUsedAt: string | undefined
+}
+
+export interface CreateKey {
+  readonly name?: string | undefined
+  readonly scope: Scope
+  readonly quotas: KeyQuotas
+  readonly requestsPerMinute?: number | undefined
+}
+
+export interface Access {
+  /** Takes the `Authorization` header as it came. Throws `unauthorized` or `rate_limited`. On the path of every request. */
+  authenticate(authorization: string | undefined): AuthenticatedKey
+  listKeys(query: { limit: number; cursor?: string }): Page<KeyView>
+  /** The secret is in this answer and nowhere else. */
+  createKey(request: CreateKey): { key: KeyView; secret: string }
+  /** Post: no request with it is let in. Throws `not_found`; the last admin key is `in_use`. */
+  revokeKey(id: string): void
+}
+
+export interface TemplateView {
+  readonly name: string
+  readonly description: string | undefined
+  /** `building` and `failed` cannot be created from. */
+  readonly state: 'building' | 'ready' | 'failed'
+  readonly source: 'built_in' | 'description' | 'snapshot'
+  readonly snapshotId: string | undefined
+  readonly createdAt: string
+  readonly bytes: number | undefined
+  /** What the build said last, without host paths. */
+  readonly logTail: string | undefined
+  readonly error: string | undefined
+}
+
+export interface TemplateDescription {
+  readonly name: string
+  readonly description?: string | undefined
+  readonly packages: readonly string[]
+  readonly pip: readonly string[]
+  readonly commands: readonly string[]
+  readonly preload: readonly string[]
+}
+
+export interface Templates {
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView>
+  /** Throws `template_not_found`. */
+  get(name: string, caller: Caller): TemplateView
+  /** Begins to build; the answer is `building`. Throws `name_taken`, `overloaded`. */
+  build(description: TemplateDescription, caller: Caller): Promise<TemplateView>
+  /** Throws `name_taken`, `not_found` for the snapshot. The snapshot may be deleted afterwards. */
+  fromSnapshot(
+    request: { name: string; description?: string | undefined; snapshotId: string },
+    caller: Caller,
+  ): Promise<TemplateView>
+  /** Throws `in_use` while sandboxes need its files, `template_not_found`. A build under way is ended. */
+  delete(name: string, caller: Caller): Promise<void>
+}
+
+export interface VolumeView {
+  readonly name: string
+  readonly createdAt: string
+  readonly bytes: number | undefined
+  /** Ids of the caller's sandboxes that mount it. */
+  readonly usedBy: readonly string[]
+}
+
+export interface Volumes {
+  /** Throws `name_taken`. */
+  create(request: { name: string }, caller: Caller): Promise<VolumeView>
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeView>
+  get(name: string, caller: Caller): Promise<VolumeView>
+  /** Throws `in_use` while a sandbox mounts it. */
+  delete(name: string, caller: Caller): Promise<void>
+}
+
+export interface UsageNumbers {
+  readonly runningSeconds: number
+  readonly cpuSeconds: number
+  readonly memoryGbSeconds: number
+  /** Bytes that several share are counted once in the total, and by share in each. */
+  readonly storedGbHours: number
+  readonly wakes: number
+  readonly forks: number
+  /** From the price table in the config. */
+  readonly cost: number
+  /** What the same history would have cost without standby. */
+  readonly alwaysOnCost: number
+}
+
+export interface UsageReport {
+  readonly from: string
+  readonly to: string
+  readonly currency: string
+  readonly total: UsageNumbers
+  readonly sandboxes: readonly (UsageNumbers & {
+    readonly sandboxId: string
+    readonly name: string | undefined
+    readonly deleted: boolean
+  })[]
+}
+
+export interface Usage {
+  report(
+    query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
+    caller: Caller,
+  ): Promise<UsageReport>
+}
+
+export interface Metrics {
+  readonly contentType: string
+  /** Numbers of the whole host. Without ids, names or anything else of a tenant: any key may read them. */
+  text(): Promise<string>
+}
+
+export interface Health {
+  /** `stopping`: it no longer takes requests, load balancers should look elsewhere. */
+  check(): { readonly status: 'ok' | 'starting' | 'stopping'; readonly version: string }
+}
