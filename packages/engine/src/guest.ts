@@ -108,7 +108,7 @@ export interface GuestProcesses {
   list(): Promise<readonly ProcessInfo[]>
   /** Goes to the whole process group. */
   signal(pid: number, signal: string): Promise<void>
-  /** Returns the bytes taken. Closes stdin afterwards unless `close` is false. */
+  /** Returns the bytes taken. Closes stdin afterwards unless `close` is false. Several writers at once take turns by the piece. */
   writeStdin(
     pid: number,
     data: ByteSource,
@@ -139,8 +139,24 @@ export interface FileUser {
   readonly signal?: AbortSignal
 }
 
+/**
+ * One change below a watched path. `ready` comes first: from then on nothing is missed without an `overflow`, which says that
+ * changes in or below `path` were, so that it has to be looked at again.
+ */
+export type FileChange =
+  | { readonly type: 'ready' | 'created' | 'modified' | 'deleted' | 'overflow'; readonly path: string }
+  | { readonly type: 'moved'; readonly path: string; readonly from: string }
+
+/** An open file: what it was when it was opened, and its bytes from there on. */
+export interface OpenFile {
+  readonly stat: FileStat
+  /** To be read, or let go of by aborting the `signal` of the call. */
+  readonly data: AsyncIterable<Uint8Array>
+}
+
 /** Paths are absolute, or relative to the user's home. */
 export interface GuestFiles {
+  open(path: string, options?: FileUser & { offset?: number; length?: number }): Promise<OpenFile>
   read(path: string, options?: FileUser & { offset?: number; length?: number }): AsyncIterable<Uint8Array>
   /** Readers see the old content or the new, never a mixture, whatever happens. */
   write(
@@ -153,4 +169,9 @@ export interface GuestFiles {
   mkdir(path: string, options?: FileUser & { parents?: boolean; mode?: number }): Promise<FileStat>
   move(paths: { from: string; to: string }, options?: FileUser & { overwrite?: boolean }): Promise<FileStat>
   remove(path: string, options?: FileUser & { recursive?: boolean }): Promise<void>
+  /**
+   * Follows changes of a file, or in a directory, or in all below it. Ends when the path itself is gone.
+   * A move out of sight is `deleted`, one into it `created`. What a program writes through a memory map is not seen.
+   */
+  watch(path: string, options?: FileUser & { recursive?: boolean }): AsyncIterable<FileChange>
 }

@@ -1,6 +1,7 @@
-import type { ByteSource, FileStat, FileUser, GuestFiles } from '@dormouse/engine'
+import type { ByteSource, FileChange, FileStat, FileUser, GuestFiles, OpenFile } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { requireByteSource } from './channel.ts'
+import { checkFileChange, checkFileStat, malformed } from './file-check.ts'
 
 export class AgentFiles implements GuestFiles {
   readonly #client: AgentClient
@@ -9,15 +10,25 @@ export class AgentFiles implements GuestFiles {
     this.#client = client
   }
 
-  async *read(
+  async open(
     path: string,
     { signal, ...options }: FileUser & { offset?: number; length?: number } = {},
-  ): AsyncGenerator<Uint8Array> {
-    // The first element is the file's stat; it matters only to callers that need the size ahead.
-    const check = (value: unknown) => (value instanceof Uint8Array ? value : undefined)
-    for await (const piece of this.#client.stream('file.read', { path, ...options }, { check, signal })) {
-      if (piece !== undefined) yield piece
+  ): Promise<OpenFile> {
+    const check = (value: unknown) => (value instanceof Uint8Array ? value : checkFileStat(value))
+    const pieces = this.#client.stream('file.read', { path, ...options }, { check, signal })
+    const first = await pieces.next()
+    if (first.done === true || first.value instanceof Uint8Array) {
+      await pieces.return(undefined)
+      throw malformed('answer to file.read')
     }
+    return { stat: first.value, data: onlyBytes(pieces) }
+  }
+
+  async *read(
+    path: string,
+    options: FileUser & { offset?: number; length?: number } = {},
+  ): AsyncGenerator<Uint8Array> {
+    yield* (await this.open(path, options)).data
   }
 
   async write(
@@ -28,33 +39,46 @@ export class AgentFiles implements GuestFiles {
     requireByteSource(data)
     const channel = await this.#client.open('file.write', { path, ...options }, { signal })
     await channel.send(data)
-    return (await this.#client.explain(channel.result)) as FileStat
+    return checkFileStat(await this.#client.explain(channel.result))
   }
 
   async stat(path: string, { signal, ...options }: FileUser & { follow?: boolean } = {}): Promise<FileStat> {
-    return (await this.#client.call('file.stat', { path, ...options }, { signal })) as FileStat
+    return checkFileStat(await this.#client.call('file.stat', { path, ...options }, { signal }))
   }
 
   list(path: string, { signal, ...options }: FileUser & { depth?: number } = {}): AsyncIterable<FileStat> {
-    const check = (value: unknown) => value as FileStat
-    return this.#client.stream('file.list', { path, ...options }, { check, signal })
+    return this.#client.stream('file.list', { path, ...options }, { check: checkFileStat, signal })
   }
 
   async mkdir(
     path: string,
     { signal, ...options }: FileUser & { parents?: boolean; mode?: number } = {},
   ): Promise<FileStat> {
-    return (await this.#client.call('file.mkdir', { path, ...options }, { signal })) as FileStat
+    return checkFileStat(await this.#client.call('file.mkdir', { path, ...options }, { signal }))
   }
 
   async move(
     paths: { from: string; to: string },
     { signal, ...options }: FileUser & { overwrite?: boolean } = {},
   ): Promise<FileStat> {
-    return (await this.#client.call('file.move', { ...paths, ...options }, { signal })) as FileStat
+    return checkFileStat(await this.#client.call('file.move', { ...paths, ...options }, { signal }))
   }
 
   async remove(path: string, { signal, ...options }: FileUser & { recursive?: boolean } = {}): Promise<void> {
     await this.#client.call('file.remove', { path, ...options }, { signal })
+  }
+
+  watch(
+    path: string,
+    { signal, ...options }: FileUser & { recursive?: boolean } = {},
+  ): AsyncIterable<FileChange> {
+    return this.#client.stream('file.watch', { path, ...options }, { check: checkFileChange, signal })
+  }
+}
+
+async function* onlyBytes(pieces: AsyncIterable<Uint8Array | FileStat>): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    if (!(piece instanceof Uint8Array)) throw malformed('answer to file.read')
+    yield piece
   }
 }

@@ -98,6 +98,8 @@ const BAD_PATHS: Call[] = ['', 5, null, '/tmp/a\0b', LONG].flatMap((path): Call[
   ['files.write', path, 'x'],
   ['files.stat', path],
   ['files.list', path],
+  ['files.open', path],
+  ['files.watch', path],
   ['files.mkdir', path],
   ['files.remove', path],
   ['files.move', { from: '/tmp/canary', to: path }],
@@ -133,6 +135,8 @@ const BAD_FILE_OPTIONS: Call[] = [
   ['files.move', { from: '/tmp/canary', to: '/tmp/moved', colour: 'red' }],
   ['files.move', { from: '/tmp/canary', to: '/tmp/moved' }, { overwrite: 'no' }],
   ['files.remove', '/tmp/canary', { recursive: 'yes' }],
+  ['files.watch', '/tmp', { recursive: 'yes' }],
+  ['files.watch', '/tmp', { colour: 'red' }],
 ]
 
 export function describeBadInput(factory: EngineFactory): void {

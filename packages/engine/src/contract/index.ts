@@ -21,6 +21,7 @@ import { describeSleep } from './sleep.ts'
 import { describeSurvival } from './survival.ts'
 import { describeSurvive } from './survive.ts'
 import { describeTerminals } from './terminals.ts'
+import { describeWatch } from './watch.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
 
@@ -46,6 +47,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeTerminals(factory)
     describeFiles(factory)
     describeFilesSafety(factory)
+    describeWatch(factory)
     describeBadInput(factory)
     describeSurvival(factory)
   })

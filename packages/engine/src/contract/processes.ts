@@ -89,14 +89,31 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(textOf(await collect(shared.guest.processes.events(pid)), 'stdout').trim()).toBe('20000000')
     })
 
-    test('stdin is refused without asking for it, twice at once, and after the end', async () => {
+    test('several may write to stdin at once: what each sends as a piece stays a piece', async () => {
+      const { processes } = shared.guest
+      const pid = await processes.start({ shell: 'read -r go; sort | uniq -c', stdin: true })
+      async function* lines(letter: string) {
+        for (let n = 0; n < 50; n += 1) yield Buffer.from(`${letter.repeat(5000)}\n`)
+      }
+      // More than the pipe holds: both are at work before the process reads.
+      const writers = ['a', 'b'].map((letter) => processes.writeStdin(pid, lines(letter), { close: false }))
+      await processes.writeStdin(pid, '\ngo\n', { close: false })
+      expect(await Promise.all(writers)).toEqual([250_050, 250_050])
+      await processes.writeStdin(pid, '')
+      const counted = textOf(await collect(processes.events(pid)), 'stdout')
+      expect(counted.match(/ \d+ (a{5000}|b{5000})$/gm)?.map((line) => line.trim().slice(0, 4))).toEqual([
+        expect.stringMatching(/^(49|50) a$/),
+        expect.stringMatching(/^(49|50) b$/),
+      ])
+    })
+
+    test('stdin is refused without asking for it, and after the end', async () => {
       const { processes } = shared.guest
       const deaf = await processes.start({ args: ['sleep', '1000'] })
       await expect(processes.writeStdin(deaf, 'x')).rejects.toMatchObject({ code: 'conflict' })
       const reader = await processes.start({ args: ['sleep', '1000'], stdin: true })
-      // More than the pipe holds: the first request is still at work while the process does not read.
+      // More than the pipe holds: the request is still at work when the process ends.
       const first = processes.writeStdin(reader, Buffer.alloc(1_000_000, 'a'))
-      await expect(processes.writeStdin(reader, 'b')).rejects.toMatchObject({ code: 'conflict' })
       await processes.signal(reader, 'SIGKILL')
       await expect(first).rejects.toMatchObject({ code: 'conflict' })
       const ended = await processes.start({ args: ['true'], stdin: true })

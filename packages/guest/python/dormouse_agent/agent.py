@@ -36,6 +36,7 @@ class Agent:
         self.processes: dict[int, StartedProcess] = {}
         self.finished_processes: Shelf[int, StartedProcess] = Shelf(budget, limits.FINISHED_PROCESSES)
         self.contexts: dict[str, Context] = {}
+        self.watches = 0
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)

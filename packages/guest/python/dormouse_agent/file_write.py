@@ -1,6 +1,7 @@
 """file.write: beside the target, then over it; or at the end of the file itself."""
 
 import os
+import re
 import secrets
 import stat
 from typing import Any
@@ -27,7 +28,7 @@ class Replacement:
             self._directory = os.open(
                 os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
             )
-            self._name: str | None = f".dormouse-{secrets.token_hex(8)}.tmp"
+            self._name: str | None = _replacement_name(existing is None)
             try:
                 self.fd = os.open(self._name, CREATE, 0o600, dir_fd=self._directory)
             except OSError as error:
@@ -69,6 +70,22 @@ class Replacement:
                 pass
         os.close(self.fd)
         os.close(self._directory)
+
+
+# Watchers are not told of these files, and learn from the name whether there was something to replace.
+REPLACEMENT = re.compile(r"\.dormouse-(new-)?[0-9a-f]{16}\.tmp")
+
+
+def _replacement_name(is_new: bool) -> str:
+    return f".dormouse-{'new-' if is_new else ''}{secrets.token_hex(8)}.tmp"
+
+
+def is_replacement(path: str) -> bool:
+    return REPLACEMENT.fullmatch(os.path.basename(path)) is not None
+
+
+def replaces_nothing(path: str) -> bool:
+    return os.path.basename(path).startswith(".dormouse-new-")
 
 
 def _writable_target(path: str) -> os.stat_result | None:

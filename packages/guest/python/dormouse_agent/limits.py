@@ -37,7 +37,14 @@ LIST_DEPTH = 64
 # A directory is sorted in memory before it is listed.
 LIST_DIRECTORY_ENTRIES = 200_000
 
+# Watches. A tree is walked once when a watch begins; each directory costs the kernel about 1 KiB.
+WATCHED_DIRECTORIES = 8192
+# Changes are collected this long before they are told, and not many more than this at once.
+WATCH_BATCH_S = 0.01
+WATCH_BATCH_EVENTS = 4096
+
 # Things alive at once.
+WATCHES = 64
 CONTEXTS = 16
 QUEUED_RUNS_PER_CONTEXT = 256
 LIVE_PROCESSES = 256

@@ -13,6 +13,7 @@ from dormouse_agent.file_move import move
 from dormouse_agent.file_read import read_file
 from dormouse_agent.file_remove import remove
 from dormouse_agent.file_stat import Describer
+from dormouse_agent.file_watch import watch_files
 from dormouse_agent.file_write import append_file, make_parents, replace_file
 from dormouse_agent.op_table import op
 from dormouse_agent.users import acting_as
@@ -96,6 +97,18 @@ async def move_file(agent: "Agent", channel: Channel, args: dict[str, Any]) -> d
 async def remove_file(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     return await remove(user, user.resolve(args["path"]), args["recursive"])
+
+
+@op("file.watch", {"path": PATH, "recursive": Flag(default=False), "user": AS_USER})
+async def watch(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    user = agent.user(args["user"])
+    if agent.watches >= limits.WATCHES:
+        raise OpError("limit_reached", f"{limits.WATCHES} watches are open already")
+    agent.watches += 1
+    try:
+        return await watch_files(channel, user, user.resolve(args["path"]), args["recursive"])
+    finally:
+        agent.watches -= 1
 
 
 def _make_directory(path: str, parents: bool) -> bool:

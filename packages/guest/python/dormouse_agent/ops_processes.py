@@ -86,19 +86,13 @@ def resize(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
 @op("process.stdin", {"pid": PID, "close": Flag(default=True)}, takes_data=True)
 async def write_stdin(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     target = _get_process(agent, args["pid"]).get_input()
-    if target.busy:
-        raise OpError("conflict", f"another request is writing to process {args['pid']}")
-    target.busy = True
     total = 0
-    try:
-        while (data := await channel.next_data()) is not None:
-            await target.write(data)
-            total += len(data)
-            channel.consumed(len(data))
-        if args["close"]:
-            await target.end()
-    finally:
-        target.busy = False
+    while (data := await channel.next_data()) is not None:
+        await target.write(data)
+        total += len(data)
+        channel.consumed(len(data))
+    if args["close"]:
+        await target.end()
     return {"bytes": total}
 
 

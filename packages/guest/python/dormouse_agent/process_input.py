@@ -15,9 +15,14 @@ class ProcessInput:
         self._fd = fd
         self._terminal = terminal
         self._writable: asyncio.Future[None] | None = None
-        self.busy = False
+        # Several requests may write at once; what one of them sends as a piece stays a piece.
+        self._turn = asyncio.Lock()
 
     async def write(self, data: bytes) -> None:
+        async with self._turn:
+            await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             if self._fd < 0:
