@@ -1,11 +1,11 @@
 import { execFile, execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findJemalloc } from './find-jemalloc.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const native = fileURLToPath(new URL('../../packages/engine-linux/native', import.meta.url))
@@ -151,11 +151,3 @@ describe('guard', () => {
     expect(execFileSync('readelf', ['-d', guard], { encoding: 'utf8' })).not.toContain('NEEDED')
   })
 })
-
-function findJemalloc(): string {
-  const cache = execFileSync('/sbin/ldconfig', ['-p'], { encoding: 'utf8' })
-  const path = /libjemalloc\.so\.2 .*=> (\S+)/.exec(cache)?.[1]
-  if (path === undefined || !existsSync(path))
-    throw new Error('libjemalloc.so.2 is not installed: apt-get install libjemalloc2')
-  return path
-}

@@ -43,10 +43,11 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
     for added in more:
         env.update(added)
     if os.path.exists(GUARD_LIBRARY):
-        # ld.so takes colons and spaces. Whoever passes a kernel's environment on passes the guard with it.
+        # ld.so takes colons and spaces. Whoever passes a kernel's environment on passes the guard with it. It comes last: it
+        # calls the kernel, not the next library, and would hide what theirs make of stat (fakeroot, faketime).
         given = env.get("LD_PRELOAD", "").replace(" ", ":").split(":")
         others = [name for name in given if name and name != GUARD_LIBRARY]
-        env["LD_PRELOAD"] = ":".join([GUARD_LIBRARY, *others])
+        env["LD_PRELOAD"] = ":".join([*others, GUARD_LIBRARY])
     return env
 
 
