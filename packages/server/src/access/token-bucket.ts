@@ -5,31 +5,33 @@ export interface RateLimit {
   readonly burst: number
 }
 
-/** Holds up to `burst` tokens, gets `perSecond` of them back each second, and gives one to each request. */
+/** Steps such as 1000 / 7 ms are not exact: a full bucket must not look a hair short of a token. */
+const ROUNDING_MS = 1e-3
+
+/**
+ * Holds up to `burst` tokens, gets `perSecond` of them back each second, and gives one to each request. Kept as the moment at which it
+ * will be full again: a time that each request moves on by the same step gathers no rounding errors, a count of fractions does.
+ */
 export class TokenBucket {
-  readonly #limit: RateLimit
+  readonly #stepMs: number
+  readonly #depthMs: number
   readonly #nowMs: () => number
-  #tokens: number
-  #filledAtMs: number
+  #fullAtMs = Number.NEGATIVE_INFINITY
 
   /** `nowMs` must not go backwards: a monotonic clock. */
-  constructor(limit: RateLimit, nowMs: () => number) {
-    this.#limit = limit
+  constructor({ perSecond, burst }: RateLimit, nowMs: () => number) {
+    this.#stepMs = 1000 / perSecond
+    this.#depthMs = burst * this.#stepMs
     this.#nowMs = nowMs
-    this.#tokens = limit.burst
-    this.#filledAtMs = nowMs()
   }
 
   /** 0 when a token was taken, else the milliseconds until there is one. A refusal costs nothing. */
   take(): number {
-    const { perSecond, burst } = this.#limit
     const now = this.#nowMs()
-    this.#tokens = Math.min(burst, this.#tokens + ((now - this.#filledAtMs) / 1000) * perSecond)
-    this.#filledAtMs = now
-    if (this.#tokens >= 1) {
-      this.#tokens -= 1
-      return 0
-    }
-    return Math.ceil(((1 - this.#tokens) / perSecond) * 1000)
+    const fullAt = Math.max(now, this.#fullAtMs) + this.#stepMs
+    const waitMs = Math.ceil(fullAt - now - this.#depthMs - ROUNDING_MS)
+    if (waitMs > 0) return waitMs
+    this.#fullAtMs = fullAt
+    return 0
   }
 }

@@ -57,10 +57,10 @@ function latestVersion(migrations: readonly Migration[]): number {
   return last === undefined ? 0 : versionOf(last)
 }
 
+/** A gap would be filled later by a migration that databases of today skip. */
 function refuseUnordered(migrations: readonly Migration[]): void {
   migrations.forEach((migration, index) => {
-    const previous = migrations[index - 1]
-    assert(previous === undefined || versionOf(migration) > versionOf(previous), migration.name)
+    assert.equal(versionOf(migration), index + 1, `${migration.name} is not in its place`)
   })
 }
 

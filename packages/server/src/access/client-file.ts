@@ -1,0 +1,58 @@
+import {
+  closeSync,
+  fchmodSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import { z } from 'zod'
+
+const clientSchema = z.object({ url: z.url(), key: z.string() })
+
+/** How clients on this machine find the server and a key for it. Only the owner of the data directory can read it. */
+export type Client = z.infer<typeof clientSchema>
+
+export function clientFile(dataDir: string): string {
+  return join(dataDir, 'client.json')
+}
+
+export function findClient(dataDir: string): Client | undefined {
+  const path = clientFile(dataDir)
+  try {
+    return clientSchema.parse(JSON.parse(readFileSync(path, 'utf8')))
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined
+    throw new DormouseError('setup_failed', `${path} cannot be used: it is not {"url": …, "key": …}`, {
+      hint: 'Delete it, stop the server, then run `dormouse key create NAME --scope admin --save`.',
+      cause,
+    })
+  }
+}
+
+/** Whole or not at all, and on disk when it returns. */
+export function writeClient(dataDir: string, { url, key }: Client): void {
+  const path = clientFile(dataDir)
+  const draft = `${path}.new`
+  // Left by a crash, perhaps with another mode: opening it would keep that.
+  rmSync(draft, { force: true })
+  const file = openSync(draft, 'wx', 0o600)
+  try {
+    fchmodSync(file, 0o600)
+    writeSync(file, `${JSON.stringify({ url, key }, null, 2)}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(draft, path)
+  const directory = openSync(dirname(path), 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+}

@@ -1,0 +1,172 @@
+import { setMaxListeners } from 'node:events'
+import { DormouseError } from '@dormouse/contracts'
+import type { Database } from '../store/database.ts'
+import {
+  type Access,
+  type AuthenticatedKey,
+  type CreatedKey,
+  type CreateKey,
+  hasScope,
+  type KeyView,
+  SCOPES,
+  type UpdateKey,
+} from './access.ts'
+import { digestKey, findKeyId, isSameDigest, newKey } from './key-format.ts'
+import { type KeyRecord, KeyRows } from './key-rows.ts'
+import { TokenBucket } from './token-bucket.ts'
+
+/** A key that may be used: what a request needs is at hand without the database. */
+interface LiveKey {
+  readonly digest: Uint8Array
+  readonly authenticated: AuthenticatedKey
+  readonly bucket: TokenBucket | undefined
+  readonly revocation: AbortController
+}
+
+export interface Clocks {
+  /** Wall clock, for what is written down. */
+  readonly wallMs: () => number
+  /** Never goes backwards, for rate limits. */
+  readonly monotonicMs: () => number
+}
+
+const REAL_CLOCKS: Clocks = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
+/** Compared with when there is no such key, so that the answer takes as long. */
+const NO_DIGEST = new Uint8Array(32)
+const BEARER = /^Bearer +(?<key>\S+) *$/i
+
+/** Keys in state.db. The rows are the truth; all of them are held in memory, and every change goes to the disk first. */
+export class StoredAccess implements Access {
+  readonly #rows: KeyRows
+  readonly #clocks: Clocks
+  readonly #records = new Map<string, KeyRecord>()
+  readonly #live = new Map<string, LiveKey>()
+
+  constructor(database: Database, clocks: Clocks = REAL_CLOCKS) {
+    this.#rows = new KeyRows(database)
+    this.#clocks = clocks
+    for (const record of this.#rows.all()) this.#hold(record)
+  }
+
+  authenticate(authorization: string | undefined): AuthenticatedKey {
+    if (authorization === undefined) throw unauthorized('There is no API key in this request')
+    const key = BEARER.exec(authorization)?.groups?.key ?? ''
+    const live = this.#live.get(findKeyId(key) ?? '')
+    if (!isSameDigest(digestKey(key), live?.digest ?? NO_DIGEST) || live === undefined) {
+      throw unauthorized('The API key is not valid')
+    }
+    return live.authenticated
+  }
+
+  admit({ keyId, name }: AuthenticatedKey): void {
+    const live = this.#live.get(keyId)
+    // Revoked between the two steps.
+    if (live === undefined) throw unauthorized('The API key is not valid')
+    const retryAfterMs = live.bucket?.take() ?? 0
+    if (retryAfterMs === 0) return
+    throw new DormouseError('rate_limited', `The key "${name}" has sent too many requests`, {
+      details: { retryAfterMs },
+    })
+  }
+
+  create(request: CreateKey): CreatedKey {
+    const { id, key } = newKey()
+    return { view: this.adopt(id, key, request), key }
+  }
+
+  /** Keeps a key that was made before: for one that must be in a file first. */
+  adopt(id: string, key: string, { name, scopes, quotas, rateLimit }: CreateKey): KeyView {
+    return this.#write({
+      id,
+      name,
+      digest: digestKey(key),
+      scopes: SCOPES.filter((scope) => scopes.includes(scope)),
+      quotas: quotas ?? {},
+      rateLimit,
+      createdAtMs: this.#clocks.wallMs(),
+      revokedAtMs: undefined,
+    })
+  }
+
+  list(): readonly KeyView[] {
+    return [...this.#records.values()].map(toView)
+  }
+
+  get(id: string): KeyView {
+    return toView(this.#record(id))
+  }
+
+  update(id: string, { name, quotas = {}, rateLimit }: UpdateKey): KeyView {
+    const record = this.#record(id)
+    if (record.revokedAtMs !== undefined) throw new DormouseError('conflict', `The key ${id} is revoked`)
+    const given = Object.entries(quotas).filter(([, value]) => value !== undefined)
+    const changed = Object.fromEntries(given.map(([quota, value]) => [quota, value ?? undefined]))
+    return this.#write({
+      ...record,
+      name: name ?? record.name,
+      quotas: { ...record.quotas, ...changed },
+      rateLimit: rateLimit === undefined ? record.rateLimit : (rateLimit ?? undefined),
+    })
+  }
+
+  revoke(id: string): KeyView {
+    const record = this.#record(id)
+    if (record.revokedAtMs !== undefined) return toView(record)
+    const admins = [...this.#live.values()].filter(({ authenticated }) => authenticated.isAdmin)
+    if (admins.length === 1 && admins[0]?.authenticated.keyId === id) {
+      throw new DormouseError('conflict', `The key ${id} is the last one with the scope "admin"`, {
+        hint: 'Create another with `dormouse key create NAME --scope admin` first.',
+      })
+    }
+    return this.#write({ ...record, revokedAtMs: this.#clocks.wallMs() })
+  }
+
+  #write(record: KeyRecord): KeyView {
+    this.#rows.put(record)
+    this.#hold(record)
+    return toView(record)
+  }
+
+  #hold(record: KeyRecord): void {
+    const { id, name, scopes, quotas, rateLimit, digest } = record
+    const before = this.#live.get(id)
+    this.#records.set(id, record)
+    if (record.revokedAtMs !== undefined) {
+      this.#live.delete(id)
+      before?.revocation.abort(unauthorized('The API key was revoked'))
+      return
+    }
+    const revocation = before?.revocation ?? new AbortController()
+    // Every open stream of the key listens.
+    setMaxListeners(0, revocation.signal)
+    const isAdmin = hasScope({ scopes }, 'admin')
+    this.#live.set(id, {
+      digest,
+      authenticated: { keyId: id, name, scopes, isAdmin, quotas, revoked: revocation.signal },
+      bucket: rateLimit === undefined ? undefined : new TokenBucket(rateLimit, this.#clocks.monotonicMs),
+      revocation,
+    })
+  }
+
+  #record(id: string): KeyRecord {
+    const record = this.#records.get(id)
+    if (record === undefined) {
+      throw new DormouseError('not_found', 'There is no such key', {
+        hint: 'List them with `dormouse key list`.',
+      })
+    }
+    return record
+  }
+}
+
+function unauthorized(message: string): DormouseError {
+  return new DormouseError('unauthorized', message)
+}
+
+function toView({ digest: _secret, createdAtMs, revokedAtMs, ...record }: KeyRecord): KeyView {
+  return {
+    ...record,
+    createdAt: new Date(createdAtMs).toISOString(),
+    revokedAt: revokedAtMs === undefined ? undefined : new Date(revokedAtMs).toISOString(),
+  }
+}
