@@ -46,6 +46,9 @@ export async function atWorkbench({ data }, work) {
   try {
     const engine = await LinuxEngine.open({ dataDir, stateDir })
     try {
+      // Without it sandboxes boot, and nothing here would measure what it says.
+      if (!(await engine.isTemplatePrepared('python')))
+        throw new Error('the template has no snapshot for this build: run ./dormouse up once')
       return await work({ engine, layout, dataDir, pause })
     } finally {
       await engine[Symbol.asyncDispose]()
