@@ -236,6 +236,7 @@ export interface RunView {
 /** A run under way or over. Ending a reader never ends the run. */
 export interface Run {
   readonly runId: RunId
+  view(): RunView
   /** From the journal, then as they come, until `exit`; across standby and restarts of the server. */
   events(options?: {
     after?: number
