@@ -1,7 +1,8 @@
 /** The life of a sandbox. Everything that changes a state asks this table first. */
 export const NEXT_STATES = {
   creating: ['running', 'deleting'],
-  running: ['suspending', 'deleting'],
+  // Straight to standby: its processes died, and it comes back from its last snapshot.
+  running: ['suspending', 'standby', 'deleting'],
   // Back to running: the engine refused and the tree is untouched.
   suspending: ['standby', 'running', 'deleting'],
   standby: ['resuming', 'deleting'],

@@ -142,6 +142,8 @@ export interface RestoreOptions {
 
 export interface ForkOptions {
   readonly sandboxIds: readonly SandboxId[]
+  /** Called as soon as the parent goes on, before the children are there. It goes on also when they fail. */
+  readonly onParent?: (parent: { readonly burrow: Burrow; readonly snapshot: Snapshot }) => void
   readonly reseed?: boolean
   readonly signal?: AbortSignal
 }
@@ -149,5 +151,5 @@ export interface ForkOptions {
 export interface AdoptedBurrows {
   readonly burrows: readonly Burrow[]
   /** Burrows that were on record but are gone; their sandboxes have to be told. */
-  readonly lost: readonly { readonly id: BurrowId; readonly sandboxId: SandboxId; readonly end: BurrowEnd }[]
+  readonly lost: readonly { readonly id: BurrowId; readonly sandboxId: SandboxId; readonly end: BurrowEnd; readonly filesSnapshotId?: SnapshotId }[]
 }

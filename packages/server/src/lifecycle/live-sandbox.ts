@@ -1,0 +1,259 @@
+import { DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { Burrow, BurrowUsage, Guest } from '@dormouse/engine'
+import type { SnapshotRow } from '../store/snapshot-rows.ts'
+import { gone, type SandboxBody } from './sandbox-body.ts'
+import type {
+  LedgerEntry,
+  Page,
+  Sandbox,
+  SandboxLimits,
+  SandboxPolicy,
+  SandboxView,
+  SnapshotView,
+  StandbyCause,
+  Tier,
+  UseOptions,
+  WakeCause,
+  Why,
+} from './service.ts'
+import { snapshotView } from './snapshot-view.ts'
+import { type Fork, fork } from './transitions/fork.ts'
+import { lose } from './transitions/lose.ts'
+import { remove } from './transitions/remove.ts'
+import { rollback } from './transitions/rollback.ts'
+import { keepSnapshot } from './transitions/snapshot.ts'
+import { standby } from './transitions/standby.ts'
+import { wake } from './transitions/wake.ts'
+import { explainWhy } from './why.ts'
+
+export interface Family {
+  /** Makes bodies that a fork has brought forth known to the rest of the server. */
+  welcome(children: readonly SandboxBody[]): readonly SandboxView[]
+  forget(body: SandboxBody): void
+  /** Throws what a quota of the owner forbids. */
+  requireRoomFor(body: SandboxBody, count: number): void
+}
+
+export class LiveSandbox implements Sandbox {
+  readonly body: SandboxBody
+  readonly #family: Family
+  #waking: Promise<void> | undefined
+
+  constructor(body: SandboxBody, family: Family) {
+    this.body = body
+    this.#family = family
+    body.onDeath = (burrow, end) => {
+      void body.turns
+        .exclusive(() => lose(body, burrow, end))
+        .then(() => {
+          if (body.isDeleted) family.forget(body)
+        })
+        .catch((error: unknown) => {
+          body.parts.log.error({ sandboxId: body.id, err: error }, 'the end of a burrow was not recorded')
+        })
+    }
+  }
+
+  get id() {
+    return this.body.id
+  }
+
+  view(): SandboxView {
+    return this.body.view()
+  }
+
+  async use<Value>(options: UseOptions, work: (guest: Guest) => Promise<Value>): Promise<Value> {
+    using _work = this.body.work.begin('call', options.what)
+    for (;;) {
+      if (this.body.runningBurrow() === undefined) await this.#awake(options.cause, options.signal)
+      const entered = this.body.turns.shared(options.signal)
+      using _turn = entered instanceof Promise ? await entered : entered
+      const burrow = this.body.runningBurrow()
+      // It may have gone to sleep again while this waited for its turn.
+      if (burrow !== undefined) return await work(burrow.guest)
+    }
+  }
+
+  async *attach<Item>(
+    options: UseOptions & { kind?: 'run' | 'stream' | 'connection' },
+    open: (guest: Guest) => AsyncIterable<Item>,
+  ): AsyncGenerator<Item> {
+    using _work = this.body.work.begin(options.kind ?? 'stream', options.what)
+    while (this.body.runningBurrow() === undefined) await this.#awake(options.cause, options.signal)
+    for (let failures = 0; ; failures += 1) {
+      const burrow = await this.body.nextBurrow(options.signal)
+      try {
+        for await (const item of open(burrow.guest)) {
+          failures = 0
+          yield item
+        }
+        return
+      } catch (error) {
+        if (!isCutOff(error) || options.signal?.aborted || failures === ATTEMPTS) throw error
+      }
+      await this.#settled(burrow, options.signal)
+    }
+  }
+
+  /** A connection breaks before it is known why: waits for the change that is under way, or for the news of the burrow's end. */
+  async #settled(burrow: Burrow, signal: AbortSignal | undefined): Promise<void> {
+    if (!this.body.turns.isChanging) {
+      const patience = new Promise((resolve) => setTimeout(resolve, NEWS_MS).unref())
+      await Promise.race([burrow.ended, patience])
+    }
+    const turn = await this.body.turns.shared(signal)
+    turn.release()
+  }
+
+  async #awake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
+    // All who come meanwhile share it; nobody's giving up ends it for the others.
+    this.#waking ??= this.body.turns
+      .exclusive(() => wake(this.body, cause))
+      .finally(() => {
+        this.#waking = undefined
+      })
+    const waking = this.#waking
+    if (signal === undefined) return waking
+    await abortable(waking, signal)
+  }
+
+  hold(what: string, untilMs?: number): Disposable {
+    const work = this.body.work.begin('hold', what)
+    if (untilMs === undefined) return work
+    const timer = setTimeout(() => work[Symbol.dispose](), untilMs).unref()
+    return {
+      [Symbol.dispose]: () => {
+        clearTimeout(timer)
+        work[Symbol.dispose]()
+      },
+    }
+  }
+
+  async usage(): Promise<BurrowUsage | undefined> {
+    return this.body.burrow?.usage()
+  }
+
+  async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxView> {
+    return this.#change(async () => {
+      // Work may have come while this waited for its turn.
+      if (cause === 'idle' && (this.body.work.isBusy || this.body.row.state !== 'running')) return
+      await standby(this.body, { tier, cause })
+    })
+  }
+
+  async resume(cause: WakeCause): Promise<SandboxView> {
+    while (this.body.runningBurrow() === undefined) await this.#awake(cause)
+    this.body.work.touch()
+    return this.view()
+  }
+
+  async fork(request: Fork): Promise<readonly SandboxView[]> {
+    using _work = this.body.work.begin('call', 'fork')
+    return this.body.turns.exclusive(async () => {
+      this.#requireLife()
+      this.#family.requireRoomFor(this.body, request.count)
+      return this.#family.welcome(await fork(this.body, request))
+    }, request.signal)
+  }
+
+  async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotView> {
+    return this.body.turns.exclusive(async () => {
+      this.#requireLife()
+      // What never slept and has lost its processes has nothing on disk but its template.
+      if (this.body.row.state === 'standby' && (this.body.row.head === undefined || options.kind === 'files'))
+        await wake(this.body, 'resume')
+      return snapshotView(this.body.parts.snapshots, await keepSnapshot(this.body, options))
+    })
+  }
+
+  async rollback(id: SnapshotId): Promise<SandboxView> {
+    return this.#change(async () => rollback(this.body, this.#snapshotOfMine(id)))
+  }
+
+  async update({
+    limits,
+    ...policy
+  }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxView> {
+    return this.#change(async () => {
+      const { row, burrow } = this.body
+      const whole = limits === undefined ? row.limits : { ...row.limits, ...limits }
+      if (limits !== undefined) await burrow?.setLimits(whole)
+      this.body.write({
+        change: { ...policy, limits: whole },
+        entry: {
+          event: 'changed',
+          cause: 'asked',
+          detail: [...Object.keys(policy), ...(limits ? ['limits'] : [])].join(', '),
+        },
+      })
+      this.body.work.touch()
+    })
+  }
+
+  async delete(): Promise<void> {
+    // Calls into it must not make it wait: they end with its processes.
+    const calls = setTimeout(() => void this.body.burrow?.destroy().catch(() => {}), DELETE_PATIENCE_MS)
+    try {
+      await this.body.turns.exclusive(async () => {
+        if (this.body.isDeleted) return
+        await remove(this.body)
+      })
+    } finally {
+      clearTimeout(calls)
+    }
+    this.#family.forget(this.body)
+  }
+
+  why(): Promise<Why> {
+    return Promise.resolve(explainWhy(this.body))
+  }
+
+  ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {
+    return this.body.parts.ledger.list(this.body.id, options)
+  }
+
+  async #change(work: () => Promise<void>): Promise<SandboxView> {
+    return this.body.turns.exclusive(async () => {
+      this.#requireLife()
+      await work()
+      return this.view()
+    })
+  }
+
+  #requireLife(): void {
+    if (this.body.isDeleted) throw gone(this.id)
+  }
+
+  /** Its own, or one of a sandbox that it was forked from: others have nothing in common with it. */
+  #snapshotOfMine(id: SnapshotId): SnapshotRow {
+    const { row, parts } = this.body
+    const snapshot = parts.snapshots.get(id)
+    if (snapshot === undefined || snapshot.owner !== row.owner)
+      throw new DormouseError('not_found', `There is no snapshot ${id}.`)
+    const isMine = snapshot.sandboxId === row.id || snapshot.sandboxId === row.forkedFrom
+    if (!isMine)
+      throw new DormouseError('conflict', `Snapshot ${id} is of another sandbox.`, {
+        hint: 'Make a template of it, and create a sandbox from that.',
+      })
+    return snapshot
+  }
+}
+
+/** How often something that breaks at once is tried in a row. */
+const ATTEMPTS = 4
+const NEWS_MS = 200
+/** Calls that were under way get this long to end by themselves. */
+const DELETE_PATIENCE_MS = 1_000
+
+function isCutOff(error: unknown): boolean {
+  return hasErrorCode(error, 'agent_unreachable') || hasErrorCode(error, 'burrow_ended')
+}
+
+function abortable(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const giveUp = () => reject(new DormouseError('cancelled', 'The caller gave up waiting for the sandbox.'))
+    if (signal.aborted) return giveUp()
+    signal.addEventListener('abort', giveUp, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', giveUp))
+  })
+}

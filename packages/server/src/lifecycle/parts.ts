@@ -1,0 +1,42 @@
+import type { Engine } from '@dormouse/engine'
+import type { Database } from '../store/database.ts'
+import type { IntentRows } from '../store/intent-rows.ts'
+import type { LedgerRows, NewLedgerEntry } from '../store/ledger-rows.ts'
+import type { SandboxRow, SandboxRows } from '../store/sandbox-rows.ts'
+import type { SnapshotRows } from '../store/snapshot-rows.ts'
+import type { Admission } from './admission.ts'
+import type { SandboxBody } from './sandbox-body.ts'
+
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+/** What other parts of the server want to know. Listeners must not throw and must not wait. */
+export interface LifecycleListener {
+  /** It runs, in a burrow that is new to this process. `isContinued`: with everything that the one before knew. */
+  awake?(body: SandboxBody, how: { readonly isContinued: boolean }): void
+  /** Before the child runs. */
+  forked?(parent: SandboxRow, child: SandboxRow): void
+  deleted?(row: SandboxRow): void
+  recorded?(row: SandboxRow, entry: NewLedgerEntry): void
+  /** What a running sandbox used since the last sample. */
+  sampled?(row: SandboxRow, sample: { ms: number; cpuMs: number; memoryBytes: number }): void
+}
+
+/** What every sandbox works with. */
+export interface LifecycleParts {
+  readonly engine: Engine
+  readonly db: Database
+  readonly rows: SandboxRows
+  readonly snapshots: SnapshotRows
+  readonly intents: IntentRows
+  readonly ledger: LedgerRows
+  readonly admission: Admission
+  readonly listeners: LifecycleListener[]
+  /** The snapshot that a template which was made from one stands for. */
+  readonly templateSnapshot: (name: string) => string | undefined
+  readonly now: () => number
+  readonly log: Log
+}

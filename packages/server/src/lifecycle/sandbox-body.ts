@@ -1,0 +1,181 @@
+import {
+  canMove,
+  DormouseError,
+  hasErrorCode,
+  type SandboxId,
+  type SandboxState,
+  type SnapshotId,
+} from '@dormouse/contracts'
+import type { Burrow } from '@dormouse/engine'
+import type { IntentKind } from '../store/intent-rows.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { LifecycleParts } from './parts.ts'
+import type { SandboxView } from './service.ts'
+import { Turns } from './turns.ts'
+import { WorkBook } from './work-book.ts'
+
+export interface Move {
+  /** Fields that change with the state. */
+  readonly change?: Partial<SandboxRow>
+  /** What begins with this; `null`: what was begun has come to its end. */
+  readonly intent?: IntentKind | null
+  readonly entry?: NewLedgerEntry
+  /** What else has to be written in the same transaction. */
+  readonly alongside?: () => void
+}
+
+/**
+ * What one sandbox is made of: its row, its burrow while it has one, the order of turns, and what keeps it awake. The transitions work
+ * on this; whoever changes `row` or `burrow` has an exclusive turn.
+ */
+export class SandboxBody {
+  readonly parts: LifecycleParts
+  readonly turns = new Turns()
+  readonly work: WorkBook
+  #row: SandboxRow
+  #burrow: Burrow | undefined
+  #waiters: (() => void)[] = []
+  /** Why the last attempt to save it failed, and when to try again. */
+  refusal: { reason: string; retryAt: number; count: number } | undefined
+
+  constructor(parts: LifecycleParts, row: SandboxRow) {
+    this.parts = parts
+    this.#row = row
+    this.work = new WorkBook(row.lastActiveAt, parts.now)
+  }
+
+  get id(): SandboxId {
+    return this.#row.id
+  }
+
+  get row(): SandboxRow {
+    return this.#row
+  }
+
+  get burrow(): Burrow | undefined {
+    return this.#burrow
+  }
+
+  get isDeleted(): boolean {
+    return this.#row.state === 'deleting'
+  }
+
+  /** Writes the way through one or more states, each of which the table must allow, in one transaction. */
+  move(to: SandboxState | readonly SandboxState[], move: Move = {}): void {
+    let { state } = this.#row
+    for (const next of typeof to === 'string' ? [to] : to) {
+      if (!canMove({ from: state, to: next }))
+        throw new DormouseError('internal', `A sandbox cannot go from ${state} to ${next}.`)
+      state = next
+    }
+    const now = this.parts.now()
+    this.write({ ...move, change: { state, stateSince: now, ...move.change } })
+    if (state === 'running' || state === 'deleting') this.#tellWaiters()
+  }
+
+  /** Writes without a change of state. */
+  write({ change, intent, entry, alongside }: Move): void {
+    const { db, rows, intents, ledger, now, listeners } = this.parts
+    const row: SandboxRow = { ...this.#row, lastActiveAt: this.work.lastActiveAt, ...change }
+    db.transaction(() => {
+      rows.put(row)
+      if (intent === null) intents.end(row.id)
+      else if (intent !== undefined) intents.begin(row.id, intent, now())
+      if (entry !== undefined) ledger.add(row.id, now(), entry)
+      alongside?.()
+    })
+    this.#row = row
+    if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
+  }
+
+  /** From now on it lives in this one. */
+  enter(burrow: Burrow, { isContinued }: { isContinued: boolean }): void {
+    this.#burrow = burrow
+    void burrow.ended.then((end) => {
+      if (end.reason === 'killed' || end.reason === 'agent_ended') this.onDeath?.(burrow, end)
+    })
+    for (const listener of this.parts.listeners) listener.awake?.(this, { isContinued })
+  }
+
+  leave(): void {
+    this.#burrow = undefined
+  }
+
+  /** Called when its processes ended although nobody asked for that. */
+  onDeath: ((burrow: Burrow, end: Awaited<Burrow['ended']>) => void) | undefined
+
+  /** The burrow it runs in. Throws when the sandbox is gone. */
+  runningBurrow(): Burrow | undefined {
+    if (this.isDeleted) throw gone(this.id)
+    return this.#row.state === 'running' ? this.#burrow : undefined
+  }
+
+  /** The burrow it runs in, as soon as it does. Does not wake it. */
+  async nextBurrow(signal: AbortSignal | undefined): Promise<Burrow> {
+    for (;;) {
+      const burrow = this.runningBurrow()
+      if (burrow !== undefined) return burrow
+      await new Promise<void>((resolve, reject) => {
+        const giveUp = () => reject(new DormouseError('cancelled', 'The caller gave up waiting.'))
+        if (signal?.aborted) return giveUp()
+        signal?.addEventListener('abort', giveUp, { once: true })
+        this.#waiters.push(() => {
+          signal?.removeEventListener('abort', giveUp)
+          resolve()
+        })
+      })
+    }
+  }
+
+  #tellWaiters(): void {
+    for (const tell of this.#waiters.splice(0)) tell()
+  }
+
+  /** Frees a snapshot unless somebody wants it. Failing to do so costs disk space, nothing else: the next start tries again. */
+  async dropSnapshot(id: SnapshotId | undefined): Promise<void> {
+    const { snapshots, engine, log } = this.parts
+    if (id === undefined) return
+    const row = snapshots.get(id)
+    if (row === undefined || row.isKept || snapshots.heads(id).length > 0) return
+    try {
+      await engine.deleteSnapshot(id)
+    } catch (error) {
+      if (!hasErrorCode(error, 'not_found')) {
+        log.warn({ sandboxId: this.id, snapshotId: id, err: error }, 'a snapshot could not be removed')
+        return
+      }
+    }
+    snapshots.delete(id)
+  }
+
+  view(): SandboxView {
+    const row = this.#row
+    return {
+      id: row.id,
+      name: row.name,
+      state: row.state,
+      tier: row.tier,
+      template: row.template,
+      metadata: row.metadata,
+      limits: row.limits,
+      volumes: row.volumes,
+      idleTimeoutMs: row.idleTimeoutMs,
+      storeAfterMs: row.storeAfterMs,
+      expires: row.expires,
+      ephemeral: row.ephemeral,
+      createdAt: new Date(row.createdAt).toISOString(),
+      lastActiveAt: new Date(this.work.lastActiveAt).toISOString(),
+      stateSince: new Date(row.stateSince).toISOString(),
+      headSnapshotId: row.head,
+      forkedFrom: row.forkedFrom,
+      lostSince: row.lostSince === undefined ? undefined : new Date(row.lostSince).toISOString(),
+    }
+  }
+}
+
+export function gone(id: string): DormouseError {
+  return new DormouseError('not_found', `There is no sandbox ${id}.`, {
+    hint: 'It may have been deleted or have expired. List what there is.',
+  })
+}

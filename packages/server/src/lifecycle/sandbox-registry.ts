@@ -1,0 +1,216 @@
+import { DormouseError, isSnapshotId, newSandboxId, type SandboxId } from '@dormouse/contracts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { SnapshotRow } from '../store/snapshot-rows.ts'
+import { type Family, LiveSandbox } from './live-sandbox.ts'
+import type { LifecycleParts } from './parts.ts'
+import { gone, SandboxBody } from './sandbox-body.ts'
+import type {
+  Caller,
+  CreateSandbox,
+  ListSandboxes,
+  Page,
+  Sandboxes,
+  SandboxView,
+  SnapshotView,
+} from './service.ts'
+import { snapshotView } from './snapshot-view.ts'
+import { startBurrow } from './transitions/wake.ts'
+
+/** What the quota of a key is compared with. */
+export interface OwnerUsage {
+  readonly sandboxes: number
+  readonly running: number
+  readonly memoryBytes: number
+}
+
+export interface RegistryOptions {
+  /** Throws `limit_reached` when the owner may not have this much more. */
+  readonly checkQuota: (owner: string, now: OwnerUsage, wanted: OwnerUsage) => void
+  /** Throws what is wrong with the volumes that a sandbox asks for. */
+  readonly checkVolumes: (request: CreateSandbox, caller: Caller) => void
+}
+
+/** All sandboxes of this server. */
+export class SandboxRegistry implements Sandboxes {
+  readonly parts: LifecycleParts
+  readonly #options: RegistryOptions
+  readonly #sandboxes = new Map<string, LiveSandbox>()
+  readonly #family: Family
+  #isClosing = false
+
+  constructor(parts: LifecycleParts, options: RegistryOptions) {
+    this.parts = parts
+    this.#options = options
+    this.#family = {
+      welcome: (children) => children.map((child) => this.add(child).view()),
+      forget: (body) => void this.#sandboxes.delete(body.id),
+      requireRoomFor: (body, count) => this.#requireRoom(body.row.owner, body.row.limits.memoryBytes, count),
+    }
+  }
+
+  add(body: SandboxBody): LiveSandbox {
+    const sandbox = new LiveSandbox(body, this.#family)
+    this.#sandboxes.set(body.id, sandbox)
+    return sandbox
+  }
+
+  /** Everybody's, in no order. */
+  all(): Iterable<LiveSandbox> {
+    return this.#sandboxes.values()
+  }
+
+  find(id: SandboxId): LiveSandbox | undefined {
+    return this.#sandboxes.get(id)
+  }
+
+  /** From now on nothing new begins. */
+  close(): void {
+    this.#isClosing = true
+  }
+
+  async create(
+    request: CreateSandbox,
+    caller: Caller,
+    signal?: AbortSignal,
+  ): Promise<{ sandbox: LiveSandbox; isNew: boolean }> {
+    if (this.#isClosing)
+      throw new DormouseError('overloaded', 'The server is ending.', { details: { retryAfterMs: 5_000 } })
+    const named = request.name === undefined ? undefined : this.#named(request.name, caller.keyId)
+    if (named !== undefined) {
+      if (request.getOrCreate !== true) throw nameTaken(request.name)
+      if (named.body.row.state === 'creating') (await named.body.turns.shared(signal)).release()
+      // The one who was making it may have failed.
+      return named.body.isDeleted ? this.create(request, caller, signal) : { sandbox: named, isNew: false }
+    }
+    this.#requireRoom(caller.keyId, request.limits.memoryBytes, 1)
+    this.#options.checkVolumes(request, caller)
+    const { parts } = this
+    const body = new SandboxBody(parts, rowOf(request, caller, parts.now()))
+    // Known by its name before it is there: of two that ask for the same one, the second waits for the first.
+    const sandbox = this.add(body)
+    try {
+      await body.turns.exclusive(() => this.#start(body, signal))
+    } catch (error) {
+      this.#sandboxes.delete(body.id)
+      throw error
+    }
+    return { sandbox, isNew: true }
+  }
+
+  async #start(body: SandboxBody, signal: AbortSignal | undefined): Promise<void> {
+    const { parts } = this
+    const began = performance.now()
+    await parts.admission.requireDisk()
+    body.write({ intent: 'create' })
+    try {
+      const { row } = body
+      const burrow = await parts.admission.run(row.owner, () => startBurrow(parts, row, signal), signal)
+      body.enter(burrow, { isContinued: false })
+      body.work.touch()
+      body.move('running', {
+        intent: null,
+        entry: { event: 'created', cause: 'asked', latencyMs: performance.now() - began },
+      })
+    } catch (error) {
+      await body.burrow?.destroy()
+      body.leave()
+      body.move('deleting')
+      parts.rows.delete(body.id)
+      throw error
+    }
+  }
+
+  get(idOrName: string, caller: Caller): LiveSandbox {
+    const found = this.#sandboxes.get(idOrName) ?? this.#named(idOrName, caller.keyId)
+    if (found === undefined || found.body.isDeleted || !mayUse(caller, found.body.row.owner))
+      throw gone(idOrName)
+    return found
+  }
+
+  list(query: ListSandboxes, caller: Caller): Page<SandboxView> {
+    const { items, nextCursor } = this.parts.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
+    const views = items.map((row) => this.#sandboxes.get(row.id)?.view()).filter((view) => view !== undefined)
+    return { items: views, nextCursor }
+  }
+
+  listSnapshots(
+    query: { sandboxId?: string; limit: number; cursor?: string },
+    caller: Caller,
+  ): Page<SnapshotView> {
+    const { snapshots } = this.parts
+    const { items, nextCursor } = snapshots.list(query, caller.isAdmin ? undefined : caller.keyId)
+    return { items: items.map((row) => snapshotView(snapshots, row)), nextCursor }
+  }
+
+  getSnapshot(id: string, caller: Caller): SnapshotView {
+    return snapshotView(this.parts.snapshots, this.#snapshot(id, caller))
+  }
+
+  async deleteSnapshot(id: string, caller: Caller): Promise<void> {
+    const { snapshots, engine } = this.parts
+    const row = this.#snapshot(id, caller)
+    if (snapshots.heads(row.id).length > 0) {
+      if (!row.isKept)
+        throw new DormouseError('in_use', 'A sandbox comes back from this snapshot.', {
+          hint: 'Delete the sandbox instead.',
+        })
+      // It stays as what its sandbox wakes from, and goes with it.
+      snapshots.unkeep(row.id)
+      return
+    }
+    await engine.deleteSnapshot(row.id)
+    snapshots.delete(row.id)
+  }
+
+  #snapshot(id: string, caller: Caller): SnapshotRow {
+    const row = isSnapshotId(id) ? this.parts.snapshots.get(id) : undefined
+    if (row === undefined || !mayUse(caller, row.owner))
+      throw new DormouseError('not_found', `There is no snapshot ${id}.`)
+    return row
+  }
+
+  #named(name: string, owner: string): LiveSandbox | undefined {
+    for (const sandbox of this.#sandboxes.values()) {
+      const { row } = sandbox.body
+      if (row.name === name && row.owner === owner && row.state !== 'deleting') return sandbox
+    }
+    return undefined
+  }
+
+  #requireRoom(owner: string, memoryBytes: number, count: number): void {
+    const now = { sandboxes: 0, running: 0, memoryBytes: 0 }
+    for (const { body } of this.#sandboxes.values()) {
+      if (body.row.owner !== owner) continue
+      now.sandboxes += 1
+      if (body.burrow === undefined) continue
+      now.running += 1
+      now.memoryBytes += body.row.limits.memoryBytes
+    }
+    const wanted = { sandboxes: count, running: count, memoryBytes: count * memoryBytes }
+    this.#options.checkQuota(owner, now, wanted)
+  }
+}
+
+function mayUse(caller: Caller, owner: string): boolean {
+  return caller.isAdmin || caller.keyId === owner
+}
+
+export function nameTaken(name: string | undefined): DormouseError {
+  return new DormouseError('name_taken', `There is already a sandbox named "${name}".`)
+}
+
+function rowOf({ getOrCreate: _, ...request }: CreateSandbox, caller: Caller, now: number): SandboxRow {
+  return {
+    ...request,
+    id: newSandboxId(),
+    owner: caller.keyId,
+    state: 'creating',
+    tier: undefined,
+    head: undefined,
+    forkedFrom: undefined,
+    createdAt: now,
+    lastActiveAt: now,
+    stateSince: now,
+    lostSince: undefined,
+  }
+}

@@ -1,0 +1,141 @@
+import { DormouseError, newSandboxId, type SandboxId } from '@dormouse/contracts'
+import type { Burrow, Snapshot } from '@dormouse/engine'
+import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import { SandboxBody } from '../sandbox-body.ts'
+import { savedAs } from './standby.ts'
+
+export interface Fork {
+  readonly count: number
+  readonly reseed: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Children that differ from their parent in nothing but identity. Pre: an exclusive turn. All of them or none; the parent goes on as it
+ * was, and one that sleeps is not woken.
+ */
+export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBody[]> {
+  const { parts, row } = body
+  await Promise.all([parts.admission.requireDisk(), parts.admission.requireMemory()])
+  const began = performance.now()
+  const children = Array.from(
+    { length: request.count },
+    () => new SandboxBody(parts, childOf(row, parts.now())),
+  )
+  parts.db.transaction(() => {
+    for (const child of children) child.write({ intent: 'create' })
+    body.write({ intent: 'fork' })
+  })
+  const burrows: Burrow[] = []
+  try {
+    const head = row.state === 'running' ? await forkRunning(body, children, request, burrows) : row.head
+    if (row.state !== 'running') await forkSleeping(body, children, request, burrows)
+    const latencyMs = performance.now() - began
+    parts.db.transaction(() => {
+      children.forEach((child, index) => {
+        for (const listener of parts.listeners) listener.forked?.(row, child.row)
+        const burrow = burrows[index]
+        if (burrow === undefined) throw new DormouseError('internal', 'A fork is short of a child.')
+        child.enter(burrow, { isContinued: true })
+        child.move('running', {
+          change: { head },
+          intent: null,
+          entry: { event: 'created', cause: `fork of ${row.id}`, latencyMs },
+        })
+      })
+      body.write({
+        intent: null,
+        entry: { event: 'forked', cause: 'asked', latencyMs, detail: `${request.count} children` },
+      })
+    })
+    return children
+  } catch (error) {
+    await Promise.allSettled(burrows.map((burrow) => burrow.destroy()))
+    parts.db.transaction(() => {
+      for (const { id } of children) parts.rows.delete(id)
+      if (!body.isDeleted) body.write({ intent: null })
+    })
+    throw error
+  }
+}
+
+async function forkRunning(
+  body: SandboxBody,
+  children: readonly SandboxBody[],
+  { reseed, signal }: Fork,
+  burrows: Burrow[],
+): Promise<Snapshot['id']> {
+  const { parts, burrow, row } = body
+  if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
+  const sandboxIds = children.map(({ id }) => id)
+  try {
+    const result = await parts.engine.fork(burrow, {
+      sandboxIds,
+      reseed,
+      onParent: ({ burrow: next, snapshot }) => {
+        body.enter(next, { isContinued: true })
+        recordHead(body, snapshot)
+      },
+      ...(signal && { signal }),
+    })
+    burrows.push(...result.children)
+    return result.snapshot.id
+  } catch (error) {
+    const snapshotId = savedAs(error)
+    if (snapshotId !== undefined) {
+      const snapshot = await parts.engine.getSnapshot(snapshotId)
+      body.leave()
+      body.move('standby', {
+        change: { tier: 'stored', head: snapshotId, lostSince: undefined },
+        entry: { event: 'slept', cause: 'fork failed', tier: 'stored' },
+        alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+      })
+    }
+    throw error
+  } finally {
+    if (body.row.head !== row.head) await body.dropSnapshot(row.head)
+  }
+}
+
+function recordHead(body: SandboxBody, snapshot: Snapshot): void {
+  body.write({
+    change: { head: snapshot.id, lostSince: undefined },
+    alongside: () => body.parts.snapshots.put(snapshot, { owner: body.row.owner, isKept: false }),
+  })
+}
+
+async function forkSleeping(
+  { parts, row }: SandboxBody,
+  children: readonly SandboxBody[],
+  { reseed, signal }: Fork,
+  burrows: Burrow[],
+): Promise<void> {
+  const { head } = row
+  if (head === undefined) throw new DormouseError('conflict', 'There is nothing to fork yet.')
+  const restored = await Promise.allSettled(
+    children.map(({ id: sandboxId }) =>
+      parts.admission.run(row.owner, () =>
+        parts.engine.restore(head, { sandboxId, reason: 'fork', reseed, ...(signal && { signal }) }),
+      ),
+    ),
+  )
+  for (const result of restored) if (result.status === 'fulfilled') burrows.push(result.value)
+  const failed = restored.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}
+
+function childOf(parent: SandboxRow, now: number): SandboxRow {
+  return {
+    ...parent,
+    id: newSandboxId() satisfies SandboxId,
+    name: undefined,
+    state: 'creating',
+    tier: undefined,
+    head: undefined,
+    forkedFrom: parent.id,
+    createdAt: now,
+    lastActiveAt: now,
+    stateSince: now,
+    lostSince: undefined,
+  }
+}

@@ -1,0 +1,12 @@
+import type { SandboxBody } from '../sandbox-body.ts'
+
+/** Ends it for good. Pre: an exclusive turn. Once the row says so there is no way back: a next server finishes it. */
+export async function remove(body: SandboxBody): Promise<void> {
+  const { row, burrow, parts } = body
+  if (!body.isDeleted) body.move('deleting', { change: { name: undefined }, intent: 'delete' })
+  body.leave()
+  await burrow?.destroy()
+  parts.rows.delete(row.id)
+  for (const listener of parts.listeners) listener.deleted?.(row)
+  await body.dropSnapshot(row.head)
+}

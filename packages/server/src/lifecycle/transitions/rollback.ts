@@ -1,0 +1,37 @@
+import type { SnapshotRow } from '../../store/snapshot-rows.ts'
+import type { SandboxBody } from '../sandbox-body.ts'
+
+/** Goes back to an older state. Pre: an exclusive turn. One that sleeps stays asleep and wakes up there. */
+export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void> {
+  const { row, burrow, parts } = body
+  const began = parts.now()
+  const entry = () => ({
+    event: 'rolled_back' as const,
+    cause: 'asked',
+    latencyMs: parts.now() - began,
+    detail: to.name ?? to.id,
+  })
+  if (row.state === 'running' && burrow !== undefined) {
+    body.write({ intent: 'rollback' })
+    try {
+      // The old burrow ends only when the new one answers.
+      const next = await parts.admission.run(row.owner, () => parts.engine.rollback(burrow, to.id))
+      body.enter(next, { isContinued: false })
+    } catch (error) {
+      body.write({ intent: null })
+      throw error
+    }
+    body.work.touch()
+    body.write({ change: { head: to.id, lostSince: undefined }, intent: null, entry: entry() })
+  } else {
+    // Read before anything changes: one that cannot be restored must not become the head.
+    await parts.engine.getSnapshot(to.id)
+    body.leave()
+    body.write({
+      change: { head: to.id, tier: 'stored', lostSince: undefined },
+      entry: entry(),
+    })
+    await burrow?.destroy()
+  }
+  if (row.head !== to.id) await body.dropSnapshot(row.head)
+}

@@ -1,0 +1,65 @@
+import { DormouseError, isSnapshotId } from '@dormouse/contracts'
+import type { Burrow, CreateBurrow } from '@dormouse/engine'
+import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import type { LifecycleParts } from '../parts.ts'
+import { gone, type SandboxBody } from '../sandbox-body.ts'
+import type { WakeCause } from '../service.ts'
+
+/** Wakes it. Pre: an exclusive turn. A failure leaves it asleep. */
+export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
+  const { row, parts, burrow } = body
+  if (row.state === 'running') return
+  if (row.state !== 'standby') throw gone(row.id)
+  const began = performance.now()
+  if (row.tier === 'frozen' && burrow !== undefined) {
+    // Written before anything runs: what a row calls frozen has not changed since its snapshot.
+    body.move(['resuming', 'running'], {
+      change: { tier: undefined },
+      entry: { event: 'woke', cause, tier: 'frozen' },
+    })
+    body.work.touch()
+    await burrow.thaw()
+    return
+  }
+  body.move('resuming', { intent: 'wake' })
+  let next: Burrow
+  try {
+    next = await parts.admission.run(row.owner, () => startBurrow(parts, row))
+  } catch (error) {
+    body.move('standby', {
+      change: { tier: 'stored' },
+      intent: null,
+      entry: {
+        event: 'failed',
+        cause: 'wake',
+        detail: error instanceof DormouseError ? error.message : 'An inner error; the server log has it.',
+      },
+    })
+    throw error
+  }
+  body.work.touch()
+  body.enter(next, { isContinued: row.lostSince === undefined })
+  body.move('running', {
+    change: { tier: undefined },
+    intent: null,
+    entry: { event: 'woke', cause, tier: 'stored', latencyMs: performance.now() - began },
+  })
+}
+
+/** A burrow of this sandbox from what is saved of it, or from its template when nothing is. */
+export async function startBurrow(
+  parts: LifecycleParts,
+  row: SandboxRow,
+  signal?: AbortSignal,
+): Promise<Burrow> {
+  const { engine, templateSnapshot } = parts
+  const { id: sandboxId, limits, env } = row
+  if (row.head !== undefined)
+    return engine.restore(row.head, { sandboxId, limits, reason: 'resume', ...(signal && { signal }) })
+  const from = templateSnapshot(row.template)
+  if (from !== undefined && isSnapshotId(from)) {
+    return engine.restore(from, { sandboxId, limits, reason: 'fork', ...(signal && { signal }) })
+  }
+  const request: CreateBurrow = { sandboxId, template: row.template, limits, env }
+  return engine.createBurrow(request, signal)
+}

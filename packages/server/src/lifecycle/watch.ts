@@ -1,0 +1,126 @@
+import type { BurrowUsage } from '@dormouse/engine'
+import type { LiveSandbox } from './live-sandbox.ts'
+import type { SandboxBody } from './sandbox-body.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { whenItExpires, whenItSleeps } from './why.ts'
+
+export interface WatchOptions {
+  readonly registry: SandboxRegistry
+  readonly freeMemoryBytes: () => Promise<number>
+  /** Below this, what is frozen is put on disk only. */
+  readonly lowMemoryBytes: number
+}
+
+/** How often is looked. Sleeping comes at most this much late. */
+const ROUND_MS = 500
+/** A sandbox whose processes use more than this share of a CPU is at work. An idle server that polls twice a second uses less. */
+const BUSY_CPU_SHARE = 0.02
+/** A share of less time than this says little: the kernel counts in ticks. */
+const MIN_SAMPLE_MS = 400
+
+interface Sample {
+  readonly at: number
+  readonly cpuMs: number
+  work?: Disposable
+}
+
+/** Puts sandboxes to sleep, to disk, and to an end, when their time has come. */
+export class Watch implements Disposable {
+  readonly #options: WatchOptions
+  readonly #samples = new WeakMap<SandboxBody, Sample>()
+  readonly #inHand = new Set<SandboxBody>()
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(options: WatchOptions) {
+    this.#options = options
+    this.#again()
+  }
+
+  [Symbol.dispose](): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+
+  #again(): void {
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => {
+      this.#round()
+        .catch((error: unknown) => this.#log.error({ err: error }, 'a round of the watch failed'))
+        .finally(() => this.#again())
+    }, ROUND_MS)
+    this.#timer.unref()
+  }
+
+  get #log() {
+    return this.#options.registry.parts.log
+  }
+
+  async #round(): Promise<void> {
+    const { registry, freeMemoryBytes, lowMemoryBytes } = this.#options
+    const now = registry.parts.now()
+    const isMemoryLow = (await freeMemoryBytes()) < lowMemoryBytes
+    const live = [...registry.all()].filter(({ body }) => body.row.state === 'running')
+    await Promise.all(live.map(({ body }) => this.#sample(body)))
+    for (const sandbox of registry.all()) this.#decide(sandbox, now, isMemoryLow)
+  }
+
+  #decide(sandbox: LiveSandbox, now: number, isMemoryLow: boolean): void {
+    const { body } = sandbox
+    const { row } = body
+    if (row.state !== 'running') this.#samples.get(body)?.work?.[Symbol.dispose]()
+    if (this.#inHand.has(body) || body.turns.isChanging) return
+    const expiresAt = whenItExpires(body)
+    if (expiresAt !== undefined && now >= expiresAt && !body.isDeleted) {
+      this.#do(body, 'expire', () => sandbox.delete())
+      return
+    }
+    const sleepsAt = whenItSleeps(body)
+    if (sleepsAt !== undefined && now >= sleepsAt) {
+      if (row.ephemeral) this.#do(body, 'delete', () => sandbox.delete())
+      else {
+        const tier = isMemoryLow || row.storeAfterMs === 0 ? 'stored' : 'frozen'
+        this.#do(body, 'standby', () => sandbox.standby({ tier, cause: 'idle' }))
+      }
+      return
+    }
+    if (row.tier !== 'frozen') return
+    if (now >= row.stateSince + row.storeAfterMs)
+      this.#do(body, 'store', () => sandbox.standby({ tier: 'stored', cause: 'store_after' }))
+    else if (isMemoryLow) this.#do(body, 'store', () => sandbox.standby({ tier: 'stored', cause: 'memory' }))
+  }
+
+  #do(body: SandboxBody, what: string, act: () => Promise<unknown>): void {
+    this.#inHand.add(body)
+    act()
+      .catch((error: unknown) => this.#log.warn({ sandboxId: body.id, what, err: error }, 'the watch failed'))
+      .finally(() => this.#inHand.delete(body))
+  }
+
+  /** Notes whether its processes work by themselves. */
+  async #sample(body: SandboxBody): Promise<void> {
+    const { burrow, parts } = body
+    const usage: BurrowUsage | undefined = await burrow?.usage().catch(() => undefined)
+    if (usage === undefined || body.burrow !== burrow) return
+    const at = parts.now()
+    const last = this.#samples.get(body)
+    if (last === undefined || usage.cpuMs < last.cpuMs) {
+      // A burrow that is new to this watch counts from where it is.
+      last?.work?.[Symbol.dispose]()
+      this.#samples.set(body, { at, cpuMs: usage.cpuMs })
+      return
+    }
+    const ms = at - last.at
+    if (ms < MIN_SAMPLE_MS) return
+    const cpuMs = usage.cpuMs - last.cpuMs
+    for (const listener of parts.listeners)
+      listener.sampled?.(body.row, { ms, cpuMs, memoryBytes: usage.memoryBytes })
+    const share = cpuMs / ms
+    last.work?.[Symbol.dispose]()
+    const sample: Sample = { at, cpuMs: usage.cpuMs }
+    // What calls and runs use is their work already.
+    if (share >= BUSY_CPU_SHARE && !body.work.isBusy)
+      sample.work = body.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
+    this.#samples.set(body, sample)
+  }
+}

@@ -1,0 +1,149 @@
+import { DormouseError, hasErrorCode, type RunEvent } from '@dormouse/contracts'
+import type { Guest, StartRun } from '@dormouse/engine'
+import type { LiveSandbox } from '../lifecycle/live-sandbox.ts'
+import type { RunJournal, RunRow } from './run-journal.ts'
+
+export interface LiveRunParts {
+  readonly journal: RunJournal
+  readonly sandbox: LiveSandbox
+  readonly row: RunRow
+  /** What to start; without it the run is one that has been started before, by an earlier server or in a parent. */
+  readonly request?: StartRun
+  readonly now: () => number
+}
+
+/** A run that waits behind others says nothing; what is wrong with a request is said sooner. */
+const BEGUN_MS = 50
+
+/**
+ * A run under way: takes its events from the agent into the journal, from burrow to burrow, and tells those who follow. It does not
+ * depend on anybody who reads.
+ */
+export class LiveRun {
+  readonly row: RunRow
+  /** Settles when it is over, in whatever way. Rejects when it was refused: then nothing has run, and the journal does not know it. */
+  readonly over: Promise<void>
+  readonly #parts: LiveRunParts
+  readonly #stop = new AbortController()
+  #lastSeq: number
+  #hasEnded = false
+  #pending: RunEvent[] = []
+  #flushing: NodeJS.Immediate | undefined
+  #waiters: (() => void)[] = []
+  #isOver = false
+
+  constructor(parts: LiveRunParts) {
+    this.#parts = parts
+    this.row = parts.row
+    this.#lastSeq = parts.request === undefined ? parts.journal.lastSeq(parts.row.id) : -1
+    this.over = this.#pump().finally(() => {
+      this.#isOver = true
+      this.#tell()
+    })
+    // Nobody may be waiting for it.
+    this.over.catch(() => {})
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** Settles when it has begun, or is likely to wait behind others. Rejects when it was refused. */
+  async begun(): Promise<void> {
+    if (this.#lastSeq >= 0) return
+    let timer: NodeJS.Timeout | undefined
+    const patience = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, BEGUN_MS)
+    })
+    await Promise.race([this.news().then(() => (this.#isOver ? this.over : undefined)), patience])
+    clearTimeout(timer)
+  }
+
+  /** Settles when there is more in the journal than before, or it is over. */
+  news(): Promise<void> {
+    if (this.#isOver) return Promise.resolve()
+    return new Promise((resolve) => this.#waiters.push(resolve))
+  }
+
+  /** The sandbox is gone, or went back to a state in which this run is another. */
+  abandon(): void {
+    this.#stop.abort()
+  }
+
+  async #pump(): Promise<void> {
+    const { sandbox, row, journal } = this.#parts
+    try {
+      const events = sandbox.attach(
+        { cause: 'run', what: `run ${row.runId}`, kind: 'run', signal: this.#stop.signal },
+        (guest) => this.#open(guest),
+      )
+      for await (const event of events) this.#take(event)
+      this.#flush()
+      if (!this.#hasEnded) this.#endLost('The sandbox no longer knows this run.')
+    } catch (error) {
+      this.#flush()
+      if (this.#hasEnded) return
+      if (this.#lastSeq === -1) {
+        journal.forget(row.id)
+        throw error
+      }
+      this.#endLost(reasonFor(error))
+    }
+  }
+
+  async *#open(guest: Guest): AsyncGenerator<RunEvent> {
+    const { row, request } = this.#parts
+    if (this.#lastSeq === -1 && request !== undefined) {
+      try {
+        yield* guest.runs.stream({ ...request, runId: row.runId })
+        return
+      } catch (error) {
+        // The connection broke after it had been sent: it is there, and must not run twice.
+        if (!hasErrorCode(error, 'already_exists')) throw error
+      }
+    }
+    yield* guest.runs.events(row.runId, { after: this.#lastSeq, follow: true })
+  }
+
+  #take(event: RunEvent): void {
+    if (event.seq <= this.#lastSeq) return
+    this.#lastSeq = event.seq
+    this.#pending.push(event)
+    // What arrives together is written together; the end is not waited for.
+    if (event.type === 'exit') {
+      this.#hasEnded = true
+      this.#flush()
+    } else this.#flushing ??= setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    clearImmediate(this.#flushing)
+    this.#flushing = undefined
+    if (this.#pending.length === 0) return
+    const { journal, now, row } = this.#parts
+    journal.append(row.id, this.#pending.splice(0), now())
+    this.#tell()
+  }
+
+  #endLost(message: string): void {
+    const { journal, now, row } = this.#parts
+    const seq = this.#lastSeq + 1
+    const events: RunEvent[] = [
+      { seq, type: 'error', name: 'RunLost', message, traceback: '' },
+      { seq: seq + 1, type: 'exit', exitCode: -1, durationMs: Math.max(0, now() - row.startedAt) },
+    ]
+    journal.endLost(row.id, events, now())
+    this.#hasEnded = true
+  }
+
+  #tell(): void {
+    for (const tell of this.#waiters.splice(0)) tell()
+  }
+}
+
+function reasonFor(error: unknown): string {
+  if (hasErrorCode(error, 'not_found') || hasErrorCode(error, 'cancelled'))
+    return 'The sandbox went back to a state in which this run was not going on.'
+  if (error instanceof DormouseError) return error.message
+  return 'The run could not be followed any longer.'
+}

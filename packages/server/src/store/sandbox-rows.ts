@@ -1,0 +1,141 @@
+import { DormouseError, type SandboxId, type SandboxState, type SnapshotId } from '@dormouse/contracts'
+import type { Expiry, ListSandboxes, Page, SandboxLimits, Tier, VolumeMount } from '../lifecycle/service.ts'
+import { cursorOf, positionOf } from './cursor.ts'
+import type { Database } from './database.ts'
+import { isUniqueViolation } from './sqlite-error.ts'
+
+/** A sandbox as it is on disk. */
+export interface SandboxRow {
+  readonly id: SandboxId
+  readonly owner: string
+  readonly name: string | undefined
+  readonly template: string
+  readonly state: SandboxState
+  readonly tier: Tier | undefined
+  readonly head: SnapshotId | undefined
+  readonly forkedFrom: SandboxId | undefined
+  readonly env: Readonly<Record<string, string>>
+  readonly limits: SandboxLimits
+  readonly volumes: readonly VolumeMount[]
+  readonly metadata: Readonly<Record<string, string>>
+  readonly idleTimeoutMs: number
+  readonly storeAfterMs: number
+  readonly expires: Expiry | undefined
+  readonly ephemeral: boolean
+  readonly createdAt: number
+  readonly lastActiveAt: number
+  readonly stateSince: number
+  readonly lostSince: number | undefined
+}
+
+type Stored = string | number | null
+type StoredRow = Record<string, Stored>
+
+const COLUMNS = [
+  ['id', 'id'],
+  ['owner', 'owner'],
+  ['name', 'name'],
+  ['template', 'template'],
+  ['state', 'state'],
+  ['tier', 'tier'],
+  ['head', 'head'],
+  ['forkedFrom', 'forked_from'],
+  ['env', 'env'],
+  ['limits', 'limits'],
+  ['volumes', 'volumes'],
+  ['metadata', 'metadata'],
+  ['idleTimeoutMs', 'idle_timeout_ms'],
+  ['storeAfterMs', 'store_after_ms'],
+  ['expires', 'expires'],
+  ['ephemeral', 'ephemeral'],
+  ['createdAt', 'created_at'],
+  ['lastActiveAt', 'last_active_at'],
+  ['stateSince', 'state_since'],
+  ['lostSince', 'lost_since'],
+] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
+const JSON_FIELDS: ReadonlySet<string> = new Set(['env', 'limits', 'volumes', 'metadata', 'expires'])
+
+export class SandboxRows {
+  readonly #db: Database
+  readonly #put
+
+  constructor(db: Database) {
+    this.#db = db
+    const names = COLUMNS.map(([, column]) => column)
+    const changes = names.slice(1).map((column) => `${column} = excluded.${column}`)
+    // Not REPLACE, which would delete the row first, and with it what refers to it.
+    this.#put = db.prepare<Stored[]>(
+      `INSERT INTO sandboxes (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
+       ON CONFLICT (id) DO UPDATE SET ${changes.join(', ')}`,
+    )
+  }
+
+  put(row: SandboxRow): void {
+    try {
+      this.#put.run(...COLUMNS.map(([field]) => toStored(field, row[field])))
+    } catch (error) {
+      if (!isUniqueViolation(error)) throw error
+      throw new DormouseError('name_taken', `There is already a sandbox named "${row.name}".`)
+    }
+  }
+
+  all(): SandboxRow[] {
+    return this.#db.prepare<[], StoredRow>('SELECT * FROM sandboxes ORDER BY created_at, id').all().map(toRow)
+  }
+
+  delete(id: SandboxId): void {
+    this.#db.prepare<[string]>('DELETE FROM sandboxes WHERE id = ?').run(id)
+  }
+
+  /** Newest first. `owner` undefined: everybody's. */
+  list(query: ListSandboxes, owner: string | undefined): Page<SandboxRow> {
+    const where: string[] = ["state <> 'deleting'"]
+    const values: Stored[] = []
+    const match = (column: string, value: string | undefined) => {
+      if (value === undefined) return
+      where.push(`${column} = ?`)
+      values.push(value)
+    }
+    match('owner', owner)
+    match('state', query.state)
+    match('template', query.template)
+    match('name', query.name)
+    for (const [key, value] of Object.entries(query.metadata ?? {})) {
+      where.push('EXISTS (SELECT 1 FROM json_each(metadata) AS m WHERE m.key = ? AND m.value = ?)')
+      values.push(key, value)
+    }
+    if (query.cursor !== undefined) {
+      const [at, id] = positionOf(query.cursor)
+      where.push('(created_at, id) < (?, ?)')
+      values.push(at, id)
+    }
+    const rows = this.#db
+      .prepare<Stored[], StoredRow>(
+        `SELECT * FROM sandboxes WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
+      )
+      .all(...values, query.limit + 1)
+      .map(toRow)
+    const items = rows.slice(0, query.limit)
+    const last = items.at(-1)
+    const hasMore = rows.length > query.limit && last !== undefined
+    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  }
+}
+
+function toStored(field: string, value: unknown): Stored {
+  if (value === undefined) return null
+  if (JSON_FIELDS.has(field)) return JSON.stringify(value)
+  if (typeof value === 'boolean') return Number(value)
+  return value as string | number
+}
+
+function toRow(stored: StoredRow): SandboxRow {
+  const row: Record<string, unknown> = {}
+  for (const [field, column] of COLUMNS) {
+    const value = stored[column]
+    if (value === null || value === undefined) row[field] = undefined
+    else if (JSON_FIELDS.has(field)) row[field] = JSON.parse(String(value))
+    else row[field] = field === 'ephemeral' ? value === 1 : value
+  }
+  return row as unknown as SandboxRow
+}

@@ -1,0 +1,165 @@
+import type { SandboxId, SnapshotId } from '@dormouse/contracts'
+import type { Snapshot } from '@dormouse/engine'
+import type { Page } from '../lifecycle/service.ts'
+import { cursorOf, positionOf } from './cursor.ts'
+import type { Database } from './database.ts'
+
+export interface SnapshotRow {
+  readonly id: SnapshotId
+  readonly sandboxId: SandboxId
+  readonly owner: string
+  readonly name: string | undefined
+  readonly kind: 'full' | 'files'
+  readonly parent: SnapshotId | undefined
+  readonly template: string
+  readonly createdAt: number
+  readonly isKept: boolean
+  readonly imageBytes: number
+  readonly memoryBytes: number
+}
+
+interface StoredRow {
+  id: SnapshotId
+  sandbox_id: SandboxId
+  owner: string
+  name: string | null
+  kind: 'full' | 'files'
+  parent: SnapshotId | null
+  template: string
+  created_at: number
+  is_kept: number
+  image_bytes: number
+  memory_bytes: number
+}
+
+export interface KeepSnapshot {
+  readonly owner: string
+  readonly name?: string | undefined
+  readonly isKept: boolean
+}
+
+export class SnapshotRows {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  put(snapshot: Snapshot, { owner, name, isKept }: KeepSnapshot): void {
+    this.#db
+      .prepare<(string | number | null)[]>(
+        `INSERT INTO snapshots (id, sandbox_id, owner, name, kind, parent, template, created_at, is_kept, image_bytes, memory_bytes)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET name = coalesce(excluded.name, name), is_kept = max(is_kept, excluded.is_kept)`,
+      )
+      .run(
+        snapshot.id,
+        snapshot.sandboxId,
+        owner,
+        name ?? null,
+        snapshot.kind,
+        snapshot.parent ?? null,
+        snapshot.template,
+        snapshot.createdAt.getTime(),
+        Number(isKept),
+        snapshot.bytes.images,
+        snapshot.bytes.memory,
+      )
+  }
+
+  get(id: string): SnapshotRow | undefined {
+    const row = this.#db.prepare<[string], StoredRow>('SELECT * FROM snapshots WHERE id = ?').get(id)
+    return row === undefined ? undefined : toRow(row)
+  }
+
+  keep(id: SnapshotId, name: string | undefined): void {
+    this.#db
+      .prepare<[string | null, string]>(
+        'UPDATE snapshots SET is_kept = 1, name = coalesce(?, name) WHERE id = ?',
+      )
+      .run(name ?? null, id)
+  }
+
+  unkeep(id: SnapshotId): void {
+    this.#db.prepare<[string]>('UPDATE snapshots SET is_kept = 0, name = NULL WHERE id = ?').run(id)
+  }
+
+  delete(id: SnapshotId): void {
+    this.#db.prepare<[string]>('DELETE FROM snapshots WHERE id = ?').run(id)
+  }
+
+  /** Sandboxes that come back from it. */
+  heads(id: SnapshotId): SandboxId[] {
+    return this.#db
+      .prepare<[string], { id: SandboxId }>('SELECT id FROM sandboxes WHERE head = ?')
+      .all(id)
+      .map((row) => row.id)
+  }
+
+  /** Those that nobody asked for and nobody comes back from. */
+  unused(): SnapshotId[] {
+    return this.#db
+      .prepare<[], { id: SnapshotId }>(
+        `SELECT id FROM snapshots WHERE is_kept = 0
+         AND id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL)`,
+      )
+      .all()
+      .map((row) => row.id)
+  }
+
+  ids(): Set<string> {
+    return new Set(
+      this.#db
+        .prepare<[], { id: string }>('SELECT id FROM snapshots')
+        .all()
+        .map((row) => row.id),
+    )
+  }
+
+  /** Newest first. */
+  list(
+    query: { sandboxId?: string; limit: number; cursor?: string },
+    owner: string | undefined,
+  ): Page<SnapshotRow> {
+    const where = ['1']
+    const values: (string | number)[] = []
+    if (owner !== undefined) {
+      where.push('owner = ?')
+      values.push(owner)
+    }
+    if (query.sandboxId !== undefined) {
+      where.push('sandbox_id = ?')
+      values.push(query.sandboxId)
+    }
+    if (query.cursor !== undefined) {
+      where.push('(created_at, id) < (?, ?)')
+      values.push(...positionOf(query.cursor))
+    }
+    const rows = this.#db
+      .prepare<(string | number)[], StoredRow>(
+        `SELECT * FROM snapshots WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
+      )
+      .all(...values, query.limit + 1)
+      .map(toRow)
+    const items = rows.slice(0, query.limit)
+    const last = items.at(-1)
+    const hasMore = rows.length > query.limit && last !== undefined
+    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  }
+}
+
+function toRow(row: StoredRow): SnapshotRow {
+  return {
+    id: row.id,
+    sandboxId: row.sandbox_id,
+    owner: row.owner,
+    name: row.name ?? undefined,
+    kind: row.kind,
+    parent: row.parent ?? undefined,
+    template: row.template,
+    createdAt: row.created_at,
+    isKept: row.is_kept === 1,
+    imageBytes: row.image_bytes,
+    memoryBytes: row.memory_bytes,
+  }
+}
