@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { UsageError } from './arguments.mjs'
 import { runInForeground } from './run-command.mjs'
 import { runSteps } from './run-steps.mjs'
+import { serverFlags } from './server-flags.mjs'
 import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
 import { templateStep } from './steps/template.mjs'
@@ -11,6 +12,8 @@ import { templateSnapshotStep } from './steps/template-snapshot.mjs'
 const HELP = `dormouse: the perpetual sandbox for AI agents, on any Linux box
 
   ./dormouse up                     set everything up, then run the server in the foreground
+      --host ADDRESS --port N       where it listens (127.0.0.1, 7070); see docs/configuration.md
+      --tls-cert FILE --tls-key FILE, or --insecure-bind: for an address other than loopback
   ./dormouse test [vitest args]     set everything up, then lint and run all tests
   ./dormouse doctor [--json]        what this host offers and lacks; status 0 when sandboxes can run
   ./dormouse template build FILE    build a template from a description such as templates/python.json
@@ -39,11 +42,11 @@ export const COMMANDS = {
 
 /** @type {SetupCommand['run']} */
 async function up(context) {
-  refuseArguments(context.args)
+  const args = serverFlags(context.args)
   await runSteps(allSteps(context.repoDir), context)
-  const { envToConfig, readEnv, runServer } = await import('@dormouse/server')
+  const { loadConfig, readEnv, runServer } = await import('@dormouse/server')
   await runServer({
-    config: envToConfig({ ...readEnv(), dataDir: context.dataDir }),
+    config: loadConfig({ env: readEnv(), args, dataDir: context.dataDir }),
     signal: context.signal,
     print: (line) => context.stdout.write(`${line}\n`),
   })

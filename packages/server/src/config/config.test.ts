@@ -1,14 +1,177 @@
-import { expect, it } from 'vitest'
-import { envToConfig } from './config.ts'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { isLoopback, localUrl, readTls } from './bind.ts'
+import { type LoadConfig, loadConfig } from './config.ts'
+import { defaultConfig, readHostFacts } from './defaults.ts'
 
-it('envToConfig uses the standard data directory unless another is named', () => {
-  expect(envToConfig({})).toEqual({ dataDir: '/var/lib/dormouse' })
-  expect(envToConfig({ dataDir: '' })).toEqual({ dataDir: '/var/lib/dormouse' })
-  expect(envToConfig({ dataDir: '/srv/dormouse' })).toEqual({ dataDir: '/srv/dormouse' })
+const GIB = 1024 ** 3
+const hostFacts = { cpus: 4, memoryBytes: 16 * GIB, diskBytes: 200 * GIB }
+
+let dataDir: string
+let configFile: string
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'dormouse-config-'))
+  configFile = join(dataDir, 'config.json')
+})
+afterEach(() => rmSync(dataDir, { recursive: true }))
+
+const load = (options: Partial<LoadConfig> = {}) => loadConfig({ env: {}, dataDir, hostFacts, ...options })
+const write = (value: unknown) => writeFileSync(configFile, JSON.stringify(value))
+const invalid = (message: string | RegExp) =>
+  expect.objectContaining({
+    code: 'invalid_argument',
+    message: typeof message === 'string' ? expect.stringContaining(message) : expect.stringMatching(message),
+  })
+
+describe('loadConfig', () => {
+  it('has defaults for everything, the watermarks from the host', () => {
+    expect(load()).toEqual({
+      dataDir,
+      ...defaultConfig(hostFacts),
+      tls: undefined,
+      domain: undefined,
+    })
+    expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 4 })
+    expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
+  })
+
+  it('lets the file win over the defaults, the environment over the file, the arguments over both', () => {
+    write({
+      port: 1000,
+      host: '127.0.0.2',
+      idleTimeoutMs: 5,
+      journal: { keepDays: 7 },
+      prices: { storedGbHour: 1 },
+    })
+    const env = {
+      DORMOUSE_PORT: '2000',
+      DORMOUSE_HOST: '127.0.0.3',
+      DORMOUSE_JOURNAL_KEEP_RUNS: '9',
+      DORMOUSE_DOMAIN: '',
+    }
+    const config = load({ env, args: ['--port', '3000'] })
+    expect(config).toMatchObject({ port: 3000, host: '127.0.0.3', idleTimeoutMs: 5, domain: undefined })
+    expect(config.journal).toEqual({ keepRuns: 9, keepDays: 7 })
+    expect(config.prices).toMatchObject({ storedGbHour: 1, currency: 'USD' })
+  })
+
+  it.each([
+    ['an unknown field', { prt: 7070 }, 'prt'],
+    ['an unknown inner field', { journal: { keepHours: 3 } }, 'journal.keepHours'],
+    ['a wrong type', { port: '7070' }, 'port'],
+    ['a port that is none', { port: 65_536 }, 'port'],
+    ['a negative time', { idleTimeoutMs: -1 }, 'idleTimeoutMs'],
+    ['a time that no timer can hold', { storeAfterMs: 2 ** 31 }, 'storeAfterMs'],
+    ['a fraction of a byte', { minFreeDiskBytes: 1.5 }, 'minFreeDiskBytes'],
+    ['a relative certificate', { tls: { certFile: 'a.pem', keyFile: '/k.pem' } }, 'tls.certFile'],
+    ['a host that is none', { host: 'not a host' }, 'host'],
+    ['a domain with a path', { domain: 'example.com/x' }, 'domain'],
+    ['a list', [], 'expected object'],
+  ])('refuses %s in the file, and names file and field', (_what, value, field) => {
+    write(value)
+    expect(() => load()).toThrow(invalid(configFile))
+    expect(() => load()).toThrow(invalid(field))
+    expect(() => load()).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining('docs/configuration.md') }),
+    )
+  })
+
+  it('refuses a file that is not JSON, and one that it cannot read', () => {
+    writeFileSync(configFile, '{"port": 1,}')
+    expect(() => load()).toThrow(invalid(/config\.json is not JSON/))
+    rmSync(configFile)
+    expect(() => load({ dataDir: join(dataDir, 'missing') })).not.toThrow()
+  })
+
+  it.each([
+    [{ DORMOUSE_PORT: 'http' }, 'DORMOUSE_PORT'],
+    [{ DORMOUSE_PORT: '-1' }, 'DORMOUSE_PORT'],
+    [{ DORMOUSE_PORT: '7e3' }, 'DORMOUSE_PORT'],
+    [{ DORMOUSE_INSECURE_BIND: 'maybe' }, 'DORMOUSE_INSECURE_BIND'],
+    [{ DORMOUSE_LOG_LEVEL: 'loud' }, 'DORMOUSE_LOG_LEVEL'],
+  ])('refuses %j and names the variable', (env, name) => {
+    expect(() => load({ env })).toThrow(invalid(name))
+  })
+
+  it.each([
+    [['--prot', '1'], '--prot'],
+    [['--port'], '--port needs a value'],
+    [['--port', 'x'], '--port'],
+    [['extra'], 'extra'],
+  ])('refuses the arguments %j', (args, message) => {
+    expect(() => load({ args })).toThrow(invalid(message))
+  })
+
+  it('uses the named data directory, else that of the environment, else the standard one', () => {
+    const { dataDir: _named, ...unnamed } = { env: {}, hostFacts, dataDir }
+    expect(loadConfig({ ...unnamed, env: { DORMOUSE_DATA: `${dataDir}/` } }).dataDir).toBe(dataDir)
+    expect(() => loadConfig({ ...unnamed, env: { DORMOUSE_DATA: 'data' } })).toThrow(invalid('DORMOUSE_DATA'))
+  })
+
+  it('needs certificate and key together, wherever they come from', () => {
+    expect(() => load({ args: ['--tls-cert=/c.pem'] })).toThrow(invalid('private key is missing'))
+    expect(() => load({ env: { DORMOUSE_TLS_KEY: '/k.pem' } })).toThrow(invalid('certificate is missing'))
+    const both = load({ args: ['--tls-cert=/c.pem'], env: { DORMOUSE_TLS_KEY: '/k.pem' } })
+    expect(both.tls).toEqual({ certFile: '/c.pem', keyFile: '/k.pem' })
+  })
 })
 
-it('envToConfig refuses a relative data directory', () => {
-  expect(() => envToConfig({ dataDir: 'data' })).toThrow(
-    expect.objectContaining({ code: 'invalid_argument' }),
+describe('binding', () => {
+  it.each(['0.0.0.0', '::', '192.168.1.5', 'example.com', 'fe80::1', '128.0.0.1'])(
+    'to %s needs TLS or the flag',
+    (host) => {
+      expect(() => load({ args: [`--host=${host}`] })).toThrow(
+        expect.objectContaining({ code: 'insecure_bind', hint: expect.stringContaining('--insecure-bind') }),
+      )
+      expect(load({ args: [`--host=${host}`, '--insecure-bind'] }).host).toBe(host)
+      expect(load({ args: [`--host=${host}`, '--tls-cert=/c', '--tls-key=/k'] }).host).toBe(host)
+    },
   )
+
+  it('to a name that only looks like loopback is refused, and localhost means 127.0.0.1', () => {
+    expect(isLoopback('127.evil.example')).toBe(false)
+    expect(isLoopback('localhost')).toBe(false)
+    expect(load({ args: ['--host=localhost'] }).host).toBe('127.0.0.1')
+    for (const host of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])
+      expect(isLoopback(host)).toBe(true)
+  })
+
+  it('gives local clients an address that they can reach', () => {
+    const url = (host: string, more = {}) =>
+      localUrl({ host, tls: undefined, domain: undefined, ...more }, 7070)
+    const tls = { certFile: '/c', keyFile: '/k' }
+    expect(url('127.0.0.1')).toBe('http://127.0.0.1:7070')
+    expect(url('0.0.0.0')).toBe('http://127.0.0.1:7070')
+    expect(url('::')).toBe('http://[::1]:7070')
+    expect(url('0.0.0.0', { tls, domain: 'dm.example.com' })).toBe('https://dm.example.com:7070')
+    expect(url('10.0.0.1', { tls })).toBe('https://10.0.0.1:7070')
+  })
+
+  it('says which of the TLS files cannot be read', () => {
+    writeFileSync(join(dataDir, 'c.pem'), 'cert')
+    const files = { certFile: join(dataDir, 'c.pem'), keyFile: join(dataDir, 'k.pem') }
+    expect(() => readTls(files)).toThrow(
+      expect.objectContaining({ code: 'setup_failed', message: expect.stringContaining('private key') }),
+    )
+  })
+})
+
+describe('defaultConfig', () => {
+  it('keeps its watermarks sensible on small and on large hosts', () => {
+    expect(defaultConfig({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB })).toMatchObject({
+      restoresAtOnce: 1,
+      minFreeMemoryBytes: 256 * 1024 ** 2,
+      minFreeDiskBytes: GIB,
+    })
+    expect(defaultConfig({ cpus: 64, memoryBytes: 512 * GIB, diskBytes: 8192 * GIB })).toMatchObject({
+      minFreeMemoryBytes: 2 * GIB,
+      minFreeDiskBytes: 20 * GIB,
+    })
+  })
+
+  it('reads the disk of a directory that is not there yet', () => {
+    expect(readHostFacts(join(dataDir, 'a', 'b'))).toEqual(readHostFacts(dataDir))
+  })
 })

@@ -1,22 +1,104 @@
-import { isAbsolute, normalize } from 'node:path'
+import { isAbsolute, join, resolve } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
+import { refuseInsecureBind } from './bind.ts'
+import { envLayer, flagLayer, mergeLayers, readConfigFile } from './config-layers.ts'
+import type { LOG_LEVELS } from './config-schema.ts'
+import { defaultConfig, type HostFacts, readHostFacts } from './defaults.ts'
 import type { Env } from './env.ts'
 
 const DEFAULT_DATA_DIR = '/var/lib/dormouse'
 
-export interface ServerConfig {
-  readonly dataDir: string
+export interface TlsFiles {
+  readonly certFile: string
+  readonly keyFile: string
 }
 
-export function envToConfig(env: Env): ServerConfig {
-  return { dataDir: parseDataDir(env.dataDir) }
+export interface JournalRetention {
+  /** Of each sandbox, the newest. */
+  readonly keepRuns: number
+  readonly keepDays: number
+}
+
+/** Examples to compare with, nobody's real prices. */
+export interface Prices {
+  readonly currency: string
+  readonly runningCpuSecond: number
+  readonly memoryGbSecond: number
+  readonly storedGbHour: number
+  readonly alwaysOnCpuSecond: number
+  readonly alwaysOnMemoryGbSecond: number
+}
+
+/** What the server runs with. docs/configuration.md says what each means. */
+export interface ServerConfig {
+  readonly dataDir: string
+  readonly host: string
+  readonly port: number
+  readonly tls: TlsFiles | undefined
+  readonly allowInsecureBind: boolean
+  readonly domain: string | undefined
+  readonly idleTimeoutMs: number
+  readonly storeAfterMs: number
+  readonly restoresAtOnce: number
+  readonly minFreeMemoryBytes: number
+  readonly minFreeDiskBytes: number
+  readonly shutdownTimeoutMs: number
+  readonly journal: JournalRetention
+  readonly prices: Prices
+  readonly logLevel: (typeof LOG_LEVELS)[number]
+}
+
+export interface LoadConfig {
+  readonly env: Env
+  /** The arguments of `dormouse up`. */
+  readonly args?: readonly string[]
+  /** Already known from `--data`; else from DORMOUSE_DATA, else the standard one. */
+  readonly dataDir?: string | undefined
+  readonly hostFacts?: HostFacts
+}
+
+/** Defaults, then `config.json` in the data directory, then the environment, then the arguments: the later wins. */
+export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadConfig): ServerConfig {
+  const dataDir = parseDataDir(named ?? env.DORMOUSE_DATA)
+  const layers = [readConfigFile(join(dataDir, 'config.json')), envLayer(env), flagLayer(args)]
+  const { tls, domain, host, journal, prices, ...rest } = mergeLayers(layers)
+  const defaults = defaultConfig(hostFacts ?? readHostFacts(dataDir))
+  const config: ServerConfig = {
+    ...defaults,
+    ...rest,
+    dataDir,
+    // Taken literally: what a hosts file makes of this name could be an address of the outside.
+    host: host === 'localhost' ? '127.0.0.1' : (host ?? defaults.host),
+    tls: completeTls(tls),
+    domain,
+    journal: { ...defaults.journal, ...journal },
+    prices: { ...defaults.prices, ...prices },
+  }
+  refuseInsecureBind(config)
+  return config
 }
 
 function parseDataDir(value: string | undefined): string {
   if (value === undefined || value === '') return DEFAULT_DATA_DIR
-  if (isAbsolute(value)) return normalize(value)
+  if (isAbsolute(value)) return resolve(value)
   // A relative one would name another directory whenever the server is started from elsewhere.
   throw new DormouseError('invalid_argument', `DORMOUSE_DATA must be an absolute path (saw "${value}")`, {
     details: { field: 'DORMOUSE_DATA' },
   })
+}
+
+function completeTls(tls: Partial<TlsFiles> | undefined): TlsFiles | undefined {
+  const { certFile, keyFile } = tls ?? {}
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile }
+  if (certFile === undefined && keyFile === undefined) return undefined
+  const [missing, flag] =
+    certFile === undefined ? ['certificate', '--tls-cert'] : ['private key', '--tls-key']
+  throw new DormouseError(
+    'invalid_argument',
+    `TLS needs a certificate and its private key; the ${missing} is missing`,
+    {
+      hint: `Give ${flag} too.`,
+      details: { field: certFile === undefined ? 'tls.certFile' : 'tls.keyFile' },
+    },
+  )
 }

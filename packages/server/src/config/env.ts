@@ -1,8 +1,6 @@
 /** The environment as it is, names and strings only. Nothing else in this package reads it. */
-export interface Env {
-  readonly dataDir?: string | undefined
-}
+export type Env = Readonly<Record<string, string | undefined>>
 
 export function readEnv(): Env {
-  return { dataDir: process.env.DORMOUSE_DATA }
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('DORMOUSE_')))
 }

@@ -1,0 +1,55 @@
+import { isAbsolute } from 'node:path'
+import { z } from 'zod'
+
+const MAX_PORT = 65_535
+const MAX_DAYS = 36_500
+/** What a timer of Node can hold; longer ones would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+const HOST_NAME = /^(?!-)[a-zA-Z0-9-]{1,63}(\.[a-zA-Z0-9-]{1,63})*$/
+const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*$/
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+
+const timerMs = z.int().min(0).max(MAX_TIMER_MS)
+const bytes = z.int().min(0)
+const price = z.number().min(0).max(1e6)
+// A relative one would name another file whenever the server is started from elsewhere.
+const file = z.string().refine(isAbsolute, 'must be an absolute path')
+
+/** Everything that can be set, as it is written in `config.json`. All of it may be left out. docs/configuration.md says what it means. */
+export const configSchema = z
+  .strictObject({
+    host: z.union([z.ipv4(), z.ipv6(), z.string().regex(HOST_NAME)], 'must be an IP address or a host name'),
+    /** 0: any that is free. */
+    port: z.int().min(0).max(MAX_PORT),
+    tls: z.strictObject({ certFile: file, keyFile: file }).exactPartial(),
+    allowInsecureBind: z.boolean(),
+    domain: z.string().regex(DOMAIN, 'must be a host name in small letters, such as sandboxes.example.com'),
+    idleTimeoutMs: timerMs,
+    storeAfterMs: timerMs,
+    restoresAtOnce: z.int().min(1).max(1024),
+    minFreeMemoryBytes: bytes,
+    minFreeDiskBytes: bytes,
+    shutdownTimeoutMs: timerMs,
+    journal: z
+      .strictObject({
+        keepRuns: z.int().min(1).max(1_000_000),
+        keepDays: z.number().positive().max(MAX_DAYS),
+      })
+      .exactPartial(),
+    prices: z
+      .strictObject({
+        currency: z.string().regex(/^[A-Z]{3}$/, 'must be three capital letters, such as EUR'),
+        runningCpuSecond: price,
+        memoryGbSecond: price,
+        storedGbHour: price,
+        alwaysOnCpuSecond: price,
+        alwaysOnMemoryGbSecond: price,
+      })
+      .exactPartial(),
+    logLevel: z.enum(LOG_LEVELS),
+  })
+  .exactPartial()
+
+export type ConfigInput = z.infer<typeof configSchema>

@@ -1,0 +1,27 @@
+/** A setting that can also come from the environment or the command line, with its place in `config.json`. */
+export interface Setting {
+  readonly path: readonly [string] | readonly [string, string]
+  readonly env: string
+  /** Of `dormouse up`. */
+  readonly flag?: string
+  readonly kind: 'text' | 'number' | 'boolean'
+}
+
+/** Prices are in the file only: a table is no environment variable. */
+export const SETTINGS: readonly Setting[] = [
+  { path: ['host'], env: 'DORMOUSE_HOST', flag: '--host', kind: 'text' },
+  { path: ['port'], env: 'DORMOUSE_PORT', flag: '--port', kind: 'number' },
+  { path: ['tls', 'certFile'], env: 'DORMOUSE_TLS_CERT', flag: '--tls-cert', kind: 'text' },
+  { path: ['tls', 'keyFile'], env: 'DORMOUSE_TLS_KEY', flag: '--tls-key', kind: 'text' },
+  { path: ['allowInsecureBind'], env: 'DORMOUSE_INSECURE_BIND', flag: '--insecure-bind', kind: 'boolean' },
+  { path: ['domain'], env: 'DORMOUSE_DOMAIN', kind: 'text' },
+  { path: ['idleTimeoutMs'], env: 'DORMOUSE_IDLE_TIMEOUT_MS', kind: 'number' },
+  { path: ['storeAfterMs'], env: 'DORMOUSE_STORE_AFTER_MS', kind: 'number' },
+  { path: ['restoresAtOnce'], env: 'DORMOUSE_RESTORES_AT_ONCE', kind: 'number' },
+  { path: ['minFreeMemoryBytes'], env: 'DORMOUSE_MIN_FREE_MEMORY_BYTES', kind: 'number' },
+  { path: ['minFreeDiskBytes'], env: 'DORMOUSE_MIN_FREE_DISK_BYTES', kind: 'number' },
+  { path: ['shutdownTimeoutMs'], env: 'DORMOUSE_SHUTDOWN_TIMEOUT_MS', kind: 'number' },
+  { path: ['journal', 'keepRuns'], env: 'DORMOUSE_JOURNAL_KEEP_RUNS', kind: 'number' },
+  { path: ['journal', 'keepDays'], env: 'DORMOUSE_JOURNAL_KEEP_DAYS', kind: 'number' },
+  { path: ['logLevel'], env: 'DORMOUSE_LOG_LEVEL', kind: 'text' },
+]
