@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { DormouseError } from '@dormouse/contracts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toDormouseError } from './error-answer.ts'
 import { READER_STALL_MS, SSE_KEEP_ALIVE_MS } from './limits.ts'
@@ -7,18 +8,18 @@ export const NDJSON = 'application/x-ndjson'
 export const SSE = 'text/event-stream'
 export type StreamType = typeof NDJSON | typeof SSE
 
-/** Aborted when the caller goes away before the answer is complete. */
+/** Aborted when the connection has no more use for an answer: the caller went away, or has all of it. */
 export function disconnected(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort()
-  })
+  if (reply.raw.destroyed) controller.abort()
+  else reply.raw.once('close', () => controller.abort())
   return controller.signal
 }
 
 /**
  * Sends events one by one as their reader takes them: the next one is only asked for when there is room for it, so a slow reader costs
- * one event and the buffers of his socket. Whatever fails on the way is a last line `{type: "failed", error}`.
+ * one event and the buffers of his socket. Whatever fails on the way is a last line `{type: "failed", error}`; so is a key that is revoked.
+ * `events` has to end by itself when the caller is `disconnected`.
  */
 export async function sendEvents(
   request: FastifyRequest,
@@ -37,20 +38,27 @@ export async function sendEvents(
   reply.hijack()
   raw.writeHead(200, headers as Record<string, string>)
   raw.flushHeaders()
+  const fail = (thrown: unknown) => {
+    if (!raw.writable) return
+    const error = toDormouseError(thrown)
+    if (error.status >= 500) request.log.error({ err: thrown }, 'stream failed')
+    raw.end(format({ type: 'failed', ...request.server.errorAnswers.body(error, request.id) }))
+  }
+  const { revoked } = request.key
+  const onRevoked = () => fail(new DormouseError('unauthorized', 'the key was revoked'))
+  revoked.addEventListener('abort', onRevoked, { once: true })
   const keepAlive = type === SSE ? setInterval(() => beat(raw), SSE_KEEP_ALIVE_MS) : undefined
   try {
     for await (const event of events) {
-      if (raw.destroyed) return
+      if (!raw.writable) return
       if (!raw.write(format(event))) await drained(raw)
     }
   } catch (thrown) {
-    if (raw.destroyed) return
-    const error = toDormouseError(thrown)
-    if (error.status >= 500) request.log.error({ err: thrown }, 'stream failed')
-    raw.write(format({ type: 'failed', ...request.server.errorAnswers.body(error, request.id) }))
+    fail(thrown)
   } finally {
     clearInterval(keepAlive)
-    raw.end()
+    revoked.removeEventListener('abort', onRevoked)
+    if (!raw.writableEnded) raw.end()
   }
 }
 
@@ -59,13 +67,13 @@ function ndjsonLine(event: object): string {
 }
 
 /** Without `event:`, so that `onmessage` of a browser's EventSource sees all of them. JSON has no line breaks. */
-function sseEvent(event: { seq?: number }): string {
-  const id = event.seq === undefined ? '' : `id: ${event.seq}\n`
+function sseEvent(event: object): string {
+  const id = 'seq' in event ? `id: ${event.seq}\n` : ''
   return `${id}data: ${JSON.stringify(event)}\n\n`
 }
 
 function beat(raw: ServerResponse): void {
-  if (!raw.destroyed && !raw.writableNeedDrain) raw.write(': still here\n\n')
+  if (raw.writable && !raw.writableNeedDrain) raw.write(': still here\n\n')
 }
 
 /** Post: there is room again, or the reader is gone. */

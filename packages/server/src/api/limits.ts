@@ -24,3 +24,20 @@ export const SSE_KEEP_ALIVE_MS = 15_000
 export const TCP_KEEP_ALIVE_MS = 30_000
 /** Far more than one host serves, far less than it has file descriptors. */
 export const CONNECTIONS_MAX = 8192
+
+/** A sender of a streamed body that sends nothing for so long has gone. */
+export const SENDER_STALL_MS = 60_000
+/** Who is told "no" in the middle of an upload gets this long to finish sending, so that the answer is seen. */
+export const DISCARD_MAX_MS = 1_000
+/** An upload up to here is held in memory and written in one short call; a larger one is passed on as it comes. */
+export const WHOLE_UPLOAD_MAX_BYTES = 1024 ** 2
+/** Input of a process goes in pieces: between two of them the sandbox may go to sleep. */
+export const STDIN_PIECE_BYTES = 64 * 1024
+/** A process that does not read its input for so long is not waited for. */
+export const STDIN_STALL_MS = 10_000
+/** One message of a terminal: a paste. */
+export const TERMINAL_MESSAGE_MAX_BYTES = 1024 ** 2
+/** What may wait to be typed before the client is not read any more, and to be shown before the process's journal is not. */
+export const TERMINAL_WAITING_BYTES = 256 * 1024
+/** A client that answers no ping of two in a row is gone. */
+export const TERMINAL_PING_MS = 30_000

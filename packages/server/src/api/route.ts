@@ -4,7 +4,8 @@ import { sandboxRefField } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import type { AuthenticatedKey, Scope, Services } from './services.ts'
+import type { AuthenticatedKey, Scope } from '../access/access.ts'
+import type { Services } from './services.ts'
 
 /** What a route file gets: a scope of its own, so that a content type parser that it adds is for its routes only. */
 export type App = FastifyInstance<

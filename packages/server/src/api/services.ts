@@ -1,3 +1,4 @@
+import type { Access } from '../access/access.ts'
 import type { Caller, Page, Runs, Sandboxes } from '../lifecycle/service.ts'
 
 /** What the routes call. Everything that they throw at callers is a DormouseError. */
@@ -10,48 +11,6 @@ export interface Services {
   readonly usage: Usage
   readonly metrics: Metrics
   readonly health: Health
-}
-
-/** Each includes the one before. */
-export const SCOPES = ['read', 'run', 'admin'] as const
-export type Scope = (typeof SCOPES)[number]
-
-export interface AuthenticatedKey extends Caller {
-  readonly scope: Scope
-}
-
-export interface KeyQuotas {
-  readonly sandboxes?: number | undefined
-  readonly running?: number | undefined
-  readonly memoryBytes?: number | undefined
-  readonly diskBytes?: number | undefined
-}
-
-export interface KeyView {
-  readonly id: string
-  readonly name: string | undefined
-  readonly scope: Scope
-  readonly quotas: KeyQuotas
-  readonly requestsPerMinute: number | undefined
-  readonly createdAt: string
-  readonly lastUsedAt: string | undefined
-}
-
-export interface CreateKey {
-  readonly name?: string | undefined
-  readonly scope: Scope
-  readonly quotas: KeyQuotas
-  readonly requestsPerMinute?: number | undefined
-}
-
-export interface Access {
-  /** Takes the `Authorization` header as it came. Throws `unauthorized` or `rate_limited`. On the path of every request. */
-  authenticate(authorization: string | undefined): AuthenticatedKey
-  listKeys(query: { limit: number; cursor?: string }): Page<KeyView>
-  /** The secret is in this answer and nowhere else. */
-  createKey(request: CreateKey): { key: KeyView; secret: string }
-  /** Post: no request with it is let in. Throws `not_found`; the last admin key is `in_use`. */
-  revokeKey(id: string): void
 }
 
 export interface TemplateView {

@@ -1,6 +1,25 @@
 import type { Routes } from '../route.ts'
 import { hostRoutes } from './host.ts'
+import { keyRoutes } from './keys.ts'
+import { lifecycleRoutes } from './lifecycle.ts'
+import { runOnceRoutes } from './run-once.ts'
+import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { snapshotRoutes } from './snapshots.ts'
+import { templateRoutes } from './templates.ts'
+import { usageRoutes } from './usage.ts'
+import { volumeRoutes } from './volumes.ts'
 
 /** Every route of the server. */
-export const ROUTES: readonly Routes[] = [hostRoutes, sandboxRoutes]
+export const ROUTES: readonly Routes[] = [
+  hostRoutes,
+  sandboxRoutes,
+  runRoutes,
+  runOnceRoutes,
+  lifecycleRoutes,
+  snapshotRoutes,
+  templateRoutes,
+  volumeRoutes,
+  usageRoutes,
+  keyRoutes,
+]

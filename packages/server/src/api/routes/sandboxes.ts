@@ -3,8 +3,12 @@ import {
   listSandboxesQuery,
   sandboxPageSchema,
   sandboxSchema,
+  updateSandboxSchema,
 } from '@dormouse/contracts/http'
-import { json, type Routes } from '../route.ts'
+import { disconnected } from '../event-stream.ts'
+import { json, nothing, type Routes, sandboxParams } from '../route.ts'
+
+const tags = ['sandboxes']
 
 export const sandboxRoutes: Routes = (app, { sandboxes }) => {
   app.post(
@@ -17,7 +21,7 @@ export const sandboxRoutes: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'createSandbox',
         summary: 'Create a sandbox',
-        tags: ['sandboxes'],
+        tags,
         body: createSandboxSchema.prefault({}),
         response: {
           201: json('It runs, and is on disk.', sandboxSchema),
@@ -26,9 +30,11 @@ export const sandboxRoutes: Routes = (app, { sandboxes }) => {
       },
     },
     async (request, reply) => {
+      const { name, expires, ...rest } = request.body
       const { sandbox, isNew } = await sandboxes.create(
-        { ...request.body, name: request.body.name, expires: request.body.expires },
+        { ...rest, name, expires },
         request.key,
+        disconnected(reply),
       )
       return reply.code(isNew ? 201 : 200).send(sandbox.view())
     },
@@ -41,11 +47,71 @@ export const sandboxRoutes: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'listSandboxes',
         summary: 'List sandboxes',
-        tags: ['sandboxes'],
+        tags,
         querystring: listSandboxesQuery,
-        response: { 200: json('A page of them, newest first.', sandboxPageSchema) },
+        response: { 200: json('A page of them.', sandboxPageSchema) },
       },
     },
     async (request) => sandboxes.list(request.query, request.key),
+  )
+
+  app.get(
+    '/v1/sandboxes/:id',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'getSandbox',
+        summary: 'Look at a sandbox',
+        description: 'Does not wake it.',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('As it is now.', sandboxSchema) },
+      },
+    },
+    async (request) => sandboxes.get(request.params.id, request.key).view(),
+  )
+
+  app.patch(
+    '/v1/sandboxes/:id',
+    {
+      config: { scope: 'run', errors: ['not_found', 'name_taken', 'conflict', 'limit_reached'] },
+      schema: {
+        operationId: 'updateSandbox',
+        summary: 'Change what a sandbox is called and how it is treated',
+        description: 'Fields that are not named stay as they are. Does not wake it.',
+        tags,
+        params: sandboxParams,
+        body: updateSandboxSchema,
+        response: { 200: json('As it is now.', sandboxSchema) },
+      },
+    },
+    async (request) => {
+      const { name, expires, ...rest } = request.body
+      return await sandboxes.get(request.params.id, request.key).update({
+        ...rest,
+        ...(name === undefined ? {} : { name: name ?? undefined }),
+        ...(expires === undefined ? {} : { expires: expires ?? undefined }),
+      })
+    },
+  )
+
+  app.delete(
+    '/v1/sandboxes/:id',
+    {
+      config: { scope: 'run', errors: ['not_found'] },
+      schema: {
+        operationId: 'deleteSandbox',
+        summary: 'Delete a sandbox',
+        description:
+          'Ends what runs in it. Its files and its own snapshots are gone; volumes are not touched.',
+        tags,
+        params: sandboxParams,
+        response: { 204: nothing('Nothing of it is left.') },
+      },
+    },
+    async (request, reply) => {
+      await sandboxes.get(request.params.id, request.key).delete()
+      return reply.code(204).send()
+    },
   )
 }

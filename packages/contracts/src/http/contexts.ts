@@ -1,0 +1,42 @@
+import { z } from 'zod'
+import { booleanText, integerText } from './fields.ts'
+import { pathField, userField } from './files.ts'
+import { envField } from './sandboxes.ts'
+
+export const contextNameField = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1-64 letters, digits, "_" or "-"')
+  .describe('`default` exists always.')
+
+export const createContextSchema = z
+  .strictObject({
+    name: contextNameField,
+    user: userField.exactOptional(),
+    cwd: pathField.exactOptional(),
+    env: envField.exactOptional(),
+  })
+  .meta({ id: 'CreateContext', examples: [{ name: 'analysis', cwd: '/root' }] })
+
+export const contextSchema = z
+  .strictObject({
+    name: z.string(),
+    user: z.string(),
+    pid: z.int().nullable(),
+    state: z.enum(['starting', 'idle', 'busy', 'dead']),
+    restarts: z
+      .int()
+      .describe('How often its interpreter had to be replaced; each time its variables were lost.'),
+  })
+  .meta({ id: 'Context', examples: [{ name: 'default', user: 'root', pid: 7, state: 'idle', restarts: 0 }] })
+
+export const contextListSchema = z
+  .strictObject({ items: z.array(contextSchema).readonly() })
+  .meta({ id: 'ContextList' })
+
+/** Where a reader of a journal goes on. */
+export const followQuery = z.strictObject({
+  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
+    .exactOptional()
+    .describe('Only events after this `seq`; all that are held when absent.'),
+  follow: booleanText.exactOptional().describe('`false`: end with what is there now.'),
+})

@@ -1,0 +1,120 @@
+import { z } from 'zod'
+import { booleanText, integerText, textField, timestampField } from './fields.ts'
+
+const PATH_MAX_BYTES = 4096
+export const LIST_MAX_DEPTH = 64
+/** A JSON answer is made in memory; a listing in NDJSON has no bound. */
+export const LIST_MAX_ENTRIES = 10_000
+
+/** Where it leads is for the sandbox to decide: `..` and links are followed inside it, by its user, and end at its root. */
+export const pathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 1 })
+  .describe('Absolute, or relative to the home of the user.')
+  .meta({ examples: ['/root/data.csv', 'notes/today.md'] })
+
+export const userField = z
+  .string()
+  .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?$/, 'is not the name of a user')
+  .describe('A user of the sandbox; its default user when absent.')
+
+/** Octal text, because 644 as a number is a mode that nobody means. */
+export const modeField = z
+  .string()
+  .regex(/^0?[0-7]{3,4}$/, 'must be octal digits, such as 0644')
+  .transform((text) => Number.parseInt(text, 8))
+  .describe('Permissions in octal, such as `0644`.')
+
+const fileTypeField = z.enum(['file', 'directory', 'symlink', 'fifo', 'socket', 'device'])
+
+export const fileStatSchema = z
+  .strictObject({
+    path: z.string(),
+    name: z.string(),
+    type: fileTypeField,
+    sizeBytes: z.int(),
+    mode: z.string().describe('Permissions in octal.'),
+    uid: z.int(),
+    gid: z.int(),
+    user: z.string(),
+    group: z.string(),
+    modifiedAt: timestampField,
+    target: z.string().optional().describe('Where a symbolic link leads.'),
+  })
+  .meta({
+    id: 'FileStat',
+    examples: [
+      {
+        path: '/root/data.csv',
+        name: 'data.csv',
+        type: 'file',
+        sizeBytes: 1024,
+        mode: '0644',
+        uid: 0,
+        gid: 0,
+        user: 'root',
+        group: 'root',
+        modifiedAt: '2026-01-01T12:00:00.000Z',
+      },
+    ],
+  })
+
+export const fileListSchema = z
+  .strictObject({ items: z.array(fileStatSchema).readonly() })
+  .meta({ id: 'FileList' })
+
+/** `ready` comes first. After an `overflow`, changes in or below `path` were missed: look again. */
+export const fileChangeSchema = z
+  .discriminatedUnion('type', [
+    z.strictObject({
+      type: z.enum(['ready', 'created', 'modified', 'deleted', 'overflow']),
+      path: z.string(),
+    }),
+    z.strictObject({ type: z.literal('moved'), path: z.string(), from: z.string() }),
+  ])
+  .meta({ id: 'FileChange', examples: [{ type: 'created', path: '/root/data.csv' }] })
+
+export const fileQuery = z.strictObject({ path: pathField, user: userField.exactOptional() })
+
+export const writeFileQuery = fileQuery.extend({
+  mode: modeField.exactOptional(),
+  parents: booleanText.exactOptional().describe('Make the directories above it.'),
+  append: booleanText.exactOptional().describe('Add to the end instead of replacing.'),
+})
+
+export const removeFileQuery = fileQuery.extend({
+  recursive: booleanText.exactOptional().describe('Directories with all that is in them.'),
+})
+
+export const statFileQuery = fileQuery.extend({
+  follow: booleanText.exactOptional().describe('`false`: about a link itself.'),
+})
+
+export const listFilesQuery = fileQuery.extend({
+  depth: integerText({ min: 1, max: LIST_MAX_DEPTH }).exactOptional().describe('How deep; 1 when absent.'),
+})
+
+export const watchFilesQuery = fileQuery.extend({
+  recursive: booleanText.exactOptional().describe('Also all below it.'),
+})
+
+export const makeDirectorySchema = z
+  .strictObject({
+    path: pathField,
+    parents: z
+      .boolean()
+      .exactOptional()
+      .describe('Make the directories above it; an existing one is fine. True when absent.'),
+    mode: modeField.exactOptional(),
+    user: userField.exactOptional(),
+  })
+  .meta({ id: 'MakeDirectory', examples: [{ path: '/root/results/today' }] })
+
+export const moveFileSchema = z
+  .strictObject({
+    from: pathField,
+    to: pathField,
+    overwrite: z.boolean().exactOptional().describe('True when absent.'),
+    user: userField.exactOptional(),
+  })
+  .meta({ id: 'MoveFile', examples: [{ from: '/root/draft.md', to: '/root/final.md' }] })
+
+export type FileStatAnswer = z.output<typeof fileStatSchema>

@@ -1,0 +1,158 @@
+import { z } from 'zod'
+import { integerText, pageOf, sandboxIdField, snapshotIdField, textField, timestampField } from './fields.ts'
+import { FORK_MAX_COUNT, sandboxSchema, stateField, tierField } from './sandboxes.ts'
+
+/** A hold that nobody takes back keeps a sandbox awake for a day at most. */
+const HOLD_MAX_MS = 24 * 3600 * 1000
+const LEDGER_LIMIT_MAX = 1000
+
+export const standbySchema = z
+  .strictObject({ tier: tierField.default('frozen') })
+  .meta({ id: 'Standby', examples: [{ tier: 'stored' }] })
+
+export const forkSchema = z
+  .strictObject({
+    count: z.int().min(1).max(FORK_MAX_COUNT).default(1),
+    reseed: z.boolean().default(true).describe('Gives each child random numbers of its own.'),
+  })
+  .meta({ id: 'Fork', examples: [{ count: 3 }] })
+
+export const forkAnswerSchema = z
+  .strictObject({ children: z.array(sandboxSchema).readonly() })
+  .meta({ id: 'Forked' })
+
+export const rollbackSchema = z
+  .strictObject({ snapshotId: snapshotIdField })
+  .meta({ id: 'Rollback', examples: [{ snapshotId: 'sn-k3v9x2m4p7q8r5t6' }] })
+
+export const holdSchema = z
+  .strictObject({
+    what: textField({ maxBytes: 200, minLength: 1 }).describe('Shown in `why`.'),
+    forMs: z.int().min(1).max(HOLD_MAX_MS),
+  })
+  .meta({ id: 'Hold', examples: [{ what: 'waiting for a webhook', forMs: 60_000 }] })
+
+export const holdAnswerSchema = z
+  .strictObject({ what: z.string(), until: timestampField })
+  .meta({ id: 'Held', examples: [{ what: 'waiting for a webhook', until: '2026-01-01T12:01:00.000Z' }] })
+
+export const whySchema = z
+  .strictObject({
+    state: stateField,
+    tier: tierField.optional(),
+    summary: z.string().describe('In words.'),
+    work: z
+      .array(
+        z.strictObject({
+          kind: z.enum(['run', 'call', 'stream', 'connection', 'cpu', 'hold', 'recent']),
+          what: z.string(),
+          since: timestampField,
+        }),
+      )
+      .readonly(),
+    sleepsAt: timestampField.optional().describe('If nothing happens until then.'),
+    storesAt: timestampField.optional(),
+    expiresAt: timestampField.optional(),
+    cannotSleep: z
+      .strictObject({ reason: z.string(), retryAt: timestampField })
+      .optional()
+      .describe('The last attempt to save it was refused.'),
+  })
+  .meta({
+    id: 'Why',
+    examples: [
+      {
+        state: 'running',
+        summary: 'Awake: a run in context "default" for 3 s.',
+        work: [{ kind: 'run', what: 'run-k3v9x2m4p7q8r5t6', since: '2026-01-01T12:00:00.000Z' }],
+      },
+    ],
+  })
+
+const ledgerEntrySchema = z
+  .strictObject({
+    seq: z.int(),
+    at: timestampField,
+    event: z.enum([
+      'created',
+      'slept',
+      'stored',
+      'woke',
+      'forked',
+      'snapshot',
+      'rolled_back',
+      'adopted',
+      'lost',
+      'refused',
+      'failed',
+      'changed',
+    ]),
+    cause: z.string(),
+    tier: tierField.optional(),
+    latencyMs: z.number().optional(),
+    bytes: z.int().optional(),
+    detail: z.string().optional(),
+  })
+  .meta({
+    id: 'LedgerEntry',
+    examples: [
+      {
+        seq: 4,
+        at: '2026-01-01T12:00:00.000Z',
+        event: 'woke',
+        cause: 'run',
+        tier: 'stored',
+        latencyMs: 24.8,
+      },
+    ],
+  })
+
+export const ledgerPageSchema = pageOf(ledgerEntrySchema).meta({ id: 'LedgerPage' })
+
+/** The cursor of a ledger page is the `seq` to go on after. */
+export const ledgerQuery = z.strictObject({
+  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
+    .exactOptional()
+    .describe('Only entries after this `seq`.'),
+  cursor: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
+    .exactOptional()
+    .describe('`nextCursor` of the page before; goes before `after`.'),
+  limit: integerText({ min: 1, max: LEDGER_LIMIT_MAX }).default(100),
+})
+
+export const sandboxMetricsSchema = z
+  .strictObject({
+    sandboxId: sandboxIdField,
+    state: stateField,
+    tier: tierField.optional(),
+    usage: z
+      .strictObject({
+        memoryBytes: z.int(),
+        memoryPeakBytes: z.int(),
+        cpuMs: z.number(),
+        pids: z.int(),
+        oomKills: z.int(),
+      })
+      .optional()
+      .describe('Absent while nothing of it is in memory.'),
+  })
+  .meta({
+    id: 'SandboxMetrics',
+    examples: [
+      {
+        sandboxId: 'sb-k3v9x2m4p7q8r5t6',
+        state: 'running',
+        usage: { memoryBytes: 94_000_000, memoryPeakBytes: 120_000_000, cpuMs: 812.5, pids: 6, oomKills: 0 },
+      },
+    ],
+  })
+
+export type StandbyBody = z.input<typeof standbySchema>
+export type ForkBody = z.input<typeof forkSchema>
+export type ForkAnswer = z.output<typeof forkAnswerSchema>
+export type RollbackBody = z.input<typeof rollbackSchema>
+export type HoldBody = z.input<typeof holdSchema>
+export type HoldAnswer = z.output<typeof holdAnswerSchema>
+export type WhyAnswer = z.output<typeof whySchema>
+export type LedgerPageAnswer = z.output<typeof ledgerPageSchema>
+export type SandboxMetricsAnswer = z.output<typeof sandboxMetricsSchema>

@@ -1,0 +1,157 @@
+import { z } from 'zod'
+import { RUN_TIMEOUT_MAX_MS } from '../limits.ts'
+import { booleanText, integerText, textField, timestampField } from './fields.ts'
+import { pathField, userField } from './files.ts'
+import { envField } from './sandboxes.ts'
+
+/** The kernel takes no longer argument. */
+const ARGUMENT_MAX_BYTES = 128 * 1024 - 1
+const ARGUMENTS_MAX = 4096
+const TERMINAL_MAX_SIZE = 65_535
+const PID_MAX = 2 ** 31 - 1
+
+export const pidText = integerText({ min: 1, max: PID_MAX }).describe('As the sandbox counts.')
+
+const sizeField = z.int().min(1).max(TERMINAL_MAX_SIZE)
+export const terminalSizeSchema = z
+  .strictObject({ cols: sizeField, rows: sizeField })
+  .meta({ id: 'TerminalSize', examples: [{ cols: 120, rows: 40 }] })
+
+const commandField = textField({ maxBytes: ARGUMENT_MAX_BYTES, minLength: 1 }).describe(
+  'A line for `bash -c`.',
+)
+
+export const startProcessSchema = z
+  .strictObject({
+    command: commandField.exactOptional(),
+    args: z
+      .array(textField({ maxBytes: ARGUMENT_MAX_BYTES }))
+      .min(1)
+      .max(ARGUMENTS_MAX)
+      .refine((args) => args[0] !== '', { error: 'must begin with the name of a program', path: [0] })
+      .exactOptional()
+      .describe('A program and its arguments, without a shell.'),
+    cwd: pathField.exactOptional(),
+    env: envField.exactOptional(),
+    user: userField.exactOptional(),
+    stdin: z.boolean().exactOptional().describe('Keep stdin open to be written to; otherwise it is empty.'),
+    timeoutMs: z.int().min(1).max(RUN_TIMEOUT_MAX_MS).exactOptional(),
+    pty: terminalSizeSchema.exactOptional().describe('Give it a terminal of this size.'),
+    wait: z.boolean().default(false).describe('Answer when it has ended, with what it wrote.'),
+  })
+  .refine(({ command, args }) => (command === undefined) !== (args === undefined), {
+    error: 'give either `command` or `args`',
+    path: ['command'],
+  })
+  .meta({
+    id: 'StartProcess',
+    examples: [{ command: 'pip list | head -3', wait: true }, { args: ['python3', '-m', 'http.server'] }],
+  })
+
+export const processSchema = z
+  .strictObject({
+    pid: z.int(),
+    command: z.string(),
+    user: z.string(),
+    state: z.enum(['running', 'exited']),
+    exitCode: z.int().optional(),
+    startedAt: timestampField,
+    pty: z.boolean(),
+  })
+  .meta({
+    id: 'Process',
+    examples: [
+      {
+        pid: 31,
+        command: 'python3 -m http.server',
+        user: 'root',
+        state: 'running',
+        startedAt: '2026-01-01T12:00:00.000Z',
+        pty: false,
+      },
+    ],
+  })
+
+export const processListSchema = z
+  .strictObject({ items: z.array(processSchema).readonly() })
+  .meta({ id: 'ProcessList' })
+
+export const processResultSchema = z
+  .strictObject({
+    pid: z.int(),
+    stdout: z.string(),
+    stderr: z.string(),
+    exitCode: z.int(),
+    durationMs: z.number(),
+    timedOut: z.boolean().optional(),
+    signal: z.string().optional().describe('What ended it, such as `SIGKILL`.'),
+    truncated: z
+      .strictObject({ stdoutBytes: z.int(), stderrBytes: z.int() })
+      .optional()
+      .describe('Bytes left out of the middle because there was too much.'),
+  })
+  .meta({
+    id: 'ProcessResult',
+    examples: [{ pid: 31, stdout: 'hello\n', stderr: '', exitCode: 0, durationMs: 3.2 }],
+  })
+
+export const processEventSchema = z
+  .discriminatedUnion('type', [
+    z.strictObject({ seq: z.int(), type: z.literal('start'), pid: z.int() }),
+    z.strictObject({ seq: z.int(), type: z.enum(['stdout', 'stderr']), data: z.string() }),
+    z.strictObject({
+      seq: z.int(),
+      type: z.literal('truncated'),
+      events: z.int(),
+      bytes: z.int(),
+    }),
+    z.strictObject({
+      seq: z.int(),
+      type: z.literal('exit'),
+      exitCode: z.int(),
+      durationMs: z.number(),
+      timedOut: z.boolean().optional(),
+      signal: z.string().optional(),
+    }),
+  ])
+  .meta({ id: 'ProcessEvent', examples: [{ seq: 1, type: 'stdout', data: 'hello\n' }] })
+
+export const signalProcessSchema = z
+  .strictObject({
+    signal: z.string().regex(/^SIG[A-Z0-9+-]{1,13}$/, 'must be the name of a signal, such as SIGTERM'),
+  })
+  .meta({ id: 'SignalProcess', examples: [{ signal: 'SIGTERM' }] })
+
+export const writeStdinQuery = z.strictObject({
+  close: booleanText
+    .exactOptional()
+    .describe('`false`: more will follow. On a terminal, closing types Ctrl-D.'),
+})
+
+export const stdinAnswerSchema = z
+  .strictObject({ bytes: z.int().describe('How much the process took.') })
+  .meta({ id: 'StdinTaken', examples: [{ bytes: 6 }] })
+
+const sizeText = integerText({ min: 1, max: TERMINAL_MAX_SIZE })
+const TERMINAL_COLS = 80
+const TERMINAL_ROWS = 24
+
+export const openTerminalQuery = z.strictObject({
+  cols: sizeText.default(TERMINAL_COLS),
+  rows: sizeText.default(TERMINAL_ROWS),
+  command: commandField.exactOptional().describe('Instead of an interactive shell.'),
+  user: userField.exactOptional(),
+  cwd: pathField.exactOptional(),
+})
+
+export const attachTerminalQuery = z.strictObject({
+  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
+    .default(-1)
+    .describe('Show again what came after this `seq`; all that is held when absent.'),
+})
+
+/** What a client says beside the bytes that it types. */
+export const terminalControlSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('resize'), cols: sizeField, rows: sizeField }),
+  signalProcessSchema.extend({ type: z.literal('signal') }),
+])

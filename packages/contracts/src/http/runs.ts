@@ -1,0 +1,187 @@
+import { z } from 'zod'
+import { CODE_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
+import { errorSchema } from './error.ts'
+import {
+  booleanText,
+  integerText,
+  pageOf,
+  pageQuery,
+  runIdField,
+  sandboxIdField,
+  sandboxRefField,
+  textField,
+  timestampField,
+} from './fields.ts'
+import { createSandboxSchema } from './sandboxes.ts'
+
+const IDEMPOTENCY_KEY_MAX_CHARACTERS = 128
+
+export const languageField = z.enum(['python', 'bash'])
+export const contextField = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be 1-64 letters, digits, ".", "_" or "-"')
+
+const whatToRun = {
+  code: textField({ maxBytes: CODE_MAX_BYTES }),
+  language: languageField.default('python'),
+  timeoutMs: z.int().min(1).max(RUN_TIMEOUT_MAX_MS).exactOptional().describe('Interrupted after so long.'),
+}
+
+export const runSchema = z
+  .strictObject({
+    ...whatToRun,
+    context: contextField.exactOptional().describe('The REPL to run in; `default` if not given.'),
+    idempotencyKey: z
+      .string()
+      .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces')
+      .max(IDEMPOTENCY_KEY_MAX_CHARACTERS)
+      .exactOptional()
+      .describe('Sent again with the same key, the first run is the answer and nothing is run twice.'),
+    onDisconnect: z
+      .enum(['continue', 'interrupt'])
+      .default('continue')
+      .describe('What becomes of the run when the caller goes away before its end.'),
+  })
+  .meta({ id: 'RunCode', examples: [{ code: 'import pandas as pd; pd.DataFrame({"a": [1, 2]})' }] })
+
+/** What a sandbox that lives for one run can be given. */
+const { template, env, limits, volumes } = createSandboxSchema.shape
+export const runOnceSchema = z
+  .strictObject({ ...whatToRun, template, env, limits, volumes })
+  .meta({ id: 'RunOnce', examples: [{ code: 'print(1 + 1)' }] })
+
+const resultData = z
+  .record(z.string(), z.unknown())
+  .describe('Mime type to value: text as it is, binary as base64, JSON as JSON.')
+  .meta({ examples: [{ 'text/plain': '2' }] })
+const failure = { name: z.string(), message: z.string(), traceback: z.string() }
+
+export const runResultSchema = z
+  .strictObject({
+    runId: runIdField,
+    stdout: z.string(),
+    stderr: z.string(),
+    exitCode: z.int(),
+    results: z.array(resultData),
+    error: z.strictObject(failure).optional().describe('What the code raised.'),
+    durationMs: z.number(),
+    timedOut: z.boolean().optional(),
+    interrupted: z.boolean().optional(),
+    contextRestarted: z
+      .string()
+      .optional()
+      .describe('Why this run began with a fresh kernel, or that it left one behind.'),
+    truncated: z
+      .strictObject({ stdoutBytes: z.int(), stderrBytes: z.int(), resultBytes: z.int() })
+      .optional()
+      .describe('Bytes left out of the fields above; the events have all of them.'),
+  })
+  .meta({
+    id: 'RunResult',
+    examples: [
+      {
+        runId: 'run-k3v9x2m4p7q8r5t6',
+        stdout: '',
+        stderr: '',
+        exitCode: 0,
+        results: [{ 'text/plain': '2' }],
+        durationMs: 1.2,
+      },
+    ],
+  })
+
+const seq = z.int().min(0).describe('Rises by one from 0.')
+
+export const runEventSchema = z
+  .discriminatedUnion('type', [
+    z.strictObject({
+      seq,
+      type: z.literal('start'),
+      runId: runIdField,
+      context: z.string(),
+      contextRestarted: z.string().optional(),
+    }),
+    z.strictObject({
+      seq,
+      type: z.enum(['stdout', 'stderr']),
+      data: z.string(),
+      between: z.boolean().optional(),
+    }),
+    z.strictObject({ seq, type: z.literal('result'), data: resultData, main: z.boolean().optional() }),
+    z.strictObject({ seq, type: z.literal('error'), ...failure }),
+    z.strictObject({ seq, type: z.literal('truncated'), events: z.int(), bytes: z.int() }),
+    z.strictObject({
+      seq,
+      type: z.literal('exit'),
+      exitCode: z.int(),
+      durationMs: z.number(),
+      timedOut: z.boolean().optional(),
+      interrupted: z.boolean().optional(),
+      contextRestarted: z.boolean().optional(),
+      signal: z.string().optional(),
+    }),
+    z
+      .strictObject({ type: z.literal('failed'), error: errorSchema.shape.error })
+      .describe('The stream ends before the run: follow it again with `after`.'),
+  ])
+  .meta({ id: 'RunEvent', examples: [{ seq: 1, type: 'stdout', data: 'hello\n' }] })
+
+export const runViewSchema = z
+  .strictObject({
+    runId: runIdField,
+    sandboxId: sandboxIdField,
+    context: z.string(),
+    language: languageField,
+    state: z.enum(['queued', 'running', 'finished', 'lost']),
+    startedAt: timestampField,
+    finishedAt: timestampField.optional(),
+    exitCode: z.int().optional(),
+  })
+  .meta({
+    id: 'Run',
+    examples: [
+      {
+        runId: 'run-k3v9x2m4p7q8r5t6',
+        sandboxId: 'sb-k3v9x2m4p7q8r5t6',
+        context: 'default',
+        language: 'python',
+        state: 'running',
+        startedAt: '2026-01-01T12:00:00.000Z',
+      },
+    ],
+  })
+
+export const runWithResultSchema = runViewSchema
+  .extend({ result: runResultSchema.optional().describe('Once it is `finished`.') })
+  .meta({ id: 'RunWithResult' })
+
+export const runPageSchema = pageOf(runViewSchema).meta({ id: 'RunPage' })
+export const listRunsQuery = z.strictObject(pageQuery)
+
+export const runParams = z.strictObject({ id: sandboxRefField, runId: runIdField })
+
+/** Of every route that replays a journal. */
+export const eventsQuery = z.strictObject({
+  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
+    .default(-1)
+    .describe('Only what comes after this `seq`. With SSE the header `Last-Event-ID` goes before it.')
+    .meta({ examples: ['12'] }),
+  follow: booleanText.default(true).describe('`false`: only what is there now.'),
+})
+
+export const interruptAnswerSchema = z
+  .strictObject({
+    outcome: z
+      .enum(['interrupting', 'cancelled', 'finished'])
+      .describe('`cancelled`: it had not begun. `finished`: it was over already.'),
+  })
+  .meta({ id: 'Interrupted', examples: [{ outcome: 'interrupting' }] })
+
+export type RunBody = z.input<typeof runSchema>
+export type RunOnceBody = z.input<typeof runOnceSchema>
+export type RunResultAnswer = z.output<typeof runResultSchema>
+export type RunEventAnswer = z.output<typeof runEventSchema>
+export type RunAnswer = z.output<typeof runViewSchema>
+export type RunWithResultAnswer = z.output<typeof runWithResultSchema>
+export type RunPageAnswer = z.output<typeof runPageSchema>
+export type InterruptAnswer = z.output<typeof interruptAnswerSchema>

@@ -1,0 +1,52 @@
+import { z } from 'zod'
+import {
+  nameField,
+  pageOf,
+  pageQuery,
+  sandboxIdField,
+  sandboxRefField,
+  snapshotIdField,
+  timestampField,
+} from './fields.ts'
+
+const kindField = z.enum(['full', 'files']).describe('`full`: files and memory.')
+
+export const createSnapshotSchema = z
+  .strictObject({ name: nameField.exactOptional(), kind: kindField.default('full') })
+  .meta({ id: 'CreateSnapshot', examples: [{ name: 'before-upgrade' }] })
+
+export const snapshotSchema = z
+  .strictObject({
+    id: snapshotIdField,
+    sandboxId: sandboxIdField,
+    name: nameField.optional(),
+    kind: kindField,
+    parentId: snapshotIdField.optional(),
+    template: z.string(),
+    createdAt: timestampField,
+    isHead: z.boolean().describe('Belongs to the life of its sandbox and goes with it.'),
+    bytes: z.strictObject({ images: z.int(), memory: z.int() }),
+  })
+  .meta({
+    id: 'Snapshot',
+    examples: [
+      {
+        id: 'sn-k3v9x2m4p7q8r5t6',
+        sandboxId: 'sb-k3v9x2m4p7q8r5t6',
+        name: 'before-upgrade',
+        kind: 'full',
+        template: 'python',
+        createdAt: '2026-01-01T12:00:00.000Z',
+        isHead: false,
+        bytes: { images: 2_100_000, memory: 44_000_000 },
+      },
+    ],
+  })
+
+export const snapshotPageSchema = pageOf(snapshotSchema).meta({ id: 'SnapshotPage' })
+export const listSnapshotsQuery = z.strictObject({ ...pageQuery, sandboxId: sandboxRefField.exactOptional() })
+export const snapshotParams = z.strictObject({ id: snapshotIdField })
+
+export type CreateSnapshotBody = z.input<typeof createSnapshotSchema>
+export type SnapshotAnswer = z.output<typeof snapshotSchema>
+export type SnapshotPageAnswer = z.output<typeof snapshotPageSchema>

@@ -1,0 +1,68 @@
+import { z } from 'zod'
+import { sandboxIdField, timestampField } from './fields.ts'
+
+export const usageQuery = z
+  .strictObject({
+    from: timestampField.exactOptional().describe('The beginning of this month if not given.'),
+    to: timestampField.exactOptional().describe('Now if not given.'),
+    sandboxId: sandboxIdField.exactOptional(),
+    format: z.enum(['json', 'csv']).exactOptional().describe('Goes before `Accept`.'),
+  })
+  .refine(({ from, to }) => from === undefined || to === undefined || Date.parse(from) < Date.parse(to), {
+    error: 'must be later than `from`',
+    path: ['to'],
+  })
+
+const numbers = {
+  runningSeconds: z.number(),
+  cpuSeconds: z.number(),
+  memoryGbSeconds: z.number(),
+  storedGbHours: z.number().describe('Bytes that several share are counted once.'),
+  wakes: z.int(),
+  forks: z.int(),
+  cost: z.number().describe('From the price table in the config.'),
+  alwaysOnCost: z.number().describe('What the same history would have cost without standby.'),
+}
+
+const EXAMPLE = {
+  runningSeconds: 84.2,
+  cpuSeconds: 12.9,
+  memoryGbSeconds: 9.1,
+  storedGbHours: 0.3,
+  wakes: 14,
+  forks: 3,
+  cost: 0.002,
+  alwaysOnCost: 0.31,
+}
+
+export const usageSchema = z
+  .strictObject({
+    from: timestampField,
+    to: timestampField,
+    currency: z.string(),
+    total: z.strictObject(numbers),
+    sandboxes: z
+      .array(
+        z.strictObject({
+          sandboxId: sandboxIdField,
+          name: z.string().optional(),
+          deleted: z.boolean(),
+          ...numbers,
+        }),
+      )
+      .readonly(),
+  })
+  .meta({
+    id: 'Usage',
+    examples: [
+      {
+        from: '2026-01-01T00:00:00.000Z',
+        to: '2026-02-01T00:00:00.000Z',
+        currency: 'USD',
+        total: EXAMPLE,
+        sandboxes: [{ sandboxId: 'sb-k3v9x2m4p7q8r5t6', deleted: false, ...EXAMPLE }],
+      },
+    ],
+  })
+
+export type UsageAnswer = z.output<typeof usageSchema>

@@ -1,0 +1,21 @@
+/**
+ * Waits for the first element and gives the whole again: what fails at once is then an answer with a status of its own instead of
+ * a line in a stream that has begun.
+ */
+export async function firstEvent<Item>(
+  events: AsyncIterable<Item>,
+): Promise<{ readonly first: Item | undefined; readonly all: AsyncIterable<Item> }> {
+  const iterator = events[Symbol.asyncIterator]()
+  const next = await iterator.next()
+  async function* all() {
+    if (next.done === true) return
+    try {
+      yield next.value
+      for (let more = await iterator.next(); more.done !== true; more = await iterator.next())
+        yield more.value
+    } finally {
+      await iterator.return?.()
+    }
+  }
+  return { first: next.done === true ? undefined : next.value, all: all() }
+}

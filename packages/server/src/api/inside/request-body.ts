@@ -1,0 +1,60 @@
+import type { Readable } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import type { FastifyReply } from 'fastify'
+import { DISCARD_MAX_MS, SENDER_STALL_MS } from '../limits.ts'
+import type { App } from '../route.ts'
+
+/** The routes of this scope take bodies of any type, as they come. */
+export function useRawBodies(app: App): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+}
+
+/** The body's bytes as they are asked for. Throws `cancelled` when the sender leaves and `request_timeout` when it pauses too long. */
+export async function* bodyPieces(body: unknown): AsyncGenerator<Buffer> {
+  if (body === undefined || body === null) return
+  // Leaving early must not end the connection: there is still an answer to give.
+  const pieces = (body as Readable).iterator({ destroyOnReturn: false })
+  for (;;) {
+    const next = await inTime(pieces.next())
+    if (next.done === true) return
+    yield next.value as Buffer
+  }
+}
+
+/** Before an answer to a body that was not read whole: a client that is still sending would not see it. */
+export async function discardBody(body: unknown, reply: FastifyReply): Promise<void> {
+  const stream = body as Readable | undefined | null
+  if (stream === undefined || stream === null || stream.readableEnded || stream.destroyed) return
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(done, DISCARD_MAX_MS)
+    function done() {
+      clearTimeout(timer)
+      stream?.off('end', done).off('close', done)
+      resolve()
+    }
+    stream.on('end', done).on('close', done).on('error', done)
+    stream.resume()
+  })
+  if (!stream.readableEnded) reply.header('connection', 'close')
+}
+
+async function inTime<Value>(work: Promise<Value>): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new DormouseError('request_timeout', 'the body paused for too long')),
+      SENDER_STALL_MS,
+    )
+  })
+  try {
+    return await Promise.race([
+      work.catch((cause: unknown) => {
+        throw new DormouseError('cancelled', 'the caller went away before the body was complete', { cause })
+      }),
+      late,
+    ])
+  } finally {
+    clearTimeout(timer)
+  }
+}

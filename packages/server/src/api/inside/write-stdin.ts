@@ -1,0 +1,47 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { Sandbox } from '../../lifecycle/service.ts'
+import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
+
+export interface StdinTarget {
+  readonly sandbox: Sandbox
+  readonly pid: number
+  readonly signal: AbortSignal
+}
+
+/** One piece in one short call, which wakes the sandbox if need be. A process that does not read is given up: it would keep the sandbox from its standby. */
+export async function writePiece(
+  { sandbox, pid, signal }: StdinTarget,
+  piece: Uint8Array,
+  close = false,
+): Promise<number> {
+  const stalled = AbortSignal.timeout(STDIN_STALL_MS)
+  const either = AbortSignal.any([signal, stalled])
+  try {
+    return await sandbox.use({ cause: 'process', what: `input of process ${pid}`, signal: either }, (guest) =>
+      guest.processes.writeStdin(pid, piece, { close, signal: either }),
+    )
+  } catch (cause) {
+    if (!stalled.aborted || signal.aborted) throw cause
+    throw new DormouseError('conflict', `process ${pid} does not read its input`, {
+      hint: 'Send the rest when it does; what it took of the last piece is not known.',
+      cause,
+    })
+  }
+}
+
+/** Bytes taken. */
+export async function writeStdin(
+  target: StdinTarget,
+  pieces: AsyncIterable<Uint8Array>,
+  close: boolean,
+): Promise<number> {
+  let bytes = 0
+  for await (const piece of pieces) {
+    for (let at = 0; at < piece.byteLength; at += STDIN_PIECE_BYTES) {
+      bytes += await writePiece(target, piece.subarray(at, at + STDIN_PIECE_BYTES))
+    }
+  }
+  // Also for nothing at all: whether there is such a process, and whether it can be written to.
+  await writePiece(target, new Uint8Array(), close)
+  return bytes
+}

@@ -1,0 +1,173 @@
+import {
+  forkAnswerSchema,
+  forkSchema,
+  holdAnswerSchema,
+  holdSchema,
+  ledgerPageSchema,
+  ledgerQuery,
+  sandboxMetricsSchema,
+  sandboxSchema,
+  standbySchema,
+  whySchema,
+} from '@dormouse/contracts/http'
+import { disconnected } from '../event-stream.ts'
+import { json, type Routes, sandboxParams } from '../route.ts'
+
+const tags = ['lifecycle']
+
+/** Sleeping, waking, multiplying, and why. */
+export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
+  app.post(
+    '/v1/sandboxes/:id/standby',
+    {
+      config: {
+        scope: 'run',
+        errors: ['not_found', 'conflict', 'snapshot_refused', 'no_space', 'overloaded'],
+      },
+      schema: {
+        operationId: 'standby',
+        summary: 'Put a sandbox to sleep',
+        description: 'Answers when that depth is reached. Asking again is fine.',
+        tags,
+        params: sandboxParams,
+        body: standbySchema.prefault({}),
+        response: { 200: json('It sleeps, and is on disk.', sandboxSchema) },
+      },
+    },
+    async (request) =>
+      await sandboxes
+        .get(request.params.id, request.key)
+        .standby({ tier: request.body.tier, cause: 'asked' }),
+  )
+
+  app.post(
+    '/v1/sandboxes/:id/resume',
+    {
+      config: {
+        scope: 'run',
+        errors: [
+          'not_found',
+          'conflict',
+          'limit_reached',
+          'snapshot_unusable',
+          'restore_failed',
+          'overloaded',
+        ],
+      },
+      schema: {
+        operationId: 'resume',
+        summary: 'Wake a sandbox',
+        description: 'Calls that need it awake do this by themselves. Asking again is fine.',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('It is awake.', sandboxSchema) },
+      },
+    },
+    async (request) => await sandboxes.get(request.params.id, request.key).resume('resume'),
+  )
+
+  app.post(
+    '/v1/sandboxes/:id/fork',
+    {
+      config: {
+        scope: 'run',
+        errors: ['not_found', 'conflict', 'limit_reached', 'snapshot_refused', 'overloaded', 'no_space'],
+      },
+      schema: {
+        operationId: 'fork',
+        summary: 'Fork a sandbox',
+        description: 'The children share the memory and the files of the parent until they write to them.',
+        tags,
+        params: sandboxParams,
+        body: forkSchema.prefault({}),
+        response: { 201: json('All of them run.', forkAnswerSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { count, reseed } = request.body
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const children = await sandbox.fork({ count, reseed, signal: disconnected(reply) })
+      return reply.code(201).send({ children })
+    },
+  )
+
+  app.post(
+    '/v1/sandboxes/:id/hold',
+    {
+      config: { scope: 'run', errors: ['not_found', 'conflict'] },
+      schema: {
+        operationId: 'hold',
+        summary: 'Keep a sandbox awake for a while',
+        description: 'For work that cannot be seen from outside. It is not woken by this.',
+        tags,
+        params: sandboxParams,
+        body: holdSchema,
+        response: { 200: json('It will not go to sleep by itself until then.', holdAnswerSchema) },
+      },
+    },
+    async (request) => {
+      const { what, forMs } = request.body
+      const until = new Date(Date.now() + forMs).toISOString()
+      sandboxes.get(request.params.id, request.key).hold(what, forMs)
+      return { what, until }
+    },
+  )
+
+  app.get(
+    '/v1/sandboxes/:id/why',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'why',
+        summary: 'What keeps a sandbox awake, and when it will sleep',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('In words and in data.', whySchema) },
+      },
+    },
+    async (request) => await sandboxes.get(request.params.id, request.key).why(),
+  )
+
+  app.get(
+    '/v1/sandboxes/:id/ledger',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'readLedger',
+        summary: 'Every sleep and wake, with cause, latency and bytes',
+        tags,
+        params: sandboxParams,
+        querystring: ledgerQuery,
+        response: { 200: json('Oldest first.', ledgerPageSchema) },
+      },
+    },
+    async (request) => {
+      const { after, cursor, limit } = request.query
+      const from = cursor ?? after
+      return sandboxes
+        .get(request.params.id, request.key)
+        .ledger({ limit, ...(from === undefined ? {} : { after: from }) })
+    },
+  )
+
+  app.get(
+    '/v1/sandboxes/:id/metrics',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'readSandboxMetrics',
+        summary: 'What a sandbox uses now',
+        description: 'Does not wake it.',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('Numbers of its burrow.', sandboxMetricsSchema) },
+      },
+    },
+    async (request) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const usage = await sandbox.usage()
+      const { id, state, tier } = sandbox.view()
+      return { sandboxId: id, state, tier, usage }
+    },
+  )
+}

@@ -1,0 +1,83 @@
+import type { RunEvent } from '@dormouse/contracts'
+import { runOnceSchema, runResultSchema } from '@dormouse/contracts/http'
+import { negotiate } from '../accept.ts'
+import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
+import { RUN_BODY_MAX_BYTES } from '../limits.ts'
+import type { Routes } from '../route.ts'
+import { eventContent, JSON_TYPE } from './runs.ts'
+
+/** Longer than any pause of a client between two packets; nothing waits for it, the sandbox is deleted before. */
+const IDLE_TIMEOUT_MS = 15_000
+
+export const runOnceRoutes: Routes = (app, { sandboxes, runs }) => {
+  app.post(
+    '/v1/run',
+    {
+      config: {
+        scope: 'run',
+        errors: [
+          'template_not_found',
+          'not_found',
+          'not_acceptable',
+          'limit_reached',
+          'overloaded',
+          'no_space',
+        ],
+      },
+      bodyLimit: RUN_BODY_MAX_BYTES,
+      schema: {
+        operationId: 'runOnce',
+        summary: 'Run code in a sandbox of its own',
+        description:
+          'Creates a sandbox, runs, answers, deletes the sandbox; also when the run fails or the caller goes away.',
+        tags: ['runs'],
+        body: runOnceSchema,
+        response: {
+          200: {
+            description: 'The whole run as JSON when it is over, or its events as they come.',
+            content: { [JSON_TYPE]: { schema: runResultSchema }, ...eventContent },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON, SSE])
+      const { template, env, limits, volumes, ...wanted } = request.body
+      const gone = disconnected(reply)
+      const { sandbox } = await sandboxes.create(
+        {
+          ...{ template, env, limits, volumes },
+          ...{ name: undefined, metadata: {}, expires: undefined },
+          // If the server dies before the end, the sandbox deletes itself when nothing runs in it any more.
+          ...{ ephemeral: true, idleTimeoutMs: IDLE_TIMEOUT_MS, storeAfterMs: 0 },
+        },
+        request.key,
+        gone,
+      )
+      let removal: Promise<void> | undefined
+      const remove = () => {
+        removal ??= sandbox
+          .delete()
+          .catch((err: unknown) => request.log.error({ err }, 'a sandbox for one run could not be deleted'))
+        return removal
+      }
+      try {
+        const run = await runs.start(sandbox, wanted)
+        if (type === JSON_TYPE) return await run.result(gone)
+        // Deleted before the stream ends, as with JSON: who has the answer knows that nothing is left.
+        await sendEvents(request, reply, type, followedBy(run.events({ signal: gone }), remove))
+        return reply
+      } finally {
+        await remove()
+      }
+    },
+  )
+}
+
+async function* followedBy(
+  events: AsyncIterable<RunEvent>,
+  last: () => Promise<void>,
+): AsyncIterable<RunEvent> {
+  yield* events
+  await last()
+}

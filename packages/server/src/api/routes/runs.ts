@@ -1,0 +1,209 @@
+import { DormouseError } from '@dormouse/contracts'
+import {
+  eventsQuery,
+  interruptAnswerSchema,
+  listRunsQuery,
+  runEventSchema,
+  runPageSchema,
+  runParams,
+  runResultSchema,
+  runSchema,
+  runWithResultSchema,
+} from '@dormouse/contracts/http'
+import { z } from 'zod'
+import { negotiate } from '../accept.ts'
+import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
+import { RUN_BODY_MAX_BYTES } from '../limits.ts'
+import { json, type Routes, sandboxParams } from '../route.ts'
+
+const tags = ['runs']
+export const JSON_TYPE = 'application/json'
+
+/** What a route that can answer with events says of them. */
+export const eventContent = {
+  [NDJSON]: { schema: runEventSchema },
+  [SSE]: { schema: z.string().describe('One event per `data:`, its `seq` as `id:`.') },
+}
+
+export const runRoutes: Routes = (app, { sandboxes, runs }) => {
+  app.post(
+    '/v1/sandboxes/:id/run',
+    {
+      config: {
+        scope: 'run',
+        errors: [
+          'not_found',
+          'not_acceptable',
+          'idempotency_mismatch',
+          'conflict',
+          'limit_reached',
+          'snapshot_unusable',
+          'restore_failed',
+          'burrow_ended',
+          'overloaded',
+        ],
+      },
+      bodyLimit: RUN_BODY_MAX_BYTES,
+      schema: {
+        operationId: 'run',
+        summary: 'Run code in a sandbox',
+        description:
+          'Wakes it if need be. One run at a time per context, the rest wait in order. An error in the code is a result, not an HTTP error.',
+        tags,
+        params: sandboxParams,
+        body: runSchema,
+        response: {
+          200: {
+            description: 'The whole run as JSON when it is over, or its events as they come.',
+            content: { [JSON_TYPE]: { schema: runResultSchema }, ...eventContent },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON, SSE])
+      const { onDisconnect, ...wanted } = request.body
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const gone = disconnected(reply)
+      const run = await runs.start(sandbox, wanted)
+      let isOver = false
+      const interrupt = () => {
+        if (isOver) return
+        runs
+          .interrupt(sandbox, run.runId)
+          .catch((err: unknown) => request.log.warn({ err }, 'a run could not be interrupted'))
+      }
+      if (onDisconnect === 'interrupt') {
+        if (gone.aborted) interrupt()
+        else gone.addEventListener('abort', interrupt, { once: true })
+      }
+      if (type === JSON_TYPE) {
+        const result = await run.result(gone)
+        isOver = true
+        return result
+      }
+      await sendEvents(
+        request,
+        reply,
+        type,
+        noting(run.events({ signal: gone }), () => {
+          isOver = true
+        }),
+      )
+      return reply
+    },
+  )
+
+  app.get(
+    '/v1/sandboxes/:id/runs',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'listRuns',
+        summary: 'List the runs of a sandbox',
+        tags,
+        params: sandboxParams,
+        querystring: listRunsQuery,
+        response: { 200: json('A page of them.', runPageSchema) },
+      },
+    },
+    async (request) => runs.list(sandboxes.get(request.params.id, request.key), request.query),
+  )
+
+  app.get(
+    '/v1/sandboxes/:id/runs/:runId',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'getRun',
+        summary: 'Look at a run',
+        tags,
+        params: runParams,
+        response: { 200: json('Its state, and its result once it is over.', runWithResultSchema) },
+      },
+    },
+    async (request, reply) => {
+      const run = runs.get(sandboxes.get(request.params.id, request.key), request.params.runId)
+      const view = run.view()
+      return view.state === 'finished' ? { ...view, result: await run.result(disconnected(reply)) } : view
+    },
+  )
+
+  app.get(
+    '/v1/sandboxes/:id/runs/:runId/events',
+    {
+      config: { scope: 'read', errors: ['not_found', 'not_acceptable'] },
+      schema: {
+        operationId: 'followRun',
+        summary: 'Replay and follow the events of a run',
+        description:
+          'From its journal, then as they come, until `exit`; across dropped connections, standby and restarts of the server. Does not wake the sandbox.',
+        tags,
+        params: runParams,
+        querystring: eventsQuery,
+        response: {
+          200: { description: 'Events.', content: eventContent },
+          204: z.undefined().describe('SSE only: `Last-Event-ID` was the last one. A browser stops asking.'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [NDJSON, SSE])
+      const run = runs.get(sandboxes.get(request.params.id, request.key), request.params.runId)
+      const last = type === SSE ? lastEventId(request.headers['last-event-id']) : undefined
+      const { follow, after } = request.query
+      const events = run.events({ after: last ?? after, follow, signal: disconnected(reply) })
+      if (last === undefined || run.view().state === 'running' || run.view().state === 'queued') {
+        await sendEvents(request, reply, type, events)
+        return reply
+      }
+      const iterator = events[Symbol.asyncIterator]()
+      const first = await iterator.next()
+      if (first.done === true) return reply.code(204).send()
+      await sendEvents(request, reply, type, startingWith(first.value, iterator))
+      return reply
+    },
+  )
+
+  app.post(
+    '/v1/sandboxes/:id/runs/:runId/interrupt',
+    {
+      config: { scope: 'run', errors: ['not_found'] },
+      schema: {
+        operationId: 'interruptRun',
+        summary: 'Interrupt a run',
+        description: 'KeyboardInterrupt; the REPL and its variables live on.',
+        tags,
+        params: runParams,
+        response: { 200: json('It was told.', interruptAnswerSchema) },
+      },
+    },
+    async (request) => ({
+      outcome: await runs.interrupt(sandboxes.get(request.params.id, request.key), request.params.runId),
+    }),
+  )
+}
+
+function lastEventId(header: string | string[] | undefined): number | undefined {
+  if (header === undefined || header === '') return undefined
+  if (typeof header === 'string' && /^\d{1,15}$/.test(header)) return Number(header)
+  throw new DormouseError('invalid_argument', 'headers: last-event-id: must be the `id` of an event', {
+    details: { field: 'last-event-id' },
+  })
+}
+
+/** Says when the last event of a run went by. */
+async function* noting<Event extends { type: string }>(
+  events: AsyncIterable<Event>,
+  onExit: () => void,
+): AsyncIterable<Event> {
+  for await (const event of events) {
+    if (event.type === 'exit') onExit()
+    yield event
+  }
+}
+
+async function* startingWith<Event>(first: Event, rest: AsyncIterator<Event>): AsyncIterable<Event> {
+  yield first
+  yield* { [Symbol.asyncIterator]: () => rest }
+}

@@ -1,0 +1,100 @@
+import {
+  createTemplateSchema,
+  listTemplatesQuery,
+  templatePageSchema,
+  templateParams,
+  templateSchema,
+} from '@dormouse/contracts/http'
+import { json, nothing, type Routes } from '../route.ts'
+
+const tags = ['templates']
+
+export const templateRoutes: Routes = (app, { templates }) => {
+  app.post(
+    '/v1/templates',
+    {
+      config: {
+        scope: 'run',
+        errors: ['not_found', 'name_taken', 'limit_reached', 'overloaded', 'no_space'],
+      },
+      schema: {
+        operationId: 'createTemplate',
+        summary: 'Make a template, from a description or from a snapshot',
+        tags,
+        body: createTemplateSchema,
+        response: {
+          201: json('It was made from the snapshot.', templateSchema),
+          202: json('It is being built; look at it until it is `ready` or `failed`.', templateSchema),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { name, description, snapshotId, packages, pip, commands, preload } = request.body
+      if (snapshotId !== undefined) {
+        const made = await templates.fromSnapshot({ name, description, snapshotId }, request.key)
+        return reply.code(201).send(made)
+      }
+      const begun = await templates.build(
+        {
+          name,
+          description,
+          packages: packages ?? [],
+          pip: pip ?? [],
+          commands: commands ?? [],
+          preload: preload ?? [],
+        },
+        request.key,
+      )
+      return reply.code(202).send(begun)
+    },
+  )
+
+  app.get(
+    '/v1/templates',
+    {
+      config: { scope: 'read' },
+      schema: {
+        operationId: 'listTemplates',
+        summary: 'List templates',
+        tags,
+        querystring: listTemplatesQuery,
+        response: { 200: json('A page of them.', templatePageSchema) },
+      },
+    },
+    async (request) => templates.list(request.query, request.key),
+  )
+
+  app.get(
+    '/v1/templates/:name',
+    {
+      config: { scope: 'read', errors: ['template_not_found'] },
+      schema: {
+        operationId: 'getTemplate',
+        summary: 'Look at a template, or at how its build is going',
+        tags,
+        params: templateParams,
+        response: { 200: json('It.', templateSchema) },
+      },
+    },
+    async (request) => templates.get(request.params.name, request.key),
+  )
+
+  app.delete(
+    '/v1/templates/:name',
+    {
+      config: { scope: 'run', errors: ['template_not_found', 'in_use'] },
+      schema: {
+        operationId: 'deleteTemplate',
+        summary: 'Delete a template',
+        description: 'Refused while a sandbox needs its files. A build under way is ended.',
+        tags,
+        params: templateParams,
+        response: { 204: nothing('It is gone.') },
+      },
+    },
+    async (request, reply) => {
+      await templates.delete(request.params.name, request.key)
+      return reply.code(204).send()
+    },
+  )
+}

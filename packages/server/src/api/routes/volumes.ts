@@ -1,0 +1,76 @@
+import {
+  createVolumeSchema,
+  listVolumesQuery,
+  volumePageSchema,
+  volumeParams,
+  volumeSchema,
+} from '@dormouse/contracts/http'
+import { json, nothing, type Routes } from '../route.ts'
+
+const tags = ['volumes']
+
+export const volumeRoutes: Routes = (app, { volumes }) => {
+  app.post(
+    '/v1/volumes',
+    {
+      config: { scope: 'run', errors: ['name_taken', 'limit_reached', 'no_space'] },
+      schema: {
+        operationId: 'createVolume',
+        summary: 'Create a volume',
+        tags,
+        body: createVolumeSchema,
+        response: { 201: json('It is empty.', volumeSchema) },
+      },
+    },
+    async (request, reply) => reply.code(201).send(await volumes.create(request.body, request.key)),
+  )
+
+  app.get(
+    '/v1/volumes',
+    {
+      config: { scope: 'read' },
+      schema: {
+        operationId: 'listVolumes',
+        summary: 'List volumes',
+        tags,
+        querystring: listVolumesQuery,
+        response: { 200: json('A page of them.', volumePageSchema) },
+      },
+    },
+    async (request) => volumes.list(request.query, request.key),
+  )
+
+  app.get(
+    '/v1/volumes/:name',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'getVolume',
+        summary: 'Look at a volume',
+        tags,
+        params: volumeParams,
+        response: { 200: json('It.', volumeSchema) },
+      },
+    },
+    async (request) => await volumes.get(request.params.name, request.key),
+  )
+
+  app.delete(
+    '/v1/volumes/:name',
+    {
+      config: { scope: 'run', errors: ['not_found', 'in_use'] },
+      schema: {
+        operationId: 'deleteVolume',
+        summary: 'Delete a volume and what is in it',
+        description: 'Refused while a sandbox mounts it.',
+        tags,
+        params: volumeParams,
+        response: { 204: nothing('It is gone.') },
+      },
+    },
+    async (request, reply) => {
+      await volumes.delete(request.params.name, request.key)
+      return reply.code(204).send()
+    },
+  )
+}
