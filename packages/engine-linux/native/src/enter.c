@@ -5,6 +5,7 @@
  * its libraries loaded, before there is a burrow. By the time a constructor runs, the dynamic
  * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing that the
  * sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's privileges.
+ * On the same fd it tells the engine when main() has succeeded.
  * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first.
  * `host` keeps our own user namespace, which saving needs (reading seccomp filters takes CAP_SYS_ADMIN there); `burrow` takes on
  * the burrow's and with it gives up every privilege over the host.
@@ -100,6 +101,18 @@ static void become_burrow_root(void)
         fail_to("dumpable");
 }
 
+static pid_t entered;
+
+/* The engine goes on at once, while the kernel takes our memory apart. Tasks that CRIU is about to restore may end this way too. */
+static void tell_success(int status, void *unused)
+{
+    (void)unused;
+    if (status == 0 && getpid() == entered) {
+        ssize_t ignored = write(TARGET_FD, "0", 1);
+        (void)ignored;
+    }
+}
+
 /*
  * A line `<pid> <images directory>`: the directory becomes fd 3, whose path CRIU is given. The fd's end without a line means that
  * there will be no burrow.
@@ -120,7 +133,6 @@ static pid_t read_target(void)
         if (text[length - 1] == '\n')
             break;
     }
-    close(TARGET_FD);
     text[length - 1] = '\0';
     char *path;
     long pid = strtol(text, &path, 10);
@@ -175,8 +187,12 @@ __attribute__((constructor)) static void enter(void)
     pid_t child = fork();
     if (child == -1)
         fail_to("fork");
-    if (child == 0)
+    if (child == 0) {
+        entered = getpid();
+        if (on_exit(tell_success, NULL))
+            fail_to("on_exit");
         return;
+    }
     int status;
     while (waitpid(child, &status, 0) == -1)
         if (errno != EINTR)

@@ -4,7 +4,7 @@
  * dormouse-init CGROUP...
  *
  * Started by the engine as real root, in a session of its own, with the configuration on stdin and a status pipe as fd 3. It
- * answers on the pipe with `pid <host pid>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end
+ * answers on the pipe with `pid <host pid> <start time>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end
  * before that is a failure.
  * The process the engine started ends early; the burrow's PID 1 lives on without the engine.
  */
@@ -61,6 +61,7 @@ static unsigned long long start_time(pid_t pid)
     return strtoull(at + 1, NULL, 10);
 }
 
+/* To a file, for those who come later, and to the engine. */
 static void record_pid(const struct config *config, pid_t pid)
 {
     char line[64];
@@ -68,6 +69,7 @@ static void record_pid(const struct config *config, pid_t pid)
     int fd = CHECK(open(config->pid_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), "create pid file");
     CHECK(write(fd, line, (size_t)length), "write pid file");
     close(fd);
+    report("pid %.*s", length - 1, line);
 }
 
 static noreturn void run_inside(const struct config *config, const struct filters *filters, int mapped, int end_fd)
@@ -138,7 +140,6 @@ int main(int argc, char **argv)
     close(mapped[0]);
     map_ids(child, config.uid_base, config.uid_count);
     record_pid(&config, child);
-    report("pid %d", child);
     CHECK(write(mapped[1], "1", 1), "start the child");
     return 0;
 }

@@ -39,8 +39,14 @@ export function newRecord(fields: Omit<BurrowRecord, 'formatVersion' | 'createdA
 
 /** Atomic: a reader sees the old record or the new one. */
 export async function writeRecord(path: string, record: BurrowRecord): Promise<void> {
+  const publish = await prepareRecord(path, record)
+  await publish()
+}
+
+/** Writes it beside the present one. The present one stays in force until the answer is called. */
+export async function prepareRecord(path: string, record: BurrowRecord): Promise<() => Promise<void>> {
   await writeFile(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 })
-  await rename(`${path}.new`, path)
+  return () => rename(`${path}.new`, path)
 }
 
 /** undefined when it was never finished or cannot be understood: such a burrow cannot be adopted. */

@@ -10,8 +10,12 @@ export interface FirstProcess {
 
 /** Reads what dormouse-init recorded; undefined when it did not get that far. */
 export async function findFirstProcess(pidFile: string): Promise<FirstProcess | undefined> {
-  const text = await readFile(pidFile, 'utf8').catch(() => '')
-  const match = /^(?<pid>\d+) (?<startTime>\d+)\n$/.exec(text)
+  return parseFirstProcess(await readFile(pidFile, 'utf8').catch(() => ''))
+}
+
+/** The line in which dormouse-init tells of it; undefined for any other, and for a part of one. */
+export function parseFirstProcess(line: string): FirstProcess | undefined {
+  const match = /^(?<pid>\d+) (?<startTime>\d+)\n$/.exec(line)
   if (match?.groups === undefined) return undefined
   return { pid: Number(match.groups['pid']), startTime: match.groups['startTime'] ?? '' }
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { initProgram } from '../native-programs.ts'
+import { type FirstProcess, parseFirstProcess } from './first-process.ts'
 
 /** Far beyond what a loaded machine needs; without it a hung start would hold its place for ever. */
 const START_TIMEOUT_MS = 60_000
@@ -21,10 +22,10 @@ export interface StartInit {
 export interface WaitingInit {
   readonly isWaiting: boolean
   /**
-   * Lets it make the burrow; resolves when the agent listens. On failure the burrow may exist half way and has to be removed by
+   * Lets it make the burrow; resolves with its PID 1 when the agent listens. On failure the burrow may exist half way and has to be removed by
    * the caller; but nothing of it comes into being any more once this has settled.
    */
-  launch(config: InitConfig, signal?: AbortSignal): Promise<void>
+  launch(config: InitConfig, signal?: AbortSignal): Promise<FirstProcess>
   /** It ends without having made anything. */
   cancel(): void
 }
@@ -34,7 +35,7 @@ export function launchInit({
   config,
   signal,
   ...start
-}: StartInit & { config: InitConfig; signal?: AbortSignal }): Promise<void> {
+}: StartInit & { config: InitConfig; signal?: AbortSignal }): Promise<FirstProcess> {
   return startInit(start).launch(config, signal)
 }
 
@@ -70,7 +71,7 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
       ])
       addAbortSignal(limit, status)
       try {
-        await Promise.race([readReady(status), failedToSpawn])
+        return await Promise.race([readReady(status), failedToSpawn])
       } catch (error) {
         // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
         if (child.pid !== undefined && child.kill('SIGKILL')) await exited
@@ -85,16 +86,20 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
   }
 }
 
-async function readReady(status: Readable): Promise<void> {
+async function readReady(status: Readable): Promise<FirstProcess> {
   let text = ''
+  let first: FirstProcess | undefined
   for await (const chunk of status) {
     text = (text + String(chunk)).slice(-STATUS_MAX_BYTES)
     const lines = text.split('\n')
     const error = lines.find((line) => line.startsWith('error '))
     if (error !== undefined)
       throw new DormouseError('burrow_start_failed', `The burrow did not start: ${error.slice(6)}`)
+    const last = lines.pop()
+    const told = lines.find((line) => line.startsWith('pid '))
+    if (told !== undefined) first ??= parseFirstProcess(`${told.slice(4)}\n`)
     // The agent writes this byte; everything else are whole lines of dormouse-init.
-    if (lines.at(-1) === '1') return
+    if (last === '1' && first !== undefined) return first
   }
   throw new DormouseError('burrow_start_failed', 'The agent ended before it was ready.')
 }

@@ -1,4 +1,5 @@
-import { chown, link, lstat } from 'node:fs/promises'
+import { chownSync, lstatSync } from 'node:fs'
+import { link } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import {
   type BurrowLimits,
@@ -11,8 +12,8 @@ import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import type { StartedCriu } from '../criu/run-criu.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 import type { Template } from '../template/template-store.ts'
-import { type BurrowRecord, newRecord, writeRecord } from './burrow-record.ts'
-import { type FirstProcess, findFirstProcess } from './first-process.ts'
+import { type BurrowRecord, newRecord, prepareRecord, writeRecord } from './burrow-record.ts'
+import type { FirstProcess } from './first-process.ts'
 import type { InitConfig } from './launch-init.ts'
 import type { BurrowPaths, Layout } from './layout.ts'
 import { LinuxBurrow } from './linux-burrow.ts'
@@ -63,15 +64,16 @@ export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise
   const spare = await host.spares.take()
   const { paths } = spare
   try {
-    const record = await recordStart(paths, start)
-    const first = await launchBurrow(host, start, spare)
+    const record = describeStart(paths, start)
+    const first = await launchBurrow(host, { ...start, record }, spare)
     if (start.fill !== undefined && spare.restorer !== undefined) await start.fill(first, spare.restorer)
     else spare.restorer?.cancel()
-    await closeLink(paths)
+    closeLink(paths)
     const ready = { ...record, state: 'ready' as const }
     const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies })
-    await start.introduce(burrow)
-    await writeRecord(paths.record, ready)
+    // An agent that has not been introduced must not be adopted: it still has the seeds of its snapshot.
+    const [publish] = await allOf([prepareRecord(paths.record, ready), start.introduce(burrow)])
+    await publish()
     return burrow
   } catch (error) {
     spare.init.cancel()
@@ -92,17 +94,16 @@ export async function withEmptyBurrow(
   try {
     spare.restorer?.cancel()
     const whole = { ...start, layers: [], memoryFiles: [], clocks, agent: [], agentEnv: [] }
-    await recordStart(spare.paths, whole)
-    await work(await launchBurrow(host, whole, { ...spare, paths: { ...spare.paths, link } }))
+    const record = describeStart(spare.paths, whole)
+    await work(await launchBurrow(host, { ...whole, record }, { ...spare, paths: { ...spare.paths, link } }))
   } finally {
     spare.init.cancel()
     await removeBurrow(spare.paths, host.hierarchies)
   }
 }
 
-/** From here on the next server knows that there may be processes. */
-async function recordStart(paths: BurrowPaths, start: LaunchBurrow): Promise<BurrowRecord> {
-  const record = newRecord({
+function describeStart(paths: BurrowPaths, start: LaunchBurrow): BurrowRecord {
+  return newRecord({
     id: paths.id,
     sandboxId: start.sandboxId,
     template: start.template.name,
@@ -112,33 +113,46 @@ async function recordStart(paths: BurrowPaths, start: LaunchBurrow): Promise<Bur
     limits: start.limits,
     ...(start.parent !== undefined && { parent: start.parent }),
   })
-  await writeRecord(paths.record, record)
-  // Links, not a shared directory: a burrow sees the memory it has itself and nobody else's. The last link frees the file.
-  await Promise.all(start.memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))))
-  await start.prepareFiles?.(paths.upper)
-  return record
 }
 
+/**
+ * Its parts do not depend on each other. A burrow without a record is removed by the next server like one with it, and while
+ * there is none no layer is collected (the mark of a spare is gone), so the record need not be there first.
+ */
 async function launchBurrow(
   host: BurrowHost,
-  start: LaunchBurrow,
+  start: LaunchBurrow & { readonly record: BurrowRecord },
   { paths, cgroup, init }: Spare,
 ): Promise<FirstProcess> {
-  await cgroup.apply(start.limits)
-  await init.launch(initConfig(host, start, paths), start.signal)
-  const first = await findFirstProcess(paths.pidFile)
-  if (first === undefined) throw new DormouseError('burrow_start_failed', 'The burrow left no pid behind.')
+  // Before it is mounted: overlayfs does not look again.
+  await start.prepareFiles?.(paths.upper)
+  const [first] = await allOf([
+    init.launch(initConfig(host, start, paths), start.signal),
+    writeRecord(paths.record, start.record),
+    cgroup.apply(start.limits),
+    // Links, not a shared directory: a burrow sees the memory it has itself and nobody else's. The last link frees the file.
+    ...start.memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))),
+  ])
   return first
+}
+
+/** Like Promise.all, but also in case of failure nothing goes on afterwards: what they make is about to be removed. */
+async function allOf<const Work extends readonly Promise<unknown>[]>(
+  work: Work,
+): Promise<{ -readonly [Index in keyof Work]: Awaited<Work[Index]> }> {
+  await Promise.allSettled(work)
+  return Promise.all(work)
 }
 
 /**
  * The agent has made its socket. From here on nobody inside can remove or replace it: a symlink in its place would make the
  * host connect to a socket of the sandbox's choice.
+ * Synchronous, because /run is in memory.
  */
-async function closeLink(paths: BurrowPaths): Promise<void> {
-  await chown(paths.link, 0, 0)
-  const socket = await lstat(paths.socket)
-  if (!socket.isSocket()) throw new DormouseError('burrow_start_failed', 'The agent left no socket behind.')
+function closeLink(paths: BurrowPaths): void {
+  chownSync(paths.link, 0, 0)
+  if (!lstatSync(paths.socket, { throwIfNoEntry: false })?.isSocket())
+    throw new DormouseError('burrow_start_failed', 'The agent left no socket behind.')
 }
 
 function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths): InitConfig {

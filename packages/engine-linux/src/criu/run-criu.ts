@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process'
-import type { Writable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import { enterLibrary } from '../native-programs.ts'
 import type { Criu } from './find-criu.ts'
 
 /** The end of what CRIU said, kept for an error message. */
 const OUTPUT_MAX_CHARACTERS = 16_384
+/** What libdormouse-enter.so writes when the program is about to exit with 0. */
+const SUCCEEDED = '0'
 /** A directory of a burrow that exists, is empty and cannot be written: no plugin of the sandbox's is ever loaded from it. */
 const NO_PLUGINS = '/dev/.masked'
 
@@ -86,7 +88,7 @@ export function startCriu(call: CriuCall): StartedCriu {
     child.once('close', (exitCode) => resolve({ exitCode, output }))
   })
   finished.catch(() => {})
-  const target = child.stdio[4] as Writable
+  const target = child.stdio[4] as Duplex
   // It may have failed before it reads; how it ended says more than EPIPE.
   target.on('error', () => {})
   return {
@@ -94,11 +96,21 @@ export function startCriu(call: CriuCall): StartedCriu {
       return child.exitCode === null && child.signalCode === null
     },
     enter({ firstPid, imagesDir }) {
-      target.end(`${firstPid} ${imagesDir}\n`)
-      return finished
+      // The line's end, not the stream's, is what it waits for: its answer comes the same way.
+      target.write(`${firstPid} ${imagesDir}\n`)
+      return Promise.race([finished, succeeded(target, () => output)])
     },
     cancel() {
       target.end()
     },
   }
+}
+
+/** Settles only on success, which it tells before it tears down its own memory: some milliseconds before it has ended. */
+function succeeded(target: Duplex, output: () => string): Promise<CriuResult> {
+  return new Promise((resolve) => {
+    target.once('data', (told: Buffer) => {
+      if (told.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output() })
+    })
+  })
 }

@@ -11,7 +11,18 @@ export const fingerprintSchema = z.strictObject({
 
 export type Fingerprint = z.output<typeof fingerprintSchema>
 
-export async function readFingerprint(): Promise<Fingerprint> {
+let here: Promise<Fingerprint> | undefined
+
+/** Read once: neither changes under a running process. */
+export function readFingerprint(): Promise<Fingerprint> {
+  here ??= examineHost()
+  here.catch(() => {
+    here = undefined
+  })
+  return here
+}
+
+async function examineHost(): Promise<Fingerprint> {
   const info = await readFile('/proc/cpuinfo', 'utf8')
   const flags = /^(?:flags|Features)\s*:\s*(?<flags>.*)$/m.exec(info)?.groups?.flags ?? ''
   return { arch: arch(), kernel: release(), cpuFlags: flags.split(/\s+/).filter(Boolean).sort() }

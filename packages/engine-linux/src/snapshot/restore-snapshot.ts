@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BurrowLimits, SandboxId } from '@dormouse/contracts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
@@ -31,11 +31,8 @@ export interface RestoreSnapshot {
 export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot): Promise<LinuxBurrow> {
   const { paths, manifest, template, sandboxId, reason, reseed, user, env } = restore
   await verifyOnce(paths, manifest)
-  for (const layer of manifest.layers) {
-    await stat(host.layout.layer(layer)).catch((cause) => {
-      throw unusable(`its file layer ${layer} is missing`, cause)
-    })
-  }
+  const missing = manifest.layers.find((layer) => !existsSync(host.layout.layer(layer)))
+  if (missing !== undefined) throw unusable(`its file layer ${missing} is missing`)
   return startBurrow(host, {
     sandboxId,
     template,

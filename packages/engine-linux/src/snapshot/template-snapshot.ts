@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId } from '@dormouse/contracts'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
@@ -7,6 +8,7 @@ import { type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { removeTree } from '../host/publish-directory.ts'
+import { FileMemory } from '../host/remember-file.ts'
 import type { Template } from '../template/template-store.ts'
 import { readFingerprint } from './fingerprint.ts'
 import { type Manifest, readManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
@@ -26,9 +28,15 @@ export async function findTemplateSnapshot(
   parts: TemplateSnapshotParts,
 ): Promise<{ paths: SnapshotPaths; manifest: Manifest } | undefined> {
   const paths = await templateSnapshotPaths(parts)
-  if (!(await stat(paths.manifest).catch(() => undefined))) return undefined
-  return { paths, manifest: await readManifest(paths.manifest) }
+  const manifest = await manifests.get(paths.manifest, async () =>
+    existsSync(paths.manifest) ? readManifest(paths.manifest) : undefined,
+  )
+  return manifest && { paths, manifest }
 }
+
+/** Templates that sandboxes are being made from; more only cost reading again. */
+const REMEMBERED_MANIFESTS = 64
+const manifests = new FileMemory<Manifest | undefined>(REMEMBERED_MANIFESTS)
 
 /**
  * Boots the template once, imports what its description says, and saves it.
