@@ -5,6 +5,7 @@ export const nativeBuildDir = fileURLToPath(new URL('../native/build/', import.m
 export const initProgram = inBuild('dormouse-init')
 export const shiftProgram = inBuild('dormouse-shift')
 export const carryProgram = inBuild('dormouse-carry')
+export const layersProgram = inBuild('dormouse-layers')
 export const enterLibrary = inBuild('libdormouse-enter.so')
 export const guardLibrary = inBuild('libdormouse-guard.so')
 

@@ -6,7 +6,6 @@
  * MOUNT_POINT is an empty directory; what is mounted there is in a mount namespace of our own. Input is a list of records, each
  * ended by NUL, top layer first: `layer=NAME`, then `below=PATH`; for scan also `open=PATH` and `carried=PATH`.
  */
-#include <linux/ioprio.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,14 +14,11 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "idle.h"
 #include "layer-tree.h"
 #include "report.h"
-
-/* A directory can be as deep as a path is long, and every level keeps one descriptor per layer. */
-#define DESCRIPTORS (1u << 20)
 
 static void add(struct names *names, const char *value)
 {
@@ -57,11 +53,13 @@ static struct chain read_chain(void)
     return chain;
 }
 
-/* Nobody waits for this: whatever else the host has to do comes first. */
-static void be_idle(void)
+/* Every level of directories keeps one descriptor per layer. */
+static void use_all_descriptors(void)
 {
-    CHECK(setpriority(PRIO_PROCESS, 0, 19), "priority");
-    CHECK(syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)), "priority of input");
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit), "descriptors");
+    limit.rlim_cur = limit.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit), "descriptors");
 }
 
 int main(int argc, char **argv)
@@ -71,8 +69,7 @@ int main(int argc, char **argv)
         refuse("usage: dormouse-layers scan LAYERS MOUNT_POINT | merge LAYERS MOUNT_POINT INTO");
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
     be_idle();
-    struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
-    CHECK(setrlimit(RLIMIT_NOFILE, &limit), "descriptors");
+    use_all_descriptors();
     umask(0);
     struct chain chain = read_chain();
     CHECK(unshare(CLONE_NEWNS), "new mount namespace");

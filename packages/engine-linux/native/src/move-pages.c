@@ -7,6 +7,9 @@
  *   keep=FROM LENGTH
  *   memory=SIZE PATH    make the sparse file that `move` writes to
  *   move=FROM TO LENGTH
+ *   base=FROM TO LENGTH the source is a memory file itself: its holes stay holes
+ *   over=FROM TO LENGTH as move, but zero pages count: there may be other bytes in their place
+ *   gently=             nobody waits for the rest
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "idle.h"
 #include "report.h"
 
 #define PAGE_BYTES 4096u
@@ -145,7 +149,8 @@ static void write_non_zero(int fd, const char *bytes, uint64_t length, uint64_t 
     }
 }
 
-static void transfer(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+/* False when there is nothing left to do. */
+static bool begin(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
     if (source->fd == -1 || target->fd == -1)
         refuse("plan: pages before their files");
@@ -156,11 +161,58 @@ static void transfer(const struct source *source, struct target *target, uint64_
         refuse("plan: the pages image is too short");
     if (to > target->size || length > target->size - to)
         refuse("plan: pages behind the end of the memory file");
-    if (length == 0 || clone_range(source, target, from, to, length))
-        return;
+    return length > 0 && !clone_range(source, target, from, to, length);
+}
+
+static void write_chunks(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+{
     for (uint64_t done = 0; done < length; done += CHUNK_BYTES) {
         uint64_t part = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
         write_non_zero(target->fd, source->bytes + from + done, part, to + done);
+    }
+}
+
+static void transfer(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+{
+    if (begin(source, target, from, to, length))
+        write_chunks(source, target, from, to, length);
+}
+
+static void copy_base(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+{
+    if (!begin(source, target, from, to, length))
+        return;
+    for (off_t at = (off_t)from, stop = (off_t)(from + length); at < stop;) {
+        off_t data = lseek(source->fd, at, SEEK_DATA);
+        if (data == -1 && errno == ENXIO)
+            return;
+        if (data == -1)
+            fail("data of memory file");
+        if (data >= stop)
+            return;
+        off_t hole = CHECK(lseek(source->fd, data, SEEK_HOLE), "hole in memory file");
+        /* Blocks of a file system may be smaller than pages. */
+        data -= data % PAGE_BYTES;
+        hole += (PAGE_BYTES - hole % PAGE_BYTES) % PAGE_BYTES;
+        at = hole < stop ? hole : stop;
+        write_chunks(source, target, (uint64_t)data, to + ((uint64_t)data - from), (uint64_t)(at - data));
+    }
+}
+
+/* The target holds the base already; what is all zeros has to become so. */
+static void overwrite(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+{
+    if (!begin(source, target, from, to, length))
+        return;
+    const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    for (uint64_t at = 0; at < length;) {
+        const char *bytes = source->bytes + from;
+        uint64_t start = at;
+        bool is_hole = is_zero(bytes + at);
+        while (at < length && is_zero(bytes + at) == is_hole)
+            at += PAGE_BYTES;
+        if (!is_hole || fallocate(target->fd, punch, (off_t)(to + start), (off_t)(at - start)) == -1)
+            write_all(target->fd, bytes + start, at - start, to + start);
     }
 }
 
@@ -202,6 +254,14 @@ int main(void)
         } else if (!strcmp(record, "move")) {
             uint64_t from = number(&value), to = number(&value), length = number(&value);
             transfer(&source, &memory, from, to, length);
+        } else if (!strcmp(record, "base")) {
+            uint64_t from = number(&value), to = number(&value), length = number(&value);
+            copy_base(&source, &memory, from, to, length);
+        } else if (!strcmp(record, "over")) {
+            uint64_t from = number(&value), to = number(&value), length = number(&value);
+            overwrite(&source, &memory, from, to, length);
+        } else if (!strcmp(record, "gently")) {
+            be_idle();
         } else {
             refuse("plan: unknown record %s", record);
         }

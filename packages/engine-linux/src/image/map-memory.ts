@@ -11,7 +11,7 @@ import { withRuns } from './pagemap.ts'
 
 /** VMAs with fewer present pages are copied: one more mapping costs about as much as copying this much. */
 const MIN_PAGES = 64
-const MEMORY_FILE_PERMISSIONS = 0o400
+export const MEMORY_FILE_PERMISSIONS = 0o400
 
 export interface MapMemory {
   /** A complete dump, as CRIU wrote it. It is only read. */
@@ -98,7 +98,8 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
   }
 }
 
-function memoryFilesIn(files: OpenFiles): string[] {
+/** The names of the memory files that the tasks of a dump map. */
+export function memoryFilesIn(files: OpenFiles): string[] {
   return [...new Set(files.paths)].flatMap((path) => {
     if (!path.startsWith(MEMORY_PATH)) return []
     const name = path.slice(MEMORY_PATH.length)
@@ -109,7 +110,7 @@ function memoryFilesIn(files: OpenFiles): string[] {
 }
 
 /** CRIU refuses trees in which two processes share their memory, so every process has its own mm image. */
-function taskPids(names: readonly string[]): number[] {
+export function taskPids(names: readonly string[]): number[] {
   return names
     .flatMap((name) => /^mm-(\d+)\.img$/.exec(name)?.[1] ?? [])
     .map(Number)

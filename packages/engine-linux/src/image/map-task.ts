@@ -91,7 +91,8 @@ function fitIntoTable(
   )
 }
 
-function splitRuns(
+/** What of the pages image goes into the memory file, and what stays. */
+export function splitRuns(
   runs: readonly PageRun[],
   { placed }: MemoryLayout,
 ): Pick<TaskChange, 'keptRuns' | 'keep' | 'moves'> {

@@ -1,5 +1,7 @@
 import type { MemoryArea } from './memory-area.ts'
 
+type Extent = Pick<MemoryArea, 'start' | 'end'>
+
 /** An area and where its first byte lies in the memory file. */
 export interface PlacedArea {
   readonly start: bigint
@@ -30,11 +32,11 @@ const FILE_MAX_BYTES = (16n << 40n) - ALIGNMENT_BYTES
 
 /** Places the areas with the most content; what no longer fits stays out and is copied. */
 export function layOutMemory(
-  candidates: ReadonlyMap<MemoryArea, bigint>,
+  candidates: ReadonlyMap<Extent, bigint>,
   { areasMax, fileMaxBytes = FILE_MAX_BYTES }: { areasMax: number; fileMaxBytes?: bigint },
 ): MemoryLayout {
   let leftBytes = fileMaxBytes - ALIGNMENT_BYTES
-  const chosen: MemoryArea[] = []
+  const chosen: Extent[] = []
   const largestFirst = [...candidates].sort(([, one], [, other]) => Number(other - one))
   for (const [area] of largestFirst) {
     // Aligning the start and the end of the hole can each cost up to one alignment.

@@ -17,12 +17,24 @@ export interface PageMoves {
   readonly memory?: {
     readonly path: string
     readonly sizeBytes: bigint
-    readonly moves: readonly { readonly from: bigint; readonly to: bigint; readonly lengthBytes: bigint }[]
+    readonly moves: readonly PageMove[]
+    /** What of other memory files it begins with; `moves` go over it. */
+    readonly bases?: readonly (PageMove & { readonly path: string })[]
   }
 }
 
+export interface PageMove {
+  readonly from: bigint
+  readonly to: bigint
+  readonly lengthBytes: bigint
+}
+
 /** Has the native program move all pages of a dump; no page passes through this process. */
-export async function movePages(tasks: readonly PageMoves[], signal?: AbortSignal): Promise<void> {
+export async function movePages(
+  tasks: readonly PageMoves[],
+  signal?: AbortSignal,
+  { isIdle = false } = {},
+): Promise<void> {
   if (tasks.length === 0) return
   signal?.throwIfAborted()
   const child = spawn(pagesProgram, [], { stdio: ['pipe', 'ignore', 'pipe'] })
@@ -34,7 +46,7 @@ export async function movePages(tasks: readonly PageMoves[], signal?: AbortSigna
   })
   // A program that gave up reads no further; its own message says more than the broken pipe.
   child.stdin.on('error', () => {})
-  child.stdin.end(tasks.flatMap(toRecords).join(''))
+  child.stdin.end([...(isIdle ? ['gently=\0'] : []), ...tasks.flatMap(toRecords)].join(''))
   try {
     const ending = await waitForEnd(child)
     signal?.throwIfAborted()
@@ -53,11 +65,15 @@ function waitForEnd(child: ChildProcess): Promise<number | string> {
 }
 
 function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] {
+  const range = ({ from, to, lengthBytes }: PageMove) => `${from} ${to} ${lengthBytes}`
   const records = [`source=${sourcePath}`, `kept=${keptPath}`]
   for (const { offset, lengthBytes } of keep) records.push(`keep=${offset} ${lengthBytes}`)
   if (memory !== undefined) {
     records.push(`memory=${memory.sizeBytes} ${memory.path}`)
-    for (const { from, to, lengthBytes } of memory.moves) records.push(`move=${from} ${to} ${lengthBytes}`)
+    for (const base of memory.bases ?? []) records.push(`source=${base.path}`, `base=${range(base)}`)
+    if (memory.bases !== undefined) records.push(`source=${sourcePath}`)
+    const how = memory.bases === undefined ? 'move' : 'over'
+    for (const move of memory.moves) records.push(`${how}=${range(move)}`)
   }
   return records.map((record) => `${record}\0`)
 }

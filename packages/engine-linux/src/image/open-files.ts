@@ -48,6 +48,13 @@ export class OpenFiles {
     return this.#paths.get(id)
   }
 
+  /** Forgets files. Pre: no other image names them. */
+  drop(ids: ReadonlySet<bigint>): void {
+    const kept = this.#image.records.filter(({ message }) => !ids.has(getUint(message, FILE.id)))
+    this.#image.records.splice(0, this.#image.records.length, ...kept)
+    for (const id of ids) this.#paths.delete(id)
+  }
+
   /** Adds a regular file, open for reading, and answers its id. CRIU refuses to restore when the size differs. */
   add(file: { path: string; sizeBytes: bigint; permissions: number }): bigint {
     const id = ++this.#lastId

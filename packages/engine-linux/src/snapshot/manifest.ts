@@ -27,6 +27,8 @@ const manifestSchema = z.strictObject({
   parent: snapshotId.optional(),
   createdAt: z.iso.datetime(),
   template: z.strictObject({ name: z.string(), hash: z.string() }),
+  /** Which version of its files this is: upkeep makes new ones that restore faster. None is the first. */
+  generation: z.int().positive().optional(),
   /** Top first; the template's root file system is below the last. */
   layers: z.array(layerId),
   /** Name of the directory of ours that its processes know as /.dormouse. */

@@ -4,6 +4,8 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
+import { keepUp } from '../storage/keep-up.ts'
+import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
 import type { Manifest } from './manifest.ts'
 import { type RestoreSnapshot, restoreSnapshot, type WakeReason } from './restore-snapshot.ts'
@@ -29,9 +31,10 @@ export type CreateFromTemplate = Pick<
 export class Sleeper {
   readonly store: SnapshotStore
   readonly #parts: SleeperParts
-  /** A snapshot being taken has layers that nothing refers to yet: nothing is collected meanwhile. */
+  /** A snapshot being taken, or kept up, has layers that nothing refers to yet: nothing is collected meanwhile. */
   #taking = 0
   #isCollectionDue = false
+  #collecting: Promise<void> | undefined
 
   constructor(parts: SleeperParts) {
     this.#parts = parts
@@ -90,7 +93,11 @@ export class Sleeper {
     return { snapshot, burrow: next }
   }
 
-  async restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
+  restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
+    return reading(this.#parts.host.layout.snapshot(id).dir, () => this.#restore(id, options))
+  }
+
+  async #restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
     const { paths, manifest } = await this.store.get(id)
     const { host, dataDir } = this.#parts
     const limits = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
@@ -142,10 +149,33 @@ export class Sleeper {
     await this.#collect()
   }
 
+  /** Makes a faster version of a snapshot, if there is something to gain; answers whether it did. */
+  async keepUp(id: SnapshotId, signal: AbortSignal): Promise<boolean> {
+    const { host, dataDir } = this.#parts
+    this.#taking += 1
+    try {
+      // What is being collected now was chosen before there was anything of the new version.
+      await this.#collecting
+      return await keepUp(id, { layout: host.layout, dataDir, store: this.store, signal })
+    } finally {
+      this.#taking -= 1
+      this.#isCollectionDue = true
+      await this.#collect()
+    }
+  }
+
+  /** Removes what was left by a server that is gone. Pre: no other engine uses the state directory. */
+  async collectLeftovers(): Promise<void> {
+    this.#isCollectionDue = true
+    await this.#collect()
+  }
+
   async #collect(): Promise<void> {
     if (this.#taking > 0 || !this.#isCollectionDue) return
     this.#isCollectionDue = false
-    await this.store.collect()
+    this.#collecting = this.store.collect()
+    this.#collecting.catch(() => {})
+    await this.#collecting
   }
 
   async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {

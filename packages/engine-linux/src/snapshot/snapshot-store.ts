@@ -12,6 +12,7 @@ import {
 import { findRecord } from '../burrow/burrow-record.ts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
+import { generationPaths, removeUnpublished } from '../storage/generation.ts'
 import { type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './take-snapshot.ts'
 
@@ -28,13 +29,20 @@ export class SnapshotStore {
   async get(id: SnapshotId): Promise<{ paths: SnapshotPaths; manifest: Manifest }> {
     if (!isSnapshotId(id)) throw new DormouseError('invalid_argument', `"${id}" is not a snapshot id.`)
     const paths = this.#layout.snapshot(id)
-    return { paths, manifest: await readManifest(paths.manifest) }
+    const manifest = await readManifest(paths.manifest)
+    return { paths: generationPaths(paths.dir, manifest.generation), manifest }
   }
 
   async list(): Promise<Manifest[]> {
     const names = await readdir(this.#layout.snapshotsDir)
-    const manifests = names.filter(isSnapshotId).map((id) => readManifest(this.#layout.snapshot(id).manifest))
-    return Promise.all(manifests)
+    const manifests = names.filter(isSnapshotId).map((id) =>
+      readManifest(this.#layout.snapshot(id).manifest).catch((error: unknown) => {
+        // Deleted since the directory was read.
+        if (error instanceof DormouseError && error.code === 'not_found') return undefined
+        throw error
+      }),
+    )
+    return (await Promise.all(manifests)).filter((manifest) => manifest !== undefined)
   }
 
   /** Post: it cannot be restored any more, also if this is cut off; memory files go with their last link, layers with `collect`. */
@@ -45,21 +53,24 @@ export class SnapshotStore {
     await removeTree(doomed)
   }
 
-  /** Removes what interrupted snapshots and deletions left, and layers that nothing refers to. Pre: no snapshot is being taken. */
+  /** Removes what interrupted snapshots and deletions left, and layers that nothing refers to. Pre: no snapshot is being taken or kept up. */
   async collect(): Promise<void> {
+    // First: a layer that comes into being from here on has somebody who will refer to it.
+    const layers = (await readdir(this.#layout.layersDir)).filter(isLayerId)
     for (const name of await readdir(this.#layout.snapshotsDir)) {
       if (name.startsWith(UNFINISHED) || name.startsWith(DELETED))
         await removeTree(join(this.#layout.snapshotsDir, name))
     }
-    const used = await this.#usedLayers()
-    for (const name of await readdir(this.#layout.layersDir)) {
-      if (isLayerId(name) && !used.has(name)) await removeTree(this.#layout.layer(name))
-    }
+    await removeUnpublished(this.#layout)
+    const used = await this.usedLayers()
+    for (const name of layers) if (!used.has(name)) await removeTree(this.#layout.layer(name))
   }
 
-  async #usedLayers(): Promise<Set<LayerId>> {
+  /** The layers that burrows and snapshots stand on, of the latter without `except`. */
+  async usedLayers(except?: SnapshotId): Promise<Set<LayerId>> {
     const used = new Set<LayerId>()
-    for (const { layers } of await this.list()) for (const layer of layers) used.add(layer)
+    for (const { id, layers } of await this.list())
+      for (const layer of id === except ? [] : layers) used.add(layer)
     for (const name of (await readdir(this.#layout.burrowsDir)).filter(isBurrowId)) {
       const paths = this.#layout.burrow(name)
       const record = await findRecord(paths.record)

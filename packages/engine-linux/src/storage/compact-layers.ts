@@ -1,0 +1,66 @@
+import { mkdir, readFile, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type LayerId, newLayerId } from '@dormouse/contracts'
+import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
+import { removeTree } from '../host/publish-directory.ts'
+import { readImage } from '../image/image-file.ts'
+import { OpenFiles } from '../image/open-files.ts'
+import type { Manifest } from '../snapshot/manifest.ts'
+import { CHAIN_MAX_LAYERS, chooseRun } from './choose-run.ts'
+import { UNPUBLISHED } from './generation.ts'
+import { mergeLayers, scanLayers } from './layer-program.ts'
+
+export interface CompactLayers {
+  readonly layout: Layout
+  readonly paths: SnapshotPaths
+  readonly manifest: Manifest
+  /** The template's root file system. */
+  readonly rootfs: string
+  readonly usedByOthers: ReadonlySet<LayerId>
+  readonly canClone: boolean
+  readonly signal: AbortSignal
+}
+
+/**
+ * Merges layers of a snapshot that has many; answers its new chain, undefined when it stays. Until a manifest names it, the new
+ * layer is nobody's. Pre: nothing is collected meanwhile.
+ */
+export async function compactLayers(compact: CompactLayers): Promise<LayerId[] | undefined> {
+  const { layout, manifest, canClone, signal } = compact
+  const isOwn = (layer: LayerId) => dirname(layout.layer(layer)) === layout.layersDir
+  const own = manifest.layers.filter(isOwn)
+  if (own.length <= CHAIN_MAX_LAYERS) return undefined
+  const ofTemplate = manifest.layers.filter((layer) => !isOwn(layer)).map((layer) => layout.layer(layer))
+  const below = [...ofTemplate, compact.rootfs]
+  const place = { layersDir: layout.layersDir, mountPoint: layout.rootMountPoint, signal }
+  const weights = await scanLayers({ ...place, layers: own, below, ...(await knownPaths(compact.paths)) })
+  const chain = weights.map((weight, index) => ({
+    ...weight,
+    isShared: compact.usedByOthers.has(own[index] as LayerId),
+  }))
+  const run = chooseRun(chain, { canClone })
+  if (run === undefined) return undefined
+
+  const made = newLayerId()
+  const into = join(layout.layersDir, `${UNPUBLISHED}${made}`)
+  await mkdir(into, { mode: 0o700 })
+  try {
+    const under = own.slice(run.to).map((layer) => layout.layer(layer))
+    await mergeLayers({ ...place, layers: own.slice(run.from, run.to), below: [...under, ...below], into })
+    await rename(into, layout.layer(made))
+  } catch (error) {
+    await removeTree(into)
+    throw error
+  }
+  return [...own.slice(0, run.from), made, ...manifest.layers.slice(run.to)]
+}
+
+/** What the saved processes may know by its inode: files they have open or mapped, and origins of those they write to. */
+async function knownPaths(paths: SnapshotPaths): Promise<{ openPaths: string[]; carriedPaths: string[] }> {
+  const files = await readImage(join(paths.images, 'files.img')).catch(() => undefined)
+  const carried = await readFile(paths.carried, 'utf8').catch(() => '')
+  return {
+    openPaths: files === undefined ? [] : [...new Set(new OpenFiles(files).paths)],
+    carriedPaths: carried.split('\0').filter((path) => path !== ''),
+  }
+}

@@ -1,0 +1,91 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rename } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { isSnapshotId } from '@dormouse/contracts'
+import { type Layout, type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
+import { removeTree } from '../host/publish-directory.ts'
+import { syncDirectory, syncFileSystem, writeDurably } from '../host/sync-files.ts'
+import { encodeManifest, type Manifest, readManifest } from '../snapshot/manifest.ts'
+import { isBeingRead, untilRead } from './readers.ts'
+
+/** Prefix of directories that are no generation of a snapshot, and no layer, yet. */
+export const UNPUBLISHED = '.upkeep-'
+const GENERATION = /^generation-\d+$/
+/** Of the first generation, which has no directory of its own. */
+const FIRST = ['images', 'memory', 'carried']
+
+/**
+ * Where the files of one version of a snapshot are. The manifest says which one counts, and is replaced in one step. A reader
+ * takes all paths from the manifest it has read, so it never sees parts of two versions.
+ */
+export function generationPaths(snapshotDir: string, generation: number | undefined): SnapshotPaths {
+  const first = snapshotPaths(snapshotDir)
+  if (generation === undefined) return first
+  const own = snapshotPaths(join(snapshotDir, `generation-${generation}`))
+  return { ...own, dir: snapshotDir, manifest: first.manifest }
+}
+
+/** An empty directory beside the snapshot, in which its next version is made. */
+export async function beginGeneration(snapshotDir: string): Promise<SnapshotPaths> {
+  const work = snapshotPaths(join(dirname(snapshotDir), `${UNPUBLISHED}${basename(snapshotDir)}`))
+  await removeTree(work.dir)
+  await mkdir(work.dir, { mode: 0o700 })
+  return work
+}
+
+/**
+ * Makes `manifest`, with the files in `work` if it is of a new generation, the one that restores find from now on. Throws
+ * ENOENT when the snapshot was deleted meanwhile. Until the last rename the version before is whole and in force.
+ */
+export async function publishGeneration(
+  work: SnapshotPaths,
+  { snapshotDir, before, manifest }: { snapshotDir: string; before: Manifest; manifest: Manifest },
+): Promise<void> {
+  await syncFileSystem(work.dir)
+  await writeDurably(work.manifest, encodeManifest(manifest))
+  const { dir, manifest: inForce } = snapshotPaths(snapshotDir)
+  if (manifest.generation === before.generation) {
+    await syncDirectory(work.dir)
+    await rename(work.manifest, inForce)
+  } else {
+    const own = join(dir, `generation-${manifest.generation}`)
+    await removeTree(own)
+    await rename(work.dir, own)
+    await syncDirectory(own)
+    await syncDirectory(dir)
+    await rename(join(own, 'manifest.json'), inForce)
+  }
+  await syncDirectory(dir)
+}
+
+/** Removes the versions that are not in force, once those who began to read them are done. */
+export async function removeFormer(snapshotDir: string, manifest: Manifest): Promise<void> {
+  await untilRead(snapshotDir)
+  await removeOthers(snapshotDir, manifest.generation)
+}
+
+/** What interrupted upkeep left. Pre: none is going on. */
+export async function removeUnpublished(layout: Layout): Promise<void> {
+  for (const parent of [layout.snapshotsDir, layout.layersDir]) {
+    for (const name of await readdir(parent))
+      if (name.startsWith(UNPUBLISHED)) await removeTree(join(parent, name))
+  }
+  for (const id of (await readdir(layout.snapshotsDir)).filter(isSnapshotId)) {
+    const { dir, manifest } = layout.snapshot(id)
+    const found = await readManifest(manifest).catch(() => undefined)
+    // A damaged manifest may be mended, and what it then names must still be there.
+    if (found !== undefined && !isBeingRead(dir)) await removeOthers(dir, found.generation)
+  }
+}
+
+async function removeOthers(snapshotDir: string, generation: number | undefined): Promise<void> {
+  const names = await readdir(snapshotDir).catch(() => [])
+  const isOther = (name: string) =>
+    GENERATION.test(name)
+      ? name !== `generation-${generation}`
+      : FIRST.includes(name) && generation !== undefined
+  for (const name of names.filter(isOther)) {
+    const path = join(snapshotDir, name)
+    if (existsSync(path)) await removeTree(path)
+  }
+}

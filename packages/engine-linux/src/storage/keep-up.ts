@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto'
+import { createReadStream, existsSync } from 'node:fs'
+import { chmod, constants, copyFile, link, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError, type SnapshotId } from '@dormouse/contracts'
+import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
+import { removeTree } from '../host/publish-directory.ts'
+import type { Manifest } from '../snapshot/manifest.ts'
+import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
+import { verifyOnce } from '../snapshot/verify-snapshot.ts'
+import { getTemplateBuild } from '../template/template-store.ts'
+import { COPIED_MAX_BYTES } from './choose-areas.ts'
+import { compactLayers } from './compact-layers.ts'
+import { consolidate, planConsolidation } from './consolidate-memory.ts'
+import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
+
+export interface KeepUp {
+  readonly layout: Layout
+  readonly dataDir: string
+  readonly store: SnapshotStore
+  readonly signal: AbortSignal
+}
+
+/**
+ * Makes a snapshot faster to restore, if there is something to gain: a new version of it takes the place of the old one, and
+ * shows the same memory and the same files. Answers whether it did. A restore at any moment finds one of the two, whole.
+ * Pre: nothing is collected meanwhile.
+ */
+export async function keepUp(id: SnapshotId, { layout, dataDir, store, signal }: KeepUp): Promise<boolean> {
+  const { paths, manifest } = await store.get(id)
+  const canClone = await canShareBlocks(layout.snapshotsDir)
+  const plan = mayCopyMuch(manifest) ? await planConsolidation(paths, { canClone }) : undefined
+  const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
+  const usedByOthers = await store.usedLayers(id)
+  const layers = await compactLayers({ layout, paths, manifest, rootfs, usedByOthers, canClone, signal })
+  if (plan === undefined && layers === undefined) return false
+
+  const work = await beginGeneration(paths.dir)
+  try {
+    let next: Manifest = { ...manifest, layers: layers ?? manifest.layers }
+    if (plan !== undefined) {
+      const generation = (manifest.generation ?? 0) + 1
+      await consolidate(plan, { from: paths, to: work, memoryId: `${id}g${generation}`, signal })
+      if (existsSync(paths.carried)) await link(paths.carried, work.carried)
+      next = { ...next, generation, ...(await describeFiles(work, paths, manifest)) }
+      // As a restore would, and remembered for it.
+      await verifyOnce({ ...work, dir: paths.dir }, next)
+    }
+    signal.throwIfAborted()
+    await publishGeneration(work, { snapshotDir: paths.dir, before: manifest, manifest: next })
+    await removeFormer(paths.dir, next)
+    return true
+  } catch (error) {
+    // Whatever was missing then went with the snapshot.
+    if (!existsSync(paths.manifest))
+      throw new DormouseError('not_found', 'The snapshot is gone.', { cause: error })
+    throw error
+  } finally {
+    await removeTree(work.dir)
+  }
+}
+
+/** Without looking into it. */
+function mayCopyMuch({ images }: Manifest): boolean {
+  const pages = images.filter(({ name }) => name.startsWith('pages-'))
+  return pages.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0) >= COPIED_MAX_BYTES
+}
+
+/** What is a link to the version before is described as it was there. */
+async function describeFiles(
+  work: SnapshotPaths,
+  before: SnapshotPaths,
+  manifest: Manifest,
+): Promise<Pick<Manifest, 'images' | 'memory' | 'bytes'>> {
+  const known = new Map(manifest.images.map((image) => [image.name, image]))
+  const images: Manifest['images'] = []
+  for (const name of (await readdir(work.images)).sort()) {
+    const path = join(work.images, name)
+    const { ino, size } = await stat(path)
+    const old = await stat(join(before.images, name)).catch(() => undefined)
+    const same = old?.ino === ino ? known.get(name) : undefined
+    if (same === undefined) await chmod(path, 0o644)
+    images.push(same ?? { name, sizeBytes: size, sha256: await digest(path) })
+  }
+  const memory: Manifest['memory'] = []
+  let memoryBytes = 0
+  for (const name of (await readdir(work.memory)).sort()) {
+    const { size, blocks } = await stat(join(work.memory, name))
+    memory.push({ name, sizeBytes: size })
+    memoryBytes += blocks * 512
+  }
+  const imageBytes = images.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0)
+  return { images, memory, bytes: { images: imageBytes, memory: memoryBytes } }
+}
+
+/** Piece by piece: other things have their turn in between. */
+async function digest(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const piece of createReadStream(path)) hash.update(piece as Buffer)
+  return hash.digest('hex')
+}
+
+/** Whether a copy of a file costs nothing here. */
+async function canShareBlocks(directory: string): Promise<boolean> {
+  const [from, to] = [join(directory, '.upkeep-probe-1'), join(directory, '.upkeep-probe-2')]
+  try {
+    await copyFile('/proc/sys/kernel/ostype', from)
+    await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE)
+    return true
+  } catch {
+    return false
+  } finally {
+    for (const path of [from, to]) await rm(path, { force: true })
+  }
+}

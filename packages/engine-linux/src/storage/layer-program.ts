@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process'
+import { DormouseError } from '@dormouse/contracts'
+import { layersProgram } from '../native-programs.ts'
+
+/** One line per layer of a scan, or one of complaint. */
+const OUTPUT_MAX_CHARACTERS = 64 * 1024
+
+export interface LayerChain {
+  /** The directory that `layers` are in. */
+  readonly layersDir: string
+  /** An empty directory; the program mounts there in a mount namespace of its own. */
+  readonly mountPoint: string
+  /** Names, top first. */
+  readonly layers: readonly string[]
+  /** Directories under the last of them, top first. */
+  readonly below: readonly string[]
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface LayerWeight {
+  readonly sizeBytes: number
+  /** Directories that were renamed: a merge copies all that is in them. */
+  readonly renames: number
+  /** Files that a process has open, or that give an open file its inode number. */
+  readonly known: number
+}
+
+/** Looks at every layer of a chain. `openPaths` are paths in the sandbox, `carriedPaths` paths in the top layer. */
+export async function scanLayers(
+  chain: LayerChain & { openPaths: readonly string[]; carriedPaths: readonly string[] },
+): Promise<LayerWeight[]> {
+  const output = await runLayers(chain, 'scan', [], {
+    open: chain.openPaths,
+    carried: chain.carriedPaths,
+  })
+  return output
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const [sizeBytes = 0, renames = 0, known = 0] = line.split(' ').map(Number)
+      return { sizeBytes, renames, known }
+    })
+}
+
+/** Makes in `into`, an empty directory, one layer that shows on top of `below` what `layers` show there. Nothing is synced. */
+export async function mergeLayers(chain: LayerChain & { into: string }): Promise<void> {
+  await runLayers(chain, 'merge', [chain.into], {})
+}
+
+async function runLayers(
+  { layersDir, mountPoint, layers, below, signal }: LayerChain,
+  action: string,
+  more: readonly string[],
+  lists: Readonly<Record<string, readonly string[]>>,
+): Promise<string> {
+  signal?.throwIfAborted()
+  const child = spawn(layersProgram, [action, layersDir, mountPoint, ...more], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const stop = () => child.kill('SIGKILL')
+  signal?.addEventListener('abort', stop, { once: true })
+  let output = ''
+  let said = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output = (output + text).slice(0, OUTPUT_MAX_CHARACTERS)
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(0, OUTPUT_MAX_CHARACTERS)
+  })
+  // A program that gave up reads no further; its own message says more than the broken pipe.
+  child.stdin.on('error', () => {})
+  const records = Object.entries({ layer: layers, below, ...lists })
+  child.stdin.end(records.flatMap(([key, values]) => values.map((value) => `${key}=${value}\0`)).join(''))
+  try {
+    const ending = await new Promise<number | string>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (status, killedBy) => resolve(status ?? `killed by ${killedBy}`))
+    })
+    signal?.throwIfAborted()
+    if (ending !== 0) throw layersError(said.trim(), ending)
+    return output
+  } finally {
+    signal?.removeEventListener('abort', stop)
+  }
+}
+
+function layersError(said: string, ending: number | string): DormouseError {
+  const details = { output: said, ending }
+  if (said.endsWith('No space left on device') || said.endsWith('Disk quota exceeded'))
+    return new DormouseError('no_space', 'There is no space to merge file layers.', { details })
+  return new DormouseError(
+    'internal',
+    `Merging file layers failed: ${said || `dormouse-layers ended with ${ending}`}`,
+    { details },
+  )
+}

@@ -1,0 +1,129 @@
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
+import type { Burrow } from '@dormouse/engine'
+import { LinuxEngine } from '@dormouse/engine-linux'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { testDataDir } from '../test-data-dir.ts'
+
+/** More for longer runs by hand. */
+const SLEEPS = Number(process.env['DORMOUSE_UPKEEP_SLEEPS'] ?? 60)
+const MB = 1024 ** 2
+
+const factory = await linuxFactory()
+let engine: LinuxEngine
+beforeAll(async () => {
+  engine = await LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.stateDir })
+})
+afterAll(async () => {
+  await engine?.[Symbol.asyncDispose]()
+  await factory.cleanUp()
+})
+
+async function run(burrow: Burrow, code: string): Promise<string> {
+  const { error, stdout } = await burrow.guest.runs.run({ code, timeoutMs: 50_000 })
+  expect(error?.traceback).toBeUndefined()
+  return stdout.trim()
+}
+
+interface Written {
+  readonly layers: readonly string[]
+  readonly generation?: number
+  readonly images: readonly { readonly name: string; readonly sizeBytes: number }[]
+  readonly memory: readonly { readonly name: string }[]
+}
+
+async function look(id: SnapshotId) {
+  const manifest = JSON.parse(await readFile(factory.layout.snapshot(id).manifest, 'utf8')) as Written
+  const pages = manifest.images.filter(({ name }) => name.startsWith('pages-'))
+  return { manifest, copiedBytes: pages.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0) }
+}
+
+const create = () => engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+
+describe('upkeep over many sleeps', () => {
+  // Changes a third of its memory in every life, scattered; comes and goes with files and directories; keeps some open.
+  const START = `
+import hashlib, json, os, random, shutil, sqlite3
+random.seed(7)
+data = bytearray(os.urandom(24 << 20)); address = id(data); lives = 0
+seal = hashlib.sha256(data).digest()
+os.makedirs("/root/work/deep/er"); os.chdir("/root/work")
+database = sqlite3.connect("/root/kept.db"); database.execute("create table lives (n integer)"); database.commit()
+log = open("/root/log", "a"); reader = open("/root/reader", "w+"); reader.write("read me"); reader.flush()
+reader = open("/root/reader"); inode = os.fstat(reader.fileno()).st_ino
+expected = {}
+def live():
+    global lives, seal
+    assert hashlib.sha256(data).digest() == seal and id(data) == address, "memory"
+    lives += 1
+    for at in random.sample(range(0, len(data), 4096), len(data) // 4096 // 3): data[at] ^= 1 + lives % 255
+    seal = hashlib.sha256(data).digest()
+    database.execute("insert into lives values (?)", [lives]); database.commit()
+    assert database.execute("select count(*), max(n) from lives").fetchone() == (lives, lives), "database"
+    log.write(f"{lives}\\n"); log.flush()
+    assert open("/root/log").read().split() == [str(n) for n in range(1, lives + 1)], "log"
+    assert os.fstat(reader.fileno()).st_ino == os.stat("/root/reader").st_ino == inode, "inode"
+    for path, content in expected.items(): assert open(path).read() == content, path
+    assert sorted(os.listdir("/root/work/deep")) == sorted({"er", *(p.split("/")[4] for p in expected if p.count("/") == 4)}), "names"
+    name = f"/root/work/deep/{lives}"
+    open(name, "w").write(name); expected[name] = name
+    if lives > 5: os.unlink(gone := f"/root/work/deep/{lives - 5}"); del expected[gone]
+    if lives % 7 == 0:
+        if os.path.exists("/root/work/moved"): shutil.rmtree("/root/work/moved")
+        os.makedirs("/root/work/from"); open("/root/work/from/f", "w").write(str(lives))
+    if lives % 7 == 1 and lives > 1:
+        os.rename("/root/work/from", "/root/work/moved"); expected["/root/work/moved/f"] = str(lives - 1)
+    if lives % 7 == 6: expected.pop("/root/work/moved/f", None)
+`
+  test(
+    `${SLEEPS} sleeps: short chain, little to copy, all as it was`,
+    async () => {
+      let burrow = await create()
+      await run(burrow, START)
+      const chains: number[] = []
+      const copied: number[] = []
+      let generations = 0
+      for (let life = 1; life <= SLEEPS; life++) {
+        await run(burrow, 'live()')
+        const former = await engine.listSnapshots()
+        const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+        for (const { id } of former) await engine.deleteSnapshot(id)
+        const before = await look(snapshot.id)
+        const kept = await engine.upkeep()
+        const { manifest, copiedBytes } = await look(snapshot.id)
+        if (kept.length > 0) expect(manifest).not.toEqual(before.manifest)
+        generations += manifest.generation ?? 0
+        chains.push(manifest.layers.length)
+        copied.push(copiedBytes)
+        const dir = factory.layout.snapshot(snapshot.id).dir
+        expect((await readdir(dir)).sort()).toEqual(
+          manifest.generation === undefined
+            ? expect.arrayContaining(['images', 'manifest.json', 'memory'])
+            : [`generation-${manifest.generation}`, 'manifest.json'],
+        )
+        burrow = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId, reseed: false })
+      }
+      await run(burrow, 'live()')
+      expect(Math.max(...chains)).toBeLessThanOrEqual(18)
+      expect(Math.max(...copied)).toBeLessThan(12 * MB)
+      expect(generations).toBeGreaterThan(3)
+      // One snapshot refers to its layers, and to nothing that is not needed.
+      const [last] = await engine.listSnapshots()
+      const { manifest } = await look(last!.id)
+      const layers = manifest.layers.filter(
+        (name) => !factory.layout.layer(name as never).includes('template-layers'),
+      )
+      expect((await readdir(factory.layout.layersDir)).sort()).toEqual([...layers].sort())
+      expect(manifest.memory.length).toBeLessThan(20)
+      await burrow.destroy()
+      await engine.deleteSnapshot(last!.id)
+      expect(await readdir(factory.layout.layersDir)).toEqual([])
+    },
+    60_000 + SLEEPS * 10_000,
+  )
+})
+
+void stat
+void join
