@@ -18,6 +18,8 @@ const HELP = `dormouse: the perpetual sandbox for AI agents, on any Linux box
   ./dormouse doctor [--json]        what this host offers and lacks; status 0 when sandboxes can run
   ./dormouse template build FILE    build a template from a description such as templates/python.json
   ./dormouse template list [--json] the templates that exist
+  ./dormouse key create|update|list|revoke
+                                    API keys, their scopes and limits; see docs/configuration.md
   ./dormouse help, --version
 
   --data DIR    the data directory, for every command (else $DORMOUSE_DATA, else /var/lib/dormouse)
@@ -34,6 +36,7 @@ export const COMMANDS = {
   test: { needsRoot: true, run: test },
   doctor: { needsRoot: true, run: doctor },
   template: { needsRoot: true, run: template },
+  key: { needsRoot: true, run: key },
   help: { needsRoot: false, run: help },
   '--help': { needsRoot: false, run: help },
   '-h': { needsRoot: false, run: help },
@@ -92,6 +95,18 @@ async function template(context) {
   await runSteps(BUILD_STEPS, { ...context, quiet: true })
   const { templateListCommand } = await import('@dormouse/cli')
   return templateListCommand({ dataDir: context.dataDir, json, stdout: context.stdout })
+}
+
+/** @type {SetupCommand['run']} */
+async function key(context) {
+  await runSteps(BUILD_STEPS, { ...context, quiet: true })
+  const { keyCommand } = await import('@dormouse/cli')
+  return keyCommand({
+    dataDir: context.dataDir,
+    args: context.args,
+    stdout: context.stdout,
+    stderr: context.output,
+  })
 }
 
 /**

@@ -51,6 +51,11 @@ export const ERRORS = {
     retry: false,
     hint: 'Send the body with `Content-Type: application/json`.',
   },
+  range_not_satisfiable: {
+    status: 416,
+    retry: false,
+    hint: 'The file is shorter than that; `Content-Range` says how long it is.',
+  },
   headers_too_large: { status: 431, retry: false, hint: 'Send less in the headers and the address.' },
   limit_reached: { status: 429, retry: true, hint: 'End something first, or raise the limit.' },
   rate_limited: { status: 429, retry: true, hint: 'Wait as long as `Retry-After` says.' },
@@ -85,6 +90,11 @@ export const ERRORS = {
   burrow_start_failed: { status: 503, retry: true, hint: 'Run `dormouse doctor` on the host.' },
   host_unsupported: { status: 503, retry: false, hint: 'Run `dormouse doctor` to see what this host lacks.' },
   setup_failed: { status: 503, retry: true, hint: 'Read the output above, then run `dormouse up` again.' },
+  server_unreachable: {
+    status: 503,
+    retry: true,
+    hint: 'The server may be starting or ending. Try again in a moment, and look at its output.',
+  },
   insecure_bind: {
     status: 503,
     retry: false,

@@ -1,3 +1,7 @@
+export type { Access, CreatedKey, CreateKey, KeyView, Scope, UpdateKey } from './access/access.ts'
+export { type Client, clientFile, findClient, writeClient } from './access/client-file.ts'
+export { type OpenAccess, openStoredAccess } from './access/open-stored-access.ts'
+export { localUrl } from './config/bind.ts'
 export { type LoadConfig, loadConfig, type ServerConfig } from './config/config.ts'
 export { type Env, readEnv } from './config/env.ts'
 export { openDataDirectory } from './data-directory/open-data-directory.ts'

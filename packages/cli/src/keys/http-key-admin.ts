@@ -1,0 +1,84 @@
+import { DormouseError } from '@dormouse/contracts'
+import {
+  type CreatedKeyAnswer,
+  type CreateKeyBody,
+  createdKeySchema,
+  errorSchema,
+  type KeyAnswer,
+  keyPageSchema,
+  keySchema,
+  PAGE_LIMIT_MAX,
+  type UpdateKeyBody,
+} from '@dormouse/contracts/http'
+import type { Client } from '@dormouse/server'
+import type { KeyAdmin } from './key-admin.ts'
+
+const TIMEOUT_MS = 30_000
+
+/** Asks the running server, so that what changes holds for its next request. */
+export class HttpKeyAdmin implements KeyAdmin {
+  readonly #client: Client
+
+  constructor(client: Client) {
+    this.#client = client
+  }
+
+  async create(request: CreateKeyBody): Promise<CreatedKeyAnswer> {
+    return createdKeySchema.parse(await this.#ask('POST', '/v1/keys', request))
+  }
+
+  async list(): Promise<readonly KeyAnswer[]> {
+    const keys: KeyAnswer[] = []
+    let cursor: string | undefined
+    do {
+      const query = new URLSearchParams({
+        limit: String(PAGE_LIMIT_MAX),
+        ...(cursor === undefined ? {} : { cursor }),
+      })
+      const page = keyPageSchema.parse(await this.#ask('GET', `/v1/keys?${query}`))
+      keys.push(...page.items)
+      cursor = page.nextCursor
+    } while (cursor !== undefined)
+    return keys
+  }
+
+  async update(id: string, change: UpdateKeyBody): Promise<KeyAnswer> {
+    return keySchema.parse(await this.#ask('PATCH', `/v1/keys/${encodeURIComponent(id)}`, change))
+  }
+
+  async revoke(id: string): Promise<KeyAnswer> {
+    return keySchema.parse(await this.#ask('DELETE', `/v1/keys/${encodeURIComponent(id)}`))
+  }
+
+  async #ask(method: string, path: string, body?: unknown): Promise<unknown> {
+    const { url, key } = this.#client
+    const headers: Record<string, string> = { authorization: `Bearer ${key}` }
+    if (body !== undefined) headers['content-type'] = 'application/json'
+    try {
+      const response = await fetch(new URL(path, url), {
+        method,
+        headers,
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      const answer = await response.json()
+      if (response.ok) return answer
+      throw toError(answer)
+    } catch (cause) {
+      if (cause instanceof DormouseError) throw cause
+      throw new DormouseError('server_unreachable', `The server at ${url} does not answer as it should`, {
+        cause,
+      })
+    }
+  }
+}
+
+function toError(answer: unknown): DormouseError {
+  const { code, message, hint, details } = errorSchema.parse(answer).error
+  if (code === 'unauthorized') {
+    return new DormouseError('unauthorized', 'The key in client.json is not valid', {
+      hint: 'Stop the server, then run `./dormouse key create NAME --scope admin --save`.',
+    })
+  }
+  return new DormouseError(code, message, { hint, details: details ?? {} })
+}

@@ -1,0 +1,32 @@
+import { join } from 'node:path'
+import { openDataDirectory } from '../data-directory/open-data-directory.ts'
+import { openDatabase } from '../store/database.ts'
+import { stateMigrations } from '../store/migrations/index.ts'
+import type { Access } from './access.ts'
+import { StoredAccess } from './stored-access.ts'
+
+export interface OpenAccess extends AsyncDisposable {
+  readonly access: Access
+}
+
+/**
+ * The keys of a data directory that no server uses. Throws `data_dir_locked` when one does: it holds them in memory, so changes must
+ * go through it. Dispose to give the directory back.
+ */
+export async function openStoredAccess(dataDir: string): Promise<OpenAccess> {
+  const directory = await openDataDirectory(dataDir)
+  try {
+    const path = join(dataDir, 'state.db')
+    const database = openDatabase({ path, migrations: stateMigrations, synchronous: 'FULL' })
+    return {
+      access: new StoredAccess(database),
+      async [Symbol.asyncDispose]() {
+        database.close()
+        await directory[Symbol.asyncDispose]()
+      },
+    }
+  } catch (error) {
+    await directory[Symbol.asyncDispose]()
+    throw error
+  }
+}
