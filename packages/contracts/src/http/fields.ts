@@ -40,7 +40,18 @@ export function textField({ maxBytes, minLength = 0 }: { maxBytes: number; minLe
 }
 
 /** A number in a query string or a header. */
-export function integerText({ min, max }: { min: number; max: number }) {
+export function integerText(range: { min: number; max: number }) {
+  return textToInteger(range).meta(integerMeta(range))
+}
+
+/** The same, with what it is when it is not there. */
+export function integerTextOr(byDefault: number, range: { min: number; max: number }) {
+  return textToInteger(range)
+    .default(byDefault)
+    .meta({ ...integerMeta(range), default: byDefault })
+}
+
+function textToInteger({ min, max }: { min: number; max: number }) {
   return z
     .string()
     .regex(/^-?\d{1,16}$/, 'must be a whole number')
@@ -48,7 +59,19 @@ export function integerText({ min, max }: { min: number; max: number }) {
     .pipe(z.int().min(min).max(max))
 }
 
-export const booleanText = z.enum(['true', 'false']).transform((value) => value === 'true')
+/** On the wire it is digits; the OpenAPI document calls that an integer. */
+function integerMeta({ min, max }: { min: number; max: number }) {
+  return { type: 'integer', minimum: min, maximum: max, pattern: undefined }
+}
+
+const textToBoolean = z.enum(['true', 'false']).transform((value) => value === 'true')
+const BOOLEAN_META = { type: 'boolean', enum: undefined }
+
+export const booleanText = textToBoolean.meta(BOOLEAN_META)
+
+export function booleanTextOr(byDefault: boolean) {
+  return textToBoolean.default(byDefault).meta({ ...BOOLEAN_META, default: byDefault })
+}
 
 export const PAGE_LIMIT_MAX = 1000
 export const PAGE_LIMIT_DEFAULT = 100
@@ -56,10 +79,7 @@ const CURSOR_MAX_CHARACTERS = 512
 
 /** What every list takes. */
 export const pageQuery = {
-  limit: integerText({ min: 1, max: PAGE_LIMIT_MAX })
-    .default(PAGE_LIMIT_DEFAULT)
-    .describe('How many at most.')
-    .meta({ examples: ['20'] }),
+  limit: integerTextOr(PAGE_LIMIT_DEFAULT, { min: 1, max: PAGE_LIMIT_MAX }).describe('How many at most.'),
   cursor: z
     .string()
     .regex(/^[A-Za-z0-9_-]+$/, 'is not a cursor')

@@ -3,12 +3,13 @@ export {
   contextNameField,
   contextSchema,
   createContextSchema,
-  followQuery,
 } from './contexts.ts'
 export { type ErrorAnswer, errorSchema } from './error.ts'
 export {
   booleanText,
+  booleanTextOr,
   integerText,
+  integerTextOr,
   nameField,
   PAGE_LIMIT_DEFAULT,
   PAGE_LIMIT_MAX,
@@ -93,6 +94,7 @@ export {
 } from './processes.ts'
 export {
   contextField,
+  eventsHeaders,
   eventsQuery,
   type InterruptAnswer,
   interruptAnswerSchema,

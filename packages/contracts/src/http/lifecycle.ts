@@ -1,5 +1,13 @@
 import { z } from 'zod'
-import { integerText, pageOf, sandboxIdField, snapshotIdField, textField, timestampField } from './fields.ts'
+import {
+  integerText,
+  integerTextOr,
+  pageOf,
+  sandboxIdField,
+  snapshotIdField,
+  textField,
+  timestampField,
+} from './fields.ts'
 import { FORK_MAX_COUNT, sandboxSchema, stateField, tierField } from './sandboxes.ts'
 
 /** A hold that nobody takes back keeps a sandbox awake for a day at most. */
@@ -117,7 +125,7 @@ export const ledgerQuery = z.strictObject({
   cursor: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
     .exactOptional()
     .describe('`nextCursor` of the page before; goes before `after`.'),
-  limit: integerText({ min: 1, max: LEDGER_LIMIT_MAX }).default(100),
+  limit: integerTextOr(100, { min: 1, max: LEDGER_LIMIT_MAX }),
 })
 
 export const sandboxMetricsSchema = z

@@ -2,8 +2,9 @@ import { z } from 'zod'
 import { CODE_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
 import { errorSchema } from './error.ts'
 import {
-  booleanText,
+  booleanTextOr,
   integerText,
+  integerTextOr,
   pageOf,
   pageQuery,
   runIdField,
@@ -162,11 +163,15 @@ export const runParams = z.strictObject({ id: sandboxRefField, runId: runIdField
 
 /** Of every route that replays a journal. */
 export const eventsQuery = z.strictObject({
-  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
-    .default(-1)
-    .describe('Only what comes after this `seq`. With SSE the header `Last-Event-ID` goes before it.')
-    .meta({ examples: ['12'] }),
-  follow: booleanText.default(true).describe('`false`: only what is there now.'),
+  after: integerTextOr(-1, { min: -1, max: Number.MAX_SAFE_INTEGER }).describe(
+    'Only what comes after this `seq`.',
+  ),
+  follow: booleanTextOr(true).describe('`false`: only what is there now.'),
+})
+export const eventsHeaders = z.looseObject({
+  'last-event-id': integerText({ min: 0, max: Number.MAX_SAFE_INTEGER })
+    .exactOptional()
+    .describe('With SSE, goes before `after`: a browser that connects again sends it by itself.'),
 })
 
 export const interruptAnswerSchema = z

@@ -1,15 +1,90 @@
+import { ERRORS, type ErrorCode } from '@dormouse/contracts'
 import swagger from '@fastify/swagger'
+import type { RouteOptions } from 'fastify'
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { describeOperations, tidySchemas } from './openapi-details.ts'
 import type { App } from './route.ts'
+
+const TAGS = {
+  sandboxes: 'A machine that never forgets: identity, policy, and a state that is running or asleep.',
+  runs: 'Code in a REPL of a sandbox, with a numbered journal of events.',
+  lifecycle: 'Sleeping, waking, forking, and why.',
+  snapshots: 'Saved states to go back to.',
+  files: 'What is in a sandbox, of any size.',
+  contexts: 'More REPLs.',
+  processes: 'Commands, in the background or with a terminal.',
+  templates: 'What sandboxes are created from.',
+  volumes: 'Directories that outlive sandboxes.',
+  usage: 'What was used, and what it would have cost.',
+  keys: 'Who may call.',
+  host: 'The server itself.',
+}
 
 /** The OpenAPI document, made of what the routes declare. */
 export async function describeRoutes(app: App, version: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'Dormouse', version },
+      info: {
+        title: 'Dormouse',
+        version,
+        summary: 'The perpetual sandbox for AI agents on any Linux box',
+        description:
+          'Unknown fields and query parameters are refused. Every error has the same shape and a code from one list.',
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      servers: [{ url: '/' }],
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+      components: {
+        headers: {
+          RequestId: { schema: { type: 'string' }, description: 'Names this request in the server log.' },
+          RetryAfter: { schema: { type: 'integer' }, description: 'Seconds to wait, where it is known.' },
+        },
+        securitySchemes: {
+          key: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer dm_…`' },
+        },
+      },
     },
-    transform: jsonSchemaTransform,
-    transformObject: jsonSchemaTransformObject,
+    transform: (options) => {
+      const { schema, url } = jsonSchemaTransform(options)
+      if (schema?.hide === true) return { schema, url }
+      return { schema: { ...schema, ...declared(options.route) }, url }
+    },
+    transformObject: (options) => tidySchemas(describeOperations(jsonSchemaTransformObject(options))),
   })
 }
+
+/** What a route's config says and its schema does not. Extensions are taken out again by `describeOperations`. */
+function declared({ config, schema }: RouteOptions): Record<string, unknown> {
+  const scope = config?.scope ?? 'open'
+  return {
+    security: scope === 'open' ? [] : [{ key: [] }],
+    'x-scope': scope,
+    'x-body-optional': schema?.body instanceof z.ZodType && schema.body.safeParse(undefined).success,
+    'x-error-codes': errorCodes({
+      scope,
+      own: config?.errors ?? [],
+      hasInput:
+        schema?.body !== undefined || schema?.params !== undefined || schema?.querystring !== undefined,
+      hasBody: schema?.body !== undefined,
+    }),
+  }
+}
+
+/** Its own errors, and those that come with what it is. In the order of the registry. */
+function errorCodes(route: {
+  scope: string
+  own: readonly ErrorCode[]
+  hasInput: boolean
+  hasBody: boolean
+}): ErrorCode[] {
+  const codes = new Set<ErrorCode>([...route.own, 'internal'])
+  if (route.scope !== 'open') for (const code of KEY_ERRORS) codes.add(code)
+  if (route.hasInput) codes.add('invalid_argument')
+  if (route.hasBody) for (const code of BODY_ERRORS) codes.add(code)
+  return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code))
+}
+
+const KEY_ERRORS: readonly ErrorCode[] = ['unauthorized', 'scope_missing', 'rate_limited']
+const BODY_ERRORS: readonly ErrorCode[] = ['too_large', 'unsupported_media_type', 'request_timeout']

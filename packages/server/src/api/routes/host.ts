@@ -43,7 +43,28 @@ export const hostRoutes: Routes = (app, { health, metrics }) => {
     async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()),
   )
 
-  app.get('/openapi.json', { config: { scope: 'open' }, schema: { hide: true } }, async () => app.swagger())
+  let document: string | undefined
+  app.get(
+    '/openapi.json',
+    {
+      config: { scope: 'open' },
+      schema: {
+        operationId: 'readOpenapi',
+        summary: 'This document',
+        tags: ['host'],
+        response: { 200: json('OpenAPI 3.1.', z.record(z.string(), z.unknown())) },
+      },
+    },
+    async (_request, reply) => {
+      // Written once: it is large, and does not change.
+      const written = document ?? JSON.stringify(app.swagger())
+      document = written
+      return reply
+        .type('application/json; charset=utf-8')
+        .serializer(() => written)
+        .send({})
+    },
+  )
 }
 
 const healthSchema = z
