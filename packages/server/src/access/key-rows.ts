@@ -36,7 +36,7 @@ export class KeyRows {
   readonly #put: Statement<KeyRow, never>
 
   constructor(database: Database) {
-    this.#all = database.prepare('SELECT * FROM keys ORDER BY created_at_ms, id')
+    this.#all = database.prepare('SELECT * FROM keys ORDER BY rowid')
     this.#put =
       database.prepare(`INSERT INTO keys VALUES ($id, $name, $secret_sha256, $scopes, $max_sandboxes, $max_running,
         $max_memory_bytes, $max_disk_bytes, $rate_per_second, $rate_burst, $created_at_ms, $revoked_at_ms)

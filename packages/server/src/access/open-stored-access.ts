@@ -2,11 +2,10 @@ import { join } from 'node:path'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { openDatabase } from '../store/database.ts'
 import { stateMigrations } from '../store/migrations/index.ts'
-import type { Access } from './access.ts'
 import { StoredAccess } from './stored-access.ts'
 
 export interface OpenAccess extends AsyncDisposable {
-  readonly access: Access
+  readonly access: StoredAccess
 }
 
 /**
