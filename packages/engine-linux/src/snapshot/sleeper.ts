@@ -4,6 +4,7 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
+import { removeUnpublished } from '../storage/generation.ts'
 import { keepUp } from '../storage/keep-up.ts'
 import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
@@ -167,6 +168,7 @@ export class Sleeper {
   /** Removes what was left by a server that is gone. Pre: no other engine uses the state directory. */
   async collectLeftovers(): Promise<void> {
     this.#isCollectionDue = true
+    if (this.#taking === 0) await removeUnpublished(this.#parts.host.layout)
     await this.#collect()
   }
 

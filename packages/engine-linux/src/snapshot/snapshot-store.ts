@@ -12,7 +12,7 @@ import {
 import { findRecord } from '../burrow/burrow-record.ts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { generationPaths, removeUnpublished } from '../storage/generation.ts'
+import { generationPaths } from '../storage/generation.ts'
 import { type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './take-snapshot.ts'
 
@@ -61,7 +61,6 @@ export class SnapshotStore {
       if (name.startsWith(UNFINISHED) || name.startsWith(DELETED))
         await removeTree(join(this.#layout.snapshotsDir, name))
     }
-    await removeUnpublished(this.#layout)
     const used = await this.usedLayers()
     for (const name of layers) if (!used.has(name)) await removeTree(this.#layout.layer(name))
   }

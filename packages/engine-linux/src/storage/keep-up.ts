@@ -47,6 +47,7 @@ export async function keepUp(id: SnapshotId, { layout, dataDir, store, signal }:
       await verifyOnce({ ...work, dir: paths.dir }, next)
     }
     signal.throwIfAborted()
+    for (const layer of next.layers) await stat(layout.layer(layer))
     await publishGeneration(work, { snapshotDir: paths.dir, before: manifest, manifest: next })
     await removeFormer(paths.dir, next)
     return true
