@@ -178,9 +178,15 @@ export class LinuxEngine implements Engine {
     return this.#hold(await this.#canSleep().restore(snapshotId, options))
   }
 
-  async fork(burrow: Burrow, options: ForkOptions) {
-    const { snapshot, parent, children } = await this.#canSleep().fork(this.#own(burrow), options)
-    return { snapshot, parent: this.#hold(parent), children: children.map((child) => this.#hold(child)) }
+  async fork(burrow: Burrow, { onParent, ...options }: ForkOptions) {
+    const { snapshot, parent, children } = await this.#canSleep().fork(this.#own(burrow), {
+      ...options,
+      onParent: ({ burrow: next, snapshot: saved }) => {
+        this.#hold(next as LinuxBurrow)
+        onParent?.({ burrow: next, snapshot: saved })
+      },
+    })
+    return { snapshot, parent, children: children.map((child) => this.#hold(child)) }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {

@@ -17,6 +17,7 @@ export {
   findTemplate,
   getTemplate,
   listTemplates,
+  removeTemplate,
   type Template,
   type TemplateManifest,
 } from './template/template-store.ts'

@@ -5,4 +5,12 @@ export { localUrl } from './config/bind.ts'
 export { type LoadConfig, loadConfig, type ServerConfig } from './config/config.ts'
 export { type Env, readEnv } from './config/env.ts'
 export { openDataDirectory } from './data-directory/open-data-directory.ts'
+export type {
+  Caller,
+  CreateSandbox,
+  Sandbox,
+  SandboxView,
+} from './lifecycle/service.ts'
+export { type OpenServer, openServer, type ServerCore } from './open-server.ts'
 export { type RunServer, runServer } from './run-server.ts'
+export { linuxBuilder } from './templates/linux-builder.ts'

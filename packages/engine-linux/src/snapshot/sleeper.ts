@@ -115,7 +115,7 @@ export class Sleeper {
     })
   }
 
-  async fork(burrow: LinuxBurrow, { sandboxIds, reseed = true, signal }: ForkOptions) {
+  async fork(burrow: LinuxBurrow, { sandboxIds, onParent, reseed = true, signal }: ForkOptions) {
     if (sandboxIds.length === 0)
       throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
     const { snapshot } = await this.snapshot(burrow, { leave: 'gone' })
@@ -125,6 +125,7 @@ export class Sleeper {
         throw savedButAsleep(snapshot.id, cause)
       },
     )
+    onParent?.({ burrow: parent, snapshot })
     const children: LinuxBurrow[] = []
     const waiting = [...sandboxIds]
     const restoreNext = async () => {

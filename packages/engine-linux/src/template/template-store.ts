@@ -2,6 +2,7 @@ import { readdir, readFile, realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { DormouseError, parseInput } from '@dormouse/contracts'
 import { z } from 'zod'
+import { removeTree } from '../host/publish-directory.ts'
 import { templateDescriptionSchema, templateNameSchema } from './description.ts'
 
 export const TEMPLATE_FORMAT_VERSION = 1
@@ -55,6 +56,12 @@ export async function getTemplate(dataDir: string, name: string): Promise<Templa
   throw new DormouseError('template_not_found', `There is no template "${name}"`, {
     details: { template: name },
   })
+}
+
+/** All builds of it. Pre: no sandbox and no snapshot stands on one of them. */
+export async function removeTemplate(dataDir: string, name: string): Promise<void> {
+  parseInput(templateNameSchema, name, 'template')
+  await removeTree(templateDirectory(dataDir, name))
 }
 
 /** One build of a template, which need not be the current one. Throws `snapshot_unusable`: only snapshots ask for a build. */

@@ -1,3 +1,4 @@
+import type { SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { Database } from '../store/database.ts'
 import type { IntentRows } from '../store/intent-rows.ts'
@@ -36,7 +37,7 @@ export interface LifecycleParts {
   readonly admission: Admission
   readonly listeners: LifecycleListener[]
   /** The snapshot that a template which was made from one stands for. */
-  readonly templateSnapshot: (name: string) => string | undefined
+  readonly templateSnapshot: (name: string, owner: string) => SnapshotId | undefined
   readonly now: () => number
   readonly log: Log
 }

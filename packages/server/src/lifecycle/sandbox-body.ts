@@ -137,7 +137,7 @@ export class SandboxBody {
     const { snapshots, engine, log } = this.parts
     if (id === undefined) return
     const row = snapshots.get(id)
-    if (row === undefined || row.isKept || snapshots.heads(id).length > 0) return
+    if (row === undefined || row.isKept || snapshots.isHead(id) || snapshots.isTemplate(id)) return
     try {
       await engine.deleteSnapshot(id)
     } catch (error) {

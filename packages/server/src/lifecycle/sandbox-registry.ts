@@ -21,6 +21,7 @@ export interface OwnerUsage {
   readonly sandboxes: number
   readonly running: number
   readonly memoryBytes: number
+  readonly diskBytes: number
 }
 
 export interface RegistryOptions {
@@ -149,12 +150,12 @@ export class SandboxRegistry implements Sandboxes {
   async deleteSnapshot(id: string, caller: Caller): Promise<void> {
     const { snapshots, engine } = this.parts
     const row = this.#snapshot(id, caller)
-    if (snapshots.heads(row.id).length > 0) {
+    if (snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) {
       if (!row.isKept)
-        throw new DormouseError('in_use', 'A sandbox comes back from this snapshot.', {
-          hint: 'Delete the sandbox instead.',
+        throw new DormouseError('in_use', 'A sandbox or a template needs this snapshot.', {
+          hint: 'Delete that instead.',
         })
-      // It stays as what its sandbox wakes from, and goes with it.
+      // It stays for the sandbox that wakes from it or the template that stands for it, and goes with them.
       snapshots.unkeep(row.id)
       return
     }
@@ -178,7 +179,7 @@ export class SandboxRegistry implements Sandboxes {
   }
 
   #requireRoom(owner: string, memoryBytes: number, count: number): void {
-    const now = { sandboxes: 0, running: 0, memoryBytes: 0 }
+    const now = { sandboxes: 0, running: 0, memoryBytes: 0, diskBytes: this.parts.snapshots.bytesOf(owner) }
     for (const { body } of this.#sandboxes.values()) {
       if (body.row.owner !== owner) continue
       now.sandboxes += 1
@@ -186,7 +187,8 @@ export class SandboxRegistry implements Sandboxes {
       now.running += 1
       now.memoryBytes += body.row.limits.memoryBytes
     }
-    const wanted = { sandboxes: count, running: count, memoryBytes: count * memoryBytes }
+    // Whatever is made takes some disk: a byte, so that who has none left is refused.
+    const wanted = { sandboxes: count, running: count, memoryBytes: count * memoryBytes, diskBytes: count }
     this.#options.checkQuota(owner, now, wanted)
   }
 }

@@ -10,7 +10,7 @@ export function snapshotView(snapshots: SnapshotRows, row: SnapshotRow): Snapsho
     parentId: row.parent,
     template: row.template,
     createdAt: new Date(row.createdAt).toISOString(),
-    isHead: snapshots.heads(row.id).length > 0,
+    isHead: snapshots.isHead(row.id),
     bytes: { images: row.imageBytes, memory: row.memoryBytes },
   }
 }

@@ -31,6 +31,8 @@ export class LiveRun {
   #flushing: NodeJS.Immediate | undefined
   #waiters: (() => void)[] = []
   #isOver = false
+  #wasSent = false
+  #isReleased = false
 
   constructor(parts: LiveRunParts) {
     this.#parts = parts
@@ -65,9 +67,20 @@ export class LiveRun {
     return new Promise((resolve) => this.#waiters.push(resolve))
   }
 
-  /** The sandbox is gone, or went back to a state in which this run is another. */
+  /** The sandbox is gone. */
   abandon(): void {
     this.#stop.abort()
+  }
+
+  /** Stops following without a word in the journal. */
+  release(): void {
+    this.#isReleased = true
+    this.#stop.abort()
+  }
+
+  /** The sandbox went back to an earlier state. One that waits for its wake has nothing to lose. */
+  abandonIfSent(): void {
+    if (this.#wasSent) this.#stop.abort()
   }
 
   async #pump(): Promise<void> {
@@ -81,6 +94,7 @@ export class LiveRun {
       this.#flush()
       if (!this.#hasEnded) this.#endLost('The sandbox no longer knows this run.')
     } catch (error) {
+      if (this.#isReleased) return
       this.#flush()
       if (this.#hasEnded) return
       if (this.#lastSeq === -1) {
@@ -93,6 +107,7 @@ export class LiveRun {
 
   async *#open(guest: Guest): AsyncGenerator<RunEvent> {
     const { row, request } = this.#parts
+    this.#wasSent = true
     if (this.#lastSeq === -1 && request !== undefined) {
       try {
         yield* guest.runs.stream({ ...request, runId: row.runId })
@@ -119,7 +134,7 @@ export class LiveRun {
   #flush(): void {
     clearImmediate(this.#flushing)
     this.#flushing = undefined
-    if (this.#pending.length === 0) return
+    if (this.#pending.length === 0 || this.#isReleased) return
     const { journal, now, row } = this.#parts
     journal.append(row.id, this.#pending.splice(0), now())
     this.#tell()

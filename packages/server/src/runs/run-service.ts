@@ -27,13 +27,20 @@ export interface RunServiceOptions {
 const PRUNE_EVERY = 64
 
 /** Runs of all sandboxes: started here, kept in the journal, followed from it. */
-export class RunService implements Runs {
+export class RunService implements Runs, Disposable {
   readonly #options: RunServiceOptions
   readonly #live = new Map<string, LiveRun>()
   #ended = 0
+  #isClosed = false
 
   constructor(options: RunServiceOptions) {
     this.#options = options
+  }
+
+  /** Nothing more is written: the runs go on in their sandboxes, and the next server takes them up. */
+  [Symbol.dispose](): void {
+    this.#isClosed = true
+    for (const run of this.#live.values()) run.release()
   }
 
   /** How many are under way. */
@@ -45,10 +52,10 @@ export class RunService implements Runs {
     const { journal, find } = this.#options
     return {
       awake: ({ id }, { isContinued }) => {
-        if (!isContinued) this.#abandon(id)
+        if (!isContinued) for (const run of this.#of(id)) run.abandonIfSent()
         // The sandbox may not be known to the server yet.
         setImmediate(() => {
-          const sandbox = find(id)
+          const sandbox = this.#isClosed ? undefined : find(id)
           if (sandbox !== undefined) this.#takeUp(sandbox)
         })
       },
@@ -57,7 +64,7 @@ export class RunService implements Runs {
         if (event === 'slept') journal.flush()
       },
       deleted: ({ id }) => {
-        this.#abandon(id)
+        for (const run of this.#of(id)) run.abandon()
         journal.deleteOf(id)
       },
     }
@@ -147,8 +154,8 @@ export class RunService implements Runs {
     return run
   }
 
-  #abandon(id: SandboxId): void {
-    for (const run of this.#live.values()) if (run.row.sandboxId === id) run.abandon()
+  #of(id: SandboxId): LiveRun[] {
+    return [...this.#live.values()].filter(({ row }) => row.sandboxId === id)
   }
 
   #prune(sandboxId: SandboxId): void {

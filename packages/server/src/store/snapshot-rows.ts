@@ -88,12 +88,41 @@ export class SnapshotRows {
     this.#db.prepare<[string]>('DELETE FROM snapshots WHERE id = ?').run(id)
   }
 
-  /** Sandboxes that come back from it. */
-  heads(id: SnapshotId): SandboxId[] {
-    return this.#db
-      .prepare<[string], { id: SandboxId }>('SELECT id FROM sandboxes WHERE head = ?')
-      .all(id)
-      .map((row) => row.id)
+  /** A sandbox comes back from it. */
+  isHead(id: SnapshotId): boolean {
+    return (
+      this.#db
+        .prepare<[string], { id: string }>('SELECT id FROM sandboxes WHERE head = ? LIMIT 1')
+        .get(id) !== undefined
+    )
+  }
+
+  /** A template stands for it. */
+  isTemplate(id: SnapshotId): boolean {
+    return (
+      this.#db
+        .prepare<[string], { name: string }>('SELECT name FROM templates WHERE snapshot_id = ? LIMIT 1')
+        .get(id) !== undefined
+    )
+  }
+
+  usesTemplate(name: string): boolean {
+    return (
+      this.#db
+        .prepare<[string], { id: string }>('SELECT id FROM snapshots WHERE template = ? LIMIT 1')
+        .get(name) !== undefined
+    )
+  }
+
+  /** What the snapshots of an owner take; what they share is counted for each. */
+  bytesOf(owner: string): number {
+    return (
+      this.#db
+        .prepare<[string], { bytes: number | null }>(
+          'SELECT sum(image_bytes + memory_bytes) AS bytes FROM snapshots WHERE owner = ?',
+        )
+        .get(owner)?.bytes ?? 0
+    )
   }
 
   /** Those that nobody asked for and nobody comes back from. */
@@ -101,7 +130,8 @@ export class SnapshotRows {
     return this.#db
       .prepare<[], { id: SnapshotId }>(
         `SELECT id FROM snapshots WHERE is_kept = 0
-         AND id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL)`,
+         AND id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL)
+         AND id NOT IN (SELECT snapshot_id FROM templates WHERE snapshot_id IS NOT NULL)`,
       )
       .all()
       .map((row) => row.id)

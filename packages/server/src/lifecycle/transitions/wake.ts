@@ -1,4 +1,4 @@
-import { DormouseError, isSnapshotId } from '@dormouse/contracts'
+import { DormouseError } from '@dormouse/contracts'
 import type { Burrow, CreateBurrow } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { LifecycleParts } from '../parts.ts'
@@ -56,8 +56,8 @@ export async function startBurrow(
   const { id: sandboxId, limits, env } = row
   if (row.head !== undefined)
     return engine.restore(row.head, { sandboxId, limits, reason: 'resume', ...(signal && { signal }) })
-  const from = templateSnapshot(row.template)
-  if (from !== undefined && isSnapshotId(from)) {
+  const from = templateSnapshot(row.template, row.owner)
+  if (from !== undefined) {
     return engine.restore(from, { sandboxId, limits, reason: 'fork', ...(signal && { signal }) })
   }
   const request: CreateBurrow = { sandboxId, template: row.template, limits, env }

@@ -1,12 +1,14 @@
 import type { Migration } from '../migrate.ts'
 import { sql as sandboxes } from './0001-sandboxes.ts'
 import { sql as keys } from './0002-keys.ts'
+import { sql as templates } from './0003-templates.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
   { name: '0001-sandboxes', sql: sandboxes },
   { name: '0002-keys', sql: keys },
+  { name: '0003-templates', sql: templates },
 ]
 
 /** journal.db: the events of runs. */

@@ -1,0 +1,32 @@
+import { readFile, statfs } from 'node:fs/promises'
+import type { HostRoom } from '../lifecycle/admission.ts'
+
+/** Many wakes at once ask at once; the answer is as good for all of them. */
+const FRESH_MS = 100
+
+/** What is left on this host. */
+export function hostRoom(dataDir: string): HostRoom {
+  return {
+    freeMemoryBytes: remembered(async () => {
+      const available = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile('/proc/meminfo', 'latin1'))
+      return available?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(available[1]) * 1024
+    }),
+    freeDiskBytes: remembered(async () => {
+      const { bavail, bsize } = await statfs(dataDir)
+      return bavail * bsize
+    }),
+  }
+}
+
+function remembered(read: () => Promise<number>): () => Promise<number> {
+  let at = Number.NEGATIVE_INFINITY
+  let value: Promise<number> | undefined
+  return () => {
+    const now = performance.now()
+    if (value === undefined || now - at > FRESH_MS) {
+      at = now
+      value = read()
+    }
+    return value
+  }
+}

@@ -1,0 +1,167 @@
+import { join } from 'node:path'
+import type { SnapshotId } from '@dormouse/contracts'
+import type { Engine } from '@dormouse/engine'
+import { checkQuota } from './access/quotas.ts'
+import { StoredAccess } from './access/stored-access.ts'
+import type { Services } from './api/services.ts'
+import type { ServerConfig } from './config/config.ts'
+import { Closing } from './host/closing.ts'
+import { hostRoom } from './host/host-room.ts'
+import { Admission } from './lifecycle/admission.ts'
+import type { LifecycleListener, LifecycleParts, Log } from './lifecycle/parts.ts'
+import { type Recovery, recover } from './lifecycle/recover.ts'
+import { SandboxRegistry } from './lifecycle/sandbox-registry.ts'
+import { standbyAll } from './lifecycle/standby-all.ts'
+import { Watch } from './lifecycle/watch.ts'
+import { RunJournal } from './runs/run-journal.ts'
+import { RunService } from './runs/run-service.ts'
+import { openDatabase } from './store/database.ts'
+import { IntentRows } from './store/intent-rows.ts'
+import { LedgerRows } from './store/ledger-rows.ts'
+import { journalMigrations, stateMigrations } from './store/migrations/index.ts'
+import { SandboxRows } from './store/sandbox-rows.ts'
+import { SnapshotRows } from './store/snapshot-rows.ts'
+import { TemplateRows } from './templates/template-rows.ts'
+import { type TemplateBuilder, TemplateService } from './templates/template-service.ts'
+
+/** Waiting restores beyond this are refused at once: each holds a request. */
+const QUEUE_LENGTH = 512
+const QUEUE_MS = 30_000
+/** Frozen sandboxes give their memory back before new ones are refused. */
+const LOW_MEMORY_FACTOR = 1.5
+const DAY_MS = 24 * 3600 * 1000
+
+export interface OpenServer {
+  readonly config: ServerConfig
+  readonly engine: Engine
+  readonly builder: TemplateBuilder
+  readonly log: Log
+}
+
+/** Everything but HTTP. */
+export interface ServerCore extends AsyncDisposable {
+  readonly registry: SandboxRegistry
+  readonly access: StoredAccess
+  readonly services: Omit<Services, 'health'>
+  readonly recovery: Recovery
+  /** Puts everything to standby, for as long as there is time. */
+  sleep(timeoutMs: number): Promise<{ asleep: number; left: number }>
+}
+
+/** Opens the databases, brings rows and burrows into agreement, and begins to watch. */
+export async function openServer(options: OpenServer): Promise<ServerCore> {
+  const opened = new Closing()
+  try {
+    return await assemble(options, opened)
+  } catch (error) {
+    await opened[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+async function assemble({ config, engine, builder, log }: OpenServer, opened: Closing): Promise<ServerCore> {
+  const { dataDir } = config
+  const now = Date.now
+  const db = opened.use(
+    openDatabase({ path: join(dataDir, 'state.db'), migrations: stateMigrations, synchronous: 'FULL' }),
+  )
+  const journalDb = opened.use(
+    openDatabase({ path: join(dataDir, 'journal.db'), migrations: journalMigrations, synchronous: 'NORMAL' }),
+  )
+  const access = new StoredAccess(db)
+  const snapshots = new SnapshotRows(db)
+  const room = hostRoom(dataDir)
+  const admission = new Admission(
+    {
+      restoresAtOnce: config.restoresAtOnce,
+      queueLength: QUEUE_LENGTH,
+      queueMs: QUEUE_MS,
+      minFreeMemoryBytes: config.minFreeMemoryBytes,
+      minFreeDiskBytes: config.minFreeDiskBytes,
+    },
+    room,
+  )
+  const listeners: LifecycleListener[] = []
+  const parts: LifecycleParts = {
+    engine,
+    db,
+    rows: new SandboxRows(db),
+    snapshots,
+    intents: new IntentRows(db),
+    ledger: new LedgerRows(db),
+    admission,
+    listeners,
+    templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
+    now,
+    log,
+  }
+  const registry = new SandboxRegistry(parts, {
+    checkQuota: (owner, used, wanted) => checkQuota(access.get(owner).quotas, used, wanted),
+    checkVolumes: () => {},
+  })
+  const journal = new RunJournal(journalDb)
+  const runs = opened.use(
+    new RunService({
+      journal,
+      find: (id) => registry.find(id),
+      now,
+      keepRuns: config.journal.keepRuns,
+      keepMs: config.journal.keepDays * DAY_MS,
+    }),
+  )
+  listeners.push(runs.listener)
+  const templates = opened.use(
+    new TemplateService({
+      rows: new TemplateRows(db),
+      snapshots,
+      builder,
+      isNeeded: (name, owner) => isTemplateNeeded(registry, snapshots, name, owner),
+      dropSnapshot: (id) => dropSnapshot(parts, id),
+      now,
+      log,
+    }),
+  )
+  await templates.open()
+  const recovery = await recover(registry)
+  runs.collect()
+  opened.use(
+    new Watch({
+      registry,
+      freeMemoryBytes: room.freeMemoryBytes,
+      lowMemoryBytes: config.minFreeMemoryBytes * LOW_MEMORY_FACTOR,
+    }),
+  )
+  return {
+    registry,
+    access,
+    recovery,
+    services: { sandboxes: registry, runs, templates } as never,
+    sleep: (timeoutMs) => {
+      registry.close()
+      return standbyAll(registry, timeoutMs)
+    },
+    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+  }
+}
+
+function isTemplateNeeded(
+  registry: SandboxRegistry,
+  snapshots: SnapshotRows,
+  name: string,
+  owner: string | undefined,
+): boolean {
+  for (const { body } of registry.all()) {
+    const { row } = body
+    // What was made from a snapshot and has been saved since stands on its own.
+    if (row.template !== name || (owner !== undefined && row.owner !== owner)) continue
+    if (owner === undefined || row.head === undefined) return true
+  }
+  return owner === undefined && snapshots.usesTemplate(name)
+}
+
+async function dropSnapshot({ snapshots, engine }: LifecycleParts, id: SnapshotId): Promise<void> {
+  const row = snapshots.get(id)
+  if (row === undefined || row.isKept || snapshots.isHead(id) || snapshots.isTemplate(id)) return
+  await engine.deleteSnapshot(id)
+  snapshots.delete(id)
+}

@@ -1,0 +1,257 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sandbox } from '@dormouse/server'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
+
+let host: TestHost
+let core: TestCore
+
+beforeAll(async () => {
+  host = await testHost()
+  core = await host.open()
+})
+
+afterAll(async () => {
+  await core?.[Symbol.asyncDispose]()
+  await host?.cleanUp()
+})
+
+async function run(sandbox: Sandbox, code: string): Promise<string> {
+  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
+  const { stdout, stderr, exitCode } = await started.result()
+  if (exitCode !== 0) throw new Error(stderr)
+  return stdout
+}
+
+async function create(change: Parameters<typeof wanted>[0] = {}) {
+  const { sandbox } = await core.registry.create(wanted(change), core.caller)
+  return sandbox
+}
+
+async function until(what: () => boolean, timeoutMs = 10_000): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  while (!what()) {
+    if (performance.now() > deadline) throw new Error('it did not come to that')
+    await sleep(50)
+  }
+}
+
+describe('sleep and wake', () => {
+  test('a sandbox remembers through every depth of sleep, and the ledger tells', async () => {
+    const sandbox = await create()
+    await run(sandbox, 'x = [1, 2, 3]; where = id(x)')
+    for (const tier of ['frozen', 'stored'] as const) {
+      await sandbox.standby({ tier, cause: 'asked' })
+      expect(sandbox.view()).toMatchObject({ state: 'standby', tier })
+      expect(await run(sandbox, 'x.append(4); print(x, id(x) == where)')).toMatch(/ True\n$/)
+      expect(sandbox.view()).toMatchObject({ state: 'running', tier: undefined })
+    }
+    const { items } = sandbox.ledger({ limit: 100 })
+    expect(items.map(({ event, tier }) => (tier ? `${event} ${tier}` : event))).toEqual([
+      'created',
+      'slept frozen',
+      'woke frozen',
+      'slept stored',
+      'woke stored',
+    ])
+    await sandbox.delete()
+    expect(() => core.registry.get(sandbox.id, core.caller)).toThrow(
+      expect.objectContaining({ code: 'not_found' }),
+    )
+  })
+
+  test('calls that come at once share one wake', async () => {
+    const sandbox = await create()
+    await run(sandbox, 'n = 0')
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    await Promise.all(Array.from({ length: 8 }, () => run(sandbox, 'n += 1')))
+    expect(await run(sandbox, 'print(n)')).toBe('8\n')
+    const wakes = sandbox.ledger({ limit: 100 }).items.filter(({ event }) => event === 'woke')
+    expect(wakes).toHaveLength(1)
+    await sandbox.delete()
+  })
+
+  test('standby in the middle of a run: the run goes on after the wake, and its events have no gap', async () => {
+    const sandbox = await create()
+    const started = await core.services.runs.start(sandbox, {
+      language: 'python',
+      code: 'import time\nfor i in range(8):\n  print(i, flush=True)\n  time.sleep(0.25)',
+    })
+    await sleep(600)
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    await sleep(400)
+    await sandbox.resume('resume')
+    const events = []
+    for await (const event of started.events()) events.push(event)
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index))
+    const result = await started.result()
+    expect(result).toMatchObject({ exitCode: 0, stdout: '0\n1\n2\n3\n4\n5\n6\n7\n' })
+    await sandbox.delete()
+  })
+
+  test('idle: falls asleep by itself, first in memory, then on disk; work keeps it awake and `why` names it', async () => {
+    const sandbox = await create({ idleTimeoutMs: 1_000, storeAfterMs: 1_500 })
+    const started = await core.services.runs.start(sandbox, {
+      language: 'python',
+      code: 'import time; time.sleep(2.5)',
+    })
+    await sleep(1_800)
+    const why = await sandbox.why()
+    expect(why).toMatchObject({ state: 'running', work: [{ kind: 'run' }], sleepsAt: undefined })
+    expect(why.summary).toContain(started.runId)
+    await started.result()
+    expect((await sandbox.why()).sleepsAt).toBeDefined()
+    await until(() => sandbox.view().tier === 'frozen')
+    await until(() => sandbox.view().tier === 'stored')
+    await sandbox.delete()
+  })
+
+  test('processes that use the CPU by themselves keep it awake', async () => {
+    const sandbox = await create({ idleTimeoutMs: 1_000 })
+    await run(
+      sandbox,
+      'import threading, time\nend = time.time() + 4\ndef burn():\n  while time.time() < end: pass\nthreading.Thread(target=burn).start()',
+    )
+    await sleep(2_500)
+    expect(sandbox.view().state).toBe('running')
+    expect((await sandbox.why()).work).toMatchObject([{ kind: 'cpu' }])
+    await until(() => sandbox.view().state === 'standby', 15_000)
+    await sandbox.delete()
+  })
+
+  test('ephemeral ones are gone when idle, and expiry deletes also what sleeps', async () => {
+    const brief = await create({ idleTimeoutMs: 500, ephemeral: true })
+    const asleep = await create({ expires: { afterMs: 2_000, action: 'delete' } })
+    await asleep.standby({ tier: 'stored', cause: 'asked' })
+    await until(() => [brief, asleep].every(({ id }) => core.registry.find(id) === undefined))
+    expect(await host.factory.traces()).toEqual([])
+  })
+})
+
+describe('fork, snapshot, rollback', () => {
+  test('fork of one that runs and of one that sleeps', async () => {
+    const sandbox = await create({ metadata: { team: 'blue' } })
+    await run(sandbox, 'x = 41')
+    const children = await sandbox.fork({ count: 2, reseed: true })
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    const more = await sandbox.fork({ count: 1, reseed: true })
+    expect(sandbox.view().state).toBe('standby')
+    for (const { id, forkedFrom, metadata } of [...children, ...more]) {
+      expect({ forkedFrom, metadata }).toEqual({ forkedFrom: sandbox.id, metadata: { team: 'blue' } })
+      const child = core.registry.get(id, core.caller)
+      expect(await run(child, 'x += 1; print(x)')).toBe('42\n')
+      await child.delete()
+    }
+    expect(await run(sandbox, 'print(x)')).toBe('41\n')
+    await sandbox.delete()
+  })
+
+  test('a fork in the middle of a run: it goes on in the parent and in the child', async () => {
+    const sandbox = await create()
+    const started = await core.services.runs.start(sandbox, {
+      language: 'python',
+      code: 'import time\nfor i in range(6):\n  print(i, flush=True)\n  time.sleep(0.25)',
+    })
+    await sleep(500)
+    const [view] = await sandbox.fork({ count: 1, reseed: true })
+    const child = core.registry.get(view?.id ?? '', core.caller)
+    const [mine, its] = await Promise.all([
+      started.result(),
+      core.services.runs.get(child, started.runId).result(),
+    ])
+    expect(mine.stdout).toBe('0\n1\n2\n3\n4\n5\n')
+    expect(its.stdout).toBe(mine.stdout)
+    await Promise.all([sandbox.delete(), child.delete()])
+  })
+
+  test('snapshots have names, rollback goes back, awake or asleep', async () => {
+    const sandbox = await create()
+    await run(sandbox, 'x = "first"')
+    const first = await sandbox.snapshot({ name: 'first', kind: 'full' })
+    await run(sandbox, 'x = "second"; open("/root/second", "w").close()')
+    await sandbox.rollback(first.id)
+    expect(await run(sandbox, 'import os; print(x, os.path.exists("/root/second"))')).toBe('first False\n')
+    await run(sandbox, 'x = "third"')
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    await sandbox.rollback(first.id)
+    expect(sandbox.view().state).toBe('standby')
+    expect(await run(sandbox, 'print(x)')).toBe('first\n')
+    await core.registry.deleteSnapshot(first.id, core.caller)
+    await sandbox.delete()
+    expect(core.registry.listSnapshots({ limit: 10 }, core.caller).items).toEqual([])
+    expect(await core.registry.parts.engine.listSnapshots()).toEqual([])
+  })
+})
+
+describe('two at once', () => {
+  test('whatever comes together ends in a state that the table allows', async () => {
+    for (let round = 0; round < 3; round += 1) {
+      const sandbox = await create()
+      await run(sandbox, 'x = 1')
+      await sandbox.standby({ tier: 'stored', cause: 'asked' })
+      const results = await Promise.allSettled([
+        run(sandbox, 'x += 1'),
+        sandbox.standby({ tier: 'frozen', cause: 'asked' }),
+        sandbox.fork({ count: 1, reseed: false }),
+        sandbox.standby({ tier: 'stored', cause: 'asked' }),
+        sandbox.resume('resume'),
+        ...(round === 2 ? [sandbox.delete()] : []),
+      ])
+      const fork = results[2]
+      if (fork?.status === 'fulfilled') {
+        for (const { id } of fork.value as { id: string }[]) await core.registry.get(id, core.caller).delete()
+      }
+      if (round === 2) expect(core.registry.find(sandbox.id)).toBeUndefined()
+      else {
+        expect(results.filter(({ status }) => status === 'rejected')).toEqual([])
+        expect(await run(sandbox, 'print(x)')).toBe('2\n')
+        await sandbox.delete()
+      }
+    }
+  })
+})
+
+describe('recovery', () => {
+  test('a server that starts anew finds everything as it was, runs going on', async () => {
+    const running = await create({ name: 'running' })
+    const frozen = await create({ name: 'frozen' })
+    const stored = await create({ name: 'stored' })
+    for (const sandbox of [running, frozen, stored]) await run(sandbox, 'x = 7')
+    await frozen.standby({ tier: 'frozen', cause: 'asked' })
+    await stored.standby({ tier: 'stored', cause: 'asked' })
+    const started = await core.services.runs.start(running, {
+      language: 'python',
+      code: 'import time\nfor i in range(10):\n  print(i, flush=True)\n  time.sleep(0.3)\nx = 8',
+      idempotencyKey: 'only-once',
+    })
+    await sleep(500)
+    core = await core.restart()
+    expect(core.recovery).toMatchObject({ running: 1, standby: 2, lost: 0 })
+    expect(core.registry.get('frozen', core.caller).view().tier).toBe('frozen')
+    const again = core.registry.get('running', core.caller)
+    const result = await core.services.runs.get(again, started.runId).result()
+    expect(result.stdout).toBe('0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n')
+    for (const name of ['running', 'frozen', 'stored']) {
+      const sandbox = core.registry.get(name, core.caller)
+      expect(await run(sandbox, 'print(x)')).toBe(name === 'running' ? '8\n' : '7\n')
+      await sandbox.delete()
+    }
+  })
+
+  test('one whose processes died comes back from its last snapshot and says since when things are lost', async () => {
+    const sandbox = await create()
+    await run(sandbox, 'x = "saved"')
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    await run(sandbox, 'x = "lost"')
+    const burrow = sandbox.body.burrow
+    if (burrow === undefined) throw new Error('no burrow')
+    await host.factory.killBurrow(burrow.id)
+    await until(() => sandbox.view().state === 'standby')
+    const { lostSince } = sandbox.view()
+    expect(Date.parse(lostSince ?? '')).toBeLessThan(Date.now())
+    expect(await run(sandbox, 'print(x)')).toBe('saved\n')
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    expect(sandbox.view().lostSince).toBeUndefined()
+    await sandbox.delete()
+  })
+})

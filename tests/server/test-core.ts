@@ -1,0 +1,88 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { LinuxEngine } from '@dormouse/engine-linux'
+import {
+  type Caller,
+  type CreateSandbox,
+  linuxBuilder,
+  loadConfig,
+  openServer,
+  type ServerConfig,
+  type ServerCore,
+} from '@dormouse/server'
+import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
+import { testDataDir } from '../test-data-dir.ts'
+
+export const silentLog = { info() {}, warn() {}, error() {} }
+
+/** Says what goes wrong behind the scenes: a test that fails should show why. */
+export const loudLog = {
+  info() {},
+  warn: (fields: object, message: string) => console.warn(message, fields),
+  error: (fields: object, message: string) => console.error(message, fields),
+}
+
+export interface TestCore extends ServerCore {
+  readonly caller: Caller
+  /** As after `kill -9` of the server and its next start: nothing is put in order before. */
+  restart(): Promise<TestCore>
+}
+
+export interface TestHost {
+  readonly factory: LinuxFactory
+  open(change?: Partial<ServerConfig>): Promise<TestCore>
+  cleanUp(): Promise<void>
+}
+
+/** A server without HTTP on a state directory of its own, with the templates that the set-up built. */
+export async function testHost(): Promise<TestHost> {
+  const factory = await linuxFactory()
+  const dataDir = join(factory.stateDir, 'server')
+  await mkdir(dataDir)
+  const open = async (change: Partial<ServerConfig> = {}): Promise<TestCore> => {
+    const engine = await LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.stateDir })
+    const config = {
+      ...loadConfig({ env: {}, dataDir }),
+      minFreeMemoryBytes: 0,
+      minFreeDiskBytes: 0,
+      ...change,
+    }
+    const core = await openServer({
+      config,
+      engine,
+      builder: linuxBuilder(engine, testDataDir),
+      log: loudLog,
+    })
+    const key = core.access.list()[0] ?? core.access.create({ name: 'test', scopes: ['admin'] }).view
+    const close = async () => {
+      await core[Symbol.asyncDispose]()
+      await engine[Symbol.asyncDispose]()
+    }
+    return {
+      ...core,
+      caller: { keyId: key.id, isAdmin: false },
+      restart: async () => {
+        await close()
+        return open(change)
+      },
+      [Symbol.asyncDispose]: close,
+    }
+  }
+  return { factory, open, cleanUp: () => factory.cleanUp() }
+}
+
+export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
+  return {
+    template: 'python',
+    name: undefined,
+    metadata: {},
+    env: {},
+    idleTimeoutMs: 0,
+    storeAfterMs: 60_000,
+    expires: undefined,
+    ephemeral: false,
+    limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512 },
+    volumes: [],
+    ...change,
+  }
+}
