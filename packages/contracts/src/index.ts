@@ -1,3 +1,4 @@
+export { BoundedText } from './bounded-text.ts'
 export { type BurrowLimits, type BurrowLimitsInput, burrowLimitsSchema } from './burrow-limits.ts'
 export {
   DormouseError,

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { booleanText, integerText } from './fields.ts'
 import { pathField, userField } from './files.ts'
 import { envField } from './sandboxes.ts'
 
@@ -32,11 +31,3 @@ export const contextSchema = z
 export const contextListSchema = z
   .strictObject({ items: z.array(contextSchema).readonly() })
   .meta({ id: 'ContextList' })
-
-/** Where a reader of a journal goes on. */
-export const followQuery = z.strictObject({
-  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
-    .exactOptional()
-    .describe('Only events after this `seq`; all that are held when absent.'),
-  follow: booleanText.exactOptional().describe('`false`: end with what is there now.'),
-})

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { booleanText, integerText, textField, timestampField } from './fields.ts'
+import { booleanTextOr, integerTextOr, textField, timestampField } from './fields.ts'
 
 const PATH_MAX_BYTES = 4096
 export const LIST_MAX_DEPTH = 64
@@ -76,24 +76,24 @@ export const fileQuery = z.strictObject({ path: pathField, user: userField.exact
 
 export const writeFileQuery = fileQuery.extend({
   mode: modeField.exactOptional(),
-  parents: booleanText.exactOptional().describe('Make the directories above it.'),
-  append: booleanText.exactOptional().describe('Add to the end instead of replacing.'),
+  parents: booleanTextOr(false).describe('Make the directories above it.'),
+  append: booleanTextOr(false).describe('Add to the end instead of replacing.'),
 })
 
 export const removeFileQuery = fileQuery.extend({
-  recursive: booleanText.exactOptional().describe('Directories with all that is in them.'),
+  recursive: booleanTextOr(false).describe('Directories with all that is in them.'),
 })
 
 export const statFileQuery = fileQuery.extend({
-  follow: booleanText.exactOptional().describe('`false`: about a link itself.'),
+  follow: booleanTextOr(true).describe('`false`: about a link itself.'),
 })
 
 export const listFilesQuery = fileQuery.extend({
-  depth: integerText({ min: 1, max: LIST_MAX_DEPTH }).exactOptional().describe('How deep; 1 when absent.'),
+  depth: integerTextOr(1, { min: 1, max: LIST_MAX_DEPTH }).describe('How deep.'),
 })
 
 export const watchFilesQuery = fileQuery.extend({
-  recursive: booleanText.exactOptional().describe('Also all below it.'),
+  recursive: booleanTextOr(false).describe('Also all below it.'),
 })
 
 export const makeDirectorySchema = z

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { RUN_TIMEOUT_MAX_MS } from '../limits.ts'
-import { booleanText, integerText, textField, timestampField } from './fields.ts'
+import { booleanTextOr, integerText, integerTextOr, textField, timestampField } from './fields.ts'
 import { pathField, userField } from './files.ts'
 import { envField } from './sandboxes.ts'
 
@@ -123,31 +123,29 @@ export const signalProcessSchema = z
   .meta({ id: 'SignalProcess', examples: [{ signal: 'SIGTERM' }] })
 
 export const writeStdinQuery = z.strictObject({
-  close: booleanText
-    .exactOptional()
-    .describe('`false`: more will follow. On a terminal, closing types Ctrl-D.'),
+  close: booleanTextOr(true).describe('`false`: more will follow. On a terminal, closing types Ctrl-D.'),
 })
 
 export const stdinAnswerSchema = z
   .strictObject({ bytes: z.int().describe('How much the process took.') })
   .meta({ id: 'StdinTaken', examples: [{ bytes: 6 }] })
 
-const sizeText = integerText({ min: 1, max: TERMINAL_MAX_SIZE })
+const sizeRange = { min: 1, max: TERMINAL_MAX_SIZE }
 const TERMINAL_COLS = 80
 const TERMINAL_ROWS = 24
 
 export const openTerminalQuery = z.strictObject({
-  cols: sizeText.default(TERMINAL_COLS),
-  rows: sizeText.default(TERMINAL_ROWS),
+  cols: integerTextOr(TERMINAL_COLS, sizeRange),
+  rows: integerTextOr(TERMINAL_ROWS, sizeRange),
   command: commandField.exactOptional().describe('Instead of an interactive shell.'),
   user: userField.exactOptional(),
   cwd: pathField.exactOptional(),
 })
 
 export const attachTerminalQuery = z.strictObject({
-  after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
-    .default(-1)
-    .describe('Show again what came after this `seq`; all that is held when absent.'),
+  after: integerTextOr(-1, { min: -1, max: Number.MAX_SAFE_INTEGER }).describe(
+    'Show again what came after this `seq`; all that is held when absent.',
+  ),
 })
 
 /** What a client says beside the bytes that it types. */

@@ -24,6 +24,7 @@ import type { App } from './route.ts'
 import { ROUTES } from './routes/all.ts'
 import type { Services } from './services.ts'
 import { answerUnknownRoutes } from './unknown-route.ts'
+import { useWebSockets } from './web-sockets.ts'
 
 export interface AppOptions {
   /** One line of JSON per request and failure; false: none. */
@@ -81,6 +82,7 @@ export async function createApp(services: Services, options: AppOptions): Promis
   useJsonBodies(app)
   logRequests(app)
   answerUnknownRoutes(app)
+  await useWebSockets(app)
   requireKeys(app, services.access)
   await describeRoutes(app, services.health.check().version)
   for (const routes of ROUTES) await app.register(async (scope) => routes(scope as unknown as App, services))

@@ -1,7 +1,13 @@
 import type { Routes } from '../route.ts'
+import { contextRoutes } from './contexts.ts'
+import { fileRoutes } from './files.ts'
+import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
+import { processRoutes } from './processes.ts'
+import { processStdinRoutes } from './processes-stdin.ts'
+import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
@@ -16,6 +22,12 @@ export const ROUTES: readonly Routes[] = [
   sandboxRoutes,
   runRoutes,
   runOnceRoutes,
+  contextRoutes,
+  fileRoutes,
+  fileContentRoutes,
+  processRoutes,
+  processStdinRoutes,
+  ptyRoutes,
   lifecycleRoutes,
   snapshotRoutes,
   templateRoutes,

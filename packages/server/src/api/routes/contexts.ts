@@ -1,0 +1,119 @@
+import {
+  contextListSchema,
+  contextNameField,
+  contextSchema,
+  createContextSchema,
+  eventsQuery,
+} from '@dormouse/contracts/http'
+import type { ContextInfo } from '@dormouse/engine'
+import { negotiate } from '../accept.ts'
+import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
+import { followContext, getContext } from '../inside/follow-context.ts'
+import { json, nothing, type Routes, sandboxParams } from '../route.ts'
+import { INSIDE_ERRORS } from './inside-errors.ts'
+import { eventContent } from './runs.ts'
+
+const url = '/v1/sandboxes/:id/contexts'
+const tags = ['contexts']
+const contextParams = sandboxParams.extend({ name: contextNameField })
+
+/** More than one REPL in a sandbox. */
+export const contextRoutes: Routes = (app, { sandboxes }) => {
+  app.get(
+    url,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'listContexts',
+        summary: 'List contexts',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('All of them.', contextListSchema) },
+      },
+    },
+    async (request, reply) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const work = { cause: 'context', what: 'listing contexts', signal: disconnected(reply) } as const
+      return { items: (await sandbox.use(work, (guest) => guest.contexts.list())).map(contextView) }
+    },
+  )
+
+  app.post(
+    url,
+    {
+      config: {
+        scope: 'run',
+        errors: [...INSIDE_ERRORS, 'already_exists', 'permission_denied', 'not_a_directory'],
+      },
+      schema: {
+        operationId: 'createContext',
+        summary: 'Create a context',
+        tags,
+        params: sandboxParams,
+        body: createContextSchema,
+        response: { 201: json('It starts; runs may be sent to it at once.', contextSchema) },
+      },
+    },
+    async (request, reply) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const { name, ...options } = request.body
+      const created = await sandbox.use({ cause: 'context', what: `creating context ${name}` }, (guest) =>
+        guest.contexts.create({ context: name, ...options }),
+      )
+      return reply.code(201).send(contextView(created))
+    },
+  )
+
+  app.delete(
+    `${url}/:name`,
+    {
+      config: { scope: 'run', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'deleteContext',
+        summary: 'Delete a context',
+        description: 'Its runs end as interrupted. `default` is replaced by a fresh one.',
+        tags,
+        params: contextParams,
+        response: { 204: nothing('It is gone.') },
+      },
+    },
+    async (request, reply) => {
+      const { id, name } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      await sandbox.use({ cause: 'context', what: `deleting context ${name}` }, (guest) =>
+        guest.contexts.delete(name),
+      )
+      return reply.code(204).send()
+    },
+  )
+
+  app.get(
+    `${url}/:name/output`,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'not_acceptable'] },
+      schema: {
+        operationId: 'followContextOutput',
+        summary: 'What was written between runs',
+        description: 'By threads and child processes that outlive the run that started them.',
+        tags,
+        params: contextParams,
+        querystring: eventsQuery,
+        response: { 200: { description: 'Events.', content: eventContent } },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [NDJSON, SSE])
+      const { id, name } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      const signal = disconnected(reply)
+      await getContext(sandbox, name, signal)
+      await sendEvents(request, reply, type, followContext(sandbox, name, { ...request.query, signal }))
+      return reply
+    },
+  )
+}
+
+function contextView({ context, ...rest }: ContextInfo) {
+  const { user, pid, state, restarts } = rest
+  return { name: context, user, pid, state, restarts }
+}

@@ -1,0 +1,212 @@
+import { DormouseError } from '@dormouse/contracts'
+import {
+  fileChangeSchema,
+  fileListSchema,
+  fileStatSchema,
+  LIST_MAX_ENTRIES,
+  listFilesQuery,
+  makeDirectorySchema,
+  moveFileSchema,
+  statFileQuery,
+  watchFilesQuery,
+} from '@dormouse/contracts/http'
+import type { FileStat } from '@dormouse/engine'
+import { z } from 'zod'
+import { negotiate } from '../accept.ts'
+import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
+import { fileView } from '../inside/file-view.ts'
+import { firstEvent } from '../inside/first-event.ts'
+import { once } from '../inside/once.ts'
+import { watchFiles } from '../inside/watch-files.ts'
+import { json, type Routes, sandboxParams } from '../route.ts'
+import { requireUtf8Queries } from '../utf8-query.ts'
+import { INSIDE_ERRORS } from './inside-errors.ts'
+
+const JSON_TYPE = 'application/json'
+const url = '/v1/sandboxes/:id/files'
+const tags = ['files']
+
+/** Names, directories and changes of files. */
+export const fileRoutes: Routes = (app, { sandboxes }) => {
+  requireUtf8Queries(app)
+
+  app.get(
+    `${url}/stat`,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory'] },
+      schema: {
+        operationId: 'statFile',
+        summary: 'Look at a file, directory or link',
+        tags,
+        params: sandboxParams,
+        querystring: statFileQuery,
+        response: { 200: json('What it is.', fileStatSchema) },
+      },
+    },
+    async (request, reply) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const { path, ...options } = request.query
+      const signal = disconnected(reply)
+      const work = { cause: 'file', what: `looking at ${path}`, signal } as const
+      return fileView(await sandbox.use(work, (guest) => guest.files.stat(path, options)))
+    },
+  )
+
+  app.get(
+    `${url}/list`,
+    {
+      config: {
+        scope: 'read',
+        errors: [
+          ...INSIDE_ERRORS,
+          'permission_denied',
+          'not_a_directory',
+          'not_acceptable',
+          'too_large',
+          'conflict',
+        ],
+      },
+      schema: {
+        operationId: 'listFiles',
+        summary: 'List a directory',
+        description: `In name order, directories before their contents; links are not followed. More than ${LIST_MAX_ENTRIES} entries only as NDJSON.`,
+        tags,
+        params: sandboxParams,
+        querystring: listFilesQuery,
+        response: {
+          200: {
+            description: 'The entries.',
+            content: { [JSON_TYPE]: { schema: fileListSchema }, [NDJSON]: { schema: fileStatSchema } },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON])
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const { path, ...options } = request.query
+      const signal = disconnected(reply)
+      const work = { cause: 'file', what: `listing ${path}`, signal } as const
+      if (type === JSON_TYPE) {
+        const items = await sandbox.use(work, (guest) =>
+          collectEntries(path, guest.files.list(path, { ...options, signal })),
+        )
+        return { items }
+      }
+      const open = once('the listing', (guest) => guest.files.list(path, { ...options, signal }))
+      const { all } = await firstEvent(sandbox.attach(work, open))
+      await sendEvents(request, reply, NDJSON, views(all))
+      return reply
+    },
+  )
+
+  app.post(
+    `${url}/mkdir`,
+    {
+      config: {
+        scope: 'run',
+        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'already_exists', 'no_space'],
+      },
+      schema: {
+        operationId: 'makeDirectory',
+        summary: 'Make a directory',
+        tags,
+        params: sandboxParams,
+        body: makeDirectorySchema,
+        response: { 200: json('It exists.', fileStatSchema) },
+      },
+    },
+    async (request) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const { path, ...options } = request.body
+      const work = { cause: 'file', what: `making ${path}` } as const
+      return fileView(await sandbox.use(work, (guest) => guest.files.mkdir(path, options)))
+    },
+  )
+
+  app.post(
+    `${url}/move`,
+    {
+      config: {
+        scope: 'run',
+        errors: [
+          ...INSIDE_ERRORS,
+          'permission_denied',
+          'not_a_file',
+          'not_a_directory',
+          'already_exists',
+          'directory_not_empty',
+          'conflict',
+          'no_space',
+        ],
+      },
+      schema: {
+        operationId: 'moveFile',
+        summary: 'Move or rename a file or directory',
+        tags,
+        params: sandboxParams,
+        body: moveFileSchema,
+        response: { 200: json('It is there.', fileStatSchema) },
+      },
+    },
+    async (request) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const { from, to, ...options } = request.body
+      const work = { cause: 'file', what: `moving ${from}` } as const
+      return fileView(await sandbox.use(work, (guest) => guest.files.move({ from, to }, options)))
+    },
+  )
+
+  app.get(
+    `${url}/watch`,
+    {
+      config: {
+        scope: 'read',
+        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable'],
+      },
+      schema: {
+        operationId: 'watchFiles',
+        summary: 'Follow changes of files',
+        description:
+          'Keeps the sandbox awake while it is read, and goes on across a standby that somebody asks for. Ends when the path itself is gone.',
+        tags,
+        params: sandboxParams,
+        querystring: watchFilesQuery,
+        response: {
+          200: {
+            description: 'Changes, as they come.',
+            content: {
+              [NDJSON]: { schema: fileChangeSchema },
+              [SSE]: { schema: z.string().describe('One change per `data:`.') },
+            },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [NDJSON, SSE])
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const changes = watchFiles(sandbox, request.query, disconnected(reply))
+      const { all } = await firstEvent(changes)
+      await sendEvents(request, reply, type, all)
+      return reply
+    },
+  )
+}
+
+async function collectEntries(path: string, entries: AsyncIterable<FileStat>) {
+  const items = []
+  for await (const entry of entries) {
+    if (items.length === LIST_MAX_ENTRIES) {
+      throw new DormouseError('too_large', `${path}: more than ${LIST_MAX_ENTRIES} entries`, {
+        hint: 'Ask for `Accept: application/x-ndjson`, or for less depth.',
+      })
+    }
+    items.push(fileView(entry))
+  }
+  return items
+}
+
+async function* views(entries: AsyncIterable<FileStat>) {
+  for await (const entry of entries) yield fileView(entry)
+}

@@ -1,0 +1,41 @@
+import { stdinAnswerSchema, writeStdinQuery } from '@dormouse/contracts/http'
+import { z } from 'zod'
+import { disconnected } from '../event-stream.ts'
+import { bodyPieces, discardBody, useRawBodies } from '../inside/request-body.ts'
+import { writeStdin } from '../inside/write-stdin.ts'
+import { json, type Routes } from '../route.ts'
+import { INSIDE_ERRORS } from './inside-errors.ts'
+import { processParams } from './processes.ts'
+
+/** Input of processes: bytes as they come. */
+export const processStdinRoutes: Routes = (app, { sandboxes }) => {
+  useRawBodies(app)
+
+  app.post(
+    '/v1/sandboxes/:id/processes/:pid/stdin',
+    {
+      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict', 'request_timeout'] },
+      schema: {
+        operationId: 'writeStdin',
+        summary: 'Write to the input of a process',
+        description: 'The body is passed on as it comes, as fast as the process reads it.',
+        tags: ['processes'],
+        consumes: ['application/octet-stream'],
+        params: processParams,
+        querystring: writeStdinQuery,
+        body: z.unknown().meta({ type: 'string', format: 'binary' }).optional(),
+        response: { 200: json('The process has all of it.', stdinAnswerSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, pid } = request.params
+      const target = { sandbox: sandboxes.get(id, request.key), pid, signal: disconnected(reply) }
+      try {
+        return { bytes: await writeStdin(target, bodyPieces(request.body), request.query.close) }
+      } catch (error) {
+        await discardBody(request.body, reply)
+        throw error
+      }
+    },
+  )
+}

@@ -1,0 +1,183 @@
+import {
+  eventsQuery,
+  pidText,
+  processEventSchema,
+  processListSchema,
+  processResultSchema,
+  processSchema,
+  signalProcessSchema,
+  startProcessSchema,
+  terminalSizeSchema,
+} from '@dormouse/contracts/http'
+import { z } from 'zod'
+import { negotiate } from '../accept.ts'
+import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
+import { collectProcess } from '../inside/collect-process.ts'
+import { followProcess, getProcess } from '../inside/follow-process.ts'
+import { processView, startProcess } from '../inside/start-process.ts'
+import { json, nothing, type Routes, sandboxParams } from '../route.ts'
+import { INSIDE_ERRORS } from './inside-errors.ts'
+
+const JSON_TYPE = 'application/json'
+const url = '/v1/sandboxes/:id/processes'
+const tags = ['processes']
+export const processParams = sandboxParams.extend({ pid: pidText })
+
+const eventContent = {
+  [NDJSON]: { schema: processEventSchema },
+  [SSE]: { schema: z.string().describe('One event per `data:`, its `seq` as `id:`.') },
+}
+
+/** Commands: in the background, followed, or waited for. Nobody's leaving ends them. */
+export const processRoutes: Routes = (app, { sandboxes }) => {
+  app.post(
+    url,
+    {
+      config: {
+        scope: 'run',
+        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable', 'too_large'],
+      },
+      schema: {
+        operationId: 'startProcess',
+        summary: 'Start a process',
+        description: 'It ends by itself, by a signal or by its time-out; not when the caller goes away.',
+        tags,
+        params: sandboxParams,
+        body: startProcessSchema,
+        response: {
+          201: json('It runs in the background.', processSchema),
+          200: {
+            description: 'With `wait`, when it has ended; or its events as they come.',
+            content: { [JSON_TYPE]: { schema: processResultSchema }, ...eventContent },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON, SSE])
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const signal = disconnected(reply)
+      const { wait, ...what } = request.body
+      const { pid, info } = await startProcess(sandbox, what, signal)
+      if (type !== JSON_TYPE) {
+        await sendEvents(request, reply, type, followProcess(sandbox, pid, { signal }))
+        return reply
+      }
+      if (wait) return collectProcess(pid, followProcess(sandbox, pid, { signal }))
+      return reply.code(201).send(info)
+    },
+  )
+
+  app.get(
+    url,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'listProcesses',
+        summary: 'List processes',
+        description: 'Those that were started here and run, and the last that have ended.',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('All of them.', processListSchema) },
+      },
+    },
+    async (request, reply) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const work = { cause: 'process', what: 'listing processes', signal: disconnected(reply) } as const
+      return { items: (await sandbox.use(work, (guest) => guest.processes.list())).map(processView) }
+    },
+  )
+
+  app.get(
+    `${url}/:pid`,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'getProcess',
+        summary: 'Look at a process',
+        tags,
+        params: processParams,
+        response: { 200: json('What it is, and how it ended.', processSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, pid } = request.params
+      return processView(await getProcess(sandboxes.get(id, request.key), pid, disconnected(reply)))
+    },
+  )
+
+  app.get(
+    `${url}/:pid/events`,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'not_acceptable'] },
+      schema: {
+        operationId: 'followProcess',
+        summary: 'Replay and follow the events of a process',
+        description:
+          'From its journal, then as they come, until `exit`. Keeps the sandbox awake, and goes on across a standby that somebody asks for. `truncated` stands for what the journal no longer holds.',
+        tags,
+        params: processParams,
+        querystring: eventsQuery,
+        response: { 200: { description: 'Events.', content: eventContent } },
+      },
+    },
+    async (request, reply) => {
+      const type = negotiate(request.headers.accept, [NDJSON, SSE])
+      const { id, pid } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      const signal = disconnected(reply)
+      await getProcess(sandbox, pid, signal)
+      await sendEvents(request, reply, type, followProcess(sandbox, pid, { ...request.query, signal }))
+      return reply
+    },
+  )
+
+  app.post(
+    `${url}/:pid/signal`,
+    {
+      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+      schema: {
+        operationId: 'signalProcess',
+        summary: 'Send a signal to a process and its group',
+        tags,
+        params: processParams,
+        body: signalProcessSchema,
+        response: { 204: nothing('It was sent.') },
+      },
+    },
+    async (request, reply) => {
+      const { id, pid } = request.params
+      const { signal } = request.body
+      await sandboxes
+        .get(id, request.key)
+        .use({ cause: 'process', what: `${signal} to process ${pid}` }, (guest) =>
+          guest.processes.signal(pid, signal),
+        )
+      return reply.code(204).send()
+    },
+  )
+
+  app.post(
+    `${url}/:pid/resize`,
+    {
+      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+      schema: {
+        operationId: 'resizeTerminal',
+        summary: 'Change the size of the terminal of a process',
+        tags,
+        params: processParams,
+        body: terminalSizeSchema,
+        response: { 204: nothing('It was told.') },
+      },
+    },
+    async (request, reply) => {
+      const { id, pid } = request.params
+      await sandboxes
+        .get(id, request.key)
+        .use({ cause: 'process', what: `resizing the terminal of process ${pid}` }, (guest) =>
+          guest.processes.resize(pid, request.body),
+        )
+      return reply.code(204).send()
+    },
+  )
+}
