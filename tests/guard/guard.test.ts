@@ -22,7 +22,7 @@ beforeAll(async () => {
   await mkdir(join(dir, 'bin'))
   await mkdir(join(dir, 'root'))
   await run('make', ['-C', native, `BUILD=${join(dir, 'bin')}`, guard])
-  for (const program of ['cases', 'hammer', 'allocator', 'device'])
+  for (const program of ['cases', 'hammer', 'allocator', 'device', 'pieces'])
     await run('gcc', [...COMPILE, '-o', join(dir, 'bin', program), join(here, `${program}.c`)])
 })
 
@@ -122,6 +122,21 @@ describe('guard', () => {
       exitCode: 1,
       stderr: expect.stringContaining('all(blocks[i], BLOCK_BYTES, 0)'),
     })
+  })
+
+  test.each(['grows_in_place', 'grows_and_moves', 'grows_at_a_fixed_place', 'a_failed_move_changes_nothing'])(
+    'memory that was discarded in parts: %s',
+    async (name) => {
+      for (const kernel of ['', ' without-procmap-query'])
+        expect(await outcomeOf({ program: `pieces ${name}${kernel}`, preload: [guard] })).toEqual(PASSED)
+      expect(await outcomeOf({ program: `pieces ${name}` })).toMatchObject({ exitCode: 1 })
+    },
+  )
+
+  test('memory that never was one mapping does not move as one', async () => {
+    const program = 'pieces what_was_never_one_mapping'
+    expect(await outcomeOf({ program, preload: [guard] })).toEqual(PASSED)
+    expect(await outcomeOf({ program })).toEqual(PASSED)
   })
 
   test.each(['one_number', 'forgotten_any_time'])('device numbers of the root: %s', async (name) => {

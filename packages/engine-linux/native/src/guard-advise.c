@@ -31,7 +31,7 @@ static int is_in_table(uintptr_t start, uintptr_t end)
 }
 
 /* MADV_COLD changes no byte, and since Linux 5.4 it is refused on locked mappings: the lock is nowhere to be read cheaply. */
-static int is_locked(uintptr_t page)
+int is_locked(uintptr_t page)
 {
     return kernel_madvise(page, PAGE_BYTES, MADV_COLD) == -EINVAL;
 }

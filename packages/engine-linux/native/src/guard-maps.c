@@ -32,7 +32,7 @@ struct mapping {
     int protection, shared;
 };
 
-static int is_memory_file(const char *path)
+int is_memory_file(const char *path)
 {
     const char *directory = MEMORY_DIRECTORY;
     while (*directory && *directory == *path)
@@ -46,6 +46,7 @@ static enum search cut_to_range(const struct mapping *mapping, uintptr_t start, 
     found->end = mapping->end < end ? mapping->end : end;
     found->file_offset = mapping->file_offset + (found->start - mapping->start);
     found->protection = mapping->protection;
+    found->shared = mapping->shared;
     return FOUND;
 }
 
@@ -56,38 +57,42 @@ int open_maps(void)
 }
 
 /* Asks for the mapping at or after an address: -ENOENT behind the last, -ENOTTY before Linux 6.11. */
-static long query(int maps, uintptr_t address, struct procmap_query *answer, char *path, uint32_t path_bytes)
+static long query(int maps, uintptr_t address, uint64_t kind, struct procmap_query *answer, struct memory_mapping *found)
 {
+    char *path = found->path;
     *answer = (struct procmap_query){
         .size = sizeof *answer,
-        .query_flags = COVERING_OR_NEXT_VMA | FILE_BACKED_VMA,
+        .query_flags = COVERING_OR_NEXT_VMA | kind,
         .query_addr = address,
         .vma_name_addr = (uint64_t)path,
-        .vma_name_size = path_bytes,
+        .vma_name_size = sizeof found->path,
     };
     path[0] = 0;
     long result = call_kernel(SYS_ioctl, maps, (long)PROCMAP_QUERY, (long)answer, 0, 0, 0);
     if (result != -ENAMETOOLONG)
         return result;
-    /* A longer path than any memory file has. */
+    /* A longer path than any memory file has: some other file's. */
     answer->vma_name_addr = 0;
     answer->vma_name_size = 0;
-    path[0] = 0;
+    path[0] = '/';
+    path[1] = 0;
     return call_kernel(SYS_ioctl, maps, (long)PROCMAP_QUERY, (long)answer, 0, 0, 0);
 }
 
-static enum search find_by_query(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found)
+enum kind { ANY, MEMORY_FILE };
+
+static enum search find_by_query(int maps, uintptr_t start, uintptr_t end, enum kind kind, struct memory_mapping *found)
 {
     struct procmap_query answer;
     for (uintptr_t address = start; address < end; address = answer.vma_end) {
-        long result = query(maps, address, &answer, found->path, sizeof found->path);
+        long result = query(maps, address, kind == ANY ? 0 : FILE_BACKED_VMA, &answer, found);
         if (result == -ENOENT)
             return NONE;
         if (result != 0)
             return BLIND;
         if (answer.vma_start >= end)
             return NONE;
-        if (answer.vma_flags & VMA_SHARED || !is_memory_file(found->path))
+        if (kind == MEMORY_FILE && (answer.vma_flags & VMA_SHARED || !is_memory_file(found->path)))
             continue;
         struct mapping mapping = {
             .start = answer.vma_start,
@@ -96,6 +101,7 @@ static enum search find_by_query(int maps, uintptr_t start, uintptr_t end, struc
             .protection = (answer.vma_flags & VMA_READABLE ? PROT_READ : 0) |
                           (answer.vma_flags & VMA_WRITABLE ? PROT_WRITE : 0) |
                           (answer.vma_flags & VMA_EXECUTABLE ? PROT_EXEC : 0),
+            .shared = (answer.vma_flags & VMA_SHARED) != 0,
         };
         return cut_to_range(&mapping, start, end, found);
     }
@@ -163,7 +169,7 @@ static int next_line(struct reader *text, struct mapping *mapping, char *path, u
 }
 
 /* The text is sorted by address; a read never tears a line. */
-static enum search find_by_text(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found)
+static enum search find_by_text(int maps, uintptr_t start, uintptr_t end, enum kind kind, struct memory_mapping *found)
 {
     struct reader text = {.fd = maps, .at = 0, .filled = 0};
     struct mapping mapping;
@@ -173,14 +179,24 @@ static enum search find_by_text(int maps, uintptr_t start, uintptr_t end, struct
     while ((line = next_line(&text, &mapping, found->path, sizeof found->path)) > 0) {
         if (mapping.start >= end)
             return NONE;
-        if (mapping.end > start && !mapping.shared && is_memory_file(found->path))
+        if (mapping.end > start && (kind == ANY || (!mapping.shared && is_memory_file(found->path))))
             return cut_to_range(&mapping, start, end, found);
     }
     return line == 0 ? NONE : BLIND;
 }
 
+static enum search find(int maps, uintptr_t start, uintptr_t end, enum kind kind, struct memory_mapping *found)
+{
+    enum search result = find_by_query(maps, start, end, kind, found);
+    return result == BLIND ? find_by_text(maps, start, end, kind, found) : result;
+}
+
 enum search find_memory_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found)
 {
-    enum search result = find_by_query(maps, start, end, found);
-    return result == BLIND ? find_by_text(maps, start, end, found) : result;
+    return find(maps, start, end, MEMORY_FILE, found);
+}
+
+enum search find_any_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found)
+{
+    return find(maps, start, end, ANY, found);
 }

@@ -53,18 +53,22 @@ static void clear_growth(uintptr_t start, uintptr_t end)
         map_anonymous(&grown, 0);
 }
 
-long remap_restored(uintptr_t old, uintptr_t old_length, uintptr_t new_length, int flags, uintptr_t fixed)
+long remap_restored(struct remap wanted)
 {
-    long moved = call_kernel(SYS_mremap, (long)old, (long)old_length, (long)new_length, flags, (long)fixed, 0);
+    uintptr_t old_bytes = page_up(wanted.old_length), new_bytes = page_up(wanted.new_length);
+    long moved = call_kernel(SYS_mremap, (long)wanted.old, (long)wanted.old_length, (long)wanted.new_length, wanted.flags,
+                             (long)wanted.fixed, 0);
+    int in_pieces = moved == -EFAULT;
+    if (in_pieces)
+        moved = remap_pieces(wanted);
     if (is_error(moved))
         return moved;
-    int grown = page_up(new_length) > page_up(old_length);
-    if ((uintptr_t)moved != old || grown)
+    if ((uintptr_t)moved != wanted.old || new_bytes > old_bytes)
         restored_memory_moved = 1;
-    if (grown)
-        clear_growth((uintptr_t)moved + page_up(old_length), (uintptr_t)moved + page_up(new_length));
+    if (new_bytes > old_bytes && !in_pieces)
+        clear_growth((uintptr_t)moved + old_bytes, (uintptr_t)moved + new_bytes);
     /* The old place stays mapped and empty: zeros on anonymous memory, the file's bytes on this one. */
-    if (flags & MREMAP_DONTUNMAP)
-        advise_restored(old, old_length, MADV_DONTNEED);
+    if (wanted.flags & MREMAP_DONTUNMAP)
+        advise_restored(wanted.old, wanted.old_length, MADV_DONTNEED);
     return moved;
 }

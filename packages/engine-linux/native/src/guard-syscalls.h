@@ -39,6 +39,11 @@ static inline long kernel_mmap(uintptr_t start, uintptr_t length, int protection
     return call_kernel(SYS_mmap, (long)start, (long)length, protection, flags, -1, 0);
 }
 
+static inline void kernel_munmap(uintptr_t start, uintptr_t length)
+{
+    call_kernel(SYS_munmap, (long)start, (long)length, 0, 0, 0, 0);
+}
+
 static inline long kernel_open(const char *path, int flags)
 {
     return call_kernel(SYS_open, (long)path, flags, 0, 0, 0, 0);

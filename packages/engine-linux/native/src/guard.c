@@ -60,7 +60,8 @@ static inline long remap(uintptr_t old, uintptr_t old_length, uintptr_t new_leng
 {
     if (LIKELY(dormouse_guard_table.count == 0))
         return call_kernel(SYS_mremap, (long)old, (long)old_length, (long)new_length, flags, (long)fixed, 0);
-    return remap_restored(old, old_length, new_length, flags, fixed);
+    struct remap wanted = {.old = old, .old_length = old_length, .new_length = new_length, .fixed = fixed, .flags = flags};
+    return remap_restored(wanted);
 }
 
 EXPORT int madvise(void *start, size_t length, int advice)

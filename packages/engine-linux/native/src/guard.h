@@ -29,12 +29,12 @@ struct guard_table {
 
 extern struct guard_table dormouse_guard_table __attribute__((visibility("protected")));
 
-/* One mapping of a memory file, cut to the range it was searched in. */
+/* One mapping, most often of a memory file, cut to the range it was searched in. */
 struct memory_mapping {
     uintptr_t start, end;
     uint64_t file_offset; /* of start */
-    int protection;
-    char path[256];
+    int protection, shared;
+    char path[256]; /* without a slash in front: no file's */
 };
 
 #define EXPORT __attribute__((visibility("default")))
@@ -48,16 +48,24 @@ enum search { FOUND, NONE, BLIND };
 /* Ask the kernel: the table cannot know what was unmapped, moved or mapped since. */
 int open_maps(void);
 enum search find_memory_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found);
+enum search find_any_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found);
+int is_memory_file(const char *path);
 
 /* What madvise and mremap do in a process that has slept. Results are the kernel's: negative errors. */
 long advise_restored(uintptr_t start, uintptr_t length, int advice);
 extern int restored_memory_moved;
-long remap_restored(uintptr_t old, uintptr_t old_length, uintptr_t new_length, int flags, uintptr_t fixed);
+struct remap {
+    uintptr_t old, old_length, new_length, fixed;
+    int flags;
+};
+long remap_restored(struct remap wanted);
+long remap_pieces(struct remap wanted);
 
 /* The system calls that tell of a device, with the sandbox's number for its root. */
 int is_stat(long number);
 long stat_by_number(long number, long a, long b, long c, long d, long e);
 
+int is_locked(uintptr_t page);
 /* Two ways to make zeros of a mapping: other pages in its place (0 or an error), or the bytes written. */
 long map_anonymous(const struct memory_mapping *piece, int locked);
 void zero_by_hand(uintptr_t start, uintptr_t end);
