@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -45,82 +46,7 @@ async function sleepAndWake(burrow: Burrow, cycle: number): Promise<Burrow> {
   return next
 }
 
-const ALLOCATIONS = `
-import gc, hashlib, random
-import numpy as np, pandas as pd
-random.seed(${SEED})
-held, steps = [], 0
-
-def content(thing):
-    if isinstance(thing, pd.DataFrame): return thing.to_numpy().tobytes()
-    return thing.tobytes() if isinstance(thing, np.ndarray) else bytes(thing)
-
-def seal(thing): return hashlib.blake2b(content(thing)).digest()
-
-def size():
-    # Of every order: from what lies in the arenas to what has a mapping of its own.
-    return int(2 ** random.uniform(4, 23.5))
-
-def allocate():
-    n, kind = size(), random.choice(["bytes", "bytearray", "zeros", "array", "frame", "list"])
-    if kind == "bytes": thing = random.randbytes(n)
-    elif kind == "bytearray": thing = bytearray(random.randbytes(n))
-    elif kind == "zeros":
-        thing = np.zeros(n // 8 + 1)
-        assert not thing.any(), "calloc gave memory that was not zero"
-        thing[:: 512] = 1.5
-    elif kind == "array": thing = np.frombuffer(random.randbytes(n // 8 * 8 + 8), dtype=np.int64).copy()
-    elif kind == "frame":
-        thing = pd.DataFrame({"a": np.arange(n // 16 + 1), "b": np.arange(n // 16 + 1) * 2})
-    else: thing = bytearray(b"".join(random.randbytes(100) for _ in range(n // 10_000 + 1)))
-    held.append([thing, seal(thing)])
-
-def free():
-    if held: held.pop(random.randrange(len(held)))
-    if random.random() < 0.2: gc.collect()
-
-def grow():
-    entry = random.choice(held)
-    thing = entry[0]
-    check(entry)
-    if isinstance(thing, bytearray):
-        before = bytes(thing)
-        thing.extend(bytes(size()))
-        assert thing[: len(before)] == before and not any(thing[len(before) :]), "a bytearray changed as it grew"
-    elif isinstance(thing, np.ndarray):
-        before, more = thing.copy(), size() // 8
-        thing.resize(len(before) + more, refcheck=False)
-        assert (thing[: len(before)].view(np.int64) == before.view(np.int64)).all(), "an array changed as it grew"
-        assert not thing[len(before) :].any(), "an array did not grow by zeros"
-    elif isinstance(thing, pd.DataFrame):
-        entry[0] = pd.concat([thing, thing.tail(100)], ignore_index=True)
-    entry[1] = seal(entry[0])
-
-def shrink():
-    entry = random.choice(held)
-    if isinstance(entry[0], bytearray): del entry[0][len(entry[0]) // 2 :]
-    elif isinstance(entry[0], np.ndarray): entry[0].resize(len(entry[0]) // 2 + 1, refcheck=False)
-    entry[1] = seal(entry[0])
-
-def change():
-    entry = random.choice(held)
-    thing = entry[0]
-    if isinstance(thing, bytearray) and thing: thing[random.randrange(len(thing))] ^= 255
-    elif isinstance(thing, np.ndarray): thing[random.randrange(len(thing)) :: 1000] += 1
-    elif isinstance(thing, pd.DataFrame): thing.loc[:, "b"] += 1
-    entry[1] = seal(thing)
-
-def check(entry): assert seal(entry[0]) == entry[1], f"{type(entry[0])} of {len(entry[0])} changed by itself"
-
-def work(count):
-    global steps
-    for _ in range(count):
-        steps += 1
-        if len(held) < 5: allocate()
-        else: random.choice([allocate, allocate, free, grow, shrink, change])()
-        while sum(len(content(thing)) for thing, _ in held) > 150 << 20: free()
-    for entry in held: check(entry)
-`
+const PROGRAM = await readFile(new URL('soak.py', import.meta.url), 'utf8')
 
 describe('memory over many sleeps', () => {
   test(
@@ -128,13 +54,11 @@ describe('memory over many sleeps', () => {
     async () => {
       let burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
       burrows.push(burrow)
-      await run(burrow, ALLOCATIONS)
+      await run(burrow, `seed = ${SEED}\n${PROGRAM}`)
       for (let cycle = 0; cycle < CYCLES; cycle++) {
         await run(burrow, 'work(40)')
         burrow = await sleepAndWake(burrow, cycle)
-        expect(await run(burrow, 'for entry in held: check(entry)\nprint(steps)')).toBe(
-          String(40 * (cycle + 1)),
-        )
+        expect(await run(burrow, 'check_all()\nprint(main.steps)')).toBe(String(40 * (cycle + 1)))
       }
       await run(burrow, 'work(40)')
       await burrow.destroy()
