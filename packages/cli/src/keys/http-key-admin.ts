@@ -66,11 +66,27 @@ export class HttpKeyAdmin implements KeyAdmin {
       throw toError(answer)
     } catch (cause) {
       if (cause instanceof DormouseError) throw cause
-      throw new DormouseError('server_unreachable', `The server at ${url} does not answer as it should`, {
-        cause,
-      })
+      throw unreachable(url, cause)
     }
   }
+}
+
+function unreachable(url: string, error: unknown): DormouseError {
+  // `fetch` says only that it failed; why is one level deeper.
+  const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const message = reason instanceof Error ? reason.message : String(reason)
+  return new DormouseError(
+    'server_unreachable',
+    `The server at ${url} does not answer as it should: ${message}`,
+    {
+      ...(/certificate|altname/i.test(message)
+        ? {
+            hint: 'Name a file with your own authority in NODE_EXTRA_CA_CERTS, and set `domain` to the name in the certificate.',
+          }
+        : {}),
+      cause: error,
+    },
+  )
 }
 
 function toError(answer: unknown): DormouseError {

@@ -150,6 +150,24 @@ describe('a database whose server was killed', () => {
     expect(ids(open([things], join(left, 'state.db')))).toEqual(['a'])
   })
 
+  it('while it was made is taken back to its beginning and made anew', () => {
+    // A file without contents, and one with a rollback journal: both are what a kill before WAL mode leaves.
+    writeFileSync(path, '')
+    expect(ids(open())).toEqual([])
+    const raw = new DatabaseSync(join(directory, 'raw.db'))
+    raw.exec(
+      `PRAGMA journal_mode = DELETE; PRAGMA cache_size = 5; ${things.sql} PRAGMA user_version = 1; BEGIN`,
+    )
+    const add = raw.prepare('INSERT INTO things VALUES (?, ?)')
+    for (let n = 0; n < 5000; n++) add.run(`thing-${n}`, n)
+    for (const end of ['', '-journal']) {
+      copyFileSync(join(directory, `raw.db${end}`), join(directory, `left.db${end}`))
+    }
+    raw.close()
+    expect(statSync(join(directory, 'left.db-journal')).size).toBeGreaterThan(0)
+    expect(ids(open([things], join(directory, 'left.db')))).toEqual([])
+  })
+
   it('is checked, and refused untouched with its WAL when a page is damaged', () => {
     const first = open()
     first.transaction(() => {
