@@ -13,6 +13,7 @@ import { type Recovery, recover } from './lifecycle/recover.ts'
 import { SandboxRegistry } from './lifecycle/sandbox-registry.ts'
 import { standbyAll } from './lifecycle/standby-all.ts'
 import { Watch } from './lifecycle/watch.ts'
+import { ServerMetrics } from './metrics/server-metrics.ts'
 import { RunJournal } from './runs/run-journal.ts'
 import { RunService } from './runs/run-service.ts'
 import { openDatabase } from './store/database.ts'
@@ -110,6 +111,14 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     }),
   )
   listeners.push(runs.listener)
+  const metrics = new ServerMetrics({
+    sandboxes: () => registry.all(),
+    admission,
+    runsUnderWay: () => runs.liveCount,
+    freeMemoryBytes: room.freeMemoryBytes,
+    freeDiskBytes: room.freeDiskBytes,
+  })
+  listeners.push(metrics.listener)
   const templates = opened.use(
     new TemplateService({
       rows: new TemplateRows(db),
@@ -135,7 +144,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     registry,
     access,
     recovery,
-    services: { sandboxes: registry, runs, templates } as never,
+    services: { access, sandboxes: registry, runs, templates, metrics } as never,
     sleep: (timeoutMs) => {
       registry.close()
       return standbyAll(registry, timeoutMs)

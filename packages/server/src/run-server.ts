@@ -1,40 +1,106 @@
 import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
-import { examineHost, findCriu, type HostReport, listTemplates } from '@dormouse/engine-linux/setup'
+import { LinuxEngine } from '@dormouse/engine-linux'
+import { examineHost, findCriu, type HostReport } from '@dormouse/engine-linux/setup'
+import { prepareClient } from './access/first-key.ts'
+import { createApp } from './api/app.ts'
+import type { App } from './api/route.ts'
+import { localUrl, readTls } from './config/bind.ts'
 import type { ServerConfig } from './config/config.ts'
 import { openDataDirectory } from './data-directory/open-data-directory.ts'
-
-/** An idle event loop ends the process; until something listens, a timer keeps it. */
-const KEEP_ALIVE_MS = 60_000
+import { describeRecovery } from './lifecycle/recover.ts'
+import { openLog } from './log.ts'
+import { openServer, type ServerCore } from './open-server.ts'
+import { linuxBuilder } from './templates/linux-builder.ts'
+import { VERSION } from './version.ts'
 
 export interface RunServer {
   readonly config: ServerConfig
-  /** Aborting it ends the server in order. */
+  /** Aborting it ends the server in order: every sandbox goes to standby first. */
   readonly signal: AbortSignal
   readonly print: (line: string) => void
+  /** Where templates and CRIU are, when they are not in the data directory: tests share those of a host. */
+  readonly toolsDir?: string
 }
 
 /** Resolves when `signal` has ended it. Refuses a data directory in use and a host that cannot run sandboxes. */
-export async function runServer({ config, signal, print }: RunServer): Promise<void> {
+export async function runServer({ config, signal, print, toolsDir }: RunServer): Promise<void> {
   const { dataDir } = config
   await using _directory = await openDataDirectory(dataDir)
-  const [host, criu, templates] = await Promise.all([
-    examineHost(dataDir),
-    findCriu(dataDir),
-    listTemplates(dataDir),
-  ])
+  const templatesDir = toolsDir ?? dataDir
+  const [host, criu] = await Promise.all([examineHost(templatesDir), findCriu(templatesDir)])
   refuseUnfitHost(host)
-  print('Dormouse is ready.')
-  print(`  data       ${dataDir}`)
-  print(`  CRIU       ${criu?.version ?? 'none'}`)
-  print(`  templates  ${templates.map(({ name }) => name).join(', ')}`)
-  print('  host       sandboxes can run')
-  for (const { title, found } of host.checks.filter(({ status }) => status === 'warn')) {
-    print(`             ${title}: ${found}`)
+  const {
+    log,
+    options: logger,
+    path: logPath,
+  } = openLog({
+    level: config.logLevel,
+    dataDir,
+    isTerminal: process.stderr.isTTY === true,
+  })
+  await using engine = await LinuxEngine.open({ dataDir: templatesDir, stateDir: dataDir })
+  await using core = await openServer({ config, engine, builder: linuxBuilder(engine, templatesDir), log })
+  const health = { status: 'ok' as 'ok' | 'stopping' }
+  const app = await createApp(
+    { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
+    {
+      logger,
+      tls: config.tls && readTls(config.tls),
+      hostPaths: [dataDir, templatesDir, '/run/dormouse'],
+    },
+  )
+  try {
+    const url = await listen(app, config)
+    const firstKey = prepareClient({ access: core.access, dataDir, url })
+    print('Dormouse is ready.')
+    print(`  address    ${url}`)
+    print(`  data       ${dataDir}`)
+    print(`  CRIU       ${criu?.version ?? 'none'}`)
+    print(`  sandboxes  ${describeRecovery(core.recovery)}`)
+    if (logPath !== undefined) print(`  log        ${logPath}`)
+    for (const { title, found } of host.checks.filter(({ status }) => status === 'warn')) {
+      print(`  note       ${title}: ${found}`)
+    }
+    if (firstKey !== undefined) {
+      print('')
+      print(`  Your API key, shown this once:  ${firstKey}`)
+      print('')
+    }
+    print('Ctrl-C puts everything to standby and ends it.')
+    log.info({ url, recovery: core.recovery }, 'ready')
+    await untilAborted(signal)
+    health.status = 'stopping'
+  } finally {
+    await app.close()
   }
-  print('Ctrl-C ends it.')
-  await untilAborted(signal)
-  print('Dormouse has ended.')
+  await sleepAndLeave(core, config, print)
+  log.info({}, 'ended')
+}
+
+async function listen(app: App, { host, port, ...config }: ServerConfig): Promise<string> {
+  try {
+    await app.listen({ host, port })
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new DormouseError('setup_failed', `The server cannot listen on ${host}:${port}: ${code}`, {
+      ...(code === 'EADDRINUSE' && { hint: 'Another program has this port: choose one with --port.' }),
+      cause,
+    })
+  }
+  return localUrl({ ...config, host }, (app.server.address() as AddressInfo).port)
+}
+
+async function sleepAndLeave(
+  core: ServerCore,
+  { shutdownTimeoutMs }: ServerConfig,
+  print: (line: string) => void,
+): Promise<void> {
+  const { asleep, left } = await core.sleep(shutdownTimeoutMs)
+  const rest =
+    left === 0 ? '' : `; ${left} could not be saved in time, run on, and are found at the next start`
+  print(`Dormouse has ended: ${asleep} sandboxes put to standby${rest}.`)
 }
 
 function refuseUnfitHost({ canRunSandboxes, checks }: HostReport): void {
@@ -48,8 +114,5 @@ function refuseUnfitHost({ canRunSandboxes, checks }: HostReport): void {
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  const timer = setInterval(() => {}, KEEP_ALIVE_MS)
-  await once(signal, 'abort')
-  clearInterval(timer)
+  if (!signal.aborted) await once(signal, 'abort')
 }

@@ -1,0 +1,34 @@
+import { join } from 'node:path'
+import {
+  type DestinationStream,
+  destination,
+  type Logger,
+  type LoggerOptions,
+  pino,
+  stdTimeFunctions,
+} from 'pino'
+
+export interface OpenLog {
+  readonly level: string
+  readonly dataDir: string
+  /** Somebody looks at the terminal: it is for people then, and the log goes to a file. */
+  readonly isTerminal: boolean
+}
+
+export interface ServerLog {
+  readonly log: Logger
+  /** For those who make loggers of their own. */
+  readonly options: LoggerOptions & { readonly stream: DestinationStream }
+  readonly path: string | undefined
+}
+
+/** One JSON object per line, on stderr or in `server.log` of the data directory. */
+export function openLog({ level, dataDir, isTerminal }: OpenLog): ServerLog {
+  const path = isTerminal ? join(dataDir, 'server.log') : undefined
+  const stream =
+    path === undefined
+      ? destination({ fd: 2, sync: true })
+      : destination({ dest: path, sync: false, mode: 0o600 })
+  const options = { level, base: null, timestamp: stdTimeFunctions.isoTime }
+  return { log: pino(options, stream), options: { ...options, stream }, path }
+}
