@@ -1,7 +1,8 @@
 import { defineConfig } from 'vitest/config'
 
 // Tests run on the TypeScript sources of every package, so a test run never sees a stale build.
-const conditions = ['dormouse-source', 'node', 'import', 'default']
+// Not `import`: Node would be told of it too, and give CommonJS packages the wrong half of others.
+const conditions = ['dormouse-source', 'node']
 
 export default defineConfig({
   resolve: { conditions },
