@@ -16,6 +16,9 @@
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13. It discards: what comes back after MADV_GUARD_REMOVE is zeros. */
 #endif
 
+/* What was discarded once is anonymous from then on. Up to this size it is cheaper to try MADV_FREE, which says so, than to look. */
+#define PROBE_BYTES (16 * PAGE_BYTES)
+
 static int is_in_table(uintptr_t start, uintptr_t end)
 {
     const struct guard_table *table = &dormouse_guard_table;
@@ -147,11 +150,13 @@ long advise_restored(uintptr_t start, uintptr_t length, int advice)
 
     if (!restored_memory_moved && !is_in_table(start, start + rounded))
         return kernel_madvise(start, rounded, advice);
-    if (advice == MADV_FREE) {
+    if (advice == MADV_FREE || (advice == MADV_DONTNEED && rounded <= PROBE_BYTES)) {
         /* Refused on anything but anonymous memory, so what succeeds needs no look. Doing the front part twice is harmless. */
-        long result = kernel_madvise(start, rounded, advice);
-        if (result != -EINVAL)
-            return result;
+        long anonymous = kernel_madvise(start, rounded, MADV_FREE);
+        if (advice == MADV_FREE && anonymous != -EINVAL)
+            return anonymous;
+        if (anonymous == 0 || anonymous == -ENOMEM)
+            return kernel_madvise(start, rounded, advice);
     }
     int maps = open_maps();
     if (maps < 0)
