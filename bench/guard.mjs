@@ -92,7 +92,8 @@ function measureAll() {
   execFileSync('gcc', ['-shared', '-x', 'c', '-o', empty, '/dev/null'])
   const samples = cases.map(() => ({ without: [], with: [], ratio: [] }))
   // All cases in every round: none of them gets a bad minute for itself.
-  for (let round = 0; round < rounds; round++) cases.forEach((each, index) => runRound(each, samples[index]))
+  for (let round = 0; round < rounds; round++)
+    for (const [index, each] of cases.entries()) runRound(each, samples[index])
   return cases.map(({ title, goal }, index) => ({
     title,
     rounds,

@@ -3,7 +3,7 @@ import { report } from './measure.mjs'
 import { describeAwake, measureCreate, measureThaw } from './sleep/awake.mjs'
 import { describeFirstTouch, measureFirstTouch } from './sleep/first-touch.mjs'
 import { describeFork, measureFirstFork, measureFork } from './sleep/fork.mjs'
-import { describeResume, growthOf, measureResume, saveBothWays } from './sleep/resume.mjs'
+import { describeResume, measureResume, saveBothWays } from './sleep/resume.mjs'
 import { describeSnapshots, measureSnapshots } from './sleep/snapshots.mjs'
 import { atWorkbench, readOptions } from './workbench.mjs'
 
@@ -29,19 +29,14 @@ const result = await atWorkbench(options, async (bench) => {
   }
   if (parts.has('awake')) await step('create', () => measureCreate(bench, { times: times.creates }))
 
-  const resume = []
-  let main
-  for (const heapMB of parts.has('resume') ? heapsMB : [MAIN_MB]) {
-    const saved = await saveBothWays(bench, heapMB * 1e6)
-    if (heapMB === MAIN_MB) main = saved
-    if (parts.has('resume'))
-      await step('resume', async () => {
-        resume.push(await measureResume(bench, saved, { rounds: times.rounds, heapMB }))
-        return { sizes: resume, growth: growthOf(resume) }
-      })
-    if (heapMB === MAIN_MB) continue
-    for (const { id } of Object.values(saved)) await bench.engine.deleteSnapshot(id)
-  }
+  console.error('… saving')
+  const trees = []
+  for (const heapMB of parts.has('resume') ? heapsMB : [MAIN_MB])
+    trees.push(await saveBothWays(bench, heapMB))
+  const main = trees.find(({ heapMB }) => heapMB === MAIN_MB)
+  if (parts.has('resume')) await step('resume', () => measureResume(bench, trees, { rounds: times.rounds }))
+  for (const { ours, stock } of trees.filter((tree) => tree !== main))
+    for (const { id } of [ours, stock]) await bench.engine.deleteSnapshot(id)
 
   if (parts.has('awake')) await step('thaw', () => measureThaw(bench, main.ours, { times: times.thaws }))
   if (parts.has('touch'))
@@ -66,7 +61,7 @@ const result = await atWorkbench(options, async (bench) => {
 })
 
 const sections = [
-  result.resume && describeResume(result.resume.sizes),
+  result.resume && describeResume(result.resume),
   result.create && describeAwake(result),
   result.snapshots && describeSnapshots(result.snapshots),
   result.fork && describeFork(result.fork),

@@ -54,7 +54,11 @@ export async function atWorkbench({ data }, work) {
       await engine[Symbol.asyncDispose]()
     }
   } finally {
-    await removeState({ dataDir, stateDir, layout })
+    await removeState({ dataDir, stateDir, layout }).catch((error) => {
+      // Why the work failed matters more.
+      console.error(`${stateDir} could not be removed:`, error)
+      process.exitCode = 1
+    })
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt)
   }
 }

@@ -10,42 +10,55 @@ const GROWTH = { smallest: 64, largest: 2000, goal: { atMost: 1.3 } }
  * The same tree, saved twice: by stock CRIU, then, after that was restored, by the engine. Both are restored by the same
  * call into the same kind of burrow, in turns: ours, stock, ours.
  */
-export async function saveBothWays(bench, heapBytes) {
+export async function saveBothWays(bench, heapMB) {
+  const heapBytes = heapMB * 1e6
   const first = await growTree(bench.engine, heapBytes)
   const stock = await takeStockSnapshot(bench, first)
   if (stock.bytes.images < heapBytes) throw new Error('the stock image does not hold the memory')
   const again = await bench.engine.restore(stock.id, { sandboxId: first.sandboxId })
   const { snapshot: ours } = await bench.engine.snapshot(again, { leave: 'gone' })
   if (ours.bytes.images > heapBytes / 2) throw new Error('the memory of ours is copied, not mapped')
-  return { ours, stock }
+  return { heapMB, ours, stock }
 }
 
-export async function measureResume(bench, { ours, stock }, { rounds, heapMB }) {
-  const samples = { ours: { call: [], answer: [] }, stock: { call: [], answer: [] } }
-  const resume = async (which, snapshot) => {
-    await bench.pause()
-    const { ms: callMs, result: burrow } = await timed(() =>
-      bench.engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId }),
-    )
-    const { ms: answerMs } = await timed(() => checkAnswer(burrow))
-    samples[which].call.push(callMs)
-    samples[which].answer.push(callMs + answerMs)
-    await burrow.destroy()
-  }
-  for (const snapshot of [ours, stock]) await warmUp(bench, snapshot)
+/** All sizes in every round: none of them gets a bad minute for itself. */
+export async function measureResume(bench, trees, { rounds }) {
+  const series = trees.map((tree) => ({ ...tree, samples: { ours: emptySamples(), stock: emptySamples() } }))
+  for (const { ours, stock } of trees) for (const snapshot of [ours, stock]) await warmUp(bench, snapshot)
   for (let round = 0; round < rounds; round++) {
-    await resume('ours', ours)
-    await resume('stock', stock)
-    await resume('ours', ours)
+    for (const { ours, stock, samples } of series) {
+      await resumeOnce(bench, ours, samples.ours)
+      await resumeOnce(bench, stock, samples.stock)
+      await resumeOnce(bench, ours, samples.ours)
+    }
   }
+  const sizes = series.map(summarizeSize)
+  const growth = growthOf(sizes)
+  return { sizes, ...(growth && { growth }) }
+}
+
+function emptySamples() {
+  return { call: [], answer: [] }
+}
+
+async function resumeOnce({ engine, pause }, { id, sandboxId }, samples) {
+  await pause()
+  const { ms: callMs, result: burrow } = await timed(() => engine.restore(id, { sandboxId }))
+  const { ms: answerMs } = await timed(() => checkAnswer(burrow))
+  samples.call.push(callMs)
+  samples.answer.push(callMs + answerMs)
+  await burrow.destroy()
+}
+
+function summarizeSize({ heapMB, samples: { ours, stock } }) {
   const goals = GOALS[heapMB] ?? {}
   return {
     heapMB,
-    ours: { call: summarize(samples.ours.call), answer: summarize(samples.ours.answer), goal: goals.ours },
-    stock: { call: summarize(samples.stock.call), answer: summarize(samples.stock.answer) },
+    ours: { call: summarize(ours.call), answer: summarize(ours.answer), goal: goals.ours },
+    stock: { call: summarize(stock.call), answer: summarize(stock.answer) },
     stockByOurs: {
-      call: median(samples.stock.call) / median(samples.ours.call),
-      answer: median(samples.stock.answer) / median(samples.ours.answer),
+      call: median(stock.call) / median(ours.call),
+      answer: median(stock.answer) / median(ours.answer),
       goal: goals.ratio,
     },
   }
@@ -58,7 +71,7 @@ async function warmUp({ engine }, { id, sandboxId }) {
   await burrow.destroy()
 }
 
-export function describeResume(sizes) {
+export function describeResume({ sizes, growth }) {
   const rows = sizes.map(({ heapMB, ours, stock, stockByOurs }) => [
     `${heapMB} MB`,
     pair(ours.call),
@@ -79,7 +92,6 @@ export function describeResume(sizes) {
       rows,
     ),
   ]
-  const growth = growthOf(sizes)
   if (growth !== undefined) {
     const { largest, smallest, ratio } = growth
     const goal = growth.goal === undefined ? '' : ` (goal ${verdict(ratio, growth.goal)})`
@@ -88,7 +100,7 @@ export function describeResume(sizes) {
   return lines.join('\n')
 }
 
-export function growthOf(sizes) {
+function growthOf(sizes) {
   const [smallest, largest] = [sizes[0], sizes.at(-1)]
   if (smallest === largest) return undefined
   const ratio = largest.ours.call.p50 / smallest.ours.call.p50
