@@ -77,8 +77,10 @@ describe('server killed with SIGKILL during upkeep', () => {
     async (delayMs) => {
       await reset()
       const lines = await killAfter(delayMs)
+      const first = await open()
+      await expectWhole(first, id)
+      await first[Symbol.asyncDispose]()
       await using engine = await open()
-      await expectWhole(engine, id)
       await engine.adoptBurrows()
       await expectTidy()
       if (lines.includes('end')) expect(await readManifest()).toMatchObject({ generation: 1 })

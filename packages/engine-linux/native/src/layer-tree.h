@@ -36,7 +36,7 @@ bool is_redirected(int directory);
 /* Calls `visit` for every name but `.` and `..`. */
 void each_entry(int directory, void (*visit)(const char *name, void *context), void *context);
 
-/* Prints one line per layer: `BYTES RENAMES KNOWN`. */
+/* Prints one line per layer: `BYTES KNOWN`. */
 void scan_layers(const struct chain *chain, const char *mount_point);
 /* Makes in the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. */
 void merge_layers(const struct chain *chain, const char *mount_point, const char *into);

@@ -23,10 +23,11 @@ struct inodes {
 
 struct scan {
     const struct inodes *known;
+    int view;
     int directory;
-    size_t depth;
+    /* Where `directory` is; deeper than a path can be long is refused. */
+    char path[PATH_MAX];
     uint64_t bytes;
-    uint64_t renames;
     uint64_t found;
 };
 
@@ -100,28 +101,39 @@ static void know_origin(struct inodes *known, int layer, const char *path)
     close(target);
 }
 
+static void weigh(const char *name, void *context);
+
+static void enter(struct scan *scan, const char *name)
+{
+    size_t length = strlen(scan->path);
+    int added = snprintf(scan->path + length, sizeof(scan->path) - length, "/%s", name);
+    if ((size_t)added >= sizeof(scan->path) - length)
+        refuse("a path in the layers is too long");
+    int outer = scan->directory;
+    scan->directory = CHECK(open_entry(outer, name, O_RDONLY | O_DIRECTORY), "open %s", name);
+    each_entry(scan->directory, weigh, scan);
+    /* A merge copies all that a renamed directory shows, whichever layer it is from. */
+    int shown = is_redirected(scan->directory) ? open_beneath(scan->view, scan->path, O_RDONLY | O_DIRECTORY) : -1;
+    close(scan->directory);
+    if (shown != -1) {
+        scan->directory = shown;
+        each_entry(shown, weigh, scan);
+        close(shown);
+    }
+    scan->directory = outer;
+    scan->path[length] = '\0';
+}
+
 static void weigh(const char *name, void *context)
 {
     struct scan *scan = context;
     struct stat status;
     CHECK(fstatat(scan->directory, name, &status, AT_SYMLINK_NOFOLLOW), "stat %s", name);
     scan->bytes += (uint64_t)status.st_blocks * STAT_BLOCK_BYTES;
-    if (!S_ISDIR(status.st_mode)) {
-        if (bsearch(&status.st_ino, scan->known->items, scan->known->count, sizeof(ino_t), compare))
-            scan->found++;
-        return;
-    }
-    if (scan->depth == PATH_MAX / 2)
-        refuse("directories are too deep");
-    int outer = scan->directory;
-    scan->directory = CHECK(open_entry(outer, name, O_RDONLY | O_DIRECTORY), "open %s", name);
-    scan->depth++;
-    if (is_redirected(scan->directory))
-        scan->renames++;
-    each_entry(scan->directory, weigh, scan);
-    close(scan->directory);
-    scan->depth--;
-    scan->directory = outer;
+    if (S_ISDIR(status.st_mode))
+        enter(scan, name);
+    else if (bsearch(&status.st_ino, scan->known->items, scan->known->count, sizeof(ino_t), compare))
+        scan->found++;
 }
 
 void scan_layers(const struct chain *chain, const char *mount_point)
@@ -136,11 +148,11 @@ void scan_layers(const struct chain *chain, const char *mount_point)
     if (known.count > 0)
         qsort(known.items, known.count, sizeof(*known.items), compare);
     for (size_t i = 0; i < chain->layers.count; i++) {
-        struct scan scan = {.known = &known};
+        struct scan scan = {.known = &known, .view = view};
         scan.directory = CHECK(open(chain->layers.items[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open layer");
         each_entry(scan.directory, weigh, &scan);
         close(scan.directory);
-        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", scan.bytes, scan.renames, scan.found);
+        printf("%" PRIu64 " %" PRIu64 "\n", scan.bytes, scan.found);
     }
     if (fflush(stdout))
         fail("output");

@@ -1,4 +1,14 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -48,6 +58,27 @@ describe('movePages', () => {
     expect(stdout.trim()).toBe(String.raw`b'\x00'b'b'b'\x00'b'c'b'\x00'b'e'`)
     // Three pages with content and what the file system needs for itself.
     expect(blocks * 512).toBeLessThanOrEqual(8 * PAGE)
+  })
+
+  it('begins with parts of other memory files, and zeros go over what was there', async () => {
+    writeFileSync(at('base'), pages('pqrst0uv'))
+    writeFileSync(at('sparse'), '')
+    await runCommandOrFail({ argv: ['truncate', '-s', String(2 ** 40), at('sparse')] }, 'truncating')
+    writeFileSync(at('one'), pages('a0b0k'))
+    const bases = [
+      { path: at('base'), ...move(1, 10, 6) },
+      { path: at('sparse'), ...move(0, 100, 2 ** 20) },
+    ]
+    const memory = { path: at('m1'), sizeBytes: 1n << 40n, bases, moves: [move(0, 10, 3), move(3, 14, 1)] }
+    const task = { sourcePath: at('one'), keptPath: at('k1'), keep: [range(4, 1)], memory }
+    await movePages([task], undefined, { isIdle: true })
+    expect(readFileSync(at('k1'))).toEqual(pages('k'))
+    const found = Buffer.alloc(8 * PAGE)
+    const file = openSync(at('m1'), 'r')
+    readSync(file, found, 0, found.length, 9 * PAGE)
+    closeSync(file)
+    expect(found).toEqual(pages('0a0bt0u0'))
+    expect(statSync(at('m1')).blocks * 512).toBeLessThanOrEqual(8 * PAGE)
   })
 
   it('does nothing when nothing is to do', async () => {

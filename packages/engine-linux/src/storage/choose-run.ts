@@ -4,7 +4,7 @@ const MB = 1024 ** 2
 
 /** Chains up to this are left alone: a lookup that goes through all of them is still a small part of a system call. */
 export const CHAIN_MAX_LAYERS = 16
-/** Beyond it, disk is spent: what others stand on, what is large and what was renamed is copied as well. */
+/** Beyond it, disk is spent: what others stand on and what is large is copied as well. */
 const LONG_CHAIN_LAYERS = 64
 /** Beyond it, inode numbers of open files may change: overlayfs ends at 500 layers, and then the sandbox could not wake at all. */
 const LONGEST_CHAIN_LAYERS = 256
@@ -45,8 +45,8 @@ export function chooseRun(
   return best.to - best.from >= (isLong ? 2 : RUN_MIN_LAYERS) ? best : undefined
 }
 
-function reluctance({ known, renames, sizeBytes, isShared }: ChainLayer, canClone: boolean): 0 | 1 | 2 {
+function reluctance({ known, sizeBytes, isShared }: ChainLayer, canClone: boolean): 0 | 1 | 2 {
   // A process that has a file open may remember its inode number; a copy has another.
   if (known > 0) return 2
-  return isShared || renames > 0 || (sizeBytes > HEAVY_BYTES && !canClone) ? 1 : 0
+  return isShared || (sizeBytes > HEAVY_BYTES && !canClone) ? 1 : 0
 }

@@ -18,9 +18,8 @@ export interface LayerChain {
 }
 
 export interface LayerWeight {
+  /** What a merge has to copy: its files, and all that renamed directories show. */
   readonly sizeBytes: number
-  /** Directories that were renamed: a merge copies all that is in them. */
-  readonly renames: number
   /** Files that a process has open, or that give an open file its inode number. */
   readonly known: number
 }
@@ -37,8 +36,8 @@ export async function scanLayers(
     .trim()
     .split('\n')
     .map((line) => {
-      const [sizeBytes = 0, renames = 0, known = 0] = line.split(' ').map(Number)
-      return { sizeBytes, renames, known }
+      const [sizeBytes = 0, known = 0] = line.split(' ').map(Number)
+      return { sizeBytes, known }
     })
 }
 
