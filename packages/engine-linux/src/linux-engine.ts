@@ -19,6 +19,7 @@ import type {
   RestoreOptions,
   Snapshot,
   SnapshotOptions,
+  StorageReport,
 } from '@dormouse/engine'
 import { z } from 'zod'
 import { adoptBurrows } from './burrow/adopt-burrows.ts'
@@ -32,6 +33,7 @@ import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
 import { kdatDirectory, prepareKdat } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { describe, Sleeper } from './snapshot/sleeper.ts'
+import { StorageMeter } from './storage/measure-storage.ts'
 import { Upkeep } from './storage/upkeep.ts'
 import { getTemplate } from './template/template-store.ts'
 
@@ -74,6 +76,7 @@ export class LinuxEngine implements Engine {
   readonly #sleeper: Sleeper | undefined
   readonly #burrows = new Set<LinuxBurrow>()
   readonly #upkeep: Upkeep
+  #storage: StorageMeter | undefined
 
   private constructor(parts: {
     dataDir: string
@@ -199,6 +202,11 @@ export class LinuxEngine implements Engine {
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
     return describe((await this.#canSleep().store.get(snapshotId)).manifest)
+  }
+
+  async storage(): Promise<StorageReport> {
+    this.#storage ??= new StorageMeter(this.#host.layout, this.#canSleep().store)
+    return this.#storage.measure()
   }
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {

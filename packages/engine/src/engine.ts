@@ -102,6 +102,8 @@ export interface Engine extends AsyncDisposable {
   listSnapshots(): Promise<readonly Snapshot[]>
   /** Throws `not_found`. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
+  /** What all snapshots take on disk. Reads the disk: for now and then. */
+  storage(): Promise<StorageReport>
   /** Frees what nobody else refers to. Throws `not_found`. */
   deleteSnapshot(snapshotId: SnapshotId): Promise<void>
   /**
@@ -124,6 +126,13 @@ export interface Snapshot {
   readonly limits: BurrowLimits
   /** What it takes on disk; memory files may be shared with other snapshots. */
   readonly bytes: { readonly images: number; readonly memory: number }
+}
+
+export interface StorageReport {
+  /** Every byte once. */
+  readonly totalBytes: number
+  /** What several share is divided among them: the sum is the total. */
+  readonly snapshots: ReadonlyMap<SnapshotId, number>
 }
 
 export interface SnapshotOptions {

@@ -10,6 +10,7 @@ export type {
   RestoreOptions,
   Snapshot,
   SnapshotOptions,
+  StorageReport,
 } from './engine.ts'
 export type {
   ByteSource,

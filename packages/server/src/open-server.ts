@@ -24,6 +24,8 @@ import { SandboxRows } from './store/sandbox-rows.ts'
 import { SnapshotRows } from './store/snapshot-rows.ts'
 import { TemplateRows } from './templates/template-rows.ts'
 import { type TemplateBuilder, TemplateService } from './templates/template-service.ts'
+import { UsageRows } from './usage/usage-rows.ts'
+import { UsageService } from './usage/usage-service.ts'
 
 /** Waiting restores beyond this are refused at once: each holds a request. */
 const QUEUE_LENGTH = 512
@@ -119,6 +121,18 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     freeDiskBytes: room.freeDiskBytes,
   })
   listeners.push(metrics.listener)
+  const usage = opened.use(
+    new UsageService({
+      rows: new UsageRows(journalDb),
+      snapshots,
+      sandboxes: () => registry.all(),
+      storage: () => engine.storage(),
+      prices: config.prices,
+      now,
+      log,
+    }),
+  )
+  listeners.push(usage.listener)
   const templates = opened.use(
     new TemplateService({
       rows: new TemplateRows(db),
@@ -144,7 +158,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     registry,
     access,
     recovery,
-    services: { access, sandboxes: registry, runs, templates, metrics } as never,
+    services: { access, sandboxes: registry, runs, templates, usage, metrics } as never,
     sleep: (timeoutMs) => {
       registry.close()
       return standbyAll(registry, timeoutMs)

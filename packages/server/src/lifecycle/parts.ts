@@ -22,7 +22,9 @@ export interface LifecycleListener {
   forked?(parent: SandboxRow, child: SandboxRow): void
   deleted?(row: SandboxRow): void
   recorded?(row: SandboxRow, entry: NewLedgerEntry): void
-  /** What a running sandbox used since the last sample. */
+  /** It has been running for this much longer. */
+  ran?(row: SandboxRow, ms: number): void
+  /** What the processes of a sandbox used since the last sample. */
   sampled?(row: SandboxRow, sample: { ms: number; cpuMs: number; memoryBytes: number }): void
 }
 

@@ -123,11 +123,11 @@ async function adopt(
   if (row.state === 'standby' && row.tier === 'frozen' && intent === undefined) {
     // Rows say `running` before anything is thawed, so nothing has happened in it since.
     await burrow.freeze()
-    body.enter(burrow, { isContinued: true })
+    body.enter(burrow, { isContinued: true, isAdopted: true })
     return 'standby'
   }
   await burrow.thaw()
-  body.enter(burrow, { isContinued: true })
+  body.enter(burrow, { isContinued: true, isAdopted: true })
   body.write({
     change: { state: 'running', tier: undefined, stateSince: body.parts.now() },
     intent: null,

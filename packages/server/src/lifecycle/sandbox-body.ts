@@ -36,6 +36,8 @@ export class SandboxBody {
   #row: SandboxRow
   #burrow: Burrow | undefined
   #waiters: (() => void)[] = []
+  #lastSample: { readonly at: number; readonly cpuMs: number } | undefined
+  #runningSince: number | undefined
   /** Why the last attempt to save it failed, and when to try again. */
   refusal: { reason: string; retryAt: number; count: number } | undefined
 
@@ -70,7 +72,9 @@ export class SandboxBody {
       state = next
     }
     const now = this.parts.now()
+    this.#countRunning()
     this.write({ ...move, change: { state, stateSince: now, ...move.change } })
+    this.#runningSince = state === 'running' ? now : undefined
     if (state === 'running' || state === 'deleting') this.#tellWaiters()
   }
 
@@ -89,13 +93,40 @@ export class SandboxBody {
     if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
   }
 
-  /** From now on it lives in this one. */
-  enter(burrow: Burrow, { isContinued }: { isContinued: boolean }): void {
+  /** From now on it lives in this one. `isAdopted`: an earlier server has counted what it used so far. */
+  enter(burrow: Burrow, { isContinued, isAdopted }: { isContinued: boolean; isAdopted?: boolean }): void {
     this.#burrow = burrow
+    this.#lastSample = isAdopted === true ? undefined : { at: this.parts.now(), cpuMs: 0 }
+    if (this.#row.state === 'running') this.#runningSince ??= this.parts.now()
     void burrow.ended.then((end) => {
       if (end.reason === 'killed' || end.reason === 'agent_ended') this.onDeath?.(burrow, end)
     })
     for (const listener of this.parts.listeners) listener.awake?.(this, { isContinued })
+  }
+
+  /** Tells the listeners what its processes used since the last time, and answers their share of a CPU. Called before they go, too. */
+  async sample(): Promise<number | undefined> {
+    const burrow = this.#burrow
+    const usage = await burrow?.usage().catch(() => undefined)
+    if (usage === undefined || this.#burrow !== burrow) return undefined
+    this.#countRunning()
+    const at = this.parts.now()
+    const last = this.#lastSample
+    this.#lastSample = { at, cpuMs: usage.cpuMs }
+    if (last === undefined) return undefined
+    const ms = at - last.at
+    const cpuMs = Math.max(0, usage.cpuMs - last.cpuMs)
+    const sample = { ms, cpuMs, memoryBytes: usage.memoryBytes }
+    for (const listener of this.parts.listeners) listener.sampled?.(this.#row, sample)
+    return ms === 0 ? undefined : cpuMs / ms
+  }
+
+  #countRunning(): void {
+    if (this.#runningSince === undefined) return
+    const now = this.parts.now()
+    const ms = now - this.#runningSince
+    this.#runningSince = now
+    for (const listener of this.parts.listeners) listener.ran?.(this.#row, ms)
   }
 
   leave(): void {

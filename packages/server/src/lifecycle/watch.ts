@@ -1,4 +1,3 @@
-import type { BurrowUsage } from '@dormouse/engine'
 import type { LiveSandbox } from './live-sandbox.ts'
 import type { SandboxBody } from './sandbox-body.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
@@ -15,19 +14,10 @@ export interface WatchOptions {
 const ROUND_MS = 500
 /** A sandbox whose processes use more than this share of a CPU is at work. An idle server that polls twice a second uses less. */
 const BUSY_CPU_SHARE = 0.02
-/** A share of less time than this says little: the kernel counts in ticks. */
-const MIN_SAMPLE_MS = 400
-
-interface Sample {
-  readonly at: number
-  readonly cpuMs: number
-  work?: Disposable
-}
-
 /** Puts sandboxes to sleep, to disk, and to an end, when their time has come. */
 export class Watch implements Disposable {
   readonly #options: WatchOptions
-  readonly #samples = new WeakMap<SandboxBody, Sample>()
+  readonly #working = new WeakMap<SandboxBody, Disposable>()
   readonly #inHand = new Set<SandboxBody>()
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -68,7 +58,7 @@ export class Watch implements Disposable {
   #decide(sandbox: LiveSandbox, now: number, isMemoryLow: boolean): void {
     const { body } = sandbox
     const { row } = body
-    if (row.state !== 'running') this.#samples.get(body)?.work?.[Symbol.dispose]()
+    if (row.state !== 'running') this.#working.get(body)?.[Symbol.dispose]()
     if (this.#inHand.has(body) || body.turns.isChanging) return
     const expiresAt = whenItExpires(body)
     if (expiresAt !== undefined && now >= expiresAt && !body.isDeleted) {
@@ -99,28 +89,12 @@ export class Watch implements Disposable {
 
   /** Notes whether its processes work by themselves. */
   async #sample(body: SandboxBody): Promise<void> {
-    const { burrow, parts } = body
-    const usage: BurrowUsage | undefined = await burrow?.usage().catch(() => undefined)
-    if (usage === undefined || body.burrow !== burrow) return
-    const at = parts.now()
-    const last = this.#samples.get(body)
-    if (last === undefined || usage.cpuMs < last.cpuMs) {
-      // A burrow that is new to this watch counts from where it is.
-      last?.work?.[Symbol.dispose]()
-      this.#samples.set(body, { at, cpuMs: usage.cpuMs })
-      return
-    }
-    const ms = at - last.at
-    if (ms < MIN_SAMPLE_MS) return
-    const cpuMs = usage.cpuMs - last.cpuMs
-    for (const listener of parts.listeners)
-      listener.sampled?.(body.row, { ms, cpuMs, memoryBytes: usage.memoryBytes })
-    const share = cpuMs / ms
-    last.work?.[Symbol.dispose]()
-    const sample: Sample = { at, cpuMs: usage.cpuMs }
+    const share = await body.sample()
+    this.#working.get(body)?.[Symbol.dispose]()
+    this.#working.delete(body)
     // What calls and runs use is their work already.
-    if (share >= BUSY_CPU_SHARE && !body.work.isBusy)
-      sample.work = body.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
-    this.#samples.set(body, sample)
+    if (share === undefined || share < BUSY_CPU_SHARE || body.work.isBusy) return
+    const work = body.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
+    this.#working.set(body, work)
   }
 }

@@ -67,6 +67,7 @@ async function forkRunning(
 ): Promise<Snapshot['id']> {
   const { parts, burrow, row } = body
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
+  await body.sample()
   const sandboxIds = children.map(({ id }) => id)
   try {
     const result = await parts.engine.fork(burrow, {

@@ -3,6 +3,7 @@ import type { SandboxBody } from '../sandbox-body.ts'
 /** Ends it for good. Pre: an exclusive turn. Once the row says so there is no way back: a next server finishes it. */
 export async function remove(body: SandboxBody): Promise<void> {
   const { row, burrow, parts } = body
+  if (row.state === 'running') await body.sample()
   if (!body.isDeleted) body.move('deleting', { change: { name: undefined }, intent: 'delete' })
   body.leave()
   await burrow?.destroy()

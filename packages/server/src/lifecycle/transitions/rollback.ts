@@ -12,6 +12,7 @@ export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void
     detail: to.name ?? to.id,
   })
   if (row.state === 'running' && burrow !== undefined) {
+    await body.sample()
     body.write({ intent: 'rollback' })
     try {
       // The old burrow ends only when the new one answers.

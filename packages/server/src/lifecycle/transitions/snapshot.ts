@@ -37,6 +37,7 @@ export async function keepSnapshot(
 async function saveAll(body: SandboxBody, name: string | undefined, began: number): Promise<SnapshotId> {
   const { row, burrow, parts } = body
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
+  await body.sample()
   const saved = await save(body, burrow, row.state === 'running' ? 'running' : 'frozen')
   settleInto(body, saved.burrow)
   const { snapshot } = saved

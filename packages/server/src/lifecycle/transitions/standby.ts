@@ -19,6 +19,7 @@ export async function standby(
   }
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = parts.now()
+  await body.sample()
   body.move('suspending', { intent: 'standby' })
   const saved = await save(body, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch((error: unknown) => {
     refuse(body, error)

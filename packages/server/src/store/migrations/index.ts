@@ -3,6 +3,7 @@ import { sql as sandboxes } from './0001-sandboxes.ts'
 import { sql as keys } from './0002-keys.ts'
 import { sql as templates } from './0003-templates.ts'
 import { sql as runs } from './journal-0001-runs.ts'
+import { sql as usage } from './journal-0002-usage.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -12,4 +13,7 @@ export const stateMigrations: readonly Migration[] = [
 ]
 
 /** journal.db: the events of runs. */
-export const journalMigrations: readonly Migration[] = [{ name: '0001-runs', sql: runs }]
+export const journalMigrations: readonly Migration[] = [
+  { name: '0001-runs', sql: runs },
+  { name: '0002-usage', sql: usage },
+]

@@ -1,0 +1,136 @@
+import type { Database } from '../store/database.ts'
+
+/** What is added up. Byte-milliseconds, because a sandbox that holds a gigabyte for a blink is not nothing. */
+export interface UsageAmounts {
+  runningMs: number
+  cpuMs: number
+  memoryByteMs: number
+  storedByteMs: number
+  reservedCpuMs: number
+  reservedMemoryByteMs: number
+  wakes: number
+  forks: number
+}
+
+export interface UsageOf {
+  readonly sandboxId: string
+  readonly owner: string
+  readonly name: string | undefined
+}
+
+export const HOUR_MS = 3_600_000
+
+export function noUsage(): UsageAmounts {
+  return {
+    runningMs: 0,
+    cpuMs: 0,
+    memoryByteMs: 0,
+    storedByteMs: 0,
+    reservedCpuMs: 0,
+    reservedMemoryByteMs: 0,
+    wakes: 0,
+    forks: 0,
+  }
+}
+
+interface StoredSum {
+  sandbox_id: string
+  name: string | null
+  running_ms: number
+  cpu_ms: number
+  memory_byte_ms: number
+  stored_byte_ms: number
+  reserved_cpu_ms: number
+  reserved_memory_byte_ms: number
+  wakes: number
+  forks: number
+}
+
+const AMOUNTS = [
+  'running_ms',
+  'cpu_ms',
+  'memory_byte_ms',
+  'stored_byte_ms',
+  'reserved_cpu_ms',
+  'reserved_memory_byte_ms',
+  'wakes',
+  'forks',
+]
+
+export class UsageRows {
+  readonly #db: Database
+  readonly #add
+  readonly #sum
+  readonly #clock
+  readonly #setClock
+
+  constructor(db: Database) {
+    this.#db = db
+    const added = AMOUNTS.map((column) => `${column} = ${column} + excluded.${column}`).join(', ')
+    this.#add = db.prepare<(string | number | null)[]>(
+      `INSERT INTO usage (hour, sandbox_id, owner, name, ${AMOUNTS.join(', ')})
+       VALUES (?, ?, ?, ?, ${AMOUNTS.map(() => '?').join(', ')})
+       ON CONFLICT (hour, sandbox_id) DO UPDATE SET name = excluded.name, ${added}`,
+    )
+    this.#sum = db.prepare<(string | number | null)[], StoredSum>(
+      `SELECT sandbox_id, max(name) AS name, ${AMOUNTS.map((column) => `sum(${column}) AS ${column}`).join(', ')}
+       FROM usage WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR owner = ?3) AND (?4 IS NULL OR sandbox_id = ?4)
+       GROUP BY sandbox_id ORDER BY sandbox_id`,
+    )
+    this.#clock = db.prepare<[], { counted_until: number }>('SELECT counted_until FROM usage_clock')
+    this.#setClock = db.prepare<[number]>(
+      'INSERT OR REPLACE INTO usage_clock (id, counted_until) VALUES (1, ?)',
+    )
+  }
+
+  get countedUntil(): number | undefined {
+    return this.#clock.get()?.counted_until
+  }
+
+  /** All of it counts for the hour of `at`, and up to `at` everything is counted. */
+  add(at: number, amounts: Iterable<readonly [UsageOf, UsageAmounts]>): void {
+    const hour = Math.floor(at / HOUR_MS)
+    this.#db.transaction(() => {
+      for (const [{ sandboxId, owner, name }, used] of amounts) {
+        this.#add.run(
+          hour,
+          sandboxId,
+          owner,
+          name ?? null,
+          used.runningMs,
+          used.cpuMs,
+          used.memoryByteMs,
+          used.storedByteMs,
+          used.reservedCpuMs,
+          used.reservedMemoryByteMs,
+          used.wakes,
+          used.forks,
+        )
+      }
+      this.#setClock.run(at)
+    })
+  }
+
+  /** Whole hours, from that of `from` to that of `to`. */
+  sum(query: {
+    from: number
+    to: number
+    owner: string | undefined
+    sandboxId: string | undefined
+  }): (UsageAmounts & { sandboxId: string; name: string | undefined })[] {
+    const from = Math.floor(query.from / HOUR_MS)
+    const to = Math.ceil(query.to / HOUR_MS)
+    return this.#sum.all(from, to, query.owner ?? null, query.sandboxId ?? null).map((row) => ({
+      sandboxId: row.sandbox_id,
+      name: row.name ?? undefined,
+      runningMs: row.running_ms,
+      cpuMs: row.cpu_ms,
+      memoryByteMs: row.memory_byte_ms,
+      storedByteMs: row.stored_byte_ms,
+      reservedCpuMs: row.reserved_cpu_ms,
+      reservedMemoryByteMs: row.reserved_memory_byte_ms,
+      wakes: row.wakes,
+      forks: row.forks,
+    }))
+  }
+}
