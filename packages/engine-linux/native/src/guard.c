@@ -1,6 +1,7 @@
 /*
  * libdormouse-guard.so, preloaded into every program of a sandbox: the libc entry points whose effect on restored memory differs
- * from that on anonymous memory. A process that never slept pays one load and one branch.
+ * from that on anonymous memory, and those that tell of a file's device (guard-stat.c). A process that never slept pays one load
+ * and one branch.
  *
  * Not here, because nothing is needed:
  * - munmap, mprotect: the same on both kinds. A private mapping of a read-only file may become writable (VM_MAYWRITE), and
