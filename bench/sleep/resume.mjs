@@ -13,9 +13,11 @@ const GROWTH = { smallest: 64, largest: 2000, goal: { atMost: 1.3 } }
 export async function saveBothWays(bench, heapMB) {
   const heapBytes = heapMB * 1e6
   const first = await growTree(bench.engine, heapBytes)
+  await bench.pause()
   const stock = await takeStockSnapshot(bench, first)
   if (stock.bytes.images < heapBytes) throw new Error('the stock image does not hold the memory')
   const again = await bench.engine.restore(stock.id, { sandboxId: first.sandboxId })
+  await bench.pause()
   const { snapshot: ours } = await bench.engine.snapshot(again, { leave: 'gone' })
   if (ours.bytes.images > heapBytes / 2) throw new Error('the memory of ours is copied, not mapped')
   return { heapMB, ours, stock }
