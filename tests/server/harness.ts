@@ -140,19 +140,27 @@ export class TestSocket {
   }
 
   async shows(pattern: RegExp): Promise<void> {
-    await this.#until(() => pattern.test(this.text), `${pattern} in ${JSON.stringify(this.text)}`)
+    // Only the end of a flood: its beginning has been looked at.
+    const end = () => this.text.slice(-65_536)
+    await this.#until(
+      () => pattern.test(end()),
+      () => `${pattern} in ${JSON.stringify(end())}`,
+    )
   }
 
   async hears(type: string): Promise<Record<string, unknown>> {
     const find = () => this.controls.find((control) => control.type === type)
-    await this.#until(() => find() !== undefined, `${type} in ${JSON.stringify(this.controls)}`)
+    await this.#until(
+      () => find() !== undefined,
+      () => `${type} in ${JSON.stringify(this.controls)}`,
+    )
     return find() ?? {}
   }
 
-  async #until(holds: () => boolean, what: string): Promise<void> {
+  async #until(holds: () => boolean, what: () => string): Promise<void> {
     const deadline = Date.now() + PATIENCE_MS
     while (!holds()) {
-      if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`)
+      if (Date.now() > deadline) throw new Error(`waited in vain for ${what()}`)
       await new Promise<void>((resolve) => {
         this.#wake = resolve
         setTimeout(resolve, 100)
