@@ -1,0 +1,12 @@
+// A server as `dormouse up` runs it, on a data directory of the test's own with the templates of the host.
+import { loadConfig, runServer } from '@dormouse/server'
+
+const [dataDir, toolsDir, ...args] = process.argv.slice(2)
+const stop = new AbortController()
+process.on('SIGTERM', () => stop.abort())
+await runServer({
+  config: loadConfig({ env: {}, dataDir, args }),
+  toolsDir,
+  signal: stop.signal,
+  print: (line) => console.log(line),
+})

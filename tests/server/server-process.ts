@@ -1,0 +1,135 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
+import { testDataDir } from '../test-data-dir.ts'
+
+const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
+
+// biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
+type Json = any
+
+export interface Answer<Body = Json> {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: Body
+}
+
+/** A real server in a process of its own, reached over HTTP. */
+export class ServerProcess {
+  readonly factory: LinuxFactory
+  readonly lines: string[] = []
+  #child: ChildProcess | undefined
+  #url = ''
+  #key = ''
+
+  private constructor(factory: LinuxFactory) {
+    this.factory = factory
+  }
+
+  static async start(config: object = {}): Promise<ServerProcess> {
+    const server = new ServerProcess(await linuxFactory())
+    // Free memory and disk of a shared machine are none of a test's business.
+    const whole = { minFreeMemoryBytes: 0, minFreeDiskBytes: 0, logLevel: 'warn', ...config }
+    await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
+    await server.begin()
+    return server
+  }
+
+  get url(): string {
+    return this.#url
+  }
+
+  get key(): string {
+    return this.#key
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? -1
+  }
+
+  async begin(): Promise<void> {
+    const { stateDir } = this.factory
+    const child = spawn(process.execPath, [program, stateDir, testDataDir, '--port', '0'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.#child = child
+    const problems: string[] = []
+    child.stderr?.on('data', (data: Buffer) => {
+      problems.push(data.toString())
+      process.stderr.write(data)
+    })
+    await new Promise<void>((resolve, reject) => {
+      child.once('exit', () => reject(new Error(`The server ended: ${problems.join('')}`)))
+      createInterface({ input: child.stdout as NonNullable<typeof child.stdout> }).on('line', (line) => {
+        this.lines.push(line)
+        const address = /^\s+address\s+(\S+)$/.exec(line)?.[1]
+        if (address !== undefined) this.#url = address
+        if (line.startsWith('Ctrl-C')) resolve()
+      })
+    })
+    this.#key = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8')).key
+  }
+
+  /** `kill -9`. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  /** In order: everything goes to standby. */
+  async stop(): Promise<void> {
+    await this.#end('SIGTERM')
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill(signal)
+    await ended
+  }
+
+  async cleanUp(): Promise<void> {
+    await this.#end('SIGKILL')
+    await this.factory.cleanUp()
+  }
+
+  fetch(path: string, options: RequestInit & { json?: unknown; key?: string } = {}): Promise<Response> {
+    const { json, key = this.#key, headers, ...rest } = options
+    return fetch(this.#url + path, {
+      ...rest,
+      ...(json !== undefined && { method: rest.method ?? 'POST', body: JSON.stringify(json) }),
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(json !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+    })
+  }
+
+  async call(path: string, options: Parameters<ServerProcess['fetch']>[1] = {}): Promise<Answer> {
+    const response = await this.fetch(path, options)
+    const text = await response.text()
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: text === '' ? undefined : JSON.parse(text),
+    }
+  }
+
+  /** Throws what is no success. */
+  async ok(path: string, options: Parameters<ServerProcess['fetch']>[1] = {}): Promise<Json> {
+    const { status, body } = await this.call(path, options)
+    if (status >= 300) throw new Error(`${path}: ${status} ${JSON.stringify(body)}`)
+    return body
+  }
+
+  async run(sandbox: string, code: string): Promise<string> {
+    const { stdout, stderr, exitCode } = await this.ok(`/v1/sandboxes/${sandbox}/run`, { json: { code } })
+    if (exitCode !== 0) throw new Error(stderr)
+    return stdout
+  }
+}
