@@ -4,8 +4,10 @@ import { footprint } from './cycles/footprint.mjs'
 import { median, megabytes, ms, report, summarize, table, timesTable, verdict } from './measure.mjs'
 import { atWorkbench, readOptions, timed } from './workbench.mjs'
 
-const options = readOptions({ count: { type: 'string' } })
+const options = readOptions({ count: { type: 'string' }, 'asleep-ms': { type: 'string', default: '1500' } })
 const count = Number(options.count ?? (options.quick ? 20 : 300))
+/** By default long enough for the engine to begin its upkeep of the snapshot, which it leaves to those that sleep on. */
+const asleepMs = Number(options['asleep-ms'])
 const WINDOW = Math.min(50, Math.floor(count / 4))
 /** Spares and connections are made in the first cycles; what grows afterwards grows for ever. */
 const SETTLED_AFTER = Math.min(10, Math.ceil(count / 4))
@@ -33,7 +35,7 @@ async function measureCycles(bench) {
       const { snapshot } = standby.result
       if (kept !== undefined) await engine.deleteSnapshot(kept.id)
       kept = snapshot
-      await pause()
+      await pause(asleepMs)
       if (lookAfter.has(cycle)) {
         await pause(SETTLE_MS)
         looks.push({ cycle, imageBytes: snapshot.bytes.images, ...(await footprint(bench)) })

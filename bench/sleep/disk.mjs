@@ -17,14 +17,14 @@ export async function blockBytes(...directories) {
 }
 
 /**
- * Takes files out of the page cache (POSIX_FADV_DONTNEED, by dd), and answers how many of their bytes are still in it.
- * Pre: they are on disk, and no process maps them.
+ * Takes the files below a directory out of the page cache (POSIX_FADV_DONTNEED, by dd), and answers how many of their bytes are
+ * still in it. Pre: they are on disk, and no process maps them.
  */
-export async function dropFromCache(...directories) {
-  const files = []
-  for (const directory of directories) {
-    for (const name of await readdir(directory)) files.push(join(directory, name))
-  }
+export async function dropFromCache(directory) {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true })
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
   for (const file of files) execFileSync('dd', [`if=${file}`, 'iflag=nocache', 'count=0', 'status=none'])
   const resident = execFileSync('fincore', ['--bytes', '--noheadings', '--output', 'RES', ...files])
   return resident

@@ -55,8 +55,7 @@ async function touchOnce({ engine }, { id, sandboxId }) {
 }
 
 async function makeCold({ layout }, { id }, heapBytes) {
-  const { images, memory } = layout.snapshot(id)
-  const leftBytes = await dropFromCache(images, memory)
+  const leftBytes = await dropFromCache(layout.snapshot(id).dir)
   if (leftBytes > heapBytes * COLD_MAX_SHARE)
     throw new Error(`${leftBytes} bytes did not leave the page cache`)
 }
