@@ -6,7 +6,7 @@ export const samenessThatSurvives = inContext('sameness', {
     'delete',
     'sqlite3 locks between connections from before and after a sleep in one process',
   ),
-  ...twoConnections('wal', 'the same with a write-ahead log'),
+  ...twoConnections('wal', 'sqlite3 locks between such connections with a write-ahead log'),
   'device and inode numbers of open files, of directories and of the root': {
     setUp: `
       import subprocess
