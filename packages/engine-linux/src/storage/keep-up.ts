@@ -26,12 +26,27 @@ export interface KeepUp {
  * shows the same memory and the same files. Answers whether it did. A restore at any moment finds one of the two, whole.
  * Pre: nothing is collected meanwhile.
  */
-export async function keepUp(id: SnapshotId, { layout, dataDir, store, signal }: KeepUp): Promise<boolean> {
-  const { paths, manifest } = await store.get(id)
+export async function keepUp(id: SnapshotId, parts: KeepUp): Promise<boolean> {
+  const { paths, manifest } = await parts.store.get(id)
+  try {
+    return await makeVersion(paths, manifest, parts)
+  } catch (error) {
+    // Whatever was missing then went with the snapshot.
+    if (!existsSync(paths.manifest))
+      throw new DormouseError('not_found', 'The snapshot is gone.', { cause: error })
+    throw noSpace(error)
+  }
+}
+
+async function makeVersion(
+  paths: SnapshotPaths,
+  manifest: Manifest,
+  { layout, dataDir, store, signal }: KeepUp,
+): Promise<boolean> {
   const canClone = await canShareBlocks(layout.snapshotsDir)
   const plan = mayCopyMuch(manifest) ? await planConsolidation(paths, { canClone }) : undefined
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
-  const usedByOthers = await store.usedLayers(id)
+  const usedByOthers = await store.usedLayers(manifest.id)
   const layers = await compactLayers({ layout, paths, manifest, rootfs, usedByOthers, canClone, signal })
   if (plan === undefined && layers === undefined) return false
 
@@ -40,7 +55,7 @@ export async function keepUp(id: SnapshotId, { layout, dataDir, store, signal }:
     let next: Manifest = { ...manifest, layers: layers ?? manifest.layers }
     if (plan !== undefined) {
       const generation = (manifest.generation ?? 0) + 1
-      await consolidate(plan, { from: paths, to: work, memoryId: `${id}g${generation}`, signal })
+      await consolidate(plan, { from: paths, to: work, memoryId: `${manifest.id}g${generation}`, signal })
       if (existsSync(paths.carried)) await link(paths.carried, work.carried)
       next = { ...next, generation, ...(await describeFiles(work, paths, manifest)) }
       // As a restore would, and remembered for it.
@@ -51,14 +66,15 @@ export async function keepUp(id: SnapshotId, { layout, dataDir, store, signal }:
     await publishGeneration(work, { snapshotDir: paths.dir, before: manifest, manifest: next })
     await removeFormer(paths.dir, next)
     return true
-  } catch (error) {
-    // Whatever was missing then went with the snapshot.
-    if (!existsSync(paths.manifest))
-      throw new DormouseError('not_found', 'The snapshot is gone.', { cause: error })
-    throw error
   } finally {
     await removeTree(work.dir)
   }
+}
+
+function noSpace(error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  if (code !== 'ENOSPC' && code !== 'EDQUOT') return error
+  return new DormouseError('no_space', 'The disk is full; the snapshot stays as it was.', { cause: error })
 }
 
 /** Without looking into it. */
