@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import { parseInput } from '@dormouse/contracts'
 import fastify, { type FastifyServerOptions, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { requireKeys } from './authentication.ts'
 import { answerBrokenRequests } from './broken-request.ts'
 import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
@@ -97,7 +97,12 @@ const PARTS: Record<string, string> = {
   body: 'body',
 }
 
+const NO_QUERY = z.strictObject({})
+
 function useSchemas(app: App, checkAnswers: boolean): void {
+  app.addHook('onRoute', (route) => {
+    if (route.schema?.querystring === undefined) route.schema = { ...route.schema, querystring: NO_QUERY }
+  })
   app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => {
     const what = PARTS[httpPart ?? 'body'] ?? 'request'
     return (value) => {

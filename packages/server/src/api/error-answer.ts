@@ -44,10 +44,14 @@ export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorA
         reply.header('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
       }
       if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer')
-      return reply
-        .code(error.status)
-        .header('content-type', 'application/json; charset=utf-8')
-        .send(JSON.stringify(body(error, request.id)))
+      return (
+        reply
+          .code(error.status)
+          // An address that cannot be read is refused before the hook that sets this.
+          .header('x-request-id', request.id)
+          .header('content-type', 'application/json; charset=utf-8')
+          .send(JSON.stringify(body(error, request.id)))
+      )
     },
   }
 }

@@ -41,5 +41,8 @@ export function nothing(description: string) {
   return z.undefined().describe(description)
 }
 
+/** Of a POST that says everything with its address. What is sent nevertheless is refused, as unknown fields are everywhere. */
+export const noBody = z.strictObject({}).prefault({})
+
 /** Of every route below one sandbox. */
 export const sandboxParams = z.strictObject({ id: sandboxRefField })

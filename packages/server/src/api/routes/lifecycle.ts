@@ -11,7 +11,7 @@ import {
   whySchema,
 } from '@dormouse/contracts/http'
 import { disconnected } from '../event-stream.ts'
-import { json, type Routes, sandboxParams } from '../route.ts'
+import { json, noBody, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['lifecycle']
 
@@ -60,6 +60,7 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
         description: 'Calls that need it awake do this by themselves. Asking again is fine.',
         tags,
         params: sandboxParams,
+        body: noBody,
         response: { 200: json('It is awake.', sandboxSchema) },
       },
     },

@@ -14,7 +14,7 @@ import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { RUN_BODY_MAX_BYTES } from '../limits.ts'
-import { json, type Routes, sandboxParams } from '../route.ts'
+import { json, noBody, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['runs']
 export const JSON_TYPE = 'application/json'
@@ -176,6 +176,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
         description: 'KeyboardInterrupt; the REPL and its variables live on.',
         tags,
         params: runParams,
+        body: noBody,
         response: { 200: json('It was told.', interruptAnswerSchema) },
       },
     },

@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import type { Scope } from '../../access/access.ts'
+import { StoredAccess } from '../../access/stored-access.ts'
+import { openDatabase } from '../../store/database.ts'
+import { stateMigrations } from '../../store/migrations/index.ts'
+import { type AppOptions, createApp } from '../app.ts'
+import type { App } from '../route.ts'
+import type { Health, Services, TemplateView, UsageNumbers, VolumeView } from '../services.ts'
+import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
+
+export interface TestApp extends AsyncDisposable {
+  readonly app: App
+  readonly sandboxes: FakeSandboxes
+  readonly runs: FakeRuns
+  readonly services: Services
+  readonly access: StoredAccess
+  readonly log: string[]
+  /** As if it were new, but for the keys. */
+  reset(): void
+  health: ReturnType<Health['check']>
+  /** Headers with a key of this scope; each call with a new name is another tenant. */
+  as(scope: Scope, tenant?: string): { authorization: string }
+  /** Sends JSON with a run key. */
+  send(method: string, url: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Record<string, unknown>
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: what came over the wire has no type until a test looks at it.
+  readonly json: any
+}
+
+const HEALTHY: ReturnType<Health['check']> = { status: 'ok', version: '1.2.3' }
+const NOW = '2030-01-01T00:00:00.000Z'
+
+/** The real HTTP side and the real keys, over services that only remember. */
+export async function testApp(options: Partial<AppOptions> = {}): Promise<TestApp> {
+  const directory = mkdtempSync(join(tmpdir(), 'dormouse-api-'))
+  const database = openDatabase({
+    path: join(directory, 'state.db'),
+    migrations: stateMigrations,
+    synchronous: 'FULL',
+  })
+  const access = new StoredAccess(database)
+  const sandboxes = new FakeSandboxes()
+  const runs = new FakeRuns()
+  const log: string[] = []
+  const state = { health: HEALTHY }
+  const services: Services = {
+    ...{ access, sandboxes, runs },
+    templates: fakeTemplates(),
+    volumes: fakeVolumes(),
+    usage: { report: async () => USAGE },
+    metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
+    health: { check: () => state.health },
+  }
+  const stream = new Writable({
+    write: (chunk, _encoding, done) => {
+      log.push(String(chunk))
+      done()
+    },
+  })
+  const app = await createApp(services, { logger: { level: 'info', stream }, checkAnswers: true, ...options })
+  const keys = new Map<string, string>()
+  const as = (scope: Scope, tenant = 'one') => {
+    const name = `${tenant}-${scope}`
+    const key = keys.get(name) ?? access.create({ name, scopes: [scope] }).key
+    keys.set(name, key)
+    return { authorization: `Bearer ${key}` }
+  }
+  return {
+    ...{ app, sandboxes, runs, services, access, log, as },
+    reset: () => {
+      sandboxes.held.clear()
+      sandboxes.snapshots.clear()
+      sandboxes.refusal = undefined
+      runs.started.length = 0
+      runs.interrupted.length = 0
+      runs.refusal = undefined
+      runs.script = exitAtOnce
+      log.length = 0
+      state.health = HEALTHY
+    },
+    get health() {
+      return state.health
+    },
+    set health(health) {
+      state.health = health
+    },
+    send: async (method, url, body, headers = {}) => {
+      const answer = await app.inject({
+        method: method as 'GET',
+        url,
+        headers: {
+          ...as('run'),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+      })
+      const isJson = String(answer.headers['content-type']).startsWith('application/json')
+      return {
+        status: answer.statusCode,
+        headers: answer.headers,
+        text: answer.body,
+        json: isJson && answer.body !== '' ? answer.json() : undefined,
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await app.close()
+      database.close()
+      rmSync(directory, { recursive: true })
+    },
+  }
+}
+
+const NUMBERS: UsageNumbers = {
+  ...{ runningSeconds: 1.5, cpuSeconds: 2, memoryGbSeconds: 3, storedGbHours: 4 },
+  ...{ wakes: 5, forks: 6, cost: 0.25, alwaysOnCost: 8 },
+}
+const USAGE = {
+  ...{ from: NOW, to: NOW, currency: 'EUR', total: NUMBERS },
+  sandboxes: [{ sandboxId: 'sb-2222222222222222', name: 'a,"b"', deleted: true, ...NUMBERS }],
+}
+
+function fakeTemplates(): Services['templates'] {
+  const templates = new Map<string, TemplateView>()
+  const add = (view: Partial<TemplateView> & { name: string }): TemplateView => {
+    const whole: TemplateView = {
+      ...{
+        description: undefined,
+        state: 'ready',
+        source: 'built_in',
+        snapshotId: undefined,
+        createdAt: NOW,
+      },
+      ...{ bytes: undefined, logTail: undefined, error: undefined },
+      ...view,
+    }
+    templates.set(whole.name, whole)
+    return whole
+  }
+  add({ name: 'python' })
+  const get = (name: string) => {
+    const template = templates.get(name)
+    if (template === undefined)
+      throw new DormouseError('template_not_found', `there is no template "${name}"`)
+    return template
+  }
+  return {
+    list: () => ({ items: [...templates.values()], nextCursor: undefined }),
+    get,
+    build: async ({ name }) => add({ name, state: 'building', source: 'description', logTail: 'Get:1 …' }),
+    fromSnapshot: async ({ name, snapshotId }) => add({ name, snapshotId, source: 'snapshot' }),
+    delete: async (name) => void templates.delete(get(name).name),
+  }
+}
+
+function fakeVolumes(): Services['volumes'] {
+  const volumes = new Map<string, VolumeView>()
+  const get = async (name: string) => {
+    const volume = volumes.get(name)
+    if (volume === undefined) throw new DormouseError('not_found', `there is no volume "${name}"`)
+    return volume
+  }
+  return {
+    create: async ({ name }) => {
+      if (volumes.has(name)) throw new DormouseError('name_taken', `the name "${name}" is taken`)
+      volumes.set(name, { name, createdAt: NOW, bytes: 0, usedBy: [] })
+      return await get(name)
+    },
+    list: () => ({ items: [...volumes.values()], nextCursor: undefined }),
+    get,
+    delete: async (name) => void volumes.delete((await get(name)).name),
+  }
+}
