@@ -63,7 +63,7 @@ export async function atWorkbench({ data }, work) {
   }
 }
 
-async function removeState({ dataDir, stateDir, layout }) {
+export async function removeState({ dataDir, stateDir, layout }) {
   const engine = await LinuxEngine.open({ dataDir, stateDir })
   const { burrows } = await engine.adoptBurrows()
   for (const burrow of burrows) await burrow.destroy()

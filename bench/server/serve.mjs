@@ -1,0 +1,12 @@
+// The server that is measured, in a process of its own.
+import { loadConfig, runServer } from '@dormouse/server'
+
+const [dataDir, toolsDir] = process.argv.slice(2)
+const stop = new AbortController()
+process.on('SIGTERM', () => stop.abort())
+await runServer({
+  config: loadConfig({ env: {}, dataDir, args: ['--port', '0'] }),
+  toolsDir,
+  signal: stop.signal,
+  print: (line) => console.log(line),
+})
