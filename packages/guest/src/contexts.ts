@@ -2,6 +2,7 @@ import type { RunEvent } from '@dormouse/contracts'
 import type { ContextInfo, CreateContext, Follow, GuestContexts } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { checkRunEvent } from './event-check.ts'
+import { checkContextInfo, checkList } from './info-check.ts'
 
 export class AgentContexts implements GuestContexts {
   readonly #client: AgentClient
@@ -11,12 +12,11 @@ export class AgentContexts implements GuestContexts {
   }
 
   async create(request: CreateContext): Promise<ContextInfo> {
-    return (await this.#client.call('context.create', request)) as ContextInfo
+    return checkContextInfo(await this.#client.call('context.create', request))
   }
 
   async list(): Promise<readonly ContextInfo[]> {
-    const result = (await this.#client.call('context.list', {})) as { contexts: ContextInfo[] }
-    return result.contexts
+    return checkList(await this.#client.call('context.list', {}), 'contexts', checkContextInfo)
   }
 
   async delete(context: string): Promise<void> {

@@ -1,4 +1,5 @@
 import type { ProcessEvent, RunEvent } from '@dormouse/contracts'
+import { malformed } from './file-check.ts'
 
 /**
  * The agent may be in hostile hands. An event is passed on only if the fields that our own code looks at are of their type;
@@ -56,6 +57,6 @@ function optional(value: unknown, type: string): boolean {
 }
 
 function need<Event>(event: Fields, holds: boolean): Event {
-  if (!holds || !Number.isSafeInteger(event.seq)) throw new TypeError('malformed event')
+  if (!holds || !Number.isSafeInteger(event.seq)) throw malformed('event')
   return event as Event
 }

@@ -3,6 +3,7 @@ import type { ByteSource, Follow, GuestProcesses, ProcessInfo, StartProcess } fr
 import type { AgentClient } from './agent-client.ts'
 import { requireByteSource } from './channel.ts'
 import { checkProcessEvent } from './event-check.ts'
+import { checkCount, checkList, checkProcessInfo } from './info-check.ts'
 
 export class AgentProcesses implements GuestProcesses {
   readonly #client: AgentClient
@@ -12,10 +13,7 @@ export class AgentProcesses implements GuestProcesses {
   }
 
   async start(request: StartProcess): Promise<number> {
-    const result = (await this.#client.call('process.start', { ...request, follow: false })) as {
-      pid: number
-    }
-    return result.pid
+    return checkCount(await this.#client.call('process.start', { ...request, follow: false }), 'pid')
   }
 
   stream(request: StartProcess, { signal }: { signal?: AbortSignal } = {}): AsyncIterable<ProcessEvent> {
@@ -27,8 +25,7 @@ export class AgentProcesses implements GuestProcesses {
   }
 
   async list(): Promise<readonly ProcessInfo[]> {
-    const result = (await this.#client.call('process.list', {})) as { processes: ProcessInfo[] }
-    return result.processes
+    return checkList(await this.#client.call('process.list', {}), 'processes', checkProcessInfo)
   }
 
   async signal(pid: number, signal: string): Promise<void> {
@@ -43,8 +40,7 @@ export class AgentProcesses implements GuestProcesses {
     requireByteSource(data)
     const channel = await this.#client.open('process.stdin', { pid, close }, { signal })
     await channel.send(data)
-    const result = (await this.#client.explain(channel.result)) as { bytes: number }
-    return result.bytes
+    return checkCount(await this.#client.explain(channel.result), 'bytes')
   }
 
   async resize(pid: number, size: { cols: number; rows: number }): Promise<void> {

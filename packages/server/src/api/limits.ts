@@ -34,10 +34,12 @@ export const WHOLE_UPLOAD_MAX_BYTES = 1024 ** 2
 /** Input of a process goes in pieces: between two of them the sandbox may go to sleep. */
 export const STDIN_PIECE_BYTES = 64 * 1024
 /** A process that does not read its input for so long is not waited for. */
-export const STDIN_STALL_MS = 10_000
+export const STDIN_STALL_MS = 30_000
 /** One message of a terminal: a paste. */
 export const TERMINAL_MESSAGE_MAX_BYTES = 1024 ** 2
 /** What may wait to be typed before the client is not read any more, and to be shown before the process's journal is not. */
 export const TERMINAL_WAITING_BYTES = 256 * 1024
+/** Resizes and signals that may wait for a sandbox to wake. */
+export const TERMINAL_CONTROLS_MAX = 64
 /** A client that answers no ping of two in a row is gone. */
 export const TERMINAL_PING_MS = 30_000

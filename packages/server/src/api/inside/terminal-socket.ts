@@ -4,7 +4,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
 import type { Sandbox } from '../../lifecycle/service.ts'
 import { type ErrorAnswers, toDormouseError } from '../error-answer.ts'
-import { READER_STALL_MS, TERMINAL_PING_MS, TERMINAL_WAITING_BYTES } from '../limits.ts'
+import {
+  READER_STALL_MS,
+  TERMINAL_CONTROLS_MAX,
+  TERMINAL_PING_MS,
+  TERMINAL_WAITING_BYTES,
+} from '../limits.ts'
 import { followProcess } from './follow-process.ts'
 import { TerminalInput } from './terminal-input.ts'
 
@@ -32,6 +37,7 @@ export class TerminalSocket {
   readonly #closed = new AbortController()
   readonly #input: TerminalInput
   #isAlive = true
+  #waitingControls = 0
 
   /** Listens at once: what the client sends before the process is there waits. */
   constructor(parts: TerminalSocketParts) {
@@ -91,8 +97,20 @@ export class TerminalSocket {
   }
 
   #receive(data: RawData, isBinary: boolean): void {
-    if (isBinary) this.#input.type(bytesOf(data))
-    else void this.#control(bytesOf(data)).catch((error: unknown) => this.tell(error))
+    if (isBinary) {
+      this.#input.type(bytesOf(data))
+      return
+    }
+    if (this.#waitingControls === TERMINAL_CONTROLS_MAX) {
+      this.fail(new DormouseError('limit_reached', 'too many messages are waiting'))
+      return
+    }
+    this.#waitingControls += 1
+    this.#control(bytesOf(data))
+      .catch((error: unknown) => this.tell(error))
+      .finally(() => {
+        this.#waitingControls -= 1
+      })
   }
 
   async #control(text: Buffer): Promise<void> {

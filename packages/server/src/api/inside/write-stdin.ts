@@ -14,18 +14,30 @@ export async function writePiece(
   piece: Uint8Array,
   close = false,
 ): Promise<number> {
-  const stalled = AbortSignal.timeout(STDIN_STALL_MS)
-  const either = AbortSignal.any([signal, stalled])
+  // Not AbortSignal.any: what it ties to a long-lived signal stays, and a terminal makes one per key that is pressed.
+  const either = new AbortController()
+  let isStalled = false
+  const timer = setTimeout(() => {
+    isStalled = true
+    either.abort()
+  }, STDIN_STALL_MS)
+  const giveUp = () => either.abort(signal.reason)
+  signal.addEventListener('abort', giveUp, { once: true })
+  if (signal.aborted) giveUp()
   try {
-    return await sandbox.use({ cause: 'process', what: `input of process ${pid}`, signal: either }, (guest) =>
-      guest.processes.writeStdin(pid, piece, { close, signal: either }),
+    const work = { cause: 'process', what: `input of process ${pid}`, signal: either.signal } as const
+    return await sandbox.use(work, (guest) =>
+      guest.processes.writeStdin(pid, piece, { close, signal: either.signal }),
     )
   } catch (cause) {
-    if (!stalled.aborted || signal.aborted) throw cause
+    if (!isStalled) throw cause
     throw new DormouseError('conflict', `process ${pid} does not read its input`, {
       hint: 'Send the rest when it does; what it took of the last piece is not known.',
       cause,
     })
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', giveUp)
   }
 }
 
