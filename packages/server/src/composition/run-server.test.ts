@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { openDataDirectory } from './data-directory/open-data-directory.ts'
+import { loadConfig } from '../config/config.ts'
+import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { runServer } from './run-server.ts'
 
 let dataDir: string
@@ -14,7 +15,10 @@ afterEach(() => rmSync(dataDir, { recursive: true }))
 function start() {
   const lines: string[] = []
   const { signal } = new AbortController()
-  return { lines, ended: runServer({ config: { dataDir }, signal, print: (line) => lines.push(line) }) }
+  return {
+    lines,
+    ended: runServer({ config: loadConfig({ env: {}, dataDir }), signal, print: (line) => lines.push(line) }),
+  }
 }
 
 it('runServer refuses a host without templates, says what to do and never says ready', async () => {

@@ -5,7 +5,7 @@ import {
   parseTemplateDescription,
   removeTemplate,
 } from '@dormouse/engine-linux/setup'
-import type { TemplateBuilder } from './template-service.ts'
+import type { TemplateBuilder } from '../templates/template-service.ts'
 
 const SUITE = 'trixie'
 
