@@ -1,7 +1,7 @@
 import { ERRORS, type ErrorCode } from '@dormouse/contracts'
 import swagger from '@fastify/swagger'
 import type { RouteOptions } from 'fastify'
-import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod'
+import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { describeOperations, tidySchemas } from './openapi-details.ts'
 import type { App } from './route.ts'
@@ -20,6 +20,10 @@ const TAGS = {
   keys: 'Who may call.',
   host: 'The server itself.',
 }
+
+const zodToJsonConfig = { override: keepWhatIsSaid }
+const jsonSchemaTransform = createJsonSchemaTransform({ zodToJsonConfig })
+const jsonSchemaTransformObject = createJsonSchemaTransformObject({ zodToJsonConfig })
 
 /** The OpenAPI document, made of what the routes declare. */
 export async function describeRoutes(app: App, version: string): Promise<void> {
@@ -53,6 +57,14 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
     },
     transformObject: (options) => tidySchemas(describeOperations(jsonSchemaTransformObject(options))),
   })
+}
+
+/** Zod leaves out examples and defaults of input that it transforms, because they might be of the other side; ours are what is sent. */
+function keepWhatIsSaid({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
+  const { examples, default: byDefault } = z.globalRegistry.get(zodSchema) ?? {}
+  if (examples !== undefined) Object.assign(jsonSchema, { examples })
+  if (byDefault !== undefined) Object.assign(jsonSchema, { default: byDefault })
+  if (zodSchema._zod.def.type === 'undefined') Object.assign(jsonSchema, { type: 'null' })
 }
 
 /** What a route's config says and its schema does not. Extensions are taken out again by `describeOperations`. */
