@@ -30,8 +30,9 @@ export interface Family {
   /** Makes bodies that a fork has brought forth known to the rest of the server. */
   welcome(children: readonly SandboxBody[]): readonly SandboxView[]
   forget(body: SandboxBody): void
-  /** Throws what a quota of the owner forbids. */
+  /** Throws what a quota of the owner forbids: more sandboxes, or one more that runs. */
   requireRoomFor(body: SandboxBody, count: number): void
+  requireRoomToRun(body: SandboxBody): void
 }
 
 export class LiveSandbox implements Sandbox {
@@ -108,7 +109,10 @@ export class LiveSandbox implements Sandbox {
   async #awake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
     // All who come meanwhile share it; nobody's giving up ends it for the others.
     this.#waking ??= this.body.turns
-      .exclusive(() => wake(this.body, cause))
+      .exclusive(async () => {
+        if (this.body.row.state === 'standby') this.#family.requireRoomToRun(this.body)
+        await wake(this.body, cause)
+      })
       .finally(() => {
         this.#waking = undefined
       })

@@ -26,7 +26,7 @@ export interface OwnerUsage {
 
 export interface RegistryOptions {
   /** Throws `limit_reached` when the owner may not have this much more. */
-  readonly checkQuota: (owner: string, now: OwnerUsage, wanted: OwnerUsage) => void
+  readonly checkQuota: (owner: string, used: () => OwnerUsage, wanted: OwnerUsage) => void
   /** Throws what is wrong with the volumes that a sandbox asks for. */
   readonly checkVolumes: (request: CreateSandbox, caller: Caller) => void
 }
@@ -45,7 +45,8 @@ export class SandboxRegistry implements Sandboxes {
     this.#family = {
       welcome: (children) => children.map((child) => this.add(child).view()),
       forget: (body) => void this.#sandboxes.delete(body.id),
-      requireRoomFor: (body, count) => this.#requireRoom(body.row.owner, body.row.limits.memoryBytes, count),
+      requireRoomFor: ({ row }, count) => this.#requireRoom(row.owner, row.limits.memoryBytes, count),
+      requireRoomToRun: ({ row }) => this.#requireRoomToRun(row),
     }
   }
 
@@ -179,17 +180,30 @@ export class SandboxRegistry implements Sandboxes {
   }
 
   #requireRoom(owner: string, memoryBytes: number, count: number): void {
-    const now = { sandboxes: 0, running: 0, memoryBytes: 0, diskBytes: this.parts.snapshots.bytesOf(owner) }
+    this.#options.checkQuota(owner, () => this.#usedBy(owner), {
+      sandboxes: count,
+      running: count,
+      memoryBytes: count * memoryBytes,
+      // Whatever is made takes some disk: who has none left is refused.
+      diskBytes: count,
+    })
+  }
+
+  #requireRoomToRun({ owner, limits }: SandboxRow): void {
+    const wanted = { sandboxes: 0, running: 1, memoryBytes: limits.memoryBytes, diskBytes: 0 }
+    this.#options.checkQuota(owner, () => this.#usedBy(owner), wanted)
+  }
+
+  #usedBy(owner: string): OwnerUsage {
+    const used = { sandboxes: 0, running: 0, memoryBytes: 0, diskBytes: this.parts.snapshots.bytesOf(owner) }
     for (const { body } of this.#sandboxes.values()) {
       if (body.row.owner !== owner) continue
-      now.sandboxes += 1
-      if (body.burrow === undefined) continue
-      now.running += 1
-      now.memoryBytes += body.row.limits.memoryBytes
+      used.sandboxes += 1
+      if (body.row.state !== 'running' && body.row.state !== 'creating') continue
+      used.running += 1
+      used.memoryBytes += body.row.limits.memoryBytes
     }
-    // Whatever is made takes some disk: a byte, so that who has none left is refused.
-    const wanted = { sandboxes: count, running: count, memoryBytes: count * memoryBytes, diskBytes: count }
-    this.#options.checkQuota(owner, now, wanted)
+    return used
   }
 }
 
