@@ -21,8 +21,6 @@ import {
 const STATES = Object.keys(NEXT_STATES) as [SandboxState, ...SandboxState[]]
 
 export const DEFAULT_TEMPLATE = 'python'
-export const DEFAULT_IDLE_TIMEOUT_MS = 15_000
-export const DEFAULT_STORE_AFTER_MS = 5 * 60_000
 /** One hundred years: longer is a mistake in the unit. */
 const DURATION_MAX_MS = 100 * 365 * 24 * 3600 * 1000
 const METADATA_MAX_ENTRIES = 64
@@ -99,11 +97,15 @@ export const createSandboxSchema = z
     metadata: metadataField.default({}),
     env: envField.default({}).describe('Environment of everything that is started inside.'),
     idleTimeoutMs: durationMs
-      .default(DEFAULT_IDLE_TIMEOUT_MS)
-      .describe('Goes to standby after so long without work. 0: never by itself.'),
+      .exactOptional()
+      .describe(
+        'Goes to standby after so long without work. 0: never by itself. If not given, what the server is configured with: 15 seconds by default.',
+      ),
     storeAfterMs: durationMs
-      .default(DEFAULT_STORE_AFTER_MS)
-      .describe('How long it stays `frozen` in memory before it is `stored` on disk only.'),
+      .exactOptional()
+      .describe(
+        'How long it stays `frozen` in memory before it is `stored` on disk only. If not given, what the server is configured with: a minute by default.',
+      ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
     volumes: z.array(volumeMountSchema).max(VOLUMES_MAX).default([]),

@@ -1,10 +1,12 @@
 import type { Access } from '../access/access.ts'
-import type { Caller, Page, Runs, Sandboxes } from '../lifecycle/service.ts'
+import type { Caller, Page, Runs, Sandboxes, SandboxPolicy } from '../lifecycle/service.ts'
 
 /** What the routes call. Everything that they throw at callers is a DormouseError. */
 export interface Services {
   readonly access: Access
   readonly sandboxes: Sandboxes
+  /** Of sandboxes that are created without saying. */
+  readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs'>
   readonly runs: Runs
   readonly templates: Templates
   readonly volumes: Volumes

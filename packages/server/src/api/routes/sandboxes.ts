@@ -10,7 +10,7 @@ import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['sandboxes']
 
-export const sandboxRoutes: Routes = (app, { sandboxes }) => {
+export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults }) => {
   app.post(
     '/v1/sandboxes',
     {
@@ -32,7 +32,7 @@ export const sandboxRoutes: Routes = (app, { sandboxes }) => {
     async (request, reply) => {
       const { name, expires, ...rest } = request.body
       const { sandbox, isNew } = await sandboxes.create(
-        { ...rest, name, expires },
+        { ...policyDefaults, ...rest, name, expires },
         request.key,
         disconnected(reply),
       )

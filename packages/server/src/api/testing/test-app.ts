@@ -54,6 +54,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
   const state = { health: HEALTHY }
   const services: Services = {
     ...{ access, sandboxes, runs },
+    policyDefaults: { idleTimeoutMs: 15_000, storeAfterMs: 60_000 },
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
     usage: { report: async () => USAGE },
