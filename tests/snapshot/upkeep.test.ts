@@ -1,5 +1,6 @@
-import { readdir, readFile } from 'node:fs/promises'
-import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newLayerId, newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -122,4 +123,42 @@ def live():
     },
     60_000 + SLEEPS * 10_000,
   )
+})
+
+describe('a chain of layers that is longer than a page of mount options', () => {
+  test('wakes, tells nothing of the host, and is short after upkeep', async () => {
+    // One that closes before it would do its upkeep.
+    const first = await LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.stateDir })
+    const made = await first.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+    await run(
+      made,
+      'import os; os.makedirs("/root/a/b"); open("/root/a/b/c", "w").write("kept"); os.unlink("/etc/issue")',
+    )
+    const { snapshot } = await first.snapshot(made, { leave: 'gone' })
+    await first[Symbol.asyncDispose]()
+    const path = factory.layout.snapshot(snapshot.id).manifest
+    const manifest = JSON.parse(await readFile(path, 'utf8')) as { layers: string[] }
+    // Below the one with the files, as after as many sleeps in which little changed.
+    const more = Array.from({ length: 300 }, () => newLayerId())
+    for (const [index, layer] of more.entries()) {
+      await mkdir(join(factory.layout.layersDir, layer, 'root'), { recursive: true, mode: 0o755 })
+      await writeFile(join(factory.layout.layersDir, layer, 'root', `n${index}`), String(index))
+    }
+    const [top, ...rest] = manifest.layers
+    await writeFile(path, JSON.stringify({ ...manifest, layers: [top, ...more, ...rest] }))
+
+    const code = `print(open("/root/a/b/c").read(), os.path.exists("/etc/issue"), sum(int(open(f"/root/n{n}").read()) for n in range(300)))`
+    const look = async () => {
+      const burrow = await engine.restore(snapshot.id, { sandboxId: newSandboxId() })
+      expect(await run(burrow, code)).toBe(`kept False ${(299 * 300) / 2}`)
+      const mounts = await run(burrow, 'print(open("/proc/self/mounts").read())')
+      expect(mounts).not.toContain(factory.stateDir)
+      await burrow.destroy()
+      return mounts.split('ly-').length
+    }
+    expect(await look()).toBeGreaterThan(300)
+    expect(await engine.upkeep()).toEqual([snapshot.id])
+    expect(await look()).toBeLessThan(6)
+    await engine.deleteSnapshot(snapshot.id)
+  })
 })
