@@ -8,11 +8,14 @@ export const NDJSON = 'application/x-ndjson'
 export const SSE = 'text/event-stream'
 export type StreamType = typeof NDJSON | typeof SSE
 
+// One for all: a reason made for each request would record a stack that nobody reads.
+const GONE = new DormouseError('cancelled', 'the caller went away')
+
 /** Aborted when the connection has no more use for an answer: the caller went away, or has all of it. */
 export function disconnected(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
-  if (reply.raw.destroyed) controller.abort()
-  else reply.raw.once('close', () => controller.abort())
+  if (reply.raw.destroyed) controller.abort(GONE)
+  else reply.raw.once('close', () => controller.abort(GONE))
   return controller.signal
 }
 
