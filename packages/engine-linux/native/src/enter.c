@@ -28,6 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "join-cgroup.h"
+
 #define FAILED 125
 #define IMAGES_FD 3
 #define TARGET_FD 4
@@ -42,14 +44,9 @@ static void fail_to(const char *what)
 /* Paths separated by newlines. Every process made from here on is a member, and so under the burrow's limits. */
 static void join_cgroups(char *paths)
 {
-    for (char *path = strtok(paths, "\n"); path; path = strtok(NULL, "\n")) {
-        char file[4096];
-        snprintf(file, sizeof(file), "%s/cgroup.procs", path);
-        int fd = open(file, O_WRONLY | O_CLOEXEC);
-        if (fd == -1 || write(fd, "0", 1) != 1)
+    for (char *path = strtok(paths, "\n"); path; path = strtok(NULL, "\n"))
+        if (!join_cgroup(path))
             fail_to("join cgroup");
-        close(fd);
-    }
 }
 
 static void join_namespaces(pid_t pid, bool user)

@@ -21,6 +21,7 @@
 
 #include "ceilings.h"
 #include "config.h"
+#include "join-cgroup.h"
 #include "mounts.h"
 #include "namespaces.h"
 #include "privileges.h"
@@ -36,11 +37,9 @@
 
 static void join_cgroups(int count, char **directories)
 {
-    for (int i = 0; i < count; i++) {
-        char path[4096];
-        snprintf(path, sizeof(path), "%s/cgroup.procs", directories[i]);
-        write_file(path, "0");
-    }
+    for (int i = 0; i < count; i++)
+        if (!join_cgroup(directories[i]))
+            fail("join %s", directories[i]);
 }
 
 /* The start time tells this process from a later one with the same pid. */
@@ -117,7 +116,7 @@ int main(int argc, char **argv)
     if (fcntl(STATUS_FD, F_SETFD, 0) == -1)
         return 2;
     signal(SIGPIPE, SIG_IGN);
-    /* Before the configuration: joining takes the kernel tens of milliseconds, and we may have been started ahead of need. */
+    /* Before the configuration: joining can take the kernel tens of milliseconds, and we may have been started ahead of need. */
     join_cgroups(argc - 1, argv + 1);
     hide_paths(argc, argv);
     struct config config = config_read(STDIN_FILENO);
