@@ -21,6 +21,10 @@ const RESTORE: readonly [string, ...string[]] = [
 ]
 /** Two wakes in a row do not wait; each spare takes a few megabytes. */
 const SPARES = 2
+/** However many are expected: beyond this, a fork makes them as it goes. */
+const SPARES_MAX = 16
+/** Making one is half work and half waiting. */
+const MADE_AT_ONCE = 3
 /** New spares are made when the host has nothing more urgent to do. */
 const REFILL_DELAY_MS = 150
 
@@ -44,7 +48,13 @@ export interface SpareHost {
 export class SparePool implements AsyncDisposable {
   readonly #host: SpareHost
   readonly #ready: Spare[] = []
-  #making: Promise<void> | undefined
+  readonly #making = new Set<Promise<void>>()
+  /** Those who wait for one that is being made; undefined tells that it failed. */
+  readonly #waiting: ((spare: Spare | undefined) => void)[] = []
+  /** Those that nobody came for. What cannot be removed now is removed by the next server. */
+  readonly #removing = new Set<Promise<void>>()
+  /** How many somebody has said to take soon. */
+  #expected = 0
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -54,42 +64,81 @@ export class SparePool implements AsyncDisposable {
 
   /** One that waits, or a new one. What is taken belongs to the caller, who removes it in case of failure. */
   async take(): Promise<Spare> {
-    this.#refillSoon()
-    for (let spare = this.#ready.shift(); spare !== undefined; spare = this.#ready.shift()) {
+    this.#expected = Math.max(0, this.#expected - 1)
+    this.#fillSoon()
+    for (;;) {
+      const spare = this.#ready.shift() ?? (await this.#nextMade())
+      if (spare === undefined) return makeSpare(this.#host)
       if (spare.init.isWaiting && spare.restorer?.isWaiting !== false) {
         await rm(spare.paths.spareMark, { force: true })
         return spare
       }
       await discard(spare, this.#host)
     }
-    return makeSpare(this.#host)
+  }
+
+  /** So many are about to be taken: they are made now. The answer takes back what was said, if it comes to nothing. */
+  expect(count: number): () => void {
+    this.#expected += count
+    this.#fill()
+    return () => {
+      this.#expected = Math.max(0, this.#expected - count)
+      this.#fillSoon()
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
-    await this.#making
+    await Promise.all([...this.#making, ...this.#removing])
     await Promise.all(this.#ready.splice(0).map((spare) => discard(spare, this.#host)))
   }
 
-  #refillSoon(): void {
+  #fillSoon(): void {
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => {
-      this.#making ??= this.#refill().finally(() => {
-        this.#making = undefined
-      })
-    }, REFILL_DELAY_MS)
+    this.#timer = setTimeout(() => this.#fill(), REFILL_DELAY_MS)
     // Spares are a convenience: they must not keep a process alive that has nothing else to do.
     this.#timer.unref()
   }
 
-  async #refill(): Promise<void> {
-    while (this.#ready.length < SPARES && !this.#isClosed) {
-      const spare = await makeSpare(this.#host, { isMarked: true }).catch(() => undefined)
-      // Whoever needs a burrow next makes one itself, and reports why that fails.
-      if (spare === undefined) return
-      this.#ready.push(spare)
+  #fill(): void {
+    const wanted = Math.min(Math.max(SPARES, this.#expected), SPARES_MAX)
+    while (!this.#isClosed && this.#making.size < MADE_AT_ONCE && this.#isShort(wanted)) {
+      const making = this.#make().then((isMade) => {
+        this.#making.delete(making)
+        // Whoever needs a burrow next makes one itself, and reports why that fails.
+        if (isMade) this.#fill()
+      })
+      this.#making.add(making)
     }
+    for (const spare of this.#ready.splice(wanted)) this.#remove(spare)
+  }
+
+  #isShort(wanted: number): boolean {
+    return this.#ready.length + this.#making.size - this.#waiting.length < wanted
+  }
+
+  async #make(): Promise<boolean> {
+    const spare = await makeSpare(this.#host, { isMarked: true }).catch(() => undefined)
+    const taker = this.#waiting.shift()
+    if (taker !== undefined) taker(spare)
+    else if (spare !== undefined) this.#ready.push(spare)
+    return spare !== undefined
+  }
+
+  #remove(spare: Spare): void {
+    const removing = discard(spare, this.#host)
+      .catch(() => {})
+      .then(() => {
+        this.#removing.delete(removing)
+      })
+    this.#removing.add(removing)
+  }
+
+  /** undefined when none is being made, or all that are have a taker. */
+  #nextMade(): Promise<Spare | undefined> | undefined {
+    if (this.#making.size <= this.#waiting.length) return undefined
+    return new Promise((resolve) => this.#waiting.push(resolve))
   }
 }
 

@@ -1,26 +1,42 @@
-import { burrowLimitsSchema, DormouseError, parseInput, type SnapshotId } from '@dormouse/contracts'
+import {
+  burrowLimitsSchema,
+  DormouseError,
+  isSnapshotId,
+  parseInput,
+  type SnapshotId,
+} from '@dormouse/contracts'
 import type { ForkOptions, RestoreOptions, Snapshot, SnapshotOptions } from '@dormouse/engine'
+import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
+import { FileMemory } from '../host/remember-file.ts'
+import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { keepUp } from '../storage/keep-up.ts'
 import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
 import type { Manifest } from './manifest.ts'
-import { type RestoreSnapshot, restoreSnapshot, type WakeReason } from './restore-snapshot.ts'
+import { type RestoreSnapshot, restoreSnapshot } from './restore-snapshot.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './template-snapshot.ts'
 
 /** Restores are bound by the CPU: more of them at once only make each slower. */
 const RESTORES_AT_ONCE = 4
+/** Of sandboxes that wake often, and of forks; more only cost reading again. */
+const REMEMBERED_SNAPSHOTS = 256
 
 export interface SleeperParts {
   readonly host: BurrowHost
   readonly criu: Criu
   readonly dataDir: string
+}
+
+interface FoundSnapshot {
+  readonly paths: SnapshotPaths
+  readonly manifest: Manifest
 }
 
 export type CreateFromTemplate = Pick<
@@ -32,6 +48,7 @@ export type CreateFromTemplate = Pick<
 export class Sleeper {
   readonly store: SnapshotStore
   readonly #parts: SleeperParts
+  readonly #found = new FileMemory<FoundSnapshot>(REMEMBERED_SNAPSHOTS)
   /** A snapshot being taken, or kept up, has layers that nothing refers to yet: nothing is collected meanwhile. */
   #taking = 0
   #isCollectionDue = false
@@ -99,7 +116,7 @@ export class Sleeper {
   }
 
   async #restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
-    const { paths, manifest } = await this.store.get(id)
+    const { paths, manifest } = await this.#find(id)
     const { host, dataDir } = this.#parts
     const limits = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
     return restoreSnapshot(host, {
@@ -115,34 +132,42 @@ export class Sleeper {
     })
   }
 
+  #find(id: SnapshotId): Promise<FoundSnapshot> {
+    if (!isSnapshotId(id)) return this.store.get(id)
+    return this.#found.get(this.#parts.host.layout.snapshot(id).manifest, () => this.store.get(id))
+  }
+
   async fork(burrow: LinuxBurrow, { sandboxIds, onParent, reseed = true, signal }: ForkOptions) {
     if (sandboxIds.length === 0)
       throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
-    const { snapshot } = await this.snapshot(burrow, { leave: 'gone' })
-    const reason: WakeReason = 'fork'
-    const parent = await this.restore(snapshot.id, { sandboxId: burrow.sandboxId, reason, reseed }).catch(
-      (cause: unknown) => {
-        throw savedButAsleep(snapshot.id, cause)
-      },
-    )
-    onParent?.({ burrow: parent, snapshot })
-    const children: LinuxBurrow[] = []
-    const waiting = [...sandboxIds]
-    const restoreNext = async () => {
-      for (let sandboxId = waiting.shift(); sandboxId !== undefined; sandboxId = waiting.shift()) {
-        children.push(
-          await this.restore(snapshot.id, { sandboxId, reason, reseed, ...(signal && { signal }) }),
-        )
+    const { spares } = this.#parts.host
+    // Made while the snapshot is taken, which waits for the disk most of the time.
+    const withdraw = spares.expect(sandboxIds.length + 1)
+    const { snapshot } = await this.snapshot(burrow, { leave: 'gone' }).catch((error: unknown) => {
+      withdraw()
+      throw error
+    })
+    const options = { reason: 'fork' as const, reseed }
+    const goOn = async () => {
+      const parent = await this.restore(snapshot.id, { ...options, sandboxId: burrow.sandboxId })
+      try {
+        onParent?.({ burrow: parent, snapshot })
+      } catch (error) {
+        await parent.destroy()
+        throw error
       }
+      return parent
     }
-    const results = await Promise.allSettled(Array.from({ length: RESTORES_AT_ONCE }, restoreNext))
-    const failed = results.find((result) => result.status === 'rejected')
-    if (failed !== undefined) {
-      await Promise.allSettled(children.map((child) => child.destroy()))
-      throw failed.reason
-    }
-    children.sort((a, b) => sandboxIds.indexOf(a.sandboxId) - sandboxIds.indexOf(b.sandboxId))
-    return { snapshot, parent, children }
+    const children = sandboxIds.map(
+      (sandboxId) => () => this.restore(snapshot.id, { ...options, sandboxId, ...(signal && { signal }) }),
+    )
+    const [parent, ...restored] = await settleAll([goOn, ...children], RESTORES_AT_ONCE)
+    const failed = restored.find((result) => result.status === 'rejected')
+    if (parent?.status === 'fulfilled' && failed === undefined)
+      return { snapshot, parent: parent.value, children: restored.flatMap(fulfilled) }
+    await Promise.allSettled(restored.flatMap(fulfilled).map((child) => child.destroy()))
+    if (parent?.status === 'rejected') throw savedButAsleep(snapshot.id, parent.reason)
+    throw failed?.reason
   }
 
   async delete(id: SnapshotId): Promise<void> {

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import { DormouseError, parseInput } from '@dormouse/contracts'
 import { z } from 'zod'
 import { removeTree } from '../host/publish-directory.ts'
+import { FileMemory } from '../host/remember-file.ts'
 import { templateDescriptionSchema, templateNameSchema } from './description.ts'
 
 export const TEMPLATE_FORMAT_VERSION = 1
@@ -77,8 +78,16 @@ export async function getTemplateBuild(
   )
 }
 
+/** Builds that are in use at the same time; more only cost reading again. */
+const REMEMBERED_BUILDS = 64
+const builds = new FileMemory<Template | undefined>(REMEMBERED_BUILDS)
+
 /** undefined when the directory or its manifest is not there. */
-export async function readTemplate(directory: string): Promise<Template | undefined> {
+export function readTemplate(directory: string): Promise<Template | undefined> {
+  return builds.get(join(directory, 'template.json'), () => parseTemplate(directory))
+}
+
+async function parseTemplate(directory: string): Promise<Template | undefined> {
   const text = await readFile(join(directory, 'template.json'), 'utf8').catch(() => undefined)
   if (text === undefined) return undefined
   const manifest = parseManifest(text, directory)
