@@ -9,6 +9,7 @@ import sys
 from dormouse_agent import limits, ops_agent, ops_contexts, ops_files, ops_processes, ops_runs
 from dormouse_agent.connection import Connection
 from dormouse_agent.context import Context
+from dormouse_agent.log import close_log
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
 from dormouse_agent.reaper import Reaper
@@ -67,6 +68,7 @@ def main() -> int:
     agent = Agent(loop)
     loop.run_until_complete(_listen(agent, socket_path))
     if ready_fd is not None:
+        close_log()
         os.write(int(ready_fd), b"1")
         os.close(int(ready_fd))
     agent.add_context(DEFAULT_CONTEXT)

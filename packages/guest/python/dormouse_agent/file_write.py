@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import stat
 from typing import Any
 
@@ -77,7 +76,8 @@ REPLACEMENT = re.compile(r"\.dormouse-(new-)?[0-9a-f]{16}\.tmp")
 
 
 def _replacement_name(is_new: bool) -> str:
-    return f".dormouse-{'new-' if is_new else ''}{secrets.token_hex(8)}.tmp"
+    # The module `secrets` would load OpenSSL into the agent, and a wake would bring that back every time.
+    return f".dormouse-{'new-' if is_new else ''}{os.urandom(8).hex()}.tmp"
 
 
 def is_replacement(path: str) -> bool:
