@@ -37,8 +37,10 @@ async function measureCycles(bench) {
       kept = snapshot
       await pause(asleepMs)
       if (lookAfter.has(cycle)) {
+        await engine.upkeep()
         await pause(SETTLE_MS)
-        looks.push({ cycle, imageBytes: snapshot.bytes.images, ...(await footprint(bench)) })
+        const { bytes } = await engine.getSnapshot(snapshot.id)
+        looks.push({ cycle, imageBytes: bytes.images, ...(await footprint(bench)) })
       }
       const resume = await timed(() => engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId }))
       burrow = resume.result
