@@ -9,11 +9,13 @@ import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
 import { useJsonBodies } from './json-body.ts'
 import {
   CONNECTIONS_MAX,
+  HEADERS_CHECK_MS,
   HEADERS_MAX_BYTES,
-  HEADERS_TIMEOUT_MS,
   JSON_BODY_MAX_BYTES,
   KEEP_ALIVE_TIMEOUT_MS,
   PATH_PARAMETER_MAX_CHARACTERS,
+  PATIENCE,
+  type Patience,
   TCP_KEEP_ALIVE_MS,
 } from './limits.ts'
 import { describeRoutes } from './openapi.ts'
@@ -34,6 +36,7 @@ export interface AppOptions {
   readonly hostPaths?: readonly string[]
   /** Where the error codes are explained. */
   readonly docsUrl?: string
+  readonly patience?: Partial<Patience>
   /** Compares every JSON answer with its schema: for tests, it costs time. */
   readonly checkAnswers?: boolean
 }
@@ -41,18 +44,21 @@ export interface AppOptions {
 declare module 'fastify' {
   interface FastifyInstance {
     readonly errorAnswers: ErrorAnswers
+    readonly patience: Patience
   }
 }
 
 /** The HTTP API. The caller listens and closes. */
 export async function createApp(services: Services, options: AppOptions): Promise<App> {
+  const patience = { ...PATIENCE, ...options.patience }
   const answers = errorAnswers({
     docsUrl: options.docsUrl ?? 'docs/errors.md',
     hostPaths: options.hostPaths ?? [],
   })
   const server = {
     maxHeaderSize: HEADERS_MAX_BYTES,
-    headersTimeout: HEADERS_TIMEOUT_MS,
+    headersTimeout: patience.headersMs,
+    connectionsCheckingInterval: Math.min(HEADERS_CHECK_MS, patience.headersMs),
     keepAlive: true,
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
     // The whole request may take long: a file is uploaded at the speed of its sender. `json-body.ts` bounds the others.
@@ -77,9 +83,10 @@ export async function createApp(services: Services, options: AppOptions): Promis
   ;(app.server as Server).maxConnections = CONNECTIONS_MAX
 
   app.decorate('errorAnswers', answers)
+  app.decorate('patience', patience)
   app.setErrorHandler((error, request, reply) => answers.send(error, request, reply))
   useSchemas(app, options.checkAnswers ?? false)
-  useJsonBodies(app)
+  useJsonBodies(app, patience.jsonBodyMs)
   logRequests(app)
   answerUnknownRoutes(app)
   await useWebSockets(app)

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { DormouseError } from '@dormouse/contracts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toDormouseError } from './error-answer.ts'
-import { READER_STALL_MS, SSE_KEEP_ALIVE_MS } from './limits.ts'
+import { SSE_KEEP_ALIVE_MS } from './limits.ts'
 
 export const NDJSON = 'application/x-ndjson'
 export const SSE = 'text/event-stream'
@@ -54,7 +54,7 @@ export async function sendEvents(
   try {
     for await (const event of events) {
       if (!raw.writable) return
-      if (!raw.write(format(event))) await drained(raw)
+      if (!raw.write(format(event))) await drained(raw, request.server.patience.readerMs)
     }
   } catch (thrown) {
     fail(thrown)
@@ -80,10 +80,10 @@ function beat(raw: ServerResponse): void {
 }
 
 /** Post: there is room again, or the reader is gone. */
-function drained(raw: ServerResponse): Promise<void> {
+function drained(raw: ServerResponse, stallMs: number): Promise<void> {
   return new Promise((resolve) => {
     if (raw.destroyed) return resolve()
-    const timer = setTimeout(() => raw.destroy(), READER_STALL_MS)
+    const timer = setTimeout(() => raw.destroy(), stallMs)
     const done = () => {
       clearTimeout(timer)
       raw.off('drain', done).off('close', done)

@@ -2,19 +2,21 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { DormouseError } from '@dormouse/contracts'
 import type { FastifyRequest } from 'fastify'
-import { JSON_BODY_TIMEOUT_MS } from './limits.ts'
 import type { App } from './route.ts'
 
 /** Replaces the framework's parsers: ours sees to UTF-8 and has a time limit. An empty body counts as none. */
-export function useJsonBodies(app: App): void {
+export function useJsonBodies(app: App, timeoutMs: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
-    const body = await readBody(payload, request.routeOptions.bodyLimit)
+    const body = await readBody(payload, { limitBytes: request.routeOptions.bodyLimit, timeoutMs })
     return body.length === 0 ? undefined : parseJson(body)
   })
 }
 
-async function readBody(payload: IncomingMessage, limitBytes: number): Promise<Buffer> {
+async function readBody(
+  payload: IncomingMessage,
+  { limitBytes, timeoutMs }: { limitBytes: number; timeoutMs: number },
+): Promise<Buffer> {
   const declared = Number(payload.headers['content-length'] ?? 0)
   if (declared > limitBytes) throw tooLarge(limitBytes)
   return await new Promise((resolve, reject) => {
@@ -22,7 +24,7 @@ async function readBody(payload: IncomingMessage, limitBytes: number): Promise<B
     let bytes = 0
     const timer = setTimeout(
       () => settle(() => reject(new DormouseError('request_timeout', 'the body did not arrive in time'))),
-      JSON_BODY_TIMEOUT_MS,
+      timeoutMs,
     )
     const settle = (end: () => void) => {
       clearTimeout(timer)

@@ -8,14 +8,22 @@ export const RUN_BODY_MAX_BYTES = 16 * 1024 ** 2
 export const HEADERS_MAX_BYTES = 16 * 1024
 export const PATH_PARAMETER_MAX_CHARACTERS = 256
 
-/** A client that cannot send its headers in this time only holds a socket. */
-export const HEADERS_TIMEOUT_MS = 10_000
-/** For a JSON body, which is held in memory while it arrives. Streamed bodies have no such limit: a big file takes what it takes. */
-export const JSON_BODY_TIMEOUT_MS = 30_000
-/** Longer than the idle time of common proxies, so that the proxy is the one to close. */
-export const KEEP_ALIVE_TIMEOUT_MS = 75_000
 /** A reader that takes nothing for so long has gone; what it would have read is in the journal. */
 export const READER_STALL_MS = 60_000
+
+/** How long a client may keep the server waiting. Tests shorten them. */
+export interface Patience {
+  /** A client that cannot send its headers in this time only holds a socket. */
+  readonly headersMs: number
+  /** For a JSON body, which is held in memory while it arrives. Streamed bodies have no such limit: a big file takes what it takes. */
+  readonly jsonBodyMs: number
+  readonly readerMs: number
+}
+export const PATIENCE: Patience = { headersMs: 10_000, jsonBodyMs: 30_000, readerMs: READER_STALL_MS }
+/** How often connections are looked at whose headers are not complete. */
+export const HEADERS_CHECK_MS = 2000
+/** Longer than the idle time of common proxies, so that the proxy is the one to close. */
+export const KEEP_ALIVE_TIMEOUT_MS = 75_000
 /** Answers below this fit into the buffers of a socket: nobody has to wait for their reader. */
 export const LARGE_ANSWER_BYTES = 64 * 1024
 /** Proxies cut connections that are silent for a minute. */

@@ -1,4 +1,4 @@
-import { LARGE_ANSWER_BYTES, READER_STALL_MS } from './limits.ts'
+import { LARGE_ANSWER_BYTES } from './limits.ts'
 import type { App } from './route.ts'
 
 /** One line per request. The route's pattern and the path, never the query, a header or a body: those may hold secrets. */
@@ -10,7 +10,7 @@ export function logRequests(app: App): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     // A large answer waits in memory for its reader; one who takes nothing of it is cut off.
     if (typeof payload === 'string' && payload.length > LARGE_ANSWER_BYTES) {
-      reply.raw.setTimeout(READER_STALL_MS, () => reply.raw.destroy())
+      reply.raw.setTimeout(app.patience.readerMs, () => reply.raw.destroy())
     }
     done()
   })
