@@ -2,8 +2,8 @@ import { z } from 'zod'
 
 /** The fields that several requests share. Each refuses what no later layer could keep or show as it was sent. */
 
-/** What no sandbox, volume, template or key may be called: ids have a dash after two or three letters and mean something else. */
-const NAME = /^(?!(?:sb|bw|sn|ly|run)-)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+/** Anything but an id: routes take either, and one must not pass for the other. */
+const NAME = /^(?!(?:sb|bw|sn|ly|vol|run)-[2-9a-km-np-z]{16}$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 const NAME_RULE =
   'must be 1-63 letters, digits, ".", "_" or "-", begin with a letter or digit, and not look like an id'
 

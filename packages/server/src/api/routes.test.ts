@@ -34,6 +34,11 @@ describe('sandboxes', () => {
     expect([found.status, found.json.id]).toEqual([200, id])
   })
 
+  test('a name may begin as ids do', async () => {
+    expect((await create({ name: 'run-nightly' })).name).toBe('run-nightly')
+    expect((await http.send('GET', '/v1/sandboxes/run-nightly')).status).toBe(200)
+  })
+
   test('are listed page by page, by state, template, name and metadata', async () => {
     const { id } = await create({ name: 'a', metadata: { user: '42', 'team/x': 'y' } })
     await create({ metadata: { user: '43' } })
