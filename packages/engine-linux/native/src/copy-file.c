@@ -10,10 +10,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "idle.h"
 #include "report.h"
 
 #define OVERLAY_PREFIX "trusted.overlay."
 #define BUFFER_BYTES (1u << 18)
+#define PART_BYTES ((size_t)8 << 20)
 
 /* Between two file systems, of which an overlay is one, there is nothing but reading and writing. */
 static void copy_through_memory(int from, int to, off_t at, off_t end, const char *path)
@@ -26,6 +28,7 @@ static void copy_through_memory(int from, int to, off_t at, off_t end, const cha
             return;
         for (ssize_t done = 0; done < got;)
             done += CHECK(pwrite(to, buffer + done, (size_t)(got - done), at + done), "write %s", path);
+        wrote(to, (size_t)got);
         at += got;
     }
 }
@@ -33,11 +36,14 @@ static void copy_through_memory(int from, int to, off_t at, off_t end, const cha
 static void copy_range(int from, int to, off_t at, off_t end, const char *path)
 {
     for (off_t into = at; at < end;) {
-        ssize_t copied = copy_file_range(from, &at, to, &into, (size_t)(end - at), 0);
+        size_t part = end - at < (off_t)PART_BYTES ? (size_t)(end - at) : PART_BYTES;
+        ssize_t copied = copy_file_range(from, &at, to, &into, part, 0);
         if (copied == 0)
             return;
-        if (copied > 0)
+        if (copied > 0) {
+            wrote(to, (size_t)copied);
             continue;
+        }
         if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP)
             fail("copy %s", path);
         copy_through_memory(from, to, at, end, path);

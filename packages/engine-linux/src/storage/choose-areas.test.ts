@@ -2,11 +2,12 @@ import { describe, expect, test } from 'vitest'
 import { chooseExtents } from './choose-areas.ts'
 
 const MB = 1n << 20n
-const extent = (copiedMb: number, baseMb: number) => ({
+const extent = (copiedMb: number, baseMb: number, isShared = true) => ({
   start: 0n,
   end: BigInt(baseMb) * MB,
   copiedBytes: BigInt(copiedMb * 1024) * 1024n,
   baseBytes: BigInt(baseMb) * MB,
+  isShared,
 })
 const choose = (extents: ReturnType<typeof extent>[], canClone = false) =>
   chooseExtents(extents, { canClone })
@@ -17,8 +18,13 @@ describe('which memory is rewritten', () => {
   })
 
   test('what has changed much of itself', () => {
-    const [much, little] = [extent(9, 40), extent(2, 400)]
+    const [much, little] = [extent(9, 36), extent(2, 400)]
     expect(choose([much, little])).toEqual([much])
+  })
+
+  test('what has changed less of itself, if nobody else has its base', () => {
+    expect(choose([extent(9, 100, true)])).toEqual([])
+    expect(choose([extent(9, 100, false)])).toHaveLength(1)
   })
 
   test('what has changed little of itself, where copies cost only memory', () => {

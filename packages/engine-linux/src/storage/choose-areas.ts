@@ -5,11 +5,12 @@ const MB = 1n << 20n
 /** A restore copies about 0.7 ms per MB: below this, what can be gained is less than what a restore varies by itself. */
 export const COPIED_MAX_BYTES = 8n * MB
 /**
- * How many bytes of the base may be copied for each byte that restores need not copy any more. The copy takes disk, and its
- * pages are no longer those that other sandboxes with the same base have in memory.
+ * How many bytes of the base may be copied for each byte that restores need not copy any more. The copy of a base that others
+ * have too is more disk, and its pages in memory are no longer theirs. One that is ours alone goes when the copy is there.
  */
-const COPY_RATIO = 8n
-/** Where the file system shares blocks, it is only the memory. */
+const SHARED_RATIO = 4n
+const OWN_RATIO = 16n
+/** Where the file system shares blocks, a copy costs no disk. */
 const CLONE_RATIO = 64n
 /** An area with this much is rewritten whatever its size: it alone costs each restore as much as all the rest of it. */
 const LARGE_BYTES = 32n * MB
@@ -24,6 +25,8 @@ export interface MappedExtent {
   readonly copiedBytes: bigint
   /** At most this much of the memory file has to be copied to rewrite it. */
   readonly baseBytes: bigint
+  /** Another snapshot, a burrow or the template has the same memory file. */
+  readonly isShared: boolean
 }
 
 /** What to rewrite, of all tasks of a snapshot; nothing when it does not pay. */
@@ -32,11 +35,10 @@ export function chooseExtents<Extent extends MappedExtent>(
   { canClone }: { canClone: boolean },
 ): Extent[] {
   if (sum(extents) < COPIED_MAX_BYTES) return []
-  const ratio = canClone ? CLONE_RATIO : COPY_RATIO
-  const chosen = extents.filter(
-    ({ copiedBytes, baseBytes }) =>
-      copiedBytes >= SMALL_BYTES && (copiedBytes >= LARGE_BYTES || copiedBytes * ratio >= baseBytes),
-  )
+  const chosen = extents.filter(({ copiedBytes, baseBytes, isShared }) => {
+    const ratio = canClone ? CLONE_RATIO : isShared ? SHARED_RATIO : OWN_RATIO
+    return copiedBytes >= SMALL_BYTES && (copiedBytes >= LARGE_BYTES || copiedBytes * ratio >= baseBytes)
+  })
   // Otherwise the same would be tried again, in vain, after the next sleep.
   return sum(chosen) * 2n >= COPIED_MAX_BYTES ? chosen : []
 }

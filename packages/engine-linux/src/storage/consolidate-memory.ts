@@ -130,9 +130,9 @@ async function findExtents(from: SnapshotPaths, task: TaskImages, files: OpenFil
   const copied = presentBytes(task.runs, extents)
   return Promise.all(
     extents.map(async (extent) => {
-      const { blocks } = await stat(join(from.memory, extent.name))
+      const { blocks, nlink } = await stat(join(from.memory, extent.name))
       const baseBytes = BigInt(Math.min(blocks * STAT_BLOCK_BYTES, Number(extent.end - extent.start)))
-      return { ...extent, task, copiedBytes: copied.get(extent) ?? 0n, baseBytes }
+      return { ...extent, task, copiedBytes: copied.get(extent) ?? 0n, baseBytes, isShared: nlink > 1 }
     }),
   )
 }
