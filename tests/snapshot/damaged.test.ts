@@ -1,11 +1,24 @@
-import { copyFile, open, readdir, readFile, rename, stat, truncate, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import {
+  copyFile,
+  open,
+  readdir,
+  readFile,
+  rename,
+  stat,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SnapshotPaths } from '../../packages/engine-linux/src/burrow/layout.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 
+const run = promisify(execFile)
 const factory = await linuxFactory()
 let engine: Engine
 let id: SnapshotId
@@ -15,7 +28,8 @@ beforeAll(async () => {
   engine = await factory.open()
   const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
   await burrow.guest.runs.run({
-    code: 'x = 42; data = bytearray(b"x" * (8 << 20)); open("/root/f", "w").write("y")',
+    // The log is in the template: open for writing, it is carried.
+    code: 'x = 42; data = bytearray(b"x" * (8 << 20)); open("/root/f", "w").write("y"); log = open("/etc/issue", "a")',
   })
   id = (await engine.snapshot(burrow, { leave: 'gone' })).snapshot.id
   paths = factory.layout.snapshot(id)
@@ -44,8 +58,8 @@ async function expectRefused(reason: RegExp, damage: () => Promise<() => Promise
   await burrow.destroy()
 }
 
-async function flipByte(path: string): Promise<() => Promise<unknown>> {
-  const at = Math.floor((await stat(path)).size / 2)
+async function flipByte(path: string, offset?: number): Promise<() => Promise<unknown>> {
+  const at = offset ?? Math.floor((await stat(path)).size / 2)
   const flip = async () => {
     const file = await open(path, 'r+')
     const byte = Buffer.alloc(1)
@@ -55,6 +69,22 @@ async function flipByte(path: string): Promise<() => Promise<unknown>> {
   }
   await flip()
   return flip
+}
+
+/** Nobody else's: memory files of the template are shared by everything on this host. */
+async function ownMemory(): Promise<string> {
+  const memory = await first(paths.memory, new RegExp(`^${id}-`))
+  expect((await stat(memory)).nlink).toBe(1)
+  return memory
+}
+
+const ownLinkedMemory = () => first(paths.memory, new RegExp(`^${id}-`))
+
+/** The middle of the first megabyte that is no hole. */
+async function findData(path: string): Promise<number> {
+  const script = 'import os, sys; print(os.lseek(os.open(sys.argv[1], os.O_RDONLY), 0, os.SEEK_DATA))'
+  const { stdout } = await run('python3', ['-c', script, path])
+  return Number(stdout) + (1 << 19)
 }
 
 async function takeAway(path: string): Promise<() => Promise<unknown>> {
@@ -75,6 +105,42 @@ const first = async (directory: string, pattern: RegExp) => {
   if (name === undefined) throw new Error(`nothing like ${pattern} in ${directory}`)
   return join(directory, name)
 }
+
+describe('a snapshot whose files were moved about', () => {
+  test('is restored when its memory has other times and the same content', async () => {
+    await utimes(await ownMemory(), 1, 1)
+    await using next = await factory.open()
+    await next.verifySnapshot(id)
+    await (await next.restore(id, { sandboxId: newSandboxId() })).destroy()
+  })
+
+  test('is verified on demand byte by byte, also where the times tell nothing', async () => {
+    const memory = await ownMemory()
+    const { atime, mtime } = await stat(memory)
+    const mend = await flipByte(memory, await findData(memory))
+    await utimes(memory, atime, mtime)
+    await expect(engine.verifySnapshot(id)).rejects.toMatchObject({
+      code: 'snapshot_unusable',
+      message: expect.stringMatching(/memory file .* damaged/),
+    })
+    await mend()
+    await engine.verifySnapshot(id)
+  })
+
+  test('carries what was wrong with the memory it was restored from to its own children', async () => {
+    const burrow = await engine.restore(id, { sandboxId: newSandboxId() })
+    const memory = await ownLinkedMemory()
+    const mend = await flipByte(memory)
+    const child = (await engine.snapshot(burrow, { leave: 'gone' })).snapshot.id
+    const restore = () => engine.restore(child, { sandboxId: newSandboxId() })
+    await expect(restore()).rejects.toMatchObject({
+      message: expect.stringMatching(/memory file .* damaged/),
+    })
+    await mend()
+    await (await restore()).destroy()
+    await engine.deleteSnapshot(child)
+  })
+})
 
 describe('a snapshot that cannot be restored is refused before anything starts', () => {
   test.each([/^core-\d+\.img$/, /^pages-\d+\.img$/, /^files\.img$/, /^mm-\d+\.img$/])(
@@ -100,13 +166,38 @@ describe('a snapshot that cannot be restored is refused before anything starts',
 
   test('for a memory file of another size', () =>
     expectRefused(/memory file .* bytes instead of/, async () => {
-      const memory = await first(paths.memory, new RegExp(`^${id}-`))
-      const { size, nlink } = await stat(memory)
-      // Nobody else's: memory files of the template are shared by everything on this host.
-      expect(nlink).toBe(1)
+      const memory = await ownMemory()
+      const { size } = await stat(memory)
       await truncate(memory, size + 4096)
       return () => truncate(memory, size)
     }))
+
+  test('for a memory file that was cut off', () =>
+    expectRefused(/memory file .* bytes instead of/, async () => {
+      const memory = await ownMemory()
+      await run('cp', ['--archive', memory, `${memory}.whole`])
+      await truncate(memory, 4096)
+      return () => rename(`${memory}.whole`, memory)
+    }))
+
+  test('for a flipped byte in the pages of a memory file', () =>
+    expectRefused(/memory file .* damaged/, async () => {
+      const memory = await ownMemory()
+      return flipByte(memory, await findData(memory))
+    }))
+
+  test('for a byte in a hole of a memory file', () =>
+    expectRefused(/memory file .* damaged/, async () => flipByte(await ownMemory())))
+
+  test('for a flipped byte in the list of carried files', () =>
+    expectRefused(/carried files is damaged/, () => flipByte(paths.carried)))
+
+  test('for a kernel older than the one it was taken on', () =>
+    expectRefused(/taken on Linux 999\.0\.1.*older/, () =>
+      editManifest((manifest) => {
+        ;(manifest['fingerprint'] as { kernel: string }).kernel = '999.0.1'
+      }),
+    ))
 
   test('for a file layer that is missing', () =>
     expectRefused(/layer .* missing/, async () => takeAway(await first(factory.layout.layersDir, /^ly-/))))

@@ -114,6 +114,22 @@ culprit = int(os.read(reader, 10))`,
     await print('os.close(fd)')
   })
 
+  test('a file that is open, deleted and has another name gets no name of CRIU', async () => {
+    await print(`
+import os
+fd = os.eventfd(1, os.EFD_SEMAPHORE)
+os.makedirs("/root/names", exist_ok=True)
+f = open("/root/names/one", "w+"); f.write("content"); f.flush()
+os.link("/root/names/one", "/root/names/two"); os.unlink("/root/names/one")`)
+    await expectUntouched(() => engine.snapshot(burrow, { leave: 'gone' }), { code: 'snapshot_refused' })
+    expect(await print('f.seek(0); print(os.listdir("/root/names"), f.read())')).toBe("['two'] content")
+    await print('os.close(fd)')
+    const { burrow: next } = await engine.snapshot(burrow, { leave: 'running' })
+    burrow = next!
+    expect(await print('f.seek(0); print(os.listdir("/root/names"), f.read())')).toBe("['two'] content")
+    await print('f.close()')
+  })
+
   test('a process that was stopped before stays stopped, and the others go on', async () => {
     await print(`
 import os, signal, subprocess

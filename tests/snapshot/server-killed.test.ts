@@ -92,7 +92,7 @@ describe('server killed with SIGKILL while it takes a snapshot', () => {
       expect(snapshot.id).toBeDefined()
       await expect.poll(() => factory.traces()).toEqual([])
       // Layers are collected by the next deletion where a spare burrow was just being made.
-      expect(await readdir(factory.layout.snapshotsDir)).toEqual([])
+      await expect.poll(() => readdir(factory.layout.snapshotsDir)).toEqual([])
       await engine[Symbol.asyncDispose]()
     },
   )

@@ -66,6 +66,8 @@ const createSchema = z.strictObject({
   env: envSchema.optional(),
 })
 
+const bootSchema = createSchema.pick({ user: true, env: true })
+
 /** Burrows from namespaces, cgroups and overlayfs on this host. */
 export class LinuxEngine implements Engine {
   readonly name = 'linux'
@@ -75,6 +77,8 @@ export class LinuxEngine implements Engine {
   readonly #host: BurrowHost
   readonly #sleeper: Sleeper | undefined
   readonly #burrows = new Set<LinuxBurrow>()
+  /** All that this engine ever held: the files of one that has ended by itself can still be saved. */
+  readonly #known = new WeakSet<LinuxBurrow>()
   readonly #upkeep: Upkeep
   #storage: StorageMeter | undefined
 
@@ -84,11 +88,11 @@ export class LinuxEngine implements Engine {
     host: BurrowHost
     criu: Criu | undefined
   }) {
-    const { dataDir, host, criu } = parts
+    const { dataDir, toolsDir, host, criu } = parts
     this.#dataDir = dataDir
-    this.#toolsDir = parts.toolsDir
+    this.#toolsDir = toolsDir
     this.#host = host
-    this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir })
+    this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir, toolsDir })
     this.#upkeep = new Upkeep({
       // A sandbox that is awake has gone on from the version there was.
       isWanted: async (id) => {
@@ -172,13 +176,14 @@ export class LinuxEngine implements Engine {
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }> {
-    const result = await this.#canSleep().snapshot(this.#own(burrow), options)
+    const result = await this.#canSleep().snapshot(this.#own(burrow, options), options)
     this.#upkeep.schedule(result.snapshot.id)
     return result.burrow === undefined ? result : { ...result, burrow: this.#hold(result.burrow) }
   }
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
-    return this.#hold(await this.#canSleep().restore(snapshotId, options))
+    const { user, env } = parseInput(bootSchema, { user: options.user, env: options.env }, 'restore')
+    return this.#hold(await this.#canSleep().restore(snapshotId, { ...options, user, env }))
   }
 
   async fork(burrow: Burrow, { onParent, ...options }: ForkOptions) {
@@ -213,6 +218,10 @@ export class LinuxEngine implements Engine {
     await this.#canSleep().delete(snapshotId)
   }
 
+  async verifySnapshot(snapshotId: SnapshotId): Promise<void> {
+    await this.#canSleep().verify(snapshotId)
+  }
+
   /**
    * Makes snapshots of sandboxes that sleep faster to restore, where there is something to gain; answers which. It happens by
    * itself, soon after each snapshot; this is for those who want to wait for it.
@@ -233,6 +242,7 @@ export class LinuxEngine implements Engine {
     await this.#upkeep[Symbol.asyncDispose]()
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
+    await this.#sleeper?.[Symbol.asyncDispose]()
     await this.#host.spares[Symbol.asyncDispose]()
   }
 
@@ -244,13 +254,17 @@ export class LinuxEngine implements Engine {
     )
   }
 
-  #own(burrow: Burrow): LinuxBurrow {
-    if (burrow instanceof LinuxBurrow && this.#burrows.has(burrow)) return burrow
+  #own(burrow: Burrow, saving?: SnapshotOptions): LinuxBurrow {
+    const isEnough = (held: LinuxBurrow) =>
+      this.#burrows.has(held) ||
+      (saving?.kind === 'files' && saving.leave === 'gone' && this.#known.has(held))
+    if (burrow instanceof LinuxBurrow && isEnough(burrow)) return burrow
     throw new DormouseError('burrow_ended', 'This burrow has ended, or another engine holds it.')
   }
 
   #hold(burrow: LinuxBurrow): LinuxBurrow {
     this.#burrows.add(burrow)
+    this.#known.add(burrow)
     void burrow.ended.then(() => this.#burrows.delete(burrow))
     return burrow
   }

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 export const nativeBuildDir = fileURLToPath(new URL('../native/build/', import.meta.url))
 export const initProgram = inBuild('dormouse-init')
 export const shiftProgram = inBuild('dormouse-shift')
+export const pagesProgram = inBuild('dormouse-pages')
 export const carryProgram = inBuild('dormouse-carry')
 export const layersProgram = inBuild('dormouse-layers')
 export const enterLibrary = inBuild('libdormouse-enter.so')

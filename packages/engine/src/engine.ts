@@ -80,6 +80,8 @@ export interface Engine extends AsyncDisposable {
   createBurrow(request: CreateBurrow, signal?: AbortSignal): Promise<Burrow>
   /**
    * Saves a burrow. It ends; `leave` says whether a new one goes on from the snapshot: `running`, `frozen`, or not at all.
+   * With `kind: 'files'` processes and memory are not saved, and nothing that they do can make it fail: the burrow itself goes
+   * on, held still meanwhile, or ends when `leave` is `gone`; one that has ended by itself can be saved that way too.
    * Post: the snapshot is on disk and immutable. On failure the burrow runs on as if nothing had been, and the error
    * (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame.
    */
@@ -104,6 +106,8 @@ export interface Engine extends AsyncDisposable {
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
   /** What all snapshots take on disk. Reads the disk: for now and then. */
   storage(): Promise<StorageReport>
+  /** Reads all of a snapshot's memory and images. Throws `snapshot_unusable` with the reason when it could not be restored here. */
+  verifySnapshot(snapshotId: SnapshotId): Promise<void>
   /** Frees what nobody else refers to. Throws `not_found`. */
   deleteSnapshot(snapshotId: SnapshotId): Promise<void>
   /**
@@ -118,7 +122,8 @@ export interface Engine extends AsyncDisposable {
 export interface Snapshot {
   readonly id: SnapshotId
   readonly sandboxId: SandboxId
-  readonly kind: 'full'
+  /** `full` is files, memory and processes. What is restored from `files` boots. */
+  readonly kind: 'full' | 'files'
   /** The snapshot that the saved burrow had been restored from. */
   readonly parent?: SnapshotId
   readonly template: string
@@ -137,11 +142,16 @@ export interface StorageReport {
 
 export interface SnapshotOptions {
   readonly leave: 'running' | 'frozen' | 'gone'
+  /** `full` unless said otherwise. */
+  readonly kind?: 'full' | 'files'
 }
 
 export interface RestoreOptions {
   readonly sandboxId: SandboxId
   readonly limits?: BurrowLimitsInput
+  /** As in `CreateBurrow`, for snapshots of kind `files`; others remember. */
+  readonly user?: string | undefined
+  readonly env?: Readonly<Record<string, string>> | undefined
   /** What hooks inside are told. */
   readonly reason?: 'resume' | 'fork' | 'rollback'
   /** Give random generators a new seed; true unless said otherwise. */
@@ -157,8 +167,16 @@ export interface ForkOptions {
   readonly signal?: AbortSignal
 }
 
+export interface LostBurrow {
+  readonly id: BurrowId
+  readonly sandboxId: SandboxId
+  readonly end: BurrowEnd
+  /** Its files, saved before it was removed. Not there when it was stored, or when there was no room: then it is lost again next time. */
+  readonly filesSnapshotId?: SnapshotId
+}
+
 export interface AdoptedBurrows {
   readonly burrows: readonly Burrow[]
   /** Burrows that were on record but are gone; their sandboxes have to be told. */
-  readonly lost: readonly { readonly id: BurrowId; readonly sandboxId: SandboxId; readonly end: BurrowEnd; readonly filesSnapshotId?: SnapshotId }[]
+  readonly lost: readonly LostBurrow[]
 }

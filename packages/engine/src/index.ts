@@ -7,6 +7,7 @@ export type {
   Engine,
   EngineCapabilities,
   ForkOptions,
+  LostBurrow,
   RestoreOptions,
   Snapshot,
   SnapshotOptions,

@@ -1,19 +1,25 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BurrowId, isBurrowId } from '@dormouse/contracts'
+import { type BurrowId, isBurrowId, type SnapshotId } from '@dormouse/contracts'
 import type { AdoptedBurrows } from '@dormouse/engine'
+import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
-import { findRecord } from './burrow-record.ts'
+import { readManifest } from '../snapshot/manifest.ts'
+import { takeFiles } from '../snapshot/take-files.ts'
+import { type BurrowRecord, findRecord } from './burrow-record.ts'
 import { findFirstProcess, readEnd } from './first-process.ts'
 import { waitForDump, wasLeftStopped } from './interrupted-dump.ts'
 import type { Layout } from './layout.ts'
 import { answers, LinuxBurrow } from './linux-burrow.ts'
-import { removeBurrow } from './remove-burrow.ts'
+import { endProcesses, removeBurrow } from './remove-burrow.ts'
 import { undoTaking } from './taking.ts'
 
 type Lost = AdoptedBurrows['lost'][number]
 
-/** Takes over live burrows and removes the rest: dead ones, and those whose start was cut off before anybody knew of them. */
+/**
+ * Takes over live burrows and removes the rest: dead ones, whose files are saved before, and those whose start was cut off before
+ * anybody knew of them.
+ */
 export async function adoptBurrows(
   layout: Layout,
   hierarchies: Hierarchies,
@@ -27,25 +33,43 @@ export async function adoptBurrows(
     if (record?.state === 'ready' && first !== undefined) {
       const burrow = new LinuxBurrow({ record, paths, first, hierarchies })
       await waitForDump(burrow)
-      const snapshotId = await undoTaking(paths)
-      if (snapshotId !== undefined) {
-        burrow.release()
-        await removeBurrow(paths, hierarchies)
-        lost.push({ id, sandboxId: record.sandboxId, end: { reason: 'stored', snapshotId } })
-        continue
-      }
-      if (await wasLeftStopped(burrow)) await burrow.goOn({ areStopped: true })
-      if (await answers(burrow, first)) {
+      const isOver = (await undoTaking(paths)) !== undefined
+      if (!isOver && (await wasLeftStopped(burrow))) await burrow.goOn({ areStopped: true })
+      if (!isOver && (await answers(burrow, first))) {
         burrows.push(burrow)
         continue
       }
       burrow.release()
     }
-    const end = await readEnd(paths.endFile)
-    await removeBurrow(paths, hierarchies)
-    if (record?.state === 'ready') lost.push({ id, sandboxId: record.sandboxId, end })
+    if (record?.state === 'ready') lost.push(await saveWhatIsLeft(layout, hierarchies, record))
+    else await removeBurrow(paths, hierarchies)
   }
   return { burrows, lost }
+}
+
+/** Of a burrow that has ended. When there is no room for its files they stay where they are, until the next time. */
+async function saveWhatIsLeft(layout: Layout, hierarchies: Hierarchies, record: BurrowRecord): Promise<Lost> {
+  const { id, sandboxId } = record
+  const paths = layout.burrow(id)
+  const end = await readEnd(paths.endFile)
+  await endProcesses(paths, new BurrowCgroup(hierarchies, paths.cgroup))
+  const finished = await undoTaking(paths)
+  const hasProcesses = finished !== undefined && (await kindOf(layout, finished)) === 'full'
+  const filesSnapshotId =
+    finished ??
+    (await takeFiles(layout, { record, paths, keepsFiles: false }).then(
+      (manifest) => manifest.id,
+      () => undefined,
+    ))
+  if (filesSnapshotId === undefined) return { id, sandboxId, end }
+  await removeBurrow(paths, hierarchies)
+  return hasProcesses
+    ? { id, sandboxId, end: { reason: 'stored', snapshotId: filesSnapshotId } }
+    : { id, sandboxId, end, filesSnapshotId }
+}
+
+async function kindOf(layout: Layout, id: SnapshotId): Promise<'full' | 'files'> {
+  return (await readManifest(layout.snapshot(id).manifest)).kind
 }
 
 /** Every burrow id that has a directory, a run directory or a cgroup. */

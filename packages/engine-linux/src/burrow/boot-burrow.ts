@@ -1,4 +1,4 @@
-import type { BurrowLimits } from '@dormouse/contracts'
+import type { BurrowLimits, LayerId, SnapshotId } from '@dormouse/contracts'
 import type { CreateBurrow } from '@dormouse/engine'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import type { Template } from '../template/template-store.ts'
@@ -10,6 +10,8 @@ export interface BurrowParts {
   readonly limits: BurrowLimits
   readonly template: Template
   readonly toolsDir: string
+  /** Files of a snapshot to boot on. */
+  readonly files?: { readonly layers: readonly LayerId[]; readonly snapshotId: SnapshotId }
 }
 
 const AGENT = ['/usr/bin/python3', '-I', '-B', '-S', '/.dormouse/guest/dormouse_agent']
@@ -24,14 +26,15 @@ const AGENT_ENV = [
 
 /** Boots a burrow: the agent starts from scratch. Everything else is a restore. */
 export function bootBurrow(host: BurrowHost, parts: BurrowParts, signal?: AbortSignal): Promise<LinuxBurrow> {
-  const { request, limits, template, toolsDir } = parts
+  const { request, limits, template, toolsDir, files } = parts
   const { sandboxId, user, env } = request
   return startBurrow(host, {
     sandboxId,
     template,
     limits,
     toolsDir,
-    layers: [],
+    layers: files?.layers ?? [],
+    ...(files !== undefined && { parent: files.snapshotId }),
     memoryFiles: [],
     clocks: { monotonicNs: 0n, boottimeNs: 0n },
     agent: AGENT,

@@ -108,13 +108,7 @@ export class LinuxBurrow implements Burrow {
 
   /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. Only one snapshot at a time. */
   async quiesce(): Promise<void> {
-    if (this.#destroying !== undefined) throw new DormouseError('burrow_ended', 'The burrow was destroyed.')
-    if (this.#isQuiet)
-      throw new DormouseError('conflict', 'A snapshot of this sandbox is being taken already.')
-    this.#isQuiet = true
-    this.#saved = new Promise((resolve) => {
-      this.#endSaving = resolve
-    })
+    this.#beginSaving()
     try {
       // An agent that is frozen cannot answer.
       await this.thaw()
@@ -127,6 +121,37 @@ export class LinuxBurrow implements Burrow {
       await this.goOn({ areStopped: false })
       throw error
     }
+  }
+
+  /**
+   * Before its files alone are saved: nothing inside runs, whether its agent answers or not, until `letGo`, after which all is
+   * as before. A burrow that has ended by itself keeps its files until it is destroyed, and can be held too.
+   */
+  async holdStill(): Promise<{ letGo(): Promise<void> }> {
+    this.#beginSaving()
+    const letGo = async (wasFrozen: boolean) => {
+      if (!wasFrozen) await this.thaw()
+      this.#isQuiet = false
+      this.#endSaving()
+    }
+    try {
+      const wasFrozen = await this.isFrozen()
+      if (await isAlive(this.first)) await this.freeze()
+      return { letGo: () => letGo(wasFrozen) }
+    } catch (error) {
+      await letGo(false)
+      throw error
+    }
+  }
+
+  #beginSaving(): void {
+    if (this.#destroying !== undefined) throw new DormouseError('burrow_ended', 'The burrow was destroyed.')
+    if (this.#isQuiet)
+      throw new DormouseError('conflict', 'A snapshot of this sandbox is being taken already.')
+    this.#isQuiet = true
+    this.#saved = new Promise((resolve) => {
+      this.#endSaving = resolve
+    })
   }
 
   /** After a snapshot that failed: as if nothing had been. */

@@ -14,6 +14,16 @@ const END_TIMEOUT_MS = 20_000
  */
 export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies): Promise<void> {
   const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
+  await endProcesses(paths, cgroup)
+  await cgroup.remove()
+  await rm(paths.run, { recursive: true, force: true })
+  // The sandbox made these files: rm(1) copes with names and depths that path-based removal does not.
+  await removeTree(paths.dir)
+  await rm(paths.spareMark, { force: true })
+}
+
+/** Post: nothing in the burrow runs any more. Its files are still there. */
+export async function endProcesses(paths: BurrowPaths, cgroup: BurrowCgroup): Promise<void> {
   const first = await findFirstProcess(paths.pidFile)
   await cgroup.kill()
   // With PID 1 the kernel ends every process of the pid namespace; their mounts go with the last one.
@@ -21,9 +31,4 @@ export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies)
     await killFirstProcess(first)
     await waitForEnd(first, END_TIMEOUT_MS)
   }
-  await cgroup.remove()
-  await rm(paths.run, { recursive: true, force: true })
-  // The sandbox made these files: rm(1) copes with names and depths that path-based removal does not.
-  await removeTree(paths.dir)
-  await rm(paths.spareMark, { force: true })
 }

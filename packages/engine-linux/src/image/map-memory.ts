@@ -1,12 +1,12 @@
-import { constants, copyFile, link, readdir, rm, stat } from 'node:fs/promises'
+import { constants, copyFile, link, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readGuardSymbol, writeGuardTable } from './guard-table.ts'
 import { readImage, writeImage } from './image-file.ts'
 import { adoptUserNamespace, readInventory } from './inventory.ts'
 import { MEMORY_PATH, planTask, readTask, type TaskChange, type TaskImages } from './map-task.ts'
 import { mapAreasToFile } from './memory-area.ts'
-import { movePages, type PageMoves } from './move-pages.ts'
 import { OpenFiles } from './open-files.ts'
+import type { PageMoves, PageWorker, SealedMemory } from './page-worker.ts'
 import { withRuns } from './pagemap.ts'
 
 /** VMAs with fewer present pages are copied: one more mapping costs about as much as copying this much. */
@@ -23,17 +23,13 @@ export interface MapMemory {
   readonly memoryId: string
   /** The guard library that burrows see, as the host sees it. */
   readonly guard: { readonly hostPath: string }
+  readonly worker: PageWorker
   readonly minPages?: number
-  readonly signal?: AbortSignal
 }
 
 export interface MappedImage {
   readonly tasks: readonly MappedTask[]
-  readonly memoryFiles: readonly {
-    readonly name: string
-    readonly sizeBytes: number
-    readonly allocatedBytes: number
-  }[]
+  readonly memoryFiles: readonly SealedMemory[]
   /** Memory files of earlier dumps that this one needs as well. */
   readonly referencedMemoryFiles: readonly string[]
   readonly mappedBytes: number
@@ -78,10 +74,7 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
     change && change.moves.length > 0 ? [memoryName(options, images.pid)] : [],
   )
   try {
-    await movePages(
-      tasks.flatMap((task) => toMoves(options, task)),
-      options.signal,
-    )
+    const memoryFiles = await options.worker.move(tasks.flatMap((task) => toMoves(options, task)))
     const rewritten = new Set(['inventory.img', 'files.img'])
     for (const task of tasks) for (const name of await writeTask(options, task, files)) rewritten.add(name)
     await writeImage(join(outDir, 'inventory.img'), inventory)
@@ -90,7 +83,6 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
       options,
       names.filter((name) => isUnchanged(name, rewritten)),
     )
-    const memoryFiles = await Promise.all(memoryNames.map((name) => describeFile(options.memoryDir, name)))
     return { ...summarize(tasks), memoryFiles, referencedMemoryFiles }
   } catch (error) {
     for (const name of memoryNames) await rm(join(options.memoryDir, name), { force: true })
@@ -167,12 +159,6 @@ async function shareImages({ rawDir, outDir }: MapMemory, names: readonly string
     // Another file system, or one without hard links.
     await link(from, to).catch(() => copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE))
   }
-}
-
-async function describeFile(directory: string, name: string) {
-  const { size, blocks } = await stat(join(directory, name))
-  const STAT_BLOCK_BYTES = 512
-  return { name, sizeBytes: size, allocatedBytes: blocks * STAT_BLOCK_BYTES }
 }
 
 function summarize(planned: readonly PlannedTask[]) {

@@ -13,16 +13,18 @@ const AGENT_LOG = '/var/log/dormouse-agent.log'
 /**
  * Files that are open for writing are copied into a new upper directory as soon as they are opened again there. Those of them
  * that would get another inode number by it are listed here, and copied by us before, so that they keep it: see
- * native/src/carry.c. There is no list when there is nothing to carry.
+ * native/src/carry.c. False, and no list, when there is nothing to carry.
  */
-export async function listCarried(carry: { rawDir: string; layer: string; list: string }): Promise<void> {
+export async function listCarried(carry: { rawDir: string; layer: string; list: string }): Promise<boolean> {
   const files = new OpenFiles(await readImage(join(carry.rawDir, 'files.img')))
   const paths = files.writtenPaths.filter((path) => path.startsWith('/') && path !== AGENT_LOG)
-  if (paths.length === 0) return
+  if (paths.length === 0) return false
   const stdinFile = join(carry.rawDir, 'written-paths')
   await writeFile(stdinFile, [...new Set(paths)].map((path) => `${path.slice(1)}\0`).join(''))
   await runCarry(['find', carry.layer, carry.list], stdinFile)
-  if ((await stat(carry.list)).size === 0) await rm(carry.list)
+  if ((await stat(carry.list)).size > 0) return true
+  await rm(carry.list)
+  return false
 }
 
 export async function copyCarried(carry: {

@@ -24,14 +24,26 @@ export function readFingerprint(): Promise<Fingerprint> {
 
 async function examineHost(): Promise<Fingerprint> {
   const info = await readFile('/proc/cpuinfo', 'utf8')
-  const flags = /^(?:flags|Features)\s*:\s*(?<flags>.*)$/m.exec(info)?.groups?.flags ?? ''
+  const flags = /^(?:flags|Features)\s*:\s*(?<flags>.*)$/m.exec(info)?.groups?.['flags'] ?? ''
   return { arch: arch(), kernel: release(), cpuFlags: flags.split(/\s+/).filter(Boolean).sort() }
 }
 
-/** Why memory saved there cannot run here; undefined when it can. More features than before do no harm. */
-export function mismatch(saved: Fingerprint, here: Fingerprint): string | undefined {
-  if (saved.arch !== here.arch) return `it was taken on ${saved.arch}, this is ${here.arch}`
-  const present = new Set(here.cpuFlags)
-  const missing = saved.cpuFlags.filter((flag) => !present.has(flag))
+/**
+ * Why memory saved there cannot run here; undefined when it can. More CPU features than before do no harm, and neither does a
+ * newer kernel: updating a host must not cost anybody a sandbox.
+ */
+export function mismatch(saved: Fingerprint, present: Fingerprint): string | undefined {
+  if (saved.arch !== present.arch) return `it was taken on ${saved.arch}, this is ${present.arch}`
+  if (isOlder(present.kernel, saved.kernel))
+    return `it was taken on Linux ${saved.kernel}, and this is ${present.kernel}, which is older`
+  const flags = new Set(present.cpuFlags)
+  const missing = saved.cpuFlags.filter((flag) => !flags.has(flag))
   return missing.length === 0 ? undefined : `this CPU lacks ${missing.slice(0, 8).join(', ')}`
+}
+
+/** By the two numbers that say what a kernel can do. */
+function isOlder(one: string, other: string): boolean {
+  const [major = 0, minor = 0] = one.split('.').map((part) => Number.parseInt(part, 10))
+  const [otherMajor = 0, otherMinor = 0] = other.split('.').map((part) => Number.parseInt(part, 10))
+  return major < otherMajor || (major === otherMajor && minor < otherMinor)
 }

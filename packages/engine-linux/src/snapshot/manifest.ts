@@ -13,16 +13,17 @@ import { z } from 'zod'
 import { fingerprintSchema } from './fingerprint.ts'
 
 /** Apart from the product's version: it changes only when older snapshots cannot be read any more. */
-export const SNAPSHOT_FORMAT_VERSION = 1
+export const SNAPSHOT_FORMAT_VERSION = 2
 
 const snapshotId = z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value))
 const layerId = z.custom<LayerId>((value) => typeof value === 'string' && isLayerId(value))
 const nanoseconds = z.string().regex(/^\d+$/).transform(BigInt)
 
-const manifestSchema = z.strictObject({
+const summedFile = z.strictObject({ name: z.string(), sizeBytes: z.int(), checksum: z.string() })
+
+const common = {
   formatVersion: z.literal(SNAPSHOT_FORMAT_VERSION),
   id: snapshotId,
-  kind: z.enum(['full']),
   sandboxId: z.custom<SandboxId>((value) => typeof value === 'string' && isSandboxId(value)),
   parent: snapshotId.optional(),
   createdAt: z.iso.datetime(),
@@ -31,18 +32,33 @@ const manifestSchema = z.strictObject({
   generation: z.int().positive().optional(),
   /** Top first; the template's root file system is below the last. */
   layers: z.array(layerId),
+  limits: burrowLimitsSchema,
+  bytes: z.strictObject({ images: z.int(), memory: z.int() }),
+}
+
+/** Processes, memory and files. */
+const fullSchema = z.strictObject({
+  ...common,
+  kind: z.literal('full'),
   /** Name of the directory of ours that its processes know as /.dormouse. */
   tools: z.string(),
-  limits: burrowLimitsSchema,
   clocks: z.strictObject({ monotonicNs: nanoseconds, boottimeNs: nanoseconds }),
   criuVersion: z.string(),
   fingerprint: fingerprintSchema,
-  images: z.array(z.strictObject({ name: z.string(), sizeBytes: z.int(), sha256: z.string() })),
-  memory: z.array(z.strictObject({ name: z.string(), sizeBytes: z.int() })),
-  bytes: z.strictObject({ images: z.int(), memory: z.int() }),
+  images: z.array(summedFile),
+  memory: z.array(summedFile.extend({ mtimeNs: nanoseconds })),
+  /** The list of files that every restore copies into its upper directory; see `SnapshotPaths`. */
+  carried: summedFile.optional(),
 })
 
-export type Manifest = z.output<typeof manifestSchema>
+/** Files alone: what is restored from it boots. */
+const filesSchema = z.strictObject({ ...common, kind: z.literal('files') })
+
+const manifestSchema = z.discriminatedUnion('kind', [fullSchema, filesSchema])
+
+export type FullManifest = z.output<typeof fullSchema>
+export type FilesManifest = z.output<typeof filesSchema>
+export type Manifest = FullManifest | FilesManifest
 
 export function encodeManifest(manifest: Manifest): string {
   const plain = (_key: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value)

@@ -6,7 +6,7 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
 import type { Template } from '../template/template-store.ts'
 import { copyCarried } from './carry-open-files.ts'
-import type { Manifest } from './manifest.ts'
+import type { FullManifest } from './manifest.ts'
 import { explainRestoreFailure } from './refusal.ts'
 import { unusable, verifyOnce } from './verify-snapshot.ts'
 
@@ -14,7 +14,7 @@ export type WakeReason = 'create' | 'resume' | 'fork' | 'rollback'
 
 export interface RestoreSnapshot {
   readonly paths: SnapshotPaths
-  readonly manifest: Manifest
+  readonly manifest: FullManifest
   readonly template: Template
   readonly toolsDir: string
   readonly sandboxId: SandboxId
@@ -56,7 +56,7 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
   })
 }
 
-function topLayer({ layout }: BurrowHost, { layers }: Manifest): string | undefined {
+function topLayer({ layout }: BurrowHost, { layers }: FullManifest): string | undefined {
   return layers[0] && layout.layer(layers[0])
 }
 
@@ -66,7 +66,7 @@ const PID_MAX = 32_768
 const CRIU_PIDS = 200
 
 /** A pid such that the next ones are not those of the tree: right above the highest, or in the first gap when that is too high. */
-function freePidAbove({ images }: Manifest): number {
+function freePidAbove({ images }: FullManifest): number {
   const used = images
     .flatMap(({ name }) => /^core-(?<tid>\d+)\.img$/.exec(name)?.groups?.tid ?? [])
     .map(Number)

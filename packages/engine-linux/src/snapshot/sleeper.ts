@@ -6,22 +6,27 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { ForkOptions, RestoreOptions, Snapshot, SnapshotOptions } from '@dormouse/engine'
+import { bootBurrow } from '../burrow/boot-burrow.ts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
+import { removeTree } from '../host/publish-directory.ts'
 import { FileMemory } from '../host/remember-file.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { keepUp } from '../storage/keep-up.ts'
 import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
+import { Dumper } from './dumper.ts'
 import type { Manifest } from './manifest.ts'
 import { type RestoreSnapshot, restoreSnapshot } from './restore-snapshot.ts'
 import { SnapshotStore } from './snapshot-store.ts'
+import { takeFiles } from './take-files.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './template-snapshot.ts'
+import { verifySnapshot } from './verify-snapshot.ts'
 
 /** Restores are bound by the CPU: more of them at once only make each slower. */
 const RESTORES_AT_ONCE = 4
@@ -32,6 +37,8 @@ export interface SleeperParts {
   readonly host: BurrowHost
   readonly criu: Criu
   readonly dataDir: string
+  /** What a burrow that boots sees as /.dormouse. */
+  readonly toolsDir: string
 }
 
 interface FoundSnapshot {
@@ -45,9 +52,12 @@ export type CreateFromTemplate = Pick<
 >
 
 /** Create, snapshot, restore, fork and rollback, which are all made of two operations: take and restore. */
-export class Sleeper {
+export class Sleeper implements AsyncDisposable {
   readonly store: SnapshotStore
   readonly #parts: SleeperParts
+  readonly #dumper: Dumper
+  /** What is being removed. */
+  readonly #removals = new Set<Promise<void>>()
   readonly #found = new FileMemory<FoundSnapshot>(REMEMBERED_SNAPSHOTS)
   /** A snapshot being taken, or kept up, has layers that nothing refers to yet: nothing is collected meanwhile. */
   #taking = 0
@@ -56,14 +66,16 @@ export class Sleeper {
 
   constructor(parts: SleeperParts) {
     this.#parts = parts
+    this.#dumper = new Dumper(parts.criu)
     this.store = new SnapshotStore(parts.host.layout)
   }
 
   /** A new sandbox from its template's snapshot; undefined when there is none that can be used. */
   async create({ template, toolsDir, ...request }: CreateFromTemplate): Promise<LinuxBurrow | undefined> {
-    const { host, criu } = this.#parts
-    const found = await findTemplateSnapshot({ template, toolsDir, criu })
+    const { host } = this.#parts
+    const found = await findTemplateSnapshot({ template, toolsDir, dumper: this.#dumper })
     if (found === undefined) return undefined
+    this.#dumper.prepare()
     return restoreSnapshot(host, {
       ...found,
       ...request,
@@ -75,31 +87,25 @@ export class Sleeper {
   }
 
   async isTemplatePrepared(template: Template, toolsDir: string): Promise<boolean> {
-    const { criu } = this.#parts
-    return (await findTemplateSnapshot({ template, toolsDir, criu })) !== undefined
+    return (await findTemplateSnapshot({ template, toolsDir, dumper: this.#dumper })) !== undefined
   }
 
   async prepareTemplate(template: Template, toolsDir: string): Promise<void> {
-    const { host, criu } = this.#parts
     if (await this.isTemplatePrepared(template, toolsDir)) return
     await removeUnfinished(template)
-    await makeTemplateSnapshot(host, { template, toolsDir, criu })
+    await makeTemplateSnapshot(this.#parts.host, { template, toolsDir, dumper: this.#dumper })
   }
 
   async snapshot(
     burrow: LinuxBurrow,
-    { leave }: SnapshotOptions,
+    { leave, kind = 'full' }: SnapshotOptions,
   ): Promise<{ snapshot: Snapshot; burrow?: LinuxBurrow }> {
-    const { host, criu, dataDir } = this.#parts
-    this.#taking += 1
-    const manifest = await takeSnapshot(host, {
-      burrow,
-      criu,
-      toolsDir: guestToolsDir(dataDir, burrow.record.tools),
-    }).finally(() => {
-      this.#taking -= 1
-      return this.#collect()
-    })
+    if (kind === 'files') return this.#snapshotFiles(burrow, leave)
+    const { host, dataDir } = this.#parts
+    const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
+    const dumper = this.#dumper
+    const { manifest, rest } = await this.#whileTaking(() => takeSnapshot(host, { burrow, dumper, toolsDir }))
+    this.#removeLater(rest)
     const snapshot = describe(manifest)
     if (leave === 'gone') return { snapshot }
     const next = await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false }).catch(
@@ -111,6 +117,27 @@ export class Sleeper {
     return { snapshot, burrow: next }
   }
 
+  async #snapshotFiles(burrow: LinuxBurrow, leave: SnapshotOptions['leave']) {
+    const { layout } = this.#parts.host
+    const { record, paths } = burrow
+    const held = await burrow.holdStill()
+    const keepsFiles = leave !== 'gone'
+    const manifest = await this.#whileTaking(() => takeFiles(layout, { record, paths, keepsFiles })).catch(
+      async (error: unknown) => {
+        await held.letGo()
+        throw error
+      },
+    )
+    const snapshot = describe(manifest)
+    if (!keepsFiles) {
+      await burrow.endAfterSnapshot(manifest.id)
+      return { snapshot }
+    }
+    await held.letGo()
+    if (leave === 'frozen') await burrow.freeze()
+    return { snapshot, burrow }
+  }
+
   restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
     return reading(this.#parts.host.layout.snapshot(id).dir, () => this.#restore(id, options))
   }
@@ -118,14 +145,25 @@ export class Sleeper {
   async #restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
     const { paths, manifest } = await this.#find(id)
     const { host, dataDir } = this.#parts
-    const limits = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
+    const merged = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
+    const limits = parseInput(burrowLimitsSchema, merged, 'limits')
+    const template = await getTemplateBuild(dataDir, manifest.template)
+    this.#dumper.prepare()
+    if (manifest.kind === 'files') {
+      const { sandboxId, user, env, signal } = options
+      const request = { sandboxId, template: template.name, ...(user && { user }), ...(env && { env }) }
+      const files = { layers: manifest.layers, snapshotId: id }
+      const { toolsDir } = this.#parts
+      await this.store.checkLayers(manifest)
+      return bootBurrow(host, { request, limits, template, toolsDir, files }, signal)
+    }
     return restoreSnapshot(host, {
       paths,
       manifest,
-      template: await getTemplateBuild(dataDir, manifest.template),
+      template,
       toolsDir: guestToolsDir(dataDir, manifest.tools),
       sandboxId: options.sandboxId,
-      limits: parseInput(burrowLimitsSchema, limits, 'limits'),
+      limits,
       reason: options.reason ?? 'resume',
       reseed: options.reseed ?? true,
       signal: options.signal,
@@ -170,6 +208,14 @@ export class Sleeper {
     throw failed?.reason
   }
 
+  verify(id: SnapshotId): Promise<void> {
+    return reading(this.#parts.host.layout.snapshot(id).dir, async () => {
+      const { paths, manifest } = await this.store.get(id)
+      await this.store.checkLayers(manifest)
+      if (manifest.kind === 'full') await verifySnapshot(paths, manifest, 'all')
+    })
+  }
+
   async delete(id: SnapshotId): Promise<void> {
     await this.store.delete(id)
     this.#isCollectionDue = true
@@ -196,6 +242,27 @@ export class Sleeper {
     this.#isCollectionDue = true
     if (this.#taking === 0) await removeUnpublished(this.#parts.host.layout)
     await this.#collect()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#dumper[Symbol.dispose]()
+    await Promise.all(this.#removals)
+  }
+
+  async #whileTaking<Result>(take: () => Promise<Result>): Promise<Result> {
+    this.#taking += 1
+    return take().finally(() => {
+      this.#taking -= 1
+      return this.#collect()
+    })
+  }
+
+  /** Nobody has to wait for it; what is left because of a failure is collected later. */
+  #removeLater(path: string): void {
+    const removal = removeTree(path)
+      .catch(() => {})
+      .finally(() => this.#removals.delete(removal))
+    this.#removals.add(removal)
   }
 
   async #collect(): Promise<void> {

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { readdir, rename } from 'node:fs/promises'
+import { readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   DormouseError,
@@ -15,6 +15,7 @@ import { removeTree } from '../host/publish-directory.ts'
 import { generationPaths } from '../storage/generation.ts'
 import { type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './take-snapshot.ts'
+import { forgetVerified, unusable } from './verify-snapshot.ts'
 
 const DELETED = '.deleted-'
 
@@ -31,6 +32,15 @@ export class SnapshotStore {
     const paths = this.#layout.snapshot(id)
     const manifest = await readManifest(paths.manifest)
     return { paths: generationPaths(paths.dir, manifest.generation), manifest }
+  }
+
+  /** Refuses one whose files are not there. */
+  async checkLayers({ layers }: Manifest): Promise<void> {
+    for (const layer of layers) {
+      await stat(this.#layout.layer(layer)).catch((cause) => {
+        throw unusable(`its file layer ${layer} is missing`, cause)
+      })
+    }
   }
 
   async list(): Promise<Manifest[]> {
@@ -50,6 +60,7 @@ export class SnapshotStore {
     const { paths } = await this.get(id)
     const doomed = join(this.#layout.snapshotsDir, `${DELETED}${id}`)
     await rename(paths.dir, doomed)
+    forgetVerified(paths)
     await removeTree(doomed)
   }
 

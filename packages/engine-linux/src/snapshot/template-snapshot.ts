@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { mkdir, readdir } from 'node:fs/promises'
+import { existsSync, statSync } from 'node:fs'
+import { mkdir, readdir, rename } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId } from '@dormouse/contracts'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
 import { type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
-import type { Criu } from '../criu/find-criu.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { FileMemory } from '../host/remember-file.ts'
 import type { Template } from '../template/template-store.ts'
+import type { Dumper } from './dumper.ts'
 import { readFingerprint } from './fingerprint.ts'
-import { type Manifest, readManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
+import { type FullManifest, type Manifest, readManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
 import { takeSnapshot, UNFINISHED } from './take-snapshot.ts'
 
 /** Importing a large library on a slow disk, once per template. */
@@ -20,18 +20,18 @@ const PRELOAD_TIMEOUT_MS = 300_000
 export interface TemplateSnapshotParts {
   readonly template: Template
   readonly toolsDir: string
-  readonly criu: Criu
+  readonly dumper: Dumper
 }
 
 /** The snapshot that sandboxes of this template start from, if it was made for this host and these tools. */
 export async function findTemplateSnapshot(
   parts: TemplateSnapshotParts,
-): Promise<{ paths: SnapshotPaths; manifest: Manifest } | undefined> {
+): Promise<{ paths: SnapshotPaths; manifest: FullManifest } | undefined> {
   const paths = await templateSnapshotPaths(parts)
   const manifest = await manifests.get(paths.manifest, async () =>
     existsSync(paths.manifest) ? readManifest(paths.manifest) : undefined,
   )
-  return manifest && { paths, manifest }
+  return manifest?.kind === 'full' ? { paths, manifest } : undefined
 }
 
 /** Templates that sandboxes are being made from; more only cost reading again. */
@@ -43,7 +43,7 @@ const manifests = new FileMemory<Manifest | undefined>(REMEMBERED_MANIFESTS)
  * Pre: the host's state directory is the data directory: the snapshot's files come from there.
  */
 export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnapshotParts): Promise<void> {
-  const { template, toolsDir, criu } = parts
+  const { template, toolsDir, dumper } = parts
   const paths = await templateSnapshotPaths(parts)
   await mkdir(dirname(paths.dir), { recursive: true, mode: 0o711 })
   const limits = burrowLimitsSchema.parse({ cpus: 4 })
@@ -61,18 +61,44 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
         `Template ${template.name} cannot import ${result.failed.join(', ')}.`,
       )
     }
-    await takeSnapshot(host, {
+    const { rest } = await takeSnapshot(host, {
       burrow,
-      criu,
+      dumper,
       toolsDir,
       into: paths.dir,
       layersDir: host.layout.templateLayersDir,
     })
+    await removeTree(rest)
+    await removeFormer(paths)
   } catch (error) {
     await burrow.destroy()
     throw error
   }
 }
+
+/**
+ * Removes snapshots of this template that were made for other versions of the host or of our tools, but for the last: whoever goes
+ * back one version finds it ready. Sandboxes made from them have links to their memory files. Their layers stay: they are known by
+ * name to snapshots in any state directory, and hold no more than what a boot writes.
+ */
+async function removeFormer(current: SnapshotPaths): Promise<void> {
+  const parent = dirname(current.dir)
+  const found = (await readdir(parent))
+    .map((name) => join(parent, name))
+    .filter((dir) => dir !== current.dir)
+    .map((dir) => ({
+      dir,
+      made: statSync(snapshotPaths(dir).manifest, { throwIfNoEntry: false })?.mtimeMs ?? 0,
+    }))
+    .sort((one, other) => other.made - one.made)
+  for (const { dir } of found.slice(FORMER_KEPT)) {
+    const doomed = join(parent, `${UNFINISHED}${basename(dir)}`)
+    await rename(dir, doomed)
+    await removeTree(doomed)
+  }
+}
+
+const FORMER_KEPT = 1
 
 /** What an interrupted attempt left. */
 export async function removeUnfinished(template: Template): Promise<void> {
@@ -89,7 +115,7 @@ const TEMPLATE_SNAPSHOT_VERSION = 2
 async function templateSnapshotPaths({
   template,
   toolsDir,
-  criu,
+  dumper,
 }: TemplateSnapshotParts): Promise<SnapshotPaths> {
   const key = createHash('sha256')
     .update(
@@ -97,7 +123,7 @@ async function templateSnapshotPaths({
         SNAPSHOT_FORMAT_VERSION,
         TEMPLATE_SNAPSHOT_VERSION,
         basename(toolsDir),
-        criu.version,
+        dumper.criuVersion,
         await readFingerprint(),
       ]),
     )

@@ -1,11 +1,13 @@
-import { createHash } from 'node:crypto'
 import { statSync } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
+import { PageWorker } from '../image/page-worker.ts'
 import { mismatch, readFingerprint } from './fingerprint.ts'
-import type { Manifest } from './manifest.ts'
+import type { FullManifest } from './manifest.ts'
+
+/** How much is read. `quick` takes a memory file that nobody has written to since it was made for what it was. */
+export type Thoroughness = 'quick' | 'all'
 
 interface Verified {
   /** How its files looked from outside. */
@@ -13,57 +15,88 @@ interface Verified {
   readonly done: Promise<void>
 }
 
-/** By directory. Reading all of a snapshot takes longer than restoring it, so what has not been touched is not read again. */
+/** By directory. Reading the images takes about as long as restoring them, so what has not been touched is not read again. */
 const verified = new Map<string, Verified>()
 
-export async function verifyOnce(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
+/** Refuses a snapshot that cannot be restored here, before anything starts. */
+export async function verifyOnce(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
   const looks = lookAt(paths, manifest)
   const known = verified.get(paths.dir)
   if (known?.looks === looks) return known.done
-  const done = verifySnapshot(paths, manifest)
+  const done = verifySnapshot(paths, manifest, 'quick')
   verified.set(paths.dir, { looks, done })
   // What was refused may be mended.
   done.catch(() => verified.delete(paths.dir))
   return done
 }
 
+/** For one whose checksums have just been made here; those of memory it shares with others may be older. */
+export function rememberVerified(paths: SnapshotPaths, manifest: FullManifest): void {
+  const isUntouched = ({ name, mtimeNs }: FullManifest['memory'][number]) =>
+    statSync(join(paths.memory, name), { bigint: true }).mtimeNs === mtimeNs
+  if (!manifest.memory.every(isUntouched)) return
+  verified.set(paths.dir, { looks: lookAt(paths, manifest), done: Promise.resolve() })
+}
+
+export function forgetVerified(paths: SnapshotPaths): void {
+  verified.delete(paths.dir)
+}
+
 /** Synchronous: some hundred calls of a microsecond each. */
-function lookAt(paths: SnapshotPaths, manifest: Manifest): string {
-  const look = (path: string) => {
-    const found = statSync(path, { throwIfNoEntry: false })
-    return found === undefined ? 'missing' : `${found.ino} ${found.size} ${found.mtimeMs}`
-  }
+function lookAt(paths: SnapshotPaths, manifest: FullManifest): string {
+  const files = listFiles(paths, manifest).map(({ path, what, checksum }) => {
+    const found = statSync(path, { throwIfNoEntry: false, bigint: true })
+    return `${what} ${checksum} ${found && `${found.ino} ${found.size} ${found.mtimeNs}`}`
+  })
+  return [JSON.stringify(manifest.fingerprint), ...files].join('\n')
+}
+
+interface ExpectedFile {
+  readonly path: string
+  /** In words, for the reason. */
+  readonly what: string
+  readonly sizeBytes: number
+  readonly checksum: string
+  readonly mtimeNs?: bigint
+}
+
+function listFiles(paths: SnapshotPaths, manifest: FullManifest): ExpectedFile[] {
+  const { images, memory, carried } = manifest
   return [
-    JSON.stringify(manifest.fingerprint),
-    ...manifest.images.map(({ name, sha256 }) => `${name} ${sha256} ${look(join(paths.images, name))}`),
-    ...manifest.memory.map(({ name, sizeBytes }) => `${name} ${sizeBytes} ${look(join(paths.memory, name))}`),
-  ].join('\n')
+    ...images.map((image) => ({ ...image, what: image.name, path: join(paths.images, image.name) })),
+    ...memory.map((file) => ({
+      ...file,
+      what: `the memory file ${file.name}`,
+      path: join(paths.memory, file.name),
+    })),
+    ...(carried === undefined
+      ? []
+      : [{ ...carried, what: 'the list of carried files', path: paths.carried }]),
+  ]
 }
 
 /**
- * Refuses a snapshot that cannot be restored here, before anything starts. Images are checked byte by byte. Memory files can be
- * as large as memory itself: their presence and size is checked, their content is not.
+ * Images are always read. Memory files can be as large as memory itself; their content is read when asked for all, or when the
+ * time of their last change is not the one on record: they were edited, or copied here without their times.
  */
-async function verifySnapshot(paths: SnapshotPaths, manifest: Manifest): Promise<void> {
+export async function verifySnapshot(
+  paths: SnapshotPaths,
+  manifest: FullManifest,
+  thoroughness: Thoroughness,
+): Promise<void> {
   const reason = mismatch(manifest.fingerprint, await readFingerprint())
   if (reason !== undefined) throw unusable(reason)
-  await Promise.all([
-    ...manifest.images.map(async ({ name, sizeBytes, sha256 }) => {
-      const content = await readFile(join(paths.images, name)).catch((cause) => {
-        throw unusable(`${name} is missing`, cause)
-      })
-      if (content.byteLength !== sizeBytes)
-        throw unusable(`${name} has ${content.byteLength} bytes instead of ${sizeBytes}`)
-      if (createHash('sha256').update(content).digest('hex') !== sha256) throw unusable(`${name} is damaged`)
-    }),
-    ...manifest.memory.map(async ({ name, sizeBytes }) => {
-      const { size } = await stat(join(paths.memory, name)).catch((cause) => {
-        throw unusable(`the memory file ${name} is missing`, cause)
-      })
-      if (size !== sizeBytes)
-        throw unusable(`the memory file ${name} has ${size} bytes instead of ${sizeBytes}`)
-    }),
-  ])
+  const doubtful = listFiles(paths, manifest).filter((file) => {
+    const found = statSync(file.path, { throwIfNoEntry: false, bigint: true })
+    if (found === undefined) throw unusable(`${file.what} is missing`)
+    if (Number(found.size) !== file.sizeBytes)
+      throw unusable(`${file.what} has ${found.size} bytes instead of ${file.sizeBytes}`)
+    return thoroughness === 'all' || found.mtimeNs !== file.mtimeNs
+  })
+  await using worker = new PageWorker()
+  const sums = await worker.sum(doubtful.map(({ path }) => path))
+  for (const [index, { what, checksum }] of doubtful.entries())
+    if (sums[index]?.checksum !== checksum) throw unusable(`${what} is damaged`)
 }
 
 export function unusable(reason: string, cause?: unknown): DormouseError {

@@ -13,8 +13,8 @@ import {
 } from '../image/memory-area.ts'
 import { layOutMemory, type MemoryLayout } from '../image/memory-layout.ts'
 import { getUint } from '../image/message.ts'
-import { movePages, type PageMoves } from '../image/move-pages.ts'
 import { OpenFiles } from '../image/open-files.ts'
+import type { PageMoves, PageWorker } from '../image/page-worker.ts'
 import { presentBytes, withRuns } from '../image/pagemap.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { chooseExtents, type MappedExtent } from './choose-areas.ts'
@@ -71,8 +71,8 @@ export async function consolidate(
     from,
     to,
     memoryId,
-    signal,
-  }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; signal: AbortSignal },
+    worker,
+  }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; worker: PageWorker },
 ): Promise<void> {
   await mkdir(to.images, { mode: 0o755 })
   await mkdir(to.memory, { mode: 0o755 })
@@ -84,11 +84,7 @@ export async function consolidate(
     })
     return [{ task, own, layout, name: `${memoryId}-${task.pid}`, split: splitRuns(task.runs, layout) }]
   })
-  await movePages(
-    changes.map((change) => toMoves(change, { from, to })),
-    signal,
-    { isIdle: true },
-  )
+  await worker.move(changes.map((change) => toMoves(change, { from, to })))
   for (const { name } of changes) await chown(join(to.memory, name), UID_BASE, UID_BASE)
 
   const rewritten = new Set(['files.img'])

@@ -1,11 +1,11 @@
-import { createHash } from 'node:crypto'
-import { createReadStream, existsSync } from 'node:fs'
-import { chmod, constants, copyFile, link, readdir, rm, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { constants, copyFile, link, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import type { Manifest } from '../snapshot/manifest.ts'
+import { PageWorker } from '../image/page-worker.ts'
+import type { FullManifest, Manifest } from '../snapshot/manifest.ts'
 import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
 import { verifyOnce } from '../snapshot/verify-snapshot.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
@@ -53,13 +53,15 @@ async function makeVersion(
   const work = await beginGeneration(paths.dir)
   try {
     let next: Manifest = { ...manifest, layers: layers ?? manifest.layers }
-    if (plan !== undefined) {
+    if (plan !== undefined && manifest.kind === 'full') {
+      await using worker = new PageWorker({ isIdle: true, signal })
       const generation = (manifest.generation ?? 0) + 1
-      await consolidate(plan, { from: paths, to: work, memoryId: `${manifest.id}g${generation}`, signal })
+      await consolidate(plan, { from: paths, to: work, memoryId: `${manifest.id}g${generation}`, worker })
       if (existsSync(paths.carried)) await link(paths.carried, work.carried)
-      next = { ...next, generation, ...(await describeFiles(work, paths, manifest)) }
+      const full = { ...manifest, layers: next.layers, generation, ...(await describeFiles(work, worker)) }
       // As a restore would, and remembered for it.
-      await verifyOnce({ ...work, dir: paths.dir }, next)
+      await verifyOnce({ ...work, dir: paths.dir }, full)
+      next = full
     }
     signal.throwIfAborted()
     for (const layer of next.layers) await stat(layout.layer(layer))
@@ -78,43 +80,24 @@ function noSpace(error: unknown): unknown {
 }
 
 /** Without looking into it. */
-function mayCopyMuch({ images }: Manifest): boolean {
-  const pages = images.filter(({ name }) => name.startsWith('pages-'))
+function mayCopyMuch(manifest: Manifest): boolean {
+  if (manifest.kind === 'files') return false
+  const pages = manifest.images.filter(({ name }) => name.startsWith('pages-'))
   return pages.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0) >= COPIED_MAX_BYTES
 }
 
-/** What is a link to the version before is described as it was there. */
+/** What is a link to the version before has the checksum it had there; what is new gets its own. */
 async function describeFiles(
   work: SnapshotPaths,
-  before: SnapshotPaths,
-  manifest: Manifest,
-): Promise<Pick<Manifest, 'images' | 'memory' | 'bytes'>> {
-  const known = new Map(manifest.images.map((image) => [image.name, image]))
-  const images: Manifest['images'] = []
-  for (const name of (await readdir(work.images)).sort()) {
-    const path = join(work.images, name)
-    const { ino, size } = await stat(path)
-    const old = await stat(join(before.images, name)).catch(() => undefined)
-    const same = old?.ino === ino ? known.get(name) : undefined
-    if (same === undefined) await chmod(path, 0o644)
-    images.push(same ?? { name, sizeBytes: size, sha256: await digest(path) })
-  }
-  const memory: Manifest['memory'] = []
-  let memoryBytes = 0
-  for (const name of (await readdir(work.memory)).sort()) {
-    const { size, blocks } = await stat(join(work.memory, name))
-    memory.push({ name, sizeBytes: size })
-    memoryBytes += blocks * 512
-  }
+  worker: PageWorker,
+): Promise<Pick<FullManifest, 'images' | 'memory' | 'bytes'>> {
+  const images = await worker.seal(work.images)
+  const paths = (await readdir(work.memory)).sort().map((name) => join(work.memory, name))
+  const memory = await worker.recall(paths)
+  const stats = await Promise.all(paths.map((path) => stat(path)))
   const imageBytes = images.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0)
+  const memoryBytes = stats.reduce((bytes, { blocks }) => bytes + blocks * 512, 0)
   return { images, memory, bytes: { images: imageBytes, memory: memoryBytes } }
-}
-
-/** Piece by piece: other things have their turn in between. */
-async function digest(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const piece of createReadStream(path)) hash.update(piece as Buffer)
-  return hash.digest('hex')
 }
 
 /** Whether a copy of a file costs nothing here. */

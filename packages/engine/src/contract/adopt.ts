@@ -46,16 +46,25 @@ export function describeAdopt(factory: EngineFactory): void {
       expect(await factory.traces()).toEqual([])
     })
 
-    test('a burrow that was killed meanwhile is reported as lost and removed', async () => {
+    test('a burrow that was killed meanwhile is reported as lost and removed, and its files are kept', async () => {
       const before = await open()
       const burrow = await create(before)
+      await burrow.guest.runs.run({ code: 'open("/root/kept", "w").write("here")' })
       await before[Symbol.asyncDispose]()
       await factory.killBurrow(burrow.id)
 
-      const { burrows, lost } = await (await open()).adoptBurrows()
+      const engine = await open()
+      const { burrows, lost } = await engine.adoptBurrows()
       expect(burrows).toEqual([])
-      expect(lost).toEqual([{ id: burrow.id, sandboxId: burrow.sandboxId, end: { reason: 'killed' } }])
+      const [{ filesSnapshotId } = {}] = lost
+      const { id, sandboxId } = burrow
+      expect(lost).toEqual([{ id, sandboxId, end: { reason: 'killed' }, filesSnapshotId }])
       expect(await factory.traces()).toEqual([])
+      const booted = await engine.restore(filesSnapshotId!, { sandboxId })
+      const { stdout } = await booted.guest.runs.run({ code: 'print(open("/root/kept").read())' })
+      expect(stdout).toBe('here\n')
+      await booted.destroy()
+      expect((await engine.adoptBurrows()).lost).toEqual([])
     })
 
     test('nothing to adopt is fine', async () => {

@@ -6,6 +6,7 @@ import { describeContexts } from './contexts.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { describeFiles } from './files.ts'
 import { describeFilesSafety } from './files-safety.ts'
+import { describeFilesSnapshots } from './files-snapshots.ts'
 import { describeFork } from './fork.ts'
 import { describeInterrupts } from './interrupts.ts'
 import { describeKernelDeath } from './kernel-death.ts'
@@ -33,6 +34,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeLimits(factory)
     describeSleep(factory)
     describeFork(factory)
+    describeFilesSnapshots(factory)
     describeSurvive(factory)
     describeRunsState(factory)
     describeRunsErrors(factory)

@@ -1,19 +1,23 @@
 import {
   closeSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
   readSync,
   rmSync,
   statSync,
+  symlinkSync,
+  truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommandOrFail } from '../host/run-command.ts'
-import { movePages } from './move-pages.ts'
+import { type PageMoves, PageWorker } from './page-worker.ts'
 
 const PAGE = 4096
 let directory: string
@@ -39,7 +43,15 @@ const move = (from: number, to: number, count: number) => ({
   lengthBytes: BigInt(count * PAGE),
 })
 
-describe('movePages', () => {
+let worker: PageWorker
+beforeEach(() => {
+  worker = new PageWorker()
+})
+afterEach(() => worker[Symbol.asyncDispose]())
+
+const movePages = (tasks: readonly PageMoves[]) => worker.move(tasks)
+
+describe('PageWorker', () => {
   it('moves pages of several tasks into sparse files and keeps the rest in order', async () => {
     writeFileSync(at('one'), pages('ab00cd0e'))
     writeFileSync(at('two'), pages('xyz'))
@@ -71,7 +83,9 @@ describe('movePages', () => {
     ]
     const memory = { path: at('m1'), sizeBytes: 1n << 40n, bases, moves: [move(0, 10, 3), move(3, 14, 1)] }
     const task = { sourcePath: at('one'), keptPath: at('k1'), keep: [range(4, 1)], memory }
-    await movePages([task], undefined, { isIdle: true })
+    await using idle = new PageWorker({ isIdle: true })
+    const [made] = await idle.move([task])
+    expect((await worker.sum([at('m1')]))[0]?.checksum).toBe(made?.checksum)
     expect(readFileSync(at('k1'))).toEqual(pages('k'))
     const found = Buffer.alloc(8 * PAGE)
     const file = openSync(at('m1'), 'r')
@@ -82,7 +96,7 @@ describe('movePages', () => {
   })
 
   it('does nothing when nothing is to do', async () => {
-    await expect(movePages([])).resolves.toBeUndefined()
+    await expect(movePages([])).resolves.toEqual([])
   })
 
   it.each([
@@ -131,21 +145,81 @@ describe('movePages', () => {
     expect(existsSync(at('m1'))).toBe(false)
   })
 
-  it('stops when it is told to, and makes no file after that', async () => {
+  it('makes no file any more once it is disposed of, and says so to who waits and who asks later', async () => {
     writeFileSync(at('one'), pages('a'.repeat(2560)))
     const task = (n: number) => ({
       sourcePath: at('one'),
       keptPath: at(`k${n}`),
       keep: Array.from({ length: 10 }, () => range(0, 2560)),
     })
-    const stop = new AbortController()
-    const moving = movePages(
-      Array.from({ length: 50 }, (_, n) => task(n)),
-      stop.signal,
-    )
-    setTimeout(() => stop.abort('enough'), 20)
-    await expect(moving).rejects.toBe('enough')
+    const moving = movePages(Array.from({ length: 50 }, (_, n) => task(n)))
+    setTimeout(() => worker[Symbol.asyncDispose](), 20)
+    await expect(moving).rejects.toMatchObject({
+      code: 'internal',
+      message: expect.stringContaining('SIGKILL'),
+    })
     expect(existsSync(at('k49'))).toBe(false)
-    await expect(movePages([task(99)], AbortSignal.abort('before'))).rejects.toBe('before')
+    await expect(movePages([task(99)])).rejects.toMatchObject({ code: 'internal' })
+  })
+
+  it('makes the checksum that xxhash documents of a file of one page', async () => {
+    writeFileSync(at('abc'), 'abc')
+    writeFileSync(at('more'), 'Nobody inspects the spammish repetition')
+    writeFileSync(at('empty'), '')
+    expect(await worker.sum([at('abc'), at('more'), at('empty')])).toEqual([
+      { name: 'abc', sizeBytes: 3, checksum: '44bc2cf5ad770999' },
+      { name: 'more', sizeBytes: 39, checksum: 'fbcea83c8a378bf1' },
+      { name: 'empty', sizeBytes: 0, checksum: '0000000000000000' },
+    ])
+  })
+
+  it('knows the checksum of a memory file from moving its pages, and the same from reading it', async () => {
+    writeFileSync(at('one'), pages('ab00cd0e'))
+    const memory = { path: at('m1'), sizeBytes: 1n << 40n, moves: [move(1, 5000, 4), move(7, 20, 1)] }
+    const [made] = await movePages([{ sourcePath: at('one'), keptPath: at('k1'), keep: [], memory }])
+    expect(made).toMatchObject({
+      name: 'm1',
+      sizeBytes: 2 ** 40,
+      mtimeNs: statSync(at('m1'), { bigint: true }).mtimeNs,
+    })
+    expect(await worker.sum([at('m1')])).toEqual([
+      { name: 'm1', sizeBytes: 2 ** 40, checksum: made?.checksum },
+    ])
+    expect(await worker.recall([at('m1')])).toEqual([made])
+  })
+
+  it('gives zeros and the hole in their place one checksum, and pages in another order another', async () => {
+    writeFileSync(at('zeros'), pages('a000b'))
+    writeFileSync(at('hole'), pages('a'))
+    truncateSync(at('hole'), 5 * PAGE)
+    const file = openSync(at('hole'), 'r+')
+    writeSync(file, pages('b'), 0, PAGE, 4 * PAGE)
+    closeSync(file)
+    writeFileSync(at('swapped'), pages('b000a'))
+    const sums = (await worker.sum([at('zeros'), at('hole'), at('swapped')])).map(({ checksum }) => checksum)
+    expect(sums[1]).toBe(sums[0])
+    expect(sums[2]).not.toBe(sums[0])
+  })
+
+  it('remembers what a memory file was, whatever happens to it', async () => {
+    writeFileSync(at('one'), pages('abc'))
+    const memory = { path: at('m1'), sizeBytes: BigInt(3 * PAGE), moves: [move(0, 0, 3)] }
+    const [made] = await movePages([{ sourcePath: at('one'), keptPath: at('k1'), keep: [], memory }])
+    writeFileSync(at('m1'), pages('abx'))
+    expect(await worker.recall([at('m1')])).toEqual([made])
+    expect((await worker.sum([at('m1')]))[0]?.checksum).not.toBe(made?.checksum)
+    expect(statSync(at('m1'), { bigint: true }).mtimeNs).not.toBe(made?.mtimeNs)
+  })
+
+  it('syncs trees of any size and depth, with things in it that are no files', async () => {
+    const deep = at(Array.from({ length: 90 }, () => 'd').join('/'))
+    mkdirSync(deep, { recursive: true })
+    for (let n = 0; n < 600; n++) writeFileSync(at(`f${n}`), 'x')
+    symlinkSync('/nowhere', at('link'))
+    await runCommandOrFail({ argv: ['mkfifo', at('fifo')] }, 'making a pipe')
+    await worker.sync([deep, directory, at('f0')])
+    await expect(worker.sync([at('missing')])).rejects.toMatchObject({
+      message: expect.stringContaining('No such file'),
+    })
   })
 })

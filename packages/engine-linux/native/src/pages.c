@@ -1,0 +1,248 @@
+/*
+ * dormouse-pages
+ * Does the heavy work of taking and verifying snapshots: moves the pages of a dump, some into sparse memory files that a restore
+ * maps, the rest into a new pages image; makes checksums; waits for the disk.
+ * Standard input is a list of NUL-terminated records, done in order. Some are answered by lines on standard output.
+ *   source=PATH         the pages image to read from now on
+ *   kept=PATH           make the pages image that `keep` appends to
+ *   keep=FROM LENGTH
+ *   memory=SIZE PATH    make the sparse file that `move` writes to
+ *   move=FROM TO LENGTH
+ *   base=FROM TO LENGTH the source is a memory file itself: its holes stay holes
+ *   over=FROM TO LENGTH as move, but zero pages count: there may be other bytes in their place
+ *   close=              of all these files; answers a line for each memory file
+ *   known=PATH          a memory file that was made before; answered the same way, without reading it
+ *   file=PATH           one file
+ *   files=PATH          all files in a directory; burrows may read them from now on
+ *   sync=PATH           a file or directory, and all below, is on disk after this
+ *   root=PATH           a directory
+ *   unlink=PATH         removes a name in it, if it is there, without following anything
+ *   gently=             nobody waits for the rest
+ *   end=                answered by `end`
+ * Answers: `file SIZE CHECKSUM NAME`, or with `memory SIZE CHECKSUM MTIME NAME`. MTIME is that of the last write by us.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "checksum.h"
+#include "idle.h"
+#include "move-pages.h"
+#include "report.h"
+#include "sync-tree.h"
+
+/* Goes with the file, which several snapshots share. Only the host's root can read or write it. */
+#define SEAL "trusted.dormouse.seal"
+
+struct seal {
+    uint64_t checksum;
+    uint64_t mtime_ns;
+};
+
+static uint64_t number(char **text)
+{
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(*text, &end, 10);
+    if (errno || end == *text || (*end && *end != ' '))
+        refuse("plan: not a number: %s", *text);
+    *text = *end ? end + 1 : end;
+    return value;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void seal_memory(int fd, const char *path, uint64_t checksum)
+{
+    struct stat status;
+    CHECK(fstat(fd, &status), "stat %s", path);
+    struct seal seal = {
+        .checksum = checksum,
+        .mtime_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec,
+    };
+    CHECK(fsetxattr(fd, SEAL, &seal, sizeof(seal), 0), "seal %s", path);
+    /* A hint: the disk may begin while there is more to do. */
+    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    printf("memory %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n", (uint64_t)status.st_size, seal.checksum, seal.mtime_ns, name_of(path));
+}
+
+static void tell_known(const char *path)
+{
+    int fd = CHECK(open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), "open %s", path);
+    struct seal seal;
+    struct stat status;
+    CHECK(fstat(fd, &status), "stat %s", path);
+    if (fgetxattr(fd, SEAL, &seal, sizeof(seal)) == (ssize_t)sizeof(seal))
+        printf("memory %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n", (uint64_t)status.st_size, seal.checksum, seal.mtime_ns, name_of(path));
+    else /* It came here by a way that loses attributes. */
+        seal_memory(fd, path, file_checksum(fd, path));
+    close(fd);
+}
+
+static void tell_file(int directory, const char *path, bool is_for_burrows)
+{
+    int fd = CHECK(openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), "open %s", path);
+    struct stat status;
+    CHECK(fstat(fd, &status), "stat %s", path);
+    /* Restoring happens without privileges over the host; the directory above keeps everybody else out. */
+    if (is_for_burrows)
+        CHECK(fchmod(fd, 0644), "mode of %s", path);
+    printf("file %" PRIu64 " %016" PRIx64 " %s\n", (uint64_t)status.st_size, file_checksum(fd, path), name_of(path));
+    close(fd);
+}
+
+static void tell_files(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (!directory)
+        fail("list %s", path);
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = readdir(directory);
+        if (!entry)
+            break;
+        if (entry->d_name[0] != '.')
+            tell_file(dirfd(directory), entry->d_name, true);
+    }
+    if (errno)
+        fail("list %s", path);
+    closedir(directory);
+}
+
+/* The sandbox made these names, so nothing leads out of its root. */
+static void unlink_beneath(int root, char *path)
+{
+    char *slash = strrchr(path, '/');
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    if (slash)
+        *slash = '\0';
+    int parent = (int)syscall(SYS_openat2, root, slash ? path : ".", &how, sizeof(how));
+    if (parent == -1)
+        return;
+    if (unlinkat(parent, slash ? slash + 1 : path, 0) == -1 && errno != ENOENT)
+        fail("remove %s", path);
+    close(parent);
+}
+
+struct files {
+    int root;
+    struct source source;
+    struct target kept, memory;
+    char *memory_path;
+};
+
+static void close_memory(struct files *files)
+{
+    struct target *memory = &files->memory;
+    if (memory->fd != -1) {
+        uint64_t checksum = memory->is_layered ? file_checksum(memory->fd, files->memory_path) : memory->checksum;
+        seal_memory(memory->fd, files->memory_path, checksum);
+    }
+    close_target(memory);
+}
+
+static void close_files(struct files *files)
+{
+    close_source(&files->source);
+    close_target(&files->kept);
+    close_memory(files);
+}
+
+static void make_memory(struct files *files, uint64_t size, const char *path)
+{
+    close_memory(files);
+    free(files->memory_path);
+    files->memory_path = strdup(path);
+    if (!files->memory_path)
+        fail("memory");
+    open_memory(&files->memory, path, size);
+}
+
+/* False when there is no such record. */
+static bool do_record(struct files *files, const char *what, char *value)
+{
+    if (!strcmp(what, "source")) {
+        open_source(&files->source, value);
+    } else if (!strcmp(what, "kept")) {
+        open_pages(&files->kept, value);
+    } else if (!strcmp(what, "keep")) {
+        uint64_t from = number(&value), length = number(&value);
+        keep_pages(&files->source, &files->kept, from, length);
+    } else if (!strcmp(what, "memory")) {
+        uint64_t size = number(&value);
+        make_memory(files, size, value);
+    } else if (!strcmp(what, "move")) {
+        uint64_t from = number(&value), to = number(&value), length = number(&value);
+        move_pages(&files->source, &files->memory, from, to, length);
+    } else if (!strcmp(what, "base")) {
+        uint64_t from = number(&value), to = number(&value), length = number(&value);
+        copy_base(&files->source, &files->memory, from, to, length);
+    } else if (!strcmp(what, "over")) {
+        uint64_t from = number(&value), to = number(&value), length = number(&value);
+        overwrite_pages(&files->source, &files->memory, from, to, length);
+    } else if (!strcmp(what, "gently")) {
+        be_idle();
+    } else if (!strcmp(what, "close")) {
+        close_files(files);
+    } else if (!strcmp(what, "known")) {
+        tell_known(value);
+    } else if (!strcmp(what, "file")) {
+        tell_file(AT_FDCWD, value, false);
+    } else if (!strcmp(what, "files")) {
+        tell_files(value);
+    } else if (!strcmp(what, "sync")) {
+        sync_tree(value);
+    } else if (!strcmp(what, "root")) {
+        files->root = CHECK(open(value, O_PATH | O_DIRECTORY | O_CLOEXEC), "open %s", value);
+    } else if (!strcmp(what, "unlink")) {
+        unlink_beneath(files->root, value);
+    } else if (!strcmp(what, "end")) {
+        puts("end");
+        if (fflush(stdout))
+            fail("answer");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+int main(void)
+{
+    /* Half a plan is of no use to anyone once whoever wanted it is gone. */
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
+    struct files files = {.root = -1, .source.fd = -1, .kept.fd = -1, .memory.fd = -1};
+    char *record = NULL;
+    size_t capacity = 0;
+    while (getdelim(&record, &capacity, '\0', stdin) != -1) {
+        char *value = strchr(record, '=');
+        if (!value)
+            refuse("plan: not a record: %s", record);
+        *value++ = '\0';
+        if (!do_record(&files, record, value))
+            refuse("plan: unknown record %s", record);
+    }
+    if (ferror(stdin))
+        fail("plan");
+    close_files(&files);
+    free(files.memory_path);
+    free(record);
+    return 0;
+}

@@ -1,0 +1,177 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import { pagesProgram } from '../native-programs.ts'
+
+/** Standard error kept for the message; the program says one line. */
+const ERROR_MAX_CHARACTERS = 2_000
+
+/** What to do with the pages image of one task. */
+export interface PageMoves {
+  readonly sourcePath: string
+  /** Gets the pages that stay, one behind the other. */
+  readonly keptPath: string
+  readonly keep: readonly { readonly offset: bigint; readonly lengthBytes: bigint }[]
+  /** A sparse file to make; zero pages become holes. */
+  readonly memory?: {
+    readonly path: string
+    readonly sizeBytes: bigint
+    readonly moves: readonly PageMove[]
+    /** What of other memory files it begins with; `moves` go over it. */
+    readonly bases?: readonly (PageMove & { readonly path: string })[]
+  }
+}
+
+export interface PageMove {
+  readonly from: bigint
+  readonly to: bigint
+  readonly lengthBytes: bigint
+}
+
+export interface SummedFile {
+  readonly name: string
+  readonly sizeBytes: number
+  /** 16 hexadecimal digits: see native/src/checksum.h. */
+  readonly checksum: string
+}
+
+export interface SealedMemory extends SummedFile {
+  /** When it was last written to, by us. Another time means that somebody else did. */
+  readonly mtimeNs: bigint
+}
+
+/**
+ * The native program that moves pages, makes checksums and waits for the disk. It is started before it is needed and does one
+ * thing after the other; no page passes through this process. When something fails it is gone, and with it all later calls.
+ */
+export class PageWorker implements AsyncDisposable {
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
+  readonly #closed: Promise<number | string>
+  readonly #waiting: {
+    lines: string[]
+    resolve: (lines: string[]) => void
+    reject: (error: unknown) => void
+  }[] = []
+  #failure: unknown
+  #said = ''
+  #unread = ''
+
+  /** `isIdle`: whatever else the host has to do comes first. An abort ends it, and all calls fail with the reason. */
+  constructor({ isIdle = false, signal }: { isIdle?: boolean; signal?: AbortSignal } = {}) {
+    signal?.throwIfAborted()
+    this.#child = spawn(pagesProgram, [], { stdio: ['pipe', 'pipe', 'pipe'] })
+    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#said = (this.#said + text).slice(0, ERROR_MAX_CHARACTERS)
+    })
+    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => this.#read(text))
+    // A program that gave up reads no further; its own message says more than the broken pipe.
+    this.#child.stdin.on('error', () => {})
+    if (isIdle) this.#child.stdin.write('gently=\0')
+    const stop = () => this.#child.kill('SIGKILL')
+    signal?.addEventListener('abort', stop, { once: true })
+    this.#closed = new Promise((resolve) => {
+      this.#child.once('error', (error) => resolve(error.message))
+      this.#child.once('close', (status, killedBy) => resolve(status ?? `killed by ${killedBy}`))
+    })
+    void this.#closed.then((ending) => {
+      signal?.removeEventListener('abort', stop)
+      this.#failure = signal?.aborted ? signal.reason : workError(this.#said.trim(), ending)
+      for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
+    })
+  }
+
+  /** Moves all pages of a dump. Answers the memory files it made, which are not on disk yet. */
+  async move(tasks: readonly PageMoves[]): Promise<SealedMemory[]> {
+    if (tasks.length === 0) return []
+    return (await this.#ask([...tasks.flatMap(toRecords), 'close='])).map(parseMemory)
+  }
+
+  /** What was known of memory files when they were made. They are not read. */
+  async recall(paths: readonly string[]): Promise<SealedMemory[]> {
+    return (await this.#ask(paths.map((path) => `known=${path}`))).map(parseMemory)
+  }
+
+  /** Checksums of files, from their content. */
+  async sum(paths: readonly string[]): Promise<SummedFile[]> {
+    return (await this.#ask(paths.map((path) => `file=${path}`))).map(parseFile)
+  }
+
+  /** Checksums of all files in a directory, by name. Burrows may read them afterwards. */
+  async seal(directory: string): Promise<SummedFile[]> {
+    const files = (await this.#ask([`files=${directory}`])).map(parseFile)
+    return files.sort((one, other) => (one.name < other.name ? -1 : 1))
+  }
+
+  /** Post: these files and directories, and all below them, are on disk. */
+  async sync(paths: readonly string[]): Promise<void> {
+    await this.#ask(paths.map((path) => `sync=${path}`))
+  }
+
+  /** Removes names that somebody else has made: no symlink in them is followed. What is not there is fine. */
+  async unlinkBeneath(root: string, paths: readonly string[]): Promise<void> {
+    await this.#ask([`root=${root}`, ...paths.map((path) => `unlink=${path.replace(/^[./]+/, '')}`)])
+  }
+
+  /** Post: it is gone and writes nothing any more. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill('SIGKILL')
+    await this.#closed
+  }
+
+  #ask(records: readonly string[]): Promise<string[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#failure !== undefined) return reject(this.#failure)
+      this.#waiting.push({ lines: [], resolve, reject })
+      this.#child.stdin.write([...records, 'end='].map((record) => `${record}\0`).join(''))
+    })
+  }
+
+  #read(text: string): void {
+    const lines = (this.#unread + text).split('\n')
+    this.#unread = lines.pop() ?? ''
+    for (const line of lines) {
+      if (line === 'end') this.#answer()
+      else this.#waiting[0]?.lines.push(line)
+    }
+  }
+
+  #answer(): void {
+    const first = this.#waiting.shift()
+    first?.resolve(first.lines)
+  }
+}
+
+function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] {
+  const range = ({ from, to, lengthBytes }: PageMove) => `${from} ${to} ${lengthBytes}`
+  const records = [`source=${sourcePath}`, `kept=${keptPath}`]
+  for (const { offset, lengthBytes } of keep) records.push(`keep=${offset} ${lengthBytes}`)
+  if (memory !== undefined) {
+    records.push(`memory=${memory.sizeBytes} ${memory.path}`)
+    for (const base of memory.bases ?? []) records.push(`source=${base.path}`, `base=${range(base)}`)
+    if (memory.bases !== undefined) records.push(`source=${sourcePath}`)
+    const how = memory.bases === undefined ? 'move' : 'over'
+    for (const move of memory.moves) records.push(`${how}=${range(move)}`)
+  }
+  return records
+}
+
+function parseMemory(line: string): SealedMemory {
+  const [, size, checksum, mtimeNs, name] = /^memory (\d+) ([0-9a-f]{16}) (\d+) (.+)$/.exec(line) ?? []
+  if (name === undefined || checksum === undefined || mtimeNs === undefined)
+    throw new Error(`unexpected answer: ${line}`)
+  return { name, sizeBytes: Number(size), checksum, mtimeNs: BigInt(mtimeNs) }
+}
+
+function parseFile(line: string): SummedFile {
+  const [, size, checksum, name] = /^file (\d+) ([0-9a-f]{16}) (.+)$/.exec(line) ?? []
+  if (name === undefined || checksum === undefined) throw new Error(`unexpected answer: ${line}`)
+  return { name, sizeBytes: Number(size), checksum }
+}
+
+function workError(said: string, ending: number | string): DormouseError {
+  const details = { output: said, ending }
+  if (said.endsWith('No space left on device') || said.endsWith('Disk quota exceeded'))
+    return new DormouseError('no_space', 'There is no space for the memory of the snapshot.', { details })
+  const what = said || `dormouse-pages ended with ${ending}`
+  return new DormouseError('internal', `Moving the memory of a snapshot failed: ${what}`, { details })
+}

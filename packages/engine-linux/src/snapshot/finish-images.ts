@@ -1,0 +1,93 @@
+import { chown, link, mkdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { LayerId, SnapshotId } from '@dormouse/contracts'
+import type { SnapshotPaths } from '../burrow/layout.ts'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import { GUARD_IN_TOOLS } from '../guest-tools.ts'
+import { readClocks } from '../image/clocks.ts'
+import { mapMemory } from '../image/map-memory.ts'
+import type { PageWorker } from '../image/page-worker.ts'
+import { mendPipes } from '../image/pipes.ts'
+import { mendTimers } from '../image/timers.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
+import { listCarried } from './carry-open-files.ts'
+import { readFingerprint } from './fingerprint.ts'
+import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
+
+export interface FinishImages {
+  readonly id: SnapshotId
+  readonly burrow: LinuxBurrow
+  readonly criuVersion: string
+  /** The directory that the burrow sees as /.dormouse. */
+  readonly toolsDir: string
+  readonly layers: readonly LayerId[]
+  /** What the burrow's own files have become; undefined when it had none. */
+  readonly ownLayer: string | undefined
+  /** As CRIU wrote them. */
+  readonly raw: string
+  readonly work: SnapshotPaths
+  readonly worker: PageWorker
+}
+
+/** Makes of a dump all that the manifest then tells of. Nothing of it is synced. */
+export async function finishImages(finish: FinishImages): Promise<FullManifest> {
+  const { id, burrow, raw, work, worker } = finish
+  await mendTimers(raw)
+  await mendPipes(raw)
+  await mkdir(work.images, { mode: 0o755 })
+  await mkdir(work.memory, { mode: 0o755 })
+  const carry = finish.ownLayer && listCarried({ rawDir: raw, layer: finish.ownLayer, list: work.carried })
+  const mapped = mapMemory({
+    rawDir: raw,
+    outDir: work.images,
+    memoryDir: work.memory,
+    memoryId: id,
+    guard: { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) },
+    worker,
+  })
+  // Both have to be over before anything is taken back.
+  const [carried, { memoryFiles, referencedMemoryFiles }] = await bothSettled(Promise.resolve(carry), mapped)
+  for (const { name } of memoryFiles) {
+    // Root inside owns its memory; other users inside must not read what it had there.
+    await chown(join(work.memory, name), UID_BASE, UID_BASE)
+  }
+  for (const name of referencedMemoryFiles)
+    await link(join(burrow.paths.memory, name), join(work.memory, name))
+  const referenced = referencedMemoryFiles.map((name) => join(work.memory, name))
+  const memory = [...memoryFiles, ...(await worker.recall(referenced))]
+  const images = await worker.seal(work.images)
+  const { record } = burrow
+  return {
+    formatVersion: SNAPSHOT_FORMAT_VERSION,
+    id,
+    kind: 'full',
+    sandboxId: burrow.sandboxId,
+    ...(record.parent !== undefined && { parent: record.parent }),
+    createdAt: new Date().toISOString(),
+    template: { name: record.template, hash: record.templateHash },
+    layers: [...finish.layers],
+    tools: record.tools,
+    limits: record.limits,
+    clocks: await readClocks(work.images),
+    criuVersion: finish.criuVersion,
+    fingerprint: await readFingerprint(),
+    images,
+    memory,
+    ...(carried === true && { carried: (await worker.sum([work.carried]))[0] }),
+    bytes: {
+      images: images.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      memory: await allocatedBytes(memory.map(({ name }) => join(work.memory, name))),
+    },
+  }
+}
+
+async function bothSettled<One, Other>(one: Promise<One>, other: Promise<Other>): Promise<[One, Other]> {
+  await Promise.allSettled([one, other])
+  return [await one, await other]
+}
+
+async function allocatedBytes(paths: readonly string[]): Promise<number> {
+  const STAT_BLOCK_BYTES = 512
+  const stats = await Promise.all(paths.map((path) => stat(path)))
+  return stats.reduce((sum, { blocks }) => sum + blocks * STAT_BLOCK_BYTES, 0)
+}

@@ -1,0 +1,75 @@
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { DormouseError, newLayerId, newSnapshotId } from '@dormouse/contracts'
+import type { BurrowRecord } from '../burrow/burrow-record.ts'
+import { type BurrowPaths, type Layout, snapshotPaths } from '../burrow/layout.ts'
+import { recordTaking, undoTaking } from '../burrow/taking.ts'
+import { removeTree } from '../host/publish-directory.ts'
+import { runCommand } from '../host/run-command.ts'
+import { syncDirectory } from '../host/sync-files.ts'
+import { PageWorker } from '../image/page-worker.ts'
+import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
+import { freezeFiles, noSpace, syncLayer, UNFINISHED } from './take-snapshot.ts'
+
+export interface TakeFiles {
+  readonly record: BurrowRecord
+  readonly paths: BurrowPaths
+  /** Whether the burrow keeps its files, and gets on with them, or has no more use for them. */
+  readonly keepsFiles: boolean
+}
+
+/**
+ * Saves the files of a burrow without its processes. What they had not written yet is not in it, as after a power cut.
+ * Pre: nothing in the burrow runs: it is frozen, or dead. On failure its files are where they were.
+ */
+export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesManifest> {
+  const { record, paths, keepsFiles } = take
+  const id = newSnapshotId()
+  const layerId = newLayerId()
+  const layer = join(layout.layersDir, layerId)
+  const final = layout.snapshot(id)
+  const work = snapshotPaths(join(layout.snapshotsDir, `${UNFINISHED}${id}`))
+  const makeLayer = keepsFiles ? copyFiles : freezeFiles
+  await using worker = new PageWorker()
+  try {
+    if (!keepsFiles) await recordTaking(paths, { snapshotId: id, final: final.dir, work: work.dir, layer })
+    const hasFiles = await makeLayer(paths.upper, layer)
+    const manifest: FilesManifest = {
+      formatVersion: SNAPSHOT_FORMAT_VERSION,
+      id,
+      kind: 'files',
+      sandboxId: record.sandboxId,
+      ...(record.parent !== undefined && { parent: record.parent }),
+      createdAt: new Date().toISOString(),
+      template: { name: record.template, hash: record.templateHash },
+      layers: [...(hasFiles ? [layerId] : []), ...record.layers],
+      limits: record.limits,
+      bytes: { images: 0, memory: 0 },
+    }
+    await mkdir(work.dir, { mode: 0o700 })
+    await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
+    if (hasFiles) await syncLayer(worker, layer)
+    await worker.sync([work.dir])
+    await rename(work.dir, final.dir)
+    await syncDirectory(layout.snapshotsDir)
+    return manifest
+  } catch (error) {
+    await worker[Symbol.asyncDispose]()
+    if (keepsFiles) await Promise.all([removeTree(layer), removeTree(work.dir)])
+    else await undoTaking(paths)
+    throw noSpace(error)
+  }
+}
+
+/** With whiteouts, attributes, owners and holes; blocks are shared where the file system can. False when there is nothing. */
+async function copyFiles(upper: string, layer: string): Promise<boolean> {
+  if ((await readdir(upper)).length === 0) return false
+  await mkdir(dirname(layer), { recursive: true, mode: 0o700 })
+  const options = ['--archive', '--reflink=auto', '--sparse=always', '--one-file-system', '-T'] as const
+  const { exitCode, tail, ending } = await runCommand({ argv: ['cp', ...options, '--', upper, layer] })
+  if (exitCode === 0) return true
+  const isFull = tail.some((line) => line.includes('No space left') || line.includes('quota exceeded'))
+  throw new DormouseError(isFull ? 'no_space' : 'internal', `The files could not be copied: cp ${ending}.`, {
+    details: { output: tail },
+  })
+}

@@ -1,0 +1,54 @@
+import { mkdir, mkdtemp, readdir, realpath, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { newLayerId, newSandboxId } from '@dormouse/contracts'
+import { LinuxEngine } from '@dormouse/engine-linux'
+import { afterAll, expect, test } from 'vitest'
+import { Layout } from '../../packages/engine-linux/src/burrow/layout.ts'
+import { testDataDir } from '../test-data-dir.ts'
+
+const dataDir = await mkdtemp(join(tmpdir(), 'dormouse-template-'))
+const layout = new Layout(dataDir, dataDir)
+afterAll(async () => {
+  await rm(dataDir, { recursive: true })
+  await rm(layout.runDir, { recursive: true, force: true })
+})
+
+/** The template without its snapshots. */
+async function shareTemplate(): Promise<string> {
+  const build = await realpath(join(testDataDir, 'templates/python/current'))
+  const own = join(dataDir, 'templates/python', basename(build))
+  await mkdir(own, { recursive: true })
+  for (const name of ['rootfs', 'template.json']) await symlink(join(build, name), join(own, name))
+  await symlink(basename(build), join(dataDir, 'templates/python/current'))
+  await symlink(join(testDataDir, 'tools'), join(dataDir, 'tools'))
+  return join(own, 'snapshots')
+}
+
+test('a new snapshot of a template takes the place of older ones, but for the last, and of no layer', async () => {
+  const snapshots = await shareTemplate()
+  for (const [age, name] of ['of-today', 'of-yesterday', 'of-last-year'].entries()) {
+    const manifest = join(snapshots, name, 'manifest.json')
+    await mkdir(join(snapshots, name), { recursive: true })
+    await writeFile(manifest, '{}')
+    await utimes(manifest, 1000 - age, 1000 - age)
+  }
+  await mkdir(join(snapshots, '.taking-cut-off'))
+  const layer = newLayerId()
+  await mkdir(join(layout.templateLayersDir, layer), { recursive: true })
+
+  await using engine = await LinuxEngine.open({ dataDir })
+  expect(await engine.isTemplatePrepared('python')).toBe(false)
+  await engine.prepareTemplate('python')
+  expect(await engine.isTemplatePrepared('python')).toBe(true)
+  const left = await readdir(snapshots)
+  expect(left).toHaveLength(2)
+  expect(left).toContain('of-today')
+  expect(await readdir(layout.templateLayersDir)).toContain(layer)
+
+  const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+  expect((await burrow.guest.runs.run({ code: 'import sys; print("numpy" in sys.modules)' })).stdout).toBe(
+    'True\n',
+  )
+  await burrow.destroy()
+})
