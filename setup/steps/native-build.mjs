@@ -7,6 +7,7 @@ const PROGRAMS = [
   'dormouse-init',
   'dormouse-shift',
   'dormouse-carry',
+  'dormouse-layers',
   'dormouse-pages',
   'libdormouse-enter.so',
   'libdormouse-guard.so',
