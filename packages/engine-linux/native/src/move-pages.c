@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "checksum.h"
+#include "idle.h"
 #include "move-pages.h"
 #include "report.h"
 
