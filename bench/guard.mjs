@@ -81,8 +81,14 @@ function summarizeRatios(ratios) {
   }
 }
 
-function verdictOf({ interval: [low, high] }, goal) {
+/** Where even nothing shows a difference larger than the goal allows, this machine is too busy to decide anything. */
+function isQuiet([{ interval }]) {
+  return interval[0] > 2 - GOAL && interval[1] < GOAL
+}
+
+function verdictOf({ interval: [low, high], goal }) {
   if (goal === undefined) return ''
+  if (!isQuiet(result)) return `< ${goal}, too noisy to tell`
   if (high < goal) return `< ${goal}, met`
   return `< ${goal}, ${low < goal ? 'not decided by this run' : '**missed**'}`
 }
@@ -121,7 +127,7 @@ const text = table(
     row.median.toFixed(4),
     range(row.interval),
     range(row.quartiles),
-    verdictOf(row, row.goal),
+    verdictOf(row),
   ]),
 )
 await report({ name: 'guard', options, result, text })
