@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, realpath, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -70,8 +71,9 @@ export async function removeState({ dataDir, stateDir, layout }) {
   await engine[Symbol.asyncDispose]()
   await rm(stateDir, { recursive: true, force: true })
   await rm(layout.runDir, { recursive: true, force: true })
+  // There is none where no burrow was.
   for (const directory of new BurrowCgroup(await findHierarchies(), layout.cgroupName).directories)
-    await rmdir(directory)
+    if (existsSync(directory)) await rmdir(directory)
 }
 
 export async function timed(work) {
