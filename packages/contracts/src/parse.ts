@@ -41,6 +41,16 @@ const SHOWN_CHARACTERS = 60
 
 function describe(value: unknown): string {
   if (value === undefined) return 'nothing'
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : JSON.stringify(value)
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : written(value)
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text
+}
+
+function written(value: unknown): string {
+  try {
+    return JSON.stringify(value)
+  } catch (error) {
+    // JSON can be read at any depth, but not written.
+    if (error instanceof RangeError) return 'something nested too deep'
+    throw error
+  }
 }

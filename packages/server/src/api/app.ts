@@ -81,6 +81,8 @@ export async function createApp(services: Services, options: AppOptions): Promis
     clientErrorHandler: answerBrokenRequests(answers),
   } as FastifyServerOptions).withTypeProvider<ZodTypeProvider>() as unknown as App
   ;(app.server as Server).maxConnections = CONNECTIONS_MAX
+  // Node would answer 417 by itself and without a body. A server may ignore expectations that it does not know, and this one does.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
   app.decorate('errorAnswers', answers)
   app.decorate('patience', patience)

@@ -1,0 +1,167 @@
+import type { ServerProcess } from '../server-process.ts'
+import type { Caller, Fixtures } from './draft.ts'
+import type { Json } from './openapi.ts'
+
+type Call = Parameters<ServerProcess['ok']>[1]
+
+const GIB = 1024 ** 3
+/** What the tenant may have bounds what granted requests cost. */
+const QUOTAS = { sandboxes: 6, running: 5, memoryBytes: 6 * GIB }
+const MASTER = 'fuzz-master'
+const POLICY = {
+  ...{ name: null, metadata: {}, idleTimeoutMs: 0, storeAfterMs: 60_000, expires: null, ephemeral: false },
+  limits: { memoryBytes: GIB, cpus: 1, pids: 512 },
+}
+/** In the sandbox that requests are about. */
+const CONTEXT = 'side'
+const SET_UP = 'mkdir -p fuzz/dir && echo hello >fuzz/a.txt && echo b >fuzz/dir/b'
+
+/** A server with tenants, and things of each kind that requests can name. */
+export class World {
+  readonly server: ServerProcess
+  readonly #keys: Record<Caller, string | undefined>
+  readonly #keyIds = new Map<Caller, string>()
+  #pid = ''
+  #fixtures: Fixtures | undefined
+  /** What nobody but its owner and an admin may ever read. */
+  secrets: readonly string[] = []
+  readonly hasVolumes: boolean
+
+  private constructor(server: ServerProcess, hasVolumes: boolean) {
+    this.server = server
+    this.hasVolumes = hasVolumes
+    this.#keys = {
+      none: undefined,
+      garbage: 'dm_aaaaaaaaaaaa_x',
+      admin: server.key,
+      own: '',
+      other: '',
+      reader: '',
+      revoked: '',
+    }
+  }
+
+  static async make(server: ServerProcess): Promise<World> {
+    const world = new World(server, (await server.call('/v1/volumes')).status === 200)
+    await world.#begin()
+    return world
+  }
+
+  get fixtures(): Fixtures {
+    if (this.#fixtures === undefined) throw new Error('the world is not made yet')
+    return this.#fixtures
+  }
+
+  authorization(caller: Caller): string | undefined {
+    const key = this.#keys[caller]
+    return key === undefined ? undefined : `Bearer ${key}`
+  }
+
+  as(caller: Caller, path: string, options: Call = {}): Promise<Json> {
+    return this.server.ok(path, { ...options, key: this.#keys[caller] ?? '' })
+  }
+
+  async #begin(): Promise<void> {
+    await this.#addKey('own', { scopes: ['run'], quotas: QUOTAS })
+    await this.#addKey('other', { scopes: ['run'] })
+    await this.#addKey('reader', { scopes: ['read'] })
+    await this.#addKey('revoked', { scopes: ['run'] })
+    await this.as('admin', `/v1/keys/${this.#keyIds.get('revoked')}`, { method: 'DELETE' })
+    const spare = await this.as('admin', '/v1/keys', { json: { name: 'spare' } })
+    const others = await this.#other()
+    const deleted = await this.as('own', '/v1/sandboxes', { json: {} })
+    await this.as('own', `/v1/sandboxes/${deleted.id}`, { method: 'DELETE' })
+    await this.#makeMaster()
+    this.#fixtures = {
+      ...{ sandbox: '', run: '', snapshot: '', pid: this.#pid, context: CONTEXT, template: 'python' },
+      ...{ key: spare.id, volume: 'fuzz-volume', takenName: MASTER, others, deletedSandbox: deleted.id },
+    }
+    await this.refresh()
+  }
+
+  async #addKey(caller: Caller, request: object): Promise<void> {
+    const { id, key } = await this.as('admin', '/v1/keys', { json: { name: caller, ...request } })
+    this.#keys[caller] = key
+    this.#keyIds.set(caller, id)
+  }
+
+  async #other(): Promise<Fixtures['others']> {
+    const { id } = await this.as('other', '/v1/sandboxes', {
+      json: { name: 'of-the-other', idleTimeoutMs: 0 },
+    })
+    const { runId } = await this.as('other', `/v1/sandboxes/${id}/run`, { json: { code: 'x = 1' } })
+    const snapshot = await this.as('other', `/v1/sandboxes/${id}/snapshots`, { json: {} })
+    this.secrets = [id, runId, snapshot.id, 'of-the-other', this.#keyIds.get('other') ?? '']
+    return { sandbox: id, run: runId, snapshot: snapshot.id }
+  }
+
+  async #makeMaster(): Promise<void> {
+    const at = `/v1/sandboxes/${MASTER}`
+    await this.as('own', '/v1/sandboxes', { json: { name: MASTER, idleTimeoutMs: 0 } })
+    await this.as('own', `${at}/run`, { json: { code: SET_UP, language: 'bash' } })
+    await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
+    this.#pid = String((await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })).pid)
+  }
+
+  /** The sandbox that requests are about, as new. */
+  async refresh(): Promise<void> {
+    await this.tidy([MASTER])
+    const { children } = await this.as('own', `/v1/sandboxes/${MASTER}/fork`, { json: { count: 1 } })
+    const sandbox: string = children[0].id
+    const { runId } = await this.as('own', `/v1/sandboxes/${sandbox}/run`, { json: { code: 'y = 2' } })
+    const { id } = await this.as('own', `/v1/sandboxes/${sandbox}/snapshots`, { json: { name: 'fuzz' } })
+    this.#fixtures = { ...this.fixtures, sandbox, run: runId, snapshot: id }
+  }
+
+  /** Puts right what a granted request has done to the things that later requests name. */
+  async repair(operationId: string): Promise<void> {
+    await this.tidy()
+    const at = `/v1/sandboxes/${this.fixtures.sandbox}`
+    const isThere = (await this.server.call(at)).status === 200
+    if (!isThere || operationId === 'deleteSnapshot' || operationId === 'rollback') return this.refresh()
+    if (operationId === 'updateSandbox') await this.as('own', at, { method: 'PATCH', json: POLICY })
+    if (operationId === 'deleteContext') await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
+    if (operationId === 'signalProcess') {
+      const { pid } = await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })
+      this.#fixtures = { ...this.fixtures, pid: String(pid) }
+    }
+  }
+
+  /** Takes away what granted requests have made. */
+  async tidy(keep: readonly string[] = [MASTER, this.fixtures.sandbox]): Promise<void> {
+    const { items } = await this.as('own', '/v1/sandboxes?limit=1000')
+    for (const { id, name } of items) {
+      if (keep.includes(id) || keep.includes(name)) continue
+      // It may have gone by itself: some are asked to.
+      await this.server.call(`/v1/sandboxes/${id}`, { method: 'DELETE', key: this.#keys.own ?? '' })
+    }
+    const templates = await this.as('own', '/v1/templates?limit=1000')
+    for (const { name, source } of templates.items)
+      if (source !== 'built_in') await this.as('own', `/v1/templates/${name}`, { method: 'DELETE' })
+  }
+
+  /** All that a refused request could have changed, seen by who sees everything. */
+  async state(): Promise<Json> {
+    const { sandbox } = this.fixtures
+    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', ...(this.hasVolumes ? ['volumes'] : [])]
+    const pages = await Promise.all(lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)))
+    const state: Json = Object.fromEntries(lists.map((list, index) => [list, pages[index].items]))
+    for (const one of state.sandboxes) delete one.lastActiveAt
+    const main = state.sandboxes.find(({ id }: Json) => id === sandbox)
+    state.runs = (await this.as('own', `/v1/sandboxes/${sandbox}/runs`)).items.map(({ runId }: Json) => runId)
+    // Looking inside would wake it.
+    if (main?.state === 'running') state.inside = await this.#inside(sandbox)
+    return state
+  }
+
+  async #inside(sandbox: string): Promise<Json> {
+    const [contexts, files] = await Promise.all([
+      this.as('own', `/v1/sandboxes/${sandbox}/contexts`),
+      this.as('own', `/v1/sandboxes/${sandbox}/files/list?path=/root&depth=4`),
+    ])
+    return {
+      contexts: contexts.items.map(({ name }: Json) => name),
+      files: files.items.map(({ path, sizeBytes, modifiedAt }: Json) => `${path} ${sizeBytes} ${modifiedAt}`),
+    }
+  }
+}
