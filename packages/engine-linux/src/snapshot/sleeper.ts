@@ -226,13 +226,16 @@ export class Sleeper implements AsyncDisposable {
   async keepUp(id: SnapshotId, signal: AbortSignal): Promise<boolean> {
     const { host, dataDir } = this.#parts
     this.#taking += 1
+    let mayLeave = true
     try {
       // What is being collected now was chosen before there was anything of the new version.
-      await this.#collecting
-      return await keepUp(id, { layout: host.layout, dataDir, store: this.store, signal })
+      await this.#collecting?.catch(() => {})
+      mayLeave = await keepUp(id, { layout: host.layout, dataDir, store: this.store, signal })
+      return mayLeave
     } finally {
       this.#taking -= 1
-      this.#isCollectionDue = true
+      // Most often nothing was done. A collection reads every manifest there is.
+      if (mayLeave) this.#isCollectionDue = true
       await this.#collect()
     }
   }

@@ -16,7 +16,8 @@ export interface CompactLayers {
   readonly manifest: Manifest
   /** The template's root file system. */
   readonly rootfs: string
-  readonly usedByOthers: ReadonlySet<LayerId>
+  /** Reads all there is, so it is asked only when the answer matters. */
+  readonly findUsedByOthers: () => Promise<ReadonlySet<LayerId>>
   readonly canClone: boolean
   readonly signal: AbortSignal
 }
@@ -34,9 +35,10 @@ export async function compactLayers(compact: CompactLayers): Promise<LayerId[] |
   const below = [...ofTemplate, compact.rootfs]
   const place = { layersDir: layout.layersDir, mountPoint: layout.rootMountPoint, signal }
   const weights = await scanLayers({ ...place, layers: own, below, ...(await knownPaths(compact.paths)) })
+  const usedByOthers = await compact.findUsedByOthers()
   const chain = weights.map((weight, index) => ({
     ...weight,
-    isShared: compact.usedByOthers.has(own[index] as LayerId),
+    isShared: usedByOthers.has(own[index] as LayerId),
   }))
   const run = chooseRun(chain, { canClone })
   if (run === undefined) return undefined

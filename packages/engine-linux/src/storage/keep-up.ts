@@ -46,8 +46,8 @@ async function makeVersion(
   const canClone = await canShareBlocks(layout.snapshotsDir)
   const plan = mayCopyMuch(manifest) ? await planConsolidation(paths, { canClone }) : undefined
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
-  const usedByOthers = await store.usedLayers(manifest.id)
-  const layers = await compactLayers({ layout, paths, manifest, rootfs, usedByOthers, canClone, signal })
+  const findUsedByOthers = () => store.usedLayers(manifest.id)
+  const layers = await compactLayers({ layout, paths, manifest, rootfs, findUsedByOthers, canClone, signal })
   if (plan === undefined && layers === undefined) return false
 
   const work = await beginGeneration(paths.dir)
