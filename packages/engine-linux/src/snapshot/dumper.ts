@@ -12,6 +12,9 @@ const GHOST_LIMIT_BYTES = 1024 ** 3
  */
 const WATCHED_PATHS = ['/root', '/home', '/tmp', '/run', '/srv', '/mnt', '/opt', '/etc', '/var', '/usr']
 
+/** After this the one that was taken is at work, and whoever waits for it does not wait for the start of the next one too. */
+const PAUSE_MS = 500
+
 const DUMP = [
   'dump',
   ...['--tree', String(AGENT_PID)],
@@ -32,6 +35,7 @@ const DUMP = [
 export class Dumper implements Disposable {
   readonly #criu: Criu
   #waiting: StartedCriu | undefined
+  #next: NodeJS.Timeout | undefined
   #isDisposed = false
 
   constructor(criu: Criu) {
@@ -50,11 +54,13 @@ export class Dumper implements Disposable {
   take(): StartedCriu {
     const waiting = this.#waiting
     this.#waiting = undefined
+    this.#next = setTimeout(() => this.prepare(), PAUSE_MS).unref()
     return waiting?.isWaiting === true ? waiting : this.#start()
   }
 
   [Symbol.dispose](): void {
     this.#isDisposed = true
+    clearTimeout(this.#next)
     this.#waiting?.cancel()
     this.#waiting = undefined
   }

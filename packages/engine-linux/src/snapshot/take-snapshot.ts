@@ -10,7 +10,7 @@ import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import type { Dumper } from './dumper.ts'
 import { finishImages } from './finish-images.ts'
-import { removeRemapLinks } from './link-remaps.ts'
+import { findRemapLinks, removeRemapLinks } from './link-remaps.ts'
 import { encodeManifest, type FullManifest } from './manifest.ts'
 import { explainDumpFailure } from './refusal.ts'
 import { refuseLoss } from './refuse-loss.ts'
@@ -80,9 +80,12 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     return { manifest, rest: unfinished }
   } catch (error) {
     await worker[Symbol.asyncDispose]()
-    if (areStopped) await removeRemapLinks({ raw, firstPid: burrow.first.pid })
+    const remapLinks = areStopped ? await findRemapLinks(raw) : []
     const finished = await undoTaking(burrow.paths)
-    if (finished === undefined) await burrow.goOn({ areStopped })
+    if (finished === undefined) {
+      await removeRemapLinks(burrow.first.pid, remapLinks)
+      await burrow.goOn({ areStopped })
+    }
     throw noSpace(error)
   }
 }
