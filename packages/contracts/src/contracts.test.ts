@@ -8,10 +8,12 @@ import {
   isBurrowId,
   isSandboxId,
   isSnapshotId,
+  isVolumeId,
   NEXT_STATES,
   newBurrowId,
   newSandboxId,
   newSnapshotId,
+  newVolumeId,
   parseInput,
 } from './index.ts'
 
@@ -20,6 +22,7 @@ describe('ids', () => {
     expect(isSandboxId(newSandboxId())).toBe(true)
     expect(isBurrowId(newBurrowId())).toBe(true)
     expect(isSnapshotId(newSnapshotId())).toBe(true)
+    expect(isVolumeId(newVolumeId())).toBe(true)
     expect(isSandboxId(newBurrowId())).toBe(false)
     for (const bad of [
       '',
@@ -55,6 +58,9 @@ describe('errors', () => {
   })
 })
 
+/** More than can be written, not more than can be read. */
+const bottomless = () => JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`)
+
 describe('parseInput', () => {
   const schema = z.strictObject({ limits: burrowLimitsSchema.optional(), name: z.string().optional() })
 
@@ -64,6 +70,7 @@ describe('parseInput', () => {
     ['a nested field', { limits: { pids: 1 } }, 'limits.pids', 'saw 1'],
     ['no object at all', 'text', 'thing', 'saw "text"'],
     ['a long value', { name: { x: 'y'.repeat(500) } }, 'name', '…'],
+    ['a bottomless value', { name: bottomless() }, 'name', 'saw something nested too deep'],
   ])('names the field and shows the value for %s', (_what, value, field, seen) => {
     const parse = () => parseInput(schema, value, 'thing')
     expect(parse).toThrow(expect.objectContaining({ code: 'invalid_argument', details: { field } }))

@@ -8,6 +8,7 @@ export type BurrowId = Id<'burrow'>
 export type RunId = Id<'run'>
 export type SnapshotId = Id<'snapshot'>
 export type LayerId = Id<'layer'>
+export type VolumeId = Id<'volume'>
 
 // Lower-case letters and digits without 0/o and 1/l: safe as a DNS label (previews use ids as host names), hard to misread.
 const ALPHABET = '23456789abcdefghijkmnpqrstuvwxyz'
@@ -17,9 +18,10 @@ export const newSandboxId = (): SandboxId => newId('sb') as SandboxId
 export const newBurrowId = (): BurrowId => newId('bw') as BurrowId
 export const newSnapshotId = (): SnapshotId => newId('sn') as SnapshotId
 export const newLayerId = (): LayerId => newId('ly') as LayerId
+export const newVolumeId = (): VolumeId => newId('vol') as VolumeId
 export const newRunId = (): RunId => newId('run') as RunId
 
-const ID_PATTERN = /^(?<kind>sb|bw|sn|ly|run)-[2-9a-km-np-z]{16}$/
+const ID_PATTERN = /^(?<kind>sb|bw|sn|ly|vol|run)-[2-9a-km-np-z]{16}$/
 
 export function isSandboxId(value: string): value is SandboxId {
   return ID_PATTERN.exec(value)?.groups?.kind === 'sb'
@@ -37,7 +39,11 @@ export function isLayerId(value: string): value is LayerId {
   return ID_PATTERN.exec(value)?.groups?.kind === 'ly'
 }
 
-function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'run'): string {
+export function isVolumeId(value: string): value is VolumeId {
+  return ID_PATTERN.exec(value)?.groups?.kind === 'vol'
+}
+
+function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'vol' | 'run'): string {
   let id = `${kind}-`
   // The alphabet has 32 characters, so five bits of each byte pick one without bias.
   for (const byte of randomBytes(RANDOM_CHARACTERS)) id += ALPHABET[byte & 31]

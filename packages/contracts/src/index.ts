@@ -23,15 +23,18 @@ export {
   isLayerId,
   isSandboxId,
   isSnapshotId,
+  isVolumeId,
   type LayerId,
   newBurrowId,
   newLayerId,
   newRunId,
   newSandboxId,
   newSnapshotId,
+  newVolumeId,
   type RunId,
   type SandboxId,
   type SnapshotId,
+  type VolumeId,
 } from './ids.ts'
 export {
   CODE_MAX_BYTES,
@@ -44,5 +47,6 @@ export {
   RUN_RESULTS_MAX_BYTES,
   RUN_TIMEOUT_MAX_MS,
 } from './limits.ts'
+export { findOverlap, isInside, mountPathProblem } from './mount-path.ts'
 export { parseInput } from './parse.ts'
 export { canMove, NEXT_STATES, type SandboxState } from './sandbox-state.ts'

@@ -8,6 +8,7 @@ import {
   parseInput,
   type SandboxId,
   type SnapshotId,
+  type VolumeId,
 } from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
@@ -36,6 +37,8 @@ import { describe, Sleeper } from './snapshot/sleeper.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import { Upkeep } from './storage/upkeep.ts'
 import { getTemplate } from './template/template-store.ts'
+import { volumeMountsSchema } from './volume/volume-mounts.ts'
+import { VolumeStore } from './volume/volume-store.ts'
 
 export interface LinuxEngineOptions {
   /** Templates and tools. */
@@ -64,6 +67,7 @@ const createSchema = z.strictObject({
     .regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'is not a user name')
     .optional(),
   env: envSchema.optional(),
+  volumes: volumeMountsSchema.prefault([]),
 })
 
 const bootSchema = createSchema.pick({ user: true, env: true })
@@ -80,6 +84,7 @@ export class LinuxEngine implements Engine {
   /** All that this engine ever held: the files of one that has ended by itself can still be saved. */
   readonly #known = new WeakSet<LinuxBurrow>()
   readonly #upkeep: Upkeep
+  readonly #volumes: VolumeStore
   #storage: StorageMeter | undefined
 
   private constructor(parts: {
@@ -92,6 +97,7 @@ export class LinuxEngine implements Engine {
     this.#dataDir = dataDir
     this.#toolsDir = toolsDir
     this.#host = host
+    this.#volumes = new VolumeStore(host.layout.volumesDir)
     this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir, toolsDir })
     this.#upkeep = new Upkeep({
       // A sandbox that is awake has gone on from the version there was.
@@ -119,6 +125,7 @@ export class LinuxEngine implements Engine {
       layout.sparesDir,
       layout.layersDir,
       layout.snapshotsDir,
+      layout.volumesDir,
       layout.rootMountPoint,
     ]) {
       await mkdir(path, { recursive: true, mode: 0o700 })
@@ -136,7 +143,8 @@ export class LinuxEngine implements Engine {
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
-    const { user, env, limits, ...request } = parseInput(createSchema, input, 'burrow')
+    const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
+    await Promise.all(volumes.map(({ volumeId }) => this.#volumes.find(volumeId)))
     const template = await getTemplate(this.#dataDir, request.template)
     const missing = (['memory', 'cpu', 'pids'] as const).filter((name) => !this.capabilities.limits[name])
     if (missing.length > 0) {
@@ -151,13 +159,16 @@ export class LinuxEngine implements Engine {
       user,
       env,
       limits,
+      volumes,
       template,
       toolsDir,
       signal,
     })
     if (restored !== undefined) return this.#hold(restored)
     const whole = { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) }
-    return this.#hold(await bootBurrow(this.#host, { request: whole, limits, template, toolsDir }, signal))
+    return this.#hold(
+      await bootBurrow(this.#host, { request: whole, volumes, limits, template, toolsDir }, signal),
+    )
   }
 
   /**
@@ -209,6 +220,27 @@ export class LinuxEngine implements Engine {
     return describe((await this.#canSleep().store.get(snapshotId)).manifest)
   }
 
+  async createVolume(volumeId: VolumeId): Promise<void> {
+    await this.#volumes.create(volumeId)
+  }
+
+  async deleteVolume(volumeId: VolumeId): Promise<void> {
+    const user = [...this.#burrows].find(({ record }) =>
+      record.volumes.some((mount) => mount.volumeId === volumeId),
+    )
+    if (user !== undefined)
+      throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user.sandboxId}.`)
+    await this.#volumes.delete(volumeId)
+  }
+
+  async listVolumes(): Promise<readonly VolumeId[]> {
+    return this.#volumes.list()
+  }
+
+  async measureVolume(volumeId: VolumeId): Promise<number | undefined> {
+    return this.#volumes.measure(volumeId)
+  }
+
   async storage(): Promise<StorageReport> {
     this.#storage ??= new StorageMeter(this.#host.layout, this.#canSleep().store)
     return this.#storage.measure()
@@ -235,6 +267,7 @@ export class LinuxEngine implements Engine {
     const { burrows, lost } = await adoptBurrows(this.#host.layout, this.#host.hierarchies)
     for (const burrow of burrows) this.#hold(burrow)
     await this.#sleeper?.collectLeftovers()
+    await this.#volumes.removeDeleted()
     return { burrows, lost }
   }
 

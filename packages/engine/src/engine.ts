@@ -1,4 +1,11 @@
-import type { BurrowId, BurrowLimits, BurrowLimitsInput, SandboxId, SnapshotId } from '@dormouse/contracts'
+import type {
+  BurrowId,
+  BurrowLimits,
+  BurrowLimitsInput,
+  SandboxId,
+  SnapshotId,
+  VolumeId,
+} from '@dormouse/contracts'
 import type { Guest } from './guest.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
@@ -20,6 +27,15 @@ export interface CreateBurrow {
   readonly user?: string
   /** Added to the environment of everything that starts inside. */
   readonly env?: Readonly<Record<string, string>>
+  readonly volumes?: readonly VolumeMount[]
+}
+
+/** A directory that outlives burrows, and where one sees it. Any number of burrows may see the same one. */
+export interface VolumeMount {
+  readonly volumeId: VolumeId
+  /** An absolute path inside, see `mountPathProblem`; directories that are missing on the way are made. */
+  readonly path: string
+  readonly readOnly: boolean
 }
 
 /** Why a burrow is no more. */
@@ -74,7 +90,8 @@ export interface Engine extends AsyncDisposable {
   readonly capabilities: EngineCapabilities
 
   /**
-   * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`).
+   * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes exist (`not_found`),
+   * their paths do not overlap and hide nothing that the template's processes have open (`invalid_argument`).
    * Post: the agent answers. On failure or abort nothing of the burrow is left.
    */
   createBurrow(request: CreateBurrow, signal?: AbortSignal): Promise<Burrow>
@@ -104,6 +121,13 @@ export interface Engine extends AsyncDisposable {
   listSnapshots(): Promise<readonly Snapshot[]>
   /** Throws `not_found`. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
+  /** An empty directory. Throws `already_exists`. */
+  createVolume(volumeId: VolumeId): Promise<void>
+  /** Removes what is in it, too. Pre: no burrow mounts it (`in_use`). One that is not there is fine. */
+  deleteVolume(volumeId: VolumeId): Promise<void>
+  listVolumes(): Promise<readonly VolumeId[]>
+  /** What it takes on disk; undefined when that takes too long to find out. Throws `not_found`. */
+  measureVolume(volumeId: VolumeId): Promise<number | undefined>
   /** What all snapshots take on disk. Reads the disk: for now and then. */
   storage(): Promise<StorageReport>
   /** Reads all of a snapshot's memory and images. Throws `snapshot_unusable` with the reason when it could not be restored here. */
@@ -129,6 +153,8 @@ export interface Snapshot {
   readonly template: string
   readonly createdAt: Date
   readonly limits: BurrowLimits
+  /** Mounted again in what is restored from it, unless others are given. Their content is not part of it. */
+  readonly volumes: readonly VolumeMount[]
   /** What it takes on disk; memory files may be shared with other snapshots. */
   readonly bytes: { readonly images: number; readonly memory: number }
 }
@@ -149,6 +175,11 @@ export interface SnapshotOptions {
 export interface RestoreOptions {
   readonly sandboxId: SandboxId
   readonly limits?: BurrowLimitsInput
+  /**
+   * Instead of those of the snapshot. What its processes had open on a volume is opened again by its path; what is not there any more is to
+   * them like a file that was deleted while they had it open.
+   */
+  readonly volumes?: readonly VolumeMount[]
   /** As in `CreateBurrow`, for snapshots of kind `files`; others remember. */
   readonly user?: string | undefined
   readonly env?: Readonly<Record<string, string>> | undefined

@@ -12,6 +12,7 @@ export type {
   Snapshot,
   SnapshotOptions,
   StorageReport,
+  VolumeMount,
 } from './engine.ts'
 export type {
   ByteSource,

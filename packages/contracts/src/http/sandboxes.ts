@@ -7,6 +7,7 @@ import {
   ENV_MAX_BYTES,
   ENV_MAX_ENTRIES,
 } from '../limits.ts'
+import { findOverlap, mountPathProblem } from '../mount-path.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
 import {
   nameField,
@@ -74,8 +75,9 @@ export const expiresField = z
 /** An absolute path inside a sandbox that leads where it says. */
 export const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
   .regex(/^\/[^/]/, 'must be an absolute path')
-  .refine((path) => !path.split('/').some((part) => part === '.' || part === '..'), {
-    error: 'must not contain "." or ".." parts',
+  .superRefine((path, context) => {
+    const problem = mountPathProblem(path)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   })
 
 export const volumeMountSchema = z
@@ -108,7 +110,16 @@ export const createSandboxSchema = z
       ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
-    volumes: z.array(volumeMountSchema).max(VOLUMES_MAX).default([]),
+    volumes: z
+      .array(volumeMountSchema)
+      .max(VOLUMES_MAX)
+      .superRefine((mounts, context) => {
+        const overlap = findOverlap(mounts.map(({ path }) => path))
+        if (overlap === undefined) return
+        const message = `must not be in ${overlap.other}, where another volume is`
+        context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
+      })
+      .default([]),
     ephemeral: z.boolean().default(false).describe('Deleted instead of put to standby.'),
   })
   .refine(({ getOrCreate, name }) => !getOrCreate || name !== undefined, {

@@ -9,7 +9,10 @@ export const volumeSchema = z
   .strictObject({
     name: nameField,
     createdAt: timestampField,
-    bytes: z.int().optional(),
+    bytes: z
+      .int()
+      .optional()
+      .describe('What it takes on disk, as last measured: looking at one volume measures it.'),
     usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that mount it.'),
   })
   .meta({

@@ -55,7 +55,7 @@ static void assign(struct config *config, const char *key, const char *value)
         {"hostname", &config->hostname}, {"root", &config->root},         {"overlay", &config->overlay},
         {"tools", &config->tools},       {"link", &config->link},         {"filters", &config->filters},
         {"memory", &config->memory},     {"kdat", &config->kdat},         {"pid_file", &config->pid_file},
-        {"end_file", &config->end_file},
+        {"end_file", &config->end_file}, {"volumes", &config->volumes},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         if (!strcmp(key, texts[i].key)) {
@@ -66,6 +66,8 @@ static void assign(struct config *config, const char *key, const char *value)
         append(config->agent, &config->agent_count, value, key);
     else if (!strcmp(key, "env"))
         append(config->env, &config->env_count, value, key);
+    else if (!strcmp(key, "volume"))
+        append(config->volume, &config->volume_count, value, key);
     else if (!strcmp(key, "uid_base"))
         config->uid_base = (uint32_t)number(key, value, 1);
     else if (!strcmp(key, "uid_count"))

@@ -15,6 +15,9 @@ struct config {
     const char *link;      /* host directory shown at /.dormouse/run: the agent's socket */
     const char *memory;    /* host directory shown read-only at /.dormouse/memory: what restored memory is mapped from; may be missing */
     const char *kdat;      /* host directory shown read-only at /.dormouse/kdat: CRIU's knowledge of this kernel; may be missing */
+    const char *volumes;   /* host directory that the volumes are in; may be missing when there are none */
+    const char *volume[MAX_LIST + 1]; /* `<ro|rw> <name in volumes> <absolute path inside>` */
+    size_t volume_count;
     const char *filters;   /* host directory with seccomp-allow.bpf and seccomp-deny.bpf */
     const char *pid_file;  /* host file: the burrow's first process as the host sees it */
     const char *end_file;  /* host file: why the burrow ended */

@@ -14,6 +14,7 @@
 #include "masks.h"
 #include "overlay.h"
 #include "report.h"
+#include "volumes.h"
 
 int open_below(int root, const char *path)
 {
@@ -56,6 +57,7 @@ void mount_outer(const struct config *config)
         bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (config->kdat)
         bind_below(root, config->kdat, ".dormouse/kdat", data_only | MOUNT_ATTR_RDONLY);
+    mount_volumes(root, config);
     close(root);
     /* The child's copy of the mount namespace takes its current directory along, whatever the way there lets it see. */
     CHECK(chdir(config->root), "enter root");

@@ -2,11 +2,13 @@ import type { BurrowLimits, LayerId, SnapshotId } from '@dormouse/contracts'
 import type { CreateBurrow } from '@dormouse/engine'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import type { Template } from '../template/template-store.ts'
+import type { BurrowRecord } from './burrow-record.ts'
 import type { LinuxBurrow } from './linux-burrow.ts'
 import { type BurrowHost, startBurrow } from './start-burrow.ts'
 
 export interface BurrowParts {
-  readonly request: CreateBurrow
+  readonly request: Omit<CreateBurrow, 'volumes'>
+  readonly volumes?: BurrowRecord['volumes']
   readonly limits: BurrowLimits
   readonly template: Template
   readonly toolsDir: string
@@ -26,7 +28,7 @@ const AGENT_ENV = [
 
 /** Boots a burrow: the agent starts from scratch. Everything else is a restore. */
 export function bootBurrow(host: BurrowHost, parts: BurrowParts, signal?: AbortSignal): Promise<LinuxBurrow> {
-  const { request, limits, template, toolsDir, files } = parts
+  const { request, volumes = [], limits, template, toolsDir, files } = parts
   const { sandboxId, user, env } = request
   return startBurrow(host, {
     sandboxId,
@@ -35,6 +37,7 @@ export function bootBurrow(host: BurrowHost, parts: BurrowParts, signal?: AbortS
     toolsDir,
     layers: files?.layers ?? [],
     ...(files !== undefined && { parent: files.snapshotId }),
+    volumes,
     memoryFiles: [],
     clocks: { monotonicNs: 0n, boottimeNs: 0n },
     agent: AGENT,

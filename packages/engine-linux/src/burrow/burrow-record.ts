@@ -11,6 +11,7 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import { z } from 'zod'
+import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 
 const recordSchema = z.strictObject({
   formatVersion: z.literal(1),
@@ -25,6 +26,7 @@ const recordSchema = z.strictObject({
   /** The snapshot it was restored from. */
   parent: z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value)).optional(),
   limits: burrowLimitsSchema,
+  volumes: volumeMountsSchema.default([]),
   createdAt: z.iso.datetime(),
   /** `starting` until the caller could have been told of it; one that stays so has nobody who knows it. */
   state: z.enum(['starting', 'ready']),

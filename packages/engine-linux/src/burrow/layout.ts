@@ -9,6 +9,7 @@ export class Layout {
   readonly sparesDir: string
   readonly layersDir: string
   readonly snapshotsDir: string
+  readonly volumesDir: string
   readonly runDir: string
   /** Name of the parent of this engine's cgroups, below each hierarchy. */
   readonly cgroupName: string
@@ -26,6 +27,7 @@ export class Layout {
     this.sparesDir = join(stateDir, 'spares')
     this.layersDir = join(stateDir, 'layers')
     this.snapshotsDir = join(stateDir, 'snapshots')
+    this.volumesDir = join(stateDir, 'volumes')
     this.runDir = join('/run/dormouse', key)
     this.cgroupName = join('dormouse', key)
     this.rootMountPoint = join(this.runDir, 'root')

@@ -12,6 +12,7 @@ import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import type { StartedCriu } from '../criu/run-criu.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 import type { Template } from '../template/template-store.ts'
+import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
 import { type BurrowRecord, newRecord, prepareRecord, writeRecord } from './burrow-record.ts'
 import type { FirstProcess } from './first-process.ts'
 import type { InitConfig } from './launch-init.ts'
@@ -35,6 +36,7 @@ interface LaunchBurrow {
   readonly layers: readonly LayerId[]
   readonly toolsDir: string
   readonly limits: BurrowLimits
+  readonly volumes: BurrowRecord['volumes']
   readonly parent?: SnapshotId
   /** Host paths of the memory files that its processes will map. */
   readonly memoryFiles: readonly string[]
@@ -79,7 +81,7 @@ export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise
     spare.init.cancel()
     spare.restorer?.cancel()
     await removeBurrow(paths, hierarchies)
-    throw error
+    throw explainMountFailure(error)
   }
 }
 
@@ -93,7 +95,7 @@ export async function withEmptyBurrow(
   const clocks = { monotonicNs: 0n, boottimeNs: 0n }
   try {
     spare.restorer?.cancel()
-    const whole = { ...start, layers: [], memoryFiles: [], clocks, agent: [], agentEnv: [] }
+    const whole = { ...start, layers: [], volumes: [], memoryFiles: [], clocks, agent: [], agentEnv: [] }
     const record = describeStart(spare.paths, whole)
     await work(await launchBurrow(host, { ...whole, record }, { ...spare, paths: { ...spare.paths, link } }))
   } finally {
@@ -111,6 +113,7 @@ function describeStart(paths: BurrowPaths, start: LaunchBurrow): BurrowRecord {
     layers: [...start.layers],
     tools: basename(start.toolsDir),
     limits: start.limits,
+    volumes: start.volumes,
     ...(start.parent !== undefined && { parent: start.parent }),
   })
 }
@@ -169,6 +172,10 @@ function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths): 
     link: paths.link,
     memory: paths.memory,
     ...(host.kdatDir !== undefined && { kdat: host.kdatDir }),
+    ...(start.volumes.length > 0 && {
+      volumes: host.layout.volumesDir,
+      volume: describeMounts(start.volumes),
+    }),
     filters: nativeBuildDir,
     pid_file: paths.pidFile,
     end_file: paths.endFile,

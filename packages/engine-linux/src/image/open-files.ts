@@ -1,14 +1,36 @@
 import { WireType } from '@bufbuild/protobuf/wire'
 import { type ImageFile, plainRecord } from './image-file.ts'
-import { findMessage, findText, getUint, type Message, setBytes, setMessage, setUint } from './message.ts'
+import {
+  findMessage,
+  findText,
+  findUint,
+  getUint,
+  type Message,
+  setBytes,
+  setMessage,
+  setUint,
+} from './message.ts'
 
 const FILE = { type: 1, id: 2, reg: 3 } as const
 const TYPE_REGULAR = 1n
 const REGULAR = { id: 1, flags: 2, pos: 3, fown: 5, name: 6, size: 8, mode: 10 } as const
 const O_ACCMODE = 3n
 const O_RDONLY = 0n
+/** Size, mode, build-ID, checksum and its two parameters: what CRIU compares a file with before it takes it for the same. */
+const LOOKS: ReadonlySet<number> = new Set([8, 10, 11, 12, 13, 14])
 /** uid, euid, signum, pid_type, pid of a file that no one asked signals from. */
 const FOWN_FIELDS = [1, 2, 3, 4, 5]
+
+/** A file, directory or other thing with a path that a task has open, maps or is in. */
+export interface OpenPath {
+  readonly id: bigint
+  readonly path: string
+  readonly isWritten: boolean
+  /** As in stat(2). */
+  readonly mode: bigint
+  /** Known of what is open for reading only. */
+  readonly sizeBytes: bigint | undefined
+}
 
 /** Everything a task has open or mapped, by the ids that other images use (files.img). */
 export class OpenFiles {
@@ -42,6 +64,35 @@ export class OpenFiles {
       if (regular === undefined || (getUint(regular, REGULAR.flags) & O_ACCMODE) === O_RDONLY) return []
       return findText(regular, REGULAR.name) ?? []
     })
+  }
+
+  get all(): OpenPath[] {
+    return this.#image.records.flatMap(({ message }) => {
+      const regular = findMessage(message, FILE.reg)
+      const path = regular && findText(regular, REGULAR.name)
+      if (regular === undefined || path === undefined) return []
+      return {
+        id: getUint(message, FILE.id),
+        path,
+        isWritten: (getUint(regular, REGULAR.flags) & O_ACCMODE) !== O_RDONLY,
+        mode: findUint(regular, REGULAR.mode) ?? 0n,
+        sizeBytes: findUint(regular, REGULAR.size),
+      }
+    })
+  }
+
+  /** Whatever is at its path when it is restored will do; or at `path`, if that is given. */
+  relax(id: bigint, path?: string): void {
+    for (const { message } of this.#image.records) {
+      const regular = findMessage(message, FILE.reg)
+      if (regular === undefined || getUint(message, FILE.id) !== id) continue
+      const relaxed = regular.filter(({ no }) => !LOOKS.has(no))
+      if (path !== undefined) {
+        setBytes(relaxed, REGULAR.name, Buffer.from(path))
+        this.#paths.set(id, path)
+      }
+      setMessage(message, FILE.reg, relaxed)
+    }
   }
 
   findPath(id: bigint): string | undefined {

@@ -23,6 +23,7 @@ export interface FinishImages {
   readonly layers: readonly LayerId[]
   /** What the burrow's own files have become; undefined when it had none. */
   readonly ownLayer: string | undefined
+  readonly volumeFiles: FullManifest['volumeFiles']
   /** As CRIU wrote them. */
   readonly raw: string
   readonly work: SnapshotPaths
@@ -68,6 +69,8 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
     layers: [...finish.layers],
     tools: record.tools,
     limits: record.limits,
+    volumes: record.volumes,
+    volumeFiles: finish.volumeFiles,
     clocks: await readClocks(work.images),
     criuVersion: finish.criuVersion,
     fingerprint: await readFingerprint(),

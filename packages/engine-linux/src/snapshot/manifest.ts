@@ -10,6 +10,8 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import { z } from 'zod'
+import { volumeFileSchema } from '../volume/volume-files.ts'
+import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 import { fingerprintSchema } from './fingerprint.ts'
 
 /** Apart from the product's version: it changes only when older snapshots cannot be read any more. */
@@ -33,6 +35,7 @@ const common = {
   /** Top first; the template's root file system is below the last. */
   layers: z.array(layerId),
   limits: burrowLimitsSchema,
+  volumes: volumeMountsSchema.default([]),
   bytes: z.strictObject({ images: z.int(), memory: z.int() }),
 }
 
@@ -42,6 +45,8 @@ const fullSchema = z.strictObject({
   kind: z.literal('full'),
   /** Name of the directory of ours that its processes know as /.dormouse. */
   tools: z.string(),
+  /** What its processes have open there. */
+  volumeFiles: z.array(volumeFileSchema).default([]),
   clocks: z.strictObject({ monotonicNs: nanoseconds, boottimeNs: nanoseconds }),
   criuVersion: z.string(),
   fingerprint: fingerprintSchema,

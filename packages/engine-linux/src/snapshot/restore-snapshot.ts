@@ -1,14 +1,19 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import type { BurrowLimits, SandboxId } from '@dormouse/contracts'
+import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
 import type { Template } from '../template/template-store.ts'
+import { refuseHiding, returnToVolumes } from '../volume/return-to-volumes.ts'
 import { copyCarried } from './carry-open-files.ts'
 import type { FullManifest } from './manifest.ts'
 import { explainRestoreFailure } from './refusal.ts'
 import { unusable, verifyOnce } from './verify-snapshot.ts'
+
+/** Far beyond what a loaded machine needs. */
+const RESTORE_TIMEOUT_MS = 60_000
 
 export type WakeReason = 'create' | 'resume' | 'fork' | 'rollback'
 
@@ -19,6 +24,7 @@ export interface RestoreSnapshot {
   readonly toolsDir: string
   readonly sandboxId: SandboxId
   readonly limits?: BurrowLimits
+  readonly volumes: FullManifest['volumes']
   readonly reason: WakeReason
   /** Whether random generators get a new seed. */
   readonly reseed: boolean
@@ -29,31 +35,60 @@ export interface RestoreSnapshot {
 
 /** Starts a burrow from a snapshot. The snapshot is only read: any number of restores may go on at once. */
 export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot): Promise<LinuxBurrow> {
-  const { paths, manifest, template, sandboxId, reason, reseed, user, env } = restore
+  const { paths, manifest, template, sandboxId, volumes, reason, reseed, user, env } = restore
   await verifyOnce(paths, manifest)
+  await refuseHiding(paths.images, { mounts: volumes, before: manifest.volumes })
   const missing = manifest.layers.find((layer) => !existsSync(host.layout.layer(layer)))
   if (missing !== undefined) throw unusable(`its file layer ${missing} is missing`)
+  let workDir = ''
   return startBurrow(host, {
     sandboxId,
     template,
     layers: manifest.layers,
     toolsDir: restore.toolsDir,
     limits: restore.limits ?? manifest.limits,
+    volumes,
     parent: manifest.id,
     memoryFiles: manifest.memory.map(({ name }) => join(paths.memory, name)),
-    prepareFiles: (upper) => copyCarried({ list: paths.carried, layer: topLayer(host, manifest), upper }),
+    prepareFiles: (upper) => {
+      workDir = join(dirname(upper), 'images')
+      return copyCarried({ list: paths.carried, layer: topLayer(host, manifest), upper })
+    },
     clocks: manifest.clocks,
     lastPid: freePidAbove(manifest),
     agent: [],
     agentEnv: [],
     fill: async (first, restorer) => {
-      const { exitCode, output } = await restorer.enter({ firstPid: first.pid, imagesDir: paths.images })
+      const { images: imagesDir } = paths
+      const { volumeFiles } = manifest
+      const { volumesDir } = host.layout
+      const returned = await returnToVolumes({ imagesDir, volumeFiles, mounts: volumes, volumesDir, workDir })
+      const entered = restorer.enter({ firstPid: first.pid, imagesDir: returned.imagesDir })
+      const { exitCode, output } = await (volumes.length === 0 ? entered : soon(entered))
+      await returned.forget()
       if (exitCode !== 0) throw explainRestoreFailure(output)
     },
     introduce: (burrow) =>
       burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),
     signal: restore.signal,
   })
+}
+
+/**
+ * Others can put something in the place of a file on a volume that cannot be opened without waiting, such as a pipe. Nothing else makes CRIU
+ * wait, and it must not do so for ever: the burrow, and CRIU with it, goes when this throws.
+ */
+async function soon<Result>(restored: Promise<Result>): Promise<Result> {
+  const timer = new AbortController()
+  const tooLate = setTimeout(RESTORE_TIMEOUT_MS, undefined, { signal: timer.signal }).then(() => {
+    throw new DormouseError('restore_failed', 'The snapshot was not restored in time.')
+  })
+  try {
+    return await Promise.race([restored, tooLate])
+  } finally {
+    timer.abort()
+    tooLate.catch(() => {})
+  }
 }
 
 function topLayer({ layout }: BurrowHost, { layers }: FullManifest): string | undefined {

@@ -19,6 +19,8 @@ import { removeUnpublished } from '../storage/generation.ts'
 import { keepUp } from '../storage/keep-up.ts'
 import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
+import { volumeMountsSchema } from '../volume/volume-mounts.ts'
+import { requireVolumes } from '../volume/volume-store.ts'
 import { Dumper } from './dumper.ts'
 import type { Manifest } from './manifest.ts'
 import { type RestoreSnapshot, restoreSnapshot } from './restore-snapshot.ts'
@@ -48,7 +50,7 @@ interface FoundSnapshot {
 
 export type CreateFromTemplate = Pick<
   RestoreSnapshot,
-  'sandboxId' | 'template' | 'toolsDir' | 'limits' | 'user' | 'env' | 'signal'
+  'sandboxId' | 'template' | 'toolsDir' | 'limits' | 'volumes' | 'user' | 'env' | 'signal'
 >
 
 /** Create, snapshot, restore, fork and rollback, which are all made of two operations: take and restore. */
@@ -147,6 +149,8 @@ export class Sleeper implements AsyncDisposable {
     const { host, dataDir } = this.#parts
     const merged = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
     const limits = parseInput(burrowLimitsSchema, merged, 'limits')
+    const volumes = parseInput(volumeMountsSchema, options.volumes ?? manifest.volumes, 'volumes')
+    requireVolumes(volumes, host.layout.volumesDir)
     const template = await getTemplateBuild(dataDir, manifest.template)
     this.#dumper.prepare()
     if (manifest.kind === 'files') {
@@ -155,7 +159,7 @@ export class Sleeper implements AsyncDisposable {
       const files = { layers: manifest.layers, snapshotId: id }
       const { toolsDir } = this.#parts
       await this.store.checkLayers(manifest)
-      return bootBurrow(host, { request, limits, template, toolsDir, files }, signal)
+      return bootBurrow(host, { request, volumes, limits, template, toolsDir, files }, signal)
     }
     return restoreSnapshot(host, {
       paths,
@@ -164,6 +168,7 @@ export class Sleeper implements AsyncDisposable {
       toolsDir: guestToolsDir(dataDir, manifest.tools),
       sandboxId: options.sandboxId,
       limits,
+      volumes,
       reason: options.reason ?? 'resume',
       reseed: options.reseed ?? true,
       signal: options.signal,
@@ -278,7 +283,8 @@ export class Sleeper implements AsyncDisposable {
 
   async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {
     // Restored beside the old one, which ends only when the new one answers.
-    const next = await this.restore(id, { sandboxId: burrow.sandboxId, reason: 'rollback' })
+    const { sandboxId, record } = burrow
+    const next = await this.restore(id, { sandboxId, reason: 'rollback', volumes: record.volumes })
     await burrow.destroy()
     return next
   }
@@ -302,6 +308,7 @@ export function describe(manifest: Manifest): Snapshot {
     template: manifest.template.name,
     createdAt: new Date(manifest.createdAt),
     limits: manifest.limits,
+    volumes: manifest.volumes,
     bytes: manifest.bytes,
   }
 }

@@ -44,6 +44,7 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesM
       template: { name: record.template, hash: record.templateHash },
       layers: [...(hasFiles ? [layerId] : []), ...record.layers],
       limits: record.limits,
+      volumes: record.volumes,
       bytes: { images: 0, memory: 0 },
     }
     await mkdir(work.dir, { mode: 0o700 })

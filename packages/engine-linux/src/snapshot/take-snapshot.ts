@@ -8,6 +8,8 @@ import { recordTaking, undoTaking } from '../burrow/taking.ts'
 import type { StartedCriu } from '../criu/run-criu.ts'
 import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
+import { leaveVolumes } from '../volume/leave-volumes.ts'
+import { refuseHolds } from '../volume/refuse-holds.ts'
 import type { Dumper } from './dumper.ts'
 import { finishImages } from './finish-images.ts'
 import { findRemapLinks, removeRemapLinks } from './link-remaps.ts'
@@ -57,7 +59,11 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     await mkdir(work.dir, { mode: 0o700 })
     await dump(burrow, dumper.take(), raw)
     areStopped = true
-    await refuseLoss(raw, await burrow.pids())
+    const pids = await burrow.pids()
+    const { volumes: mounts } = burrow.record
+    const volumeFiles = await leaveVolumes({ rawDir: raw, mounts, volumesDir: host.layout.volumesDir })
+    await refuseHolds(mounts, { firstPid: burrow.first.pid, pids })
+    await refuseLoss(raw, pids)
     const hasFiles = await freezeFiles(burrow.paths.upper, layer)
     const layers: LayerId[] = [...(hasFiles ? [layerId] : []), ...burrow.record.layers]
     // The disk works while the images are being read.
@@ -66,7 +72,7 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     const { criuVersion } = dumper
     const ownLayer = hasFiles ? layer : undefined
     const manifest = await finishImages({
-      ...{ id, burrow, criuVersion, toolsDir, layers, ownLayer, raw, work, worker },
+      ...{ id, burrow, criuVersion, toolsDir, layers, ownLayer, volumeFiles, raw, work, worker },
     })
     await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
     await filesOnDisk

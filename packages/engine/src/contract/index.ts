@@ -22,6 +22,8 @@ import { describeSleep } from './sleep.ts'
 import { describeSurvival } from './survival.ts'
 import { describeSurvive } from './survive.ts'
 import { describeTerminals } from './terminals.ts'
+import { describeVolumes } from './volumes.ts'
+import { describeVolumesAsleep } from './volumes-asleep.ts'
 import { describeWatch } from './watch.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
@@ -36,6 +38,8 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeFork(factory)
     describeFilesSnapshots(factory)
     describeSurvive(factory)
+    describeVolumes(factory)
+    describeVolumesAsleep(factory)
     describeRunsState(factory)
     describeRunsErrors(factory)
     describeRunsOutput(factory)

@@ -1,0 +1,127 @@
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import type { VolumeMount } from '@dormouse/engine'
+import { readRemaps } from '../image/detached-file.ts'
+import { readImage, writeImage } from '../image/image-file.ts'
+import { taskPids } from '../image/map-memory.ts'
+import { isPrivateFile, readAreas } from '../image/memory-area.ts'
+import { OpenFiles } from '../image/open-files.ts'
+import { dropWatches, readSocketPaths, readWatches } from '../image/watches.ts'
+import { findMount, type VolumeFile } from './volume-files.ts'
+import { findInVolume, removeInVolume } from './walk-volume.ts'
+
+const PAGE_BYTES = 4096n
+
+/** Where a file that is not on its volume any more is made, opened and removed again: beside everything that a sandbox has. */
+export function placeholder(name: string): string {
+  return `/.volume-file-${name}`
+}
+
+interface LeaveVolumes {
+  /** A complete dump, which is changed. */
+  readonly rawDir: string
+  readonly mounts: readonly VolumeMount[]
+  readonly volumesDir: string
+}
+
+/**
+ * While a sandbox sleeps others change its volumes. So nothing that CRIU checks at its return is to hold for what is open there, and what has
+ * been deleted already moves into the sandbox's own files: a volume may be read-only, or the directory gone. Answers what has to be looked
+ * after when it wakes. Refuses what would break a promise to others, or could not be brought back.
+ */
+export async function leaveVolumes({ rawDir, mounts, volumesDir }: LeaveVolumes): Promise<VolumeFile[]> {
+  if (mounts.length === 0) return []
+  const filesPath = join(rawDir, 'files.img')
+  const files = new OpenFiles(await readImage(filesPath))
+  const onVolumes = files.all.filter(({ path }) => findMount(mounts, path) !== undefined)
+  const remaps = new Map((await readRemaps(rawDir)).map((remap) => [remap.fileId, remap]))
+  await refuseLinked({
+    files,
+    mounts,
+    volumesDir,
+    links: [...remaps.values()].filter(({ kind }) => kind === 'linked'),
+  })
+  const socket = readSocketPaths(files.image).find((path) => findMount(mounts, path) !== undefined)
+  if (socket !== undefined) throw refused(`a process has a socket at ${socket}, on a volume`)
+
+  const mapped = await mappedBytes(rawDir)
+  const found: VolumeFile[] = []
+  for (const { id, path, isWritten, mode, sizeBytes } of onVolumes) {
+    const remap = remaps.get(id)
+    if (remap !== undefined) {
+      // Files of one ghost are one file, and stay so under one name.
+      files.relax(id, placeholder(`deleted-${remap.target}`))
+      continue
+    }
+    files.relax(id)
+    const size = sizeBytes ?? (await sizeOf(mounts, volumesDir, path))
+    const inUse = mapped.get(id) ?? 0n
+    found.push({
+      fileId: Number(id),
+      kind: 'file',
+      path,
+      mode: Number(mode),
+      isWritten,
+      mappedBytes: Math.min(Number(inUse), Number(wholePages(size))),
+    })
+  }
+  dropWatches(files.image, ({ path }) => path === undefined)
+  for (const { fileId, path } of readWatches(files.image)) {
+    if (path === undefined || findMount(mounts, path) === undefined) continue
+    found.push({ fileId: Number(fileId), kind: 'watch', path, mode: 0, isWritten: false, mappedBytes: 0 })
+  }
+  await rm(filesPath)
+  await writeImage(filesPath, files.image)
+  return found
+}
+
+/** One name of several is gone. CRIU has made another one beside it, on the volume, which only one of many could wake from. */
+async function refuseLinked(parts: {
+  files: OpenFiles
+  mounts: readonly VolumeMount[]
+  volumesDir: string
+  links: readonly { readonly fileId: bigint; readonly target: bigint }[]
+}): Promise<void> {
+  const { files, mounts, volumesDir, links } = parts
+  const places = links.flatMap(({ fileId, target }) => {
+    const link = files.findPath(target)
+    const mount = link === undefined ? undefined : findMount(mounts, link)
+    return link === undefined || mount === undefined ? [] : { path: files.findPath(fileId), link, mount }
+  })
+  for (const { link, mount } of places)
+    await removeInVolume(join(volumesDir, mount.volumeId), link.slice(mount.path.length)).catch(() => {})
+  const [first] = places
+  if (first !== undefined)
+    throw refused(`a process has ${first.path} open, on a volume, where it was deleted but has another name`)
+}
+
+/** How far each file is mapped privately by any task, by its id. */
+async function mappedBytes(rawDir: string): Promise<Map<bigint, bigint>> {
+  const mapped = new Map<bigint, bigint>()
+  for (const pid of taskPids(await readdir(rawDir))) {
+    const { records } = await readImage(join(rawDir, `mm-${pid}.img`))
+    for (const area of readAreas(records[0]?.message ?? []).filter(isPrivateFile)) {
+      const end = area.fileOffset + (area.end - area.start)
+      if (end > (mapped.get(area.fileId) ?? 0n)) mapped.set(area.fileId, end)
+    }
+  }
+  return mapped
+}
+
+async function sizeOf(mounts: readonly VolumeMount[], volumesDir: string, path: string): Promise<bigint> {
+  const mount = findMount(mounts, path)
+  if (mount === undefined) return 0n
+  const found = await findInVolume(join(volumesDir, mount.volumeId), path.slice(mount.path.length))
+  return BigInt(found?.size ?? 0)
+}
+
+export function wholePages(bytes: bigint): bigint {
+  return ((bytes + PAGE_BYTES - 1n) / PAGE_BYTES) * PAGE_BYTES
+}
+
+function refused(reason: string): DormouseError {
+  return new DormouseError('snapshot_refused', `The sandbox cannot be saved: ${reason}.`, {
+    details: { reason },
+  })
+}

@@ -1,0 +1,95 @@
+import { existsSync } from 'node:fs'
+import { chmod, chown, mkdir, readdir, rename, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError, isVolumeId, type VolumeId } from '@dormouse/contracts'
+import { removeTree } from '../host/publish-directory.ts'
+import { runCommand } from '../host/run-command.ts'
+import { syncDirectory } from '../host/sync-files.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
+
+const DELETED = '.deleted-'
+/** Millions of files take longer; the caller is told nothing rather than made to wait. */
+const MEASURE_TIMEOUT_MS = 5_000
+const KIBIBYTE = 1024
+
+/** Throws `snapshot_unusable` when a volume that is to be mounted is not there. */
+export function requireVolumes(mounts: readonly { readonly volumeId: VolumeId }[], dir: string): void {
+  const missing = mounts.find(({ volumeId }) => !existsSync(join(dir, volumeId)))
+  if (missing !== undefined)
+    throw new DormouseError('snapshot_unusable', `The volume ${missing.volumeId} is missing.`, {
+      details: { reason: 'a volume is missing', volumeId: missing.volumeId },
+    })
+}
+
+/** The volumes of an engine, on disk: a directory each. */
+export class VolumeStore {
+  readonly #dir: string
+
+  constructor(dir: string) {
+    this.#dir = dir
+  }
+
+  /** Where it is on the host. Throws `not_found`. */
+  async find(id: VolumeId): Promise<string> {
+    const path = this.#path(id)
+    const found = await stat(path).catch(() => undefined)
+    if (found?.isDirectory() !== true) throw new DormouseError('not_found', `There is no volume ${id}.`)
+    return path
+  }
+
+  async create(id: VolumeId): Promise<void> {
+    const path = this.#path(id)
+    try {
+      await mkdir(path, { mode: 0o755 })
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException
+      if (code === 'EEXIST')
+        throw new DormouseError('already_exists', `There is a volume ${id} already.`, { cause })
+      if (code === 'ENOSPC' || code === 'EDQUOT')
+        throw new DormouseError('no_space', 'The disk that holds the volumes is full.', { cause })
+      throw cause
+    }
+    // Whatever the umask of the server is.
+    await chmod(path, 0o755)
+    await chown(path, UID_BASE, UID_BASE)
+    await syncDirectory(this.#dir)
+  }
+
+  /** Post: no burrow can mount it any more, also if this is cut off. */
+  async delete(id: VolumeId): Promise<void> {
+    const doomed = join(this.#dir, `${DELETED}${id}`)
+    try {
+      await rename(this.#path(id), doomed)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    await removeTree(doomed)
+    await syncDirectory(this.#dir)
+  }
+
+  async list(): Promise<VolumeId[]> {
+    return (await readdir(this.#dir)).filter(isVolumeId)
+  }
+
+  async measure(id: VolumeId): Promise<number | undefined> {
+    const path = await this.find(id)
+    // du(1) goes from directory to directory without following links, also while burrows change them.
+    const argv = ['du', '--summarize', '--one-file-system', '--block-size=1K', '--', path] as const
+    const { stdout } = await runCommand({ argv, timeoutMs: MEASURE_TIMEOUT_MS })
+    // What was deleted under its eyes makes it complain and fail, and count the rest.
+    const counted = /^(?<kib>\d+)\t/.exec(stdout)?.groups?.kib
+    return counted === undefined ? undefined : Number(counted) * KIBIBYTE
+  }
+
+  /** What deletions that were cut off have left. */
+  async removeDeleted(): Promise<void> {
+    for (const name of await readdir(this.#dir)) {
+      if (name.startsWith(DELETED)) await removeTree(join(this.#dir, name))
+    }
+  }
+
+  #path(id: VolumeId): string {
+    if (!isVolumeId(id)) throw new DormouseError('invalid_argument', `"${id}" is not a volume id.`)
+    return join(this.#dir, id)
+  }
+}

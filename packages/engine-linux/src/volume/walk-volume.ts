@@ -1,0 +1,45 @@
+import { constants, type Stats } from 'node:fs'
+import { type FileHandle, lstat, open, unlink } from 'node:fs/promises'
+
+/** Not among Node's constants. Opens only the place: nothing of what is there can make the call wait. */
+const O_PATH = 0o10000000
+const DIRECTORY = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
+
+/** What is at a path in a volume; undefined when there is nothing, or the way there is not of directories alone. */
+export async function findInVolume(volumeDir: string, path: string): Promise<Stats | undefined> {
+  try {
+    return await withParent(volumeDir, path, (place) => lstat(place))
+  } catch {
+    return undefined
+  }
+}
+
+/** Removes a file in a volume. */
+export async function removeInVolume(volumeDir: string, path: string): Promise<void> {
+  await withParent(volumeDir, path, unlink)
+}
+
+/**
+ * `/proc/self/fd/N/name` is a path of one step from a directory that is held open: whoever changes the volume meanwhile can make a step fail,
+ * but not lead it elsewhere.
+ */
+async function withParent<Value>(
+  volumeDir: string,
+  path: string,
+  work: (place: string) => Promise<Value>,
+): Promise<Value> {
+  const parts = path.split('/').filter((part) => part !== '')
+  if (parts.includes('..')) throw new Error('a path in a volume does not go up')
+  const name = parts.pop() ?? '.'
+  let at: FileHandle = await open(volumeDir, DIRECTORY)
+  try {
+    for (const part of parts) {
+      const next = await open(`/proc/self/fd/${at.fd}/${part}`, DIRECTORY)
+      await at.close()
+      at = next
+    }
+    return await work(`/proc/self/fd/${at.fd}/${name}`)
+  } finally {
+    await at.close()
+  }
+}

@@ -1,0 +1,171 @@
+import { describe, expect, test } from 'vitest'
+import type { Burrow } from '../engine.ts'
+import type { EngineFactory } from './engine-factory.ts'
+import { printed, useVolumes } from './volumes.ts'
+
+/** What happens on a volume to files that a sleeping sandbox has open. */
+export function describeVolumesAsleep(factory: EngineFactory): void {
+  describe('volumes that others change while a burrow sleeps', () => {
+    const bench = useVolumes(factory)
+
+    /** Sleeps while `meanwhile` runs in a neighbour, and wakes. */
+    const sleepWhile = async (sleeper: Burrow, neighbour: Burrow, meanwhile: string) => {
+      const { snapshot } = await bench.engine.snapshot(sleeper, { leave: 'gone' })
+      const { error } = await neighbour.guest.runs.run({ code: meanwhile })
+      expect(error).toBeUndefined()
+      const woken = bench.hold(await bench.engine.restore(snapshot.id, { sandboxId: sleeper.sandboxId }))
+      await bench.engine.deleteSnapshot(snapshot.id)
+      return woken
+    }
+    const pair = async () => {
+      const id = await bench.volume()
+      return [await bench.mounting(id), await bench.mounting(id)] as const
+    }
+
+    test('a file that was appended to or cut is open as it is now, at the same position', async () => {
+      const [sleeper, neighbour] = await pair()
+      await printed(
+        sleeper,
+        'open("/data/f", "w").write("0123456789"); f = open("/data/f"); print(f.read(4))',
+      )
+      const longer = await sleepWhile(sleeper, neighbour, 'open("/data/f", "a").write("abc")')
+      expect(await printed(longer, 'print(f.read())')).toBe('456789abc')
+      const shorter = await sleepWhile(longer, neighbour, 'import os; os.truncate("/data/f", 2)')
+      expect(await printed(shorter, 'print(repr(f.read())); f.seek(0); print(f.read())')).toBe("''\n01")
+    })
+
+    test('a file whose mode changed, or that was replaced, is opened again by its name', async () => {
+      const [sleeper, neighbour] = await pair()
+      await printed(sleeper, 'open("/data/f", "w").write("old"); f = open("/data/f", "r+")')
+      const code =
+        'import os; open("/data/g", "w").write("new!"); os.chmod("/data/g", 0o600); os.rename("/data/g", "/data/f")'
+      const woken = await sleepWhile(sleeper, neighbour, code)
+      expect(await printed(woken, 'print(f.read())')).toBe('new!')
+      expect(await printed(woken, 'f.write("+"); f.flush(); print(open("/data/f").read())')).toBe('new!+')
+    })
+
+    test('a file that was deleted is open, deleted and empty, and can be written to', async () => {
+      const [sleeper, neighbour] = await pair()
+      const code = `import os; os.makedirs("/data/d")
+open("/data/d/f", "w").write("old"); f = open("/data/d/f", "r+")`
+      await printed(sleeper, code)
+      const woken = await sleepWhile(sleeper, neighbour, 'import shutil; shutil.rmtree("/data/d")')
+      const check = `print(os.fstat(f.fileno()).st_nlink, f.read(), f.write("x"), f.flush())
+print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume")])`
+      expect(await printed(woken, check)).toBe('0  1 None\n[] []')
+      const again = await sleepWhile(woken, neighbour, 'pass')
+      expect(await printed(again, 'f.seek(0); print(f.read())')).toBe('x')
+    })
+
+    test('a file that something else has taken the place of is as deleted', async () => {
+      const [sleeper, neighbour] = await pair()
+      await printed(sleeper, 'open("/data/f", "w").write("old"); f = open("/data/f")')
+      const code = 'import os; os.remove("/data/f"); os.mkfifo("/data/f")'
+      const woken = await sleepWhile(sleeper, neighbour, code)
+      expect(await printed(woken, 'import os; print(os.fstat(f.fileno()).st_nlink, repr(f.read()))')).toBe(
+        "0 ''",
+      )
+    })
+
+    test('a file that was deleted while it was open, before the sleep, keeps its content', async () => {
+      const [sleeper, neighbour] = await pair()
+      const code =
+        'import os; os.mkdir("/data/d"); f = open("/data/d/f", "w+"); f.write("kept"); f.flush(); os.remove("/data/d/f")'
+      await printed(sleeper, code)
+      const woken = await sleepWhile(sleeper, neighbour, 'import os; os.rmdir("/data/d")')
+      expect(await printed(woken, 'f.seek(0); print(f.read(), os.fstat(f.fileno()).st_nlink)')).toBe('kept 0')
+    })
+
+    test('the same on a read-only mount', async () => {
+      const id = await bench.volume()
+      const neighbour = await bench.mounting(id)
+      await printed(neighbour, 'for n in "abc": open("/data/" + n, "w").write(n)')
+      const reader = await bench.mounting({ volumeId: id, path: '/data', readOnly: true })
+      await printed(reader, 'a, b, c = [open("/data/" + n) for n in "abc"]')
+      await printed(neighbour, 'import os; os.remove("/data/a")')
+      const woken = await sleepWhile(
+        reader,
+        neighbour,
+        'os.remove("/data/b"); open("/data/c", "a").write("+")',
+      )
+      expect(await printed(woken, 'print(a.read(), repr(b.read()), c.read())')).toBe("a '' c+")
+    })
+
+    test('mappings of a file that was cut or deleted do not stop the wake, and keep what was written to them', async () => {
+      const [sleeper, neighbour] = await pair()
+      const code = `import mmap
+for n in "abc": open("/data/" + n, "wb").write(b"0" * 20_000)
+def map(n, **how):
+    with open("/data/" + n, "r+b") as f: return mmap.mmap(f.fileno(), 0, **how)
+a, b, c = map("a", access=mmap.ACCESS_COPY), map("b", access=mmap.ACCESS_COPY), map("c")
+for m in (a, b, c): m[10_000] = 65`
+      expect(await printed(sleeper, code)).toBe('')
+      const meanwhile =
+        'import os; os.truncate("/data/a", 100); os.remove("/data/b"); open("/data/c", "r+b").write(b"9")'
+      const woken = await sleepWhile(sleeper, neighbour, meanwhile)
+      expect(await printed(woken, 'print(a[10_000], b[10_000], c[10_000], c[0], len(a))')).toBe(
+        '65 65 65 57 20000',
+      )
+    })
+
+    test('a current directory that was removed is as deleted; one that stays is the same', async () => {
+      const [sleeper, neighbour] = await pair()
+      await printed(sleeper, 'import os; os.makedirs("/data/d/e"); os.chdir("/data/d/e")')
+      const there = await sleepWhile(sleeper, neighbour, 'pass')
+      expect(await printed(there, 'print(os.getcwd())')).toBe('/data/d/e')
+      const gone = await sleepWhile(there, neighbour, 'import shutil; shutil.rmtree("/data/d")')
+      expect(await printed(gone, 'os.getcwd()')).toMatch(/^FileNotFoundError/)
+      expect(await printed(gone, 'os.chdir("/data"); print(os.listdir("/"), os.listdir())')).not.toMatch(
+        /\.volume/,
+      )
+    })
+
+    test('watches of what is there go on, watches of what is gone are gone', async () => {
+      const [sleeper, neighbour] = await pair()
+      const code = `import ctypes, os, select
+libc = ctypes.CDLL(None); os.mkdir("/data/stays"); os.mkdir("/data/goes")
+fd = libc.inotify_init1(0o4000)
+print(libc.inotify_add_watch(fd, b"/data/stays", 0x100), libc.inotify_add_watch(fd, b"/data/goes", 0x100))`
+      expect(await printed(sleeper, code)).toBe('1 2')
+      const woken = await sleepWhile(sleeper, neighbour, 'import os; os.rmdir("/data/goes")')
+      await printed(neighbour, 'open("/data/stays/new", "w")')
+      expect(await printed(woken, 'print(b"new" in os.read(fd, 4096))')).toBe('True')
+    })
+
+    test.each([
+      [
+        'a lock',
+        'import fcntl; f = open("/data/f", "w"); fcntl.flock(f, fcntl.LOCK_EX)',
+        /lock on \/data\/f/,
+      ],
+      [
+        'a POSIX lock',
+        'import fcntl; f = open("/data/f", "w"); fcntl.lockf(f, fcntl.LOCK_EX)',
+        /lock on \/data\/f/,
+      ],
+      [
+        'a socket',
+        'import socket; f = socket.socket(socket.AF_UNIX); f.bind("/data/s"); f.listen()',
+        /socket at \/data\/s/,
+      ],
+      [
+        'a deleted file with another name',
+        'import os; f = open("/data/f", "w"); os.link("/data/f", "/data/g"); os.remove("/data/f")',
+        /another name/,
+      ],
+    ])('%s on a volume is refused, and the burrow runs on', async (_what, code, reason) => {
+      const [sleeper, neighbour] = await pair()
+      await printed(sleeper, code)
+      const before = await printed(neighbour, 'import os; print(sorted(os.listdir("/data")))')
+      const saving = bench.engine.snapshot(sleeper, { leave: 'gone' })
+      await expect(saving).rejects.toMatchObject({
+        code: 'snapshot_refused',
+        message: expect.stringMatching(reason),
+      })
+      expect(await printed(neighbour, 'print(sorted(os.listdir("/data")))')).toBe(before)
+      expect(await printed(sleeper, 'f.close(); print("on")')).toBe('on')
+      const { burrow } = await bench.engine.snapshot(sleeper, { leave: 'running' })
+      expect(await printed(bench.hold(burrow!), 'print("awake")')).toBe('awake')
+    })
+  })
+}
