@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { SnapshotId } from '@dormouse/contracts'
+import type { SandboxId, SnapshotId, VolumeId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import { checkQuota } from '../access/quotas.ts'
 import { StoredAccess } from '../access/stored-access.ts'
@@ -26,6 +26,8 @@ import { TemplateRows } from '../templates/template-rows.ts'
 import { type TemplateBuilder, TemplateService } from '../templates/template-service.ts'
 import { UsageRows } from '../usage/usage-rows.ts'
 import { UsageService } from '../usage/usage-service.ts'
+import { VolumeRows } from '../volumes/volume-rows.ts'
+import { VolumeService } from '../volumes/volume-service.ts'
 
 /** Waiting restores beyond this are refused at once: each holds a request. */
 const QUEUE_LENGTH = 512
@@ -104,7 +106,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
       // Most keys have none, and adding up what an owner has takes time that a wake has not.
       if (Object.values(quotas).some((quota) => quota !== undefined)) checkQuota(quotas, used(), wanted)
     },
-    checkVolumes: () => {},
+    resolveVolumes: (mounts, caller) => volumes.resolve(mounts, caller),
   })
   const journal = new RunJournal(journalDb)
   const runs = opened.use(
@@ -148,8 +150,16 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
       log,
     }),
   )
+  const volumes = new VolumeService({
+    rows: new VolumeRows(db),
+    engine,
+    mountedIn: (id) => mountedIn(registry, id),
+    now,
+    log,
+  })
   await templates.open()
   const recovery = await recover(registry)
+  await volumes.open()
   runs.collect()
   opened.use(
     new Watch({
@@ -163,9 +173,9 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     access,
     recovery,
     services: {
-      ...{ access, sandboxes: registry, runs, templates, usage, metrics },
+      ...{ access, sandboxes: registry, runs, templates, volumes, usage, metrics },
       policyDefaults: { idleTimeoutMs: config.idleTimeoutMs, storeAfterMs: config.storeAfterMs },
-    } as never,
+    },
     sleep: (timeoutMs) => {
       registry.close()
       return standbyAll(registry, timeoutMs)
@@ -187,6 +197,12 @@ function isTemplateNeeded(
     if (owner === undefined || row.head === undefined) return true
   }
   return owner === undefined && snapshots.usesTemplate(name)
+}
+
+function mountedIn(registry: SandboxRegistry, id: VolumeId): SandboxId[] {
+  return [...registry.all()].flatMap(({ body }) =>
+    body.row.volumes.some(({ volumeId }) => volumeId === id) ? body.id : [],
+  )
 }
 
 async function dropSnapshot({ snapshots, engine }: LifecycleParts, id: SnapshotId): Promise<void> {

@@ -190,7 +190,7 @@ export class SandboxBody {
       template: row.template,
       metadata: row.metadata,
       limits: row.limits,
-      volumes: row.volumes,
+      volumes: row.volumes.map(({ volume, path, readOnly }) => ({ volume, path, readOnly })),
       idleTimeoutMs: row.idleTimeoutMs,
       storeAfterMs: row.storeAfterMs,
       expires: row.expires,

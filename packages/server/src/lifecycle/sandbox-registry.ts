@@ -8,10 +8,12 @@ import type {
   Caller,
   CreateSandbox,
   ListSandboxes,
+  MountedVolume,
   Page,
   Sandboxes,
   SandboxView,
   SnapshotView,
+  VolumeMount,
 } from './service.ts'
 import { snapshotView } from './snapshot-view.ts'
 import { startBurrow } from './transitions/wake.ts'
@@ -27,8 +29,8 @@ export interface OwnerUsage {
 export interface RegistryOptions {
   /** Throws `limit_reached` when the owner may not have this much more. */
   readonly checkQuota: (owner: string, used: () => OwnerUsage, wanted: OwnerUsage) => void
-  /** Throws what is wrong with the volumes that a sandbox asks for. */
-  readonly checkVolumes: (request: CreateSandbox, caller: Caller) => void
+  /** Which volumes a sandbox asks for. Throws `not_found`. */
+  readonly resolveVolumes: (mounts: readonly VolumeMount[], caller: Caller) => readonly MountedVolume[]
 }
 
 /** All sandboxes of this server. */
@@ -85,9 +87,9 @@ export class SandboxRegistry implements Sandboxes {
       return named.body.isDeleted ? this.create(request, caller, signal) : { sandbox: named, isNew: false }
     }
     this.#requireRoom(caller.keyId, request.limits.memoryBytes, 1)
-    this.#options.checkVolumes(request, caller)
+    const volumes = this.#options.resolveVolumes(request.volumes, caller)
     const { parts } = this
-    const body = new SandboxBody(parts, rowOf(request, caller, parts.now()))
+    const body = new SandboxBody(parts, rowOf({ ...request, volumes }, caller, parts.now()))
     // Known by its name before it is there: of two that ask for the same one, the second waits for the first.
     const sandbox = this.add(body)
     try {
@@ -215,7 +217,11 @@ export function nameTaken(name: string | undefined): DormouseError {
   return new DormouseError('name_taken', `There is already a sandbox named "${name}".`)
 }
 
-function rowOf({ getOrCreate: _, ...request }: CreateSandbox, caller: Caller, now: number): SandboxRow {
+function rowOf(
+  { getOrCreate: _, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes'>,
+  caller: Caller,
+  now: number,
+): SandboxRow {
   return {
     ...request,
     id: newSandboxId(),

@@ -1,4 +1,12 @@
-import type { RunEvent, RunId, RunResult, SandboxId, SandboxState, SnapshotId } from '@dormouse/contracts'
+import type {
+  RunEvent,
+  RunId,
+  RunResult,
+  SandboxId,
+  SandboxState,
+  SnapshotId,
+  VolumeId,
+} from '@dormouse/contracts'
 import type { BurrowUsage, Guest } from '@dormouse/engine'
 
 /** Who asks: an API key, or the server itself. */
@@ -28,6 +36,11 @@ export interface VolumeMount {
   readonly volume: string
   readonly path: string
   readonly readOnly: boolean
+}
+
+/** With the volume that was meant, whatever is called so later. */
+export interface MountedVolume extends VolumeMount {
+  readonly volumeId: VolumeId
 }
 
 /** What may be changed while it lives. */

@@ -1,5 +1,5 @@
 import { DormouseError, type SandboxId, type SandboxState, type SnapshotId } from '@dormouse/contracts'
-import type { Expiry, ListSandboxes, Page, SandboxLimits, Tier, VolumeMount } from '../lifecycle/service.ts'
+import type { Expiry, ListSandboxes, MountedVolume, Page, SandboxLimits, Tier } from '../lifecycle/service.ts'
 import { cursorOf, positionOf } from './cursor.ts'
 import type { Database } from './database.ts'
 import { isUniqueViolation } from './sqlite-error.ts'
@@ -16,7 +16,7 @@ export interface SandboxRow {
   readonly forkedFrom: SandboxId | undefined
   readonly env: Readonly<Record<string, string>>
   readonly limits: SandboxLimits
-  readonly volumes: readonly VolumeMount[]
+  readonly volumes: readonly MountedVolume[]
   readonly metadata: Readonly<Record<string, string>>
   readonly idleTimeoutMs: number
   readonly storeAfterMs: number

@@ -48,8 +48,8 @@ export class SnapshotRows {
   put(snapshot: Snapshot, { owner, name, isKept }: KeepSnapshot): void {
     this.#db
       .prepare<(string | number | null)[]>(
-        `INSERT INTO snapshots (id, sandbox_id, owner, name, kind, parent, template, created_at, is_kept, image_bytes, memory_bytes)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        `INSERT INTO snapshots (id, sandbox_id, owner, name, kind, parent, template, created_at, is_kept, image_bytes, memory_bytes, volumes)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET name = coalesce(excluded.name, name), is_kept = max(is_kept, excluded.is_kept)`,
       )
       .run(
@@ -64,6 +64,7 @@ export class SnapshotRows {
         Number(isKept),
         snapshot.bytes.images,
         snapshot.bytes.memory,
+        JSON.stringify(snapshot.volumes.map(({ volumeId }) => volumeId)),
       )
   }
 

@@ -1,5 +1,5 @@
 import { DormouseError } from '@dormouse/contracts'
-import type { Burrow, CreateBurrow } from '@dormouse/engine'
+import type { Burrow, CreateBurrow, VolumeMount } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { LifecycleParts } from '../parts.ts'
 import { gone, type SandboxBody } from '../sandbox-body.ts'
@@ -46,6 +46,11 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   })
 }
 
+/** As the engine knows them. */
+export function mountsOf({ volumes }: SandboxRow): VolumeMount[] {
+  return volumes.map(({ volumeId, path, readOnly }) => ({ volumeId, path, readOnly }))
+}
+
 /** A burrow of this sandbox from what is saved of it, or from its template when nothing is. */
 export async function startBurrow(
   parts: LifecycleParts,
@@ -54,12 +59,19 @@ export async function startBurrow(
 ): Promise<Burrow> {
   const { engine, templateSnapshot } = parts
   const { id: sandboxId, limits, env } = row
+  const volumes = mountsOf(row)
   if (row.head !== undefined)
-    return engine.restore(row.head, { sandboxId, limits, reason: 'resume', ...(signal && { signal }) })
+    return engine.restore(row.head, {
+      sandboxId,
+      limits,
+      volumes,
+      reason: 'resume',
+      ...(signal && { signal }),
+    })
   const from = templateSnapshot(row.template, row.owner)
   if (from !== undefined) {
-    return engine.restore(from, { sandboxId, limits, reason: 'fork', ...(signal && { signal }) })
+    return engine.restore(from, { sandboxId, limits, volumes, reason: 'fork', ...(signal && { signal }) })
   }
-  const request: CreateBurrow = { sandboxId, template: row.template, limits, env }
+  const request: CreateBurrow = { sandboxId, template: row.template, limits, env, volumes }
   return engine.createBurrow(request, signal)
 }

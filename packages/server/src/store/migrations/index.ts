@@ -2,6 +2,7 @@ import type { Migration } from '../migrate.ts'
 import { sql as sandboxes } from './0001-sandboxes.ts'
 import { sql as keys } from './0002-keys.ts'
 import { sql as templates } from './0003-templates.ts'
+import { sql as volumes } from './0004-volumes.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 
@@ -10,6 +11,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0001-sandboxes', sql: sandboxes },
   { name: '0002-keys', sql: keys },
   { name: '0003-templates', sql: templates },
+  { name: '0004-volumes', sql: volumes },
 ]
 
 /** journal.db: the events of runs. */

@@ -1,0 +1,125 @@
+import { DormouseError, type SandboxId, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import type { Page } from '../lifecycle/service.ts'
+import { cursorOf, positionOf } from '../store/cursor.ts'
+import type { Database } from '../store/database.ts'
+import { isUniqueViolation } from '../store/sqlite-error.ts'
+
+export interface VolumeRow {
+  readonly id: VolumeId
+  readonly owner: string
+  readonly name: string
+  /** Only `ready` ones exist for callers. */
+  readonly state: 'creating' | 'ready' | 'deleting'
+  readonly createdAt: number
+  readonly bytes: number | undefined
+}
+
+interface StoredRow {
+  id: VolumeId
+  owner: string
+  name: string
+  state: VolumeRow['state']
+  created_at: number
+  bytes: number | null
+}
+
+export class VolumeRows {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  add(row: VolumeRow): void {
+    try {
+      this.#db
+        .prepare<[string, string, string, string, number]>(
+          'INSERT INTO volumes (id, owner, name, state, created_at) VALUES (?, ?, ?, ?, ?)',
+        )
+        .run(row.id, row.owner, row.name, row.state, row.createdAt)
+    } catch (error) {
+      if (!isUniqueViolation(error)) throw error
+      throw new DormouseError('name_taken', `There is already a volume named "${row.name}".`, {
+        hint: 'Choose another name, or use the one that exists.',
+      })
+    }
+  }
+
+  setState(id: VolumeId, state: VolumeRow['state']): void {
+    this.#db.prepare<[string, string]>('UPDATE volumes SET state = ? WHERE id = ?').run(state, id)
+  }
+
+  setBytes(id: VolumeId, bytes: number): void {
+    this.#db.prepare<[number, string]>('UPDATE volumes SET bytes = ? WHERE id = ?').run(bytes, id)
+  }
+
+  delete(id: VolumeId): void {
+    this.#db.prepare<[string]>('DELETE FROM volumes WHERE id = ?').run(id)
+  }
+
+  all(): VolumeRow[] {
+    return this.#db.prepare<[], StoredRow>('SELECT * FROM volumes').all().map(toRow)
+  }
+
+  /** Everybody's of that name. */
+  named(name: string): VolumeRow[] {
+    return this.#db.prepare<[string], StoredRow>('SELECT * FROM volumes WHERE name = ?').all(name).map(toRow)
+  }
+
+  count(owner: string): number {
+    const row = this.#db
+      .prepare<[string], { count: number }>('SELECT count(*) AS count FROM volumes WHERE owner = ?')
+      .get(owner)
+    return row?.count ?? 0
+  }
+
+  /** Newest first. `owner` undefined: everybody's. */
+  list({ limit, cursor }: { limit: number; cursor?: string }, owner: string | undefined): Page<VolumeRow> {
+    const where = ["state = 'ready'"]
+    const values: (string | number)[] = []
+    if (owner !== undefined) {
+      where.push('owner = ?')
+      values.push(owner)
+    }
+    if (cursor !== undefined) {
+      where.push('(created_at, id) < (?, ?)')
+      values.push(...positionOf(cursor))
+    }
+    const rows = this.#db
+      .prepare<(string | number)[], StoredRow>(
+        `SELECT * FROM volumes WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
+      )
+      .all(...values, limit + 1)
+      .map(toRow)
+    const items = rows.slice(0, limit)
+    const last = items.at(-1)
+    const hasMore = rows.length > limit && last !== undefined
+    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  }
+
+  /** Sandboxes that mount it, awake or asleep. */
+  sandboxesOf(id: VolumeId): SandboxId[] {
+    return this.#db
+      .prepare<[string], { id: SandboxId }>(
+        `SELECT DISTINCT s.id FROM sandboxes AS s, json_each(s.volumes) AS v
+         WHERE json_extract(v.value, '$.volumeId') = ? ORDER BY s.created_at, s.id`,
+      )
+      .all(id)
+      .map((row) => row.id)
+  }
+
+  /** Snapshots whose sandboxes would mount it. */
+  snapshotsOf(id: VolumeId): SnapshotId[] {
+    return this.#db
+      .prepare<[string], { id: SnapshotId }>(
+        'SELECT DISTINCT s.id FROM snapshots AS s, json_each(s.volumes) AS v WHERE v.value = ? ORDER BY s.created_at, s.id',
+      )
+      .all(id)
+      .map((row) => row.id)
+  }
+}
+
+function toRow(row: StoredRow): VolumeRow {
+  const { created_at: createdAt, bytes, ...rest } = row
+  return { ...rest, createdAt, bytes: bytes ?? undefined }
+}
