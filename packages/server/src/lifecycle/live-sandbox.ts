@@ -33,6 +33,8 @@ export interface Family {
   /** Throws what a quota of the owner forbids: more sandboxes, or one more that runs. */
   requireRoomFor(body: SandboxBody, count: number): void
   requireRoomToRun(body: SandboxBody): void
+  requireMoreMemory(body: SandboxBody, memoryBytes: number): void
+  requireRoomOnDisk(body: SandboxBody): void
 }
 
 export class LiveSandbox implements Sandbox {
@@ -163,9 +165,13 @@ export class LiveSandbox implements Sandbox {
   async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotView> {
     return this.body.turns.exclusive(async () => {
       this.#requireLife()
+      this.#family.requireRoomOnDisk(this.body)
       // What never slept and has lost its processes has nothing on disk but its template.
-      if (this.body.row.state === 'standby' && (this.body.row.head === undefined || options.kind === 'files'))
+      const { state, head } = this.body.row
+      if (state === 'standby' && (head === undefined || options.kind === 'files')) {
+        this.#family.requireRoomToRun(this.body)
         await wake(this.body, 'resume')
+      }
       return snapshotView(this.body.parts.snapshots, await keepSnapshot(this.body, options))
     })
   }
@@ -181,16 +187,21 @@ export class LiveSandbox implements Sandbox {
     return this.#change(async () => {
       const { row, burrow } = this.body
       const whole = limits === undefined ? row.limits : { ...row.limits, ...limits }
-      if (limits !== undefined) await burrow?.setLimits(whole)
-      this.body.write({
-        change: { ...policy, limits: whole },
-        entry: {
-          event: 'changed',
-          cause: 'asked',
-          detail: [...Object.keys(policy), ...(limits ? ['limits'] : [])].join(', '),
-        },
-      })
+      // What sleeps is asked when it wakes.
+      if (row.state === 'running')
+        this.#family.requireMoreMemory(this.body, whole.memoryBytes - row.limits.memoryBytes)
+      const detail = [...Object.keys(policy), ...(limits ? ['limits'] : [])].join(', ')
+      // Before anything is done to its processes: the name may be taken.
+      const entry = { event: 'changed', cause: 'asked', detail } as const
+      this.body.write({ change: { ...policy, limits: whole }, entry })
       this.body.work.touch()
+      if (limits === undefined || burrow === undefined) return
+      try {
+        await burrow.setLimits(whole)
+      } catch (error) {
+        this.body.write({ change: { limits: row.limits } })
+        throw error
+      }
     })
   }
 

@@ -28,7 +28,7 @@ export interface OwnerUsage {
 
 export interface RegistryOptions {
   /** Throws `limit_reached` when the owner may not have this much more. */
-  readonly checkQuota: (owner: string, used: () => OwnerUsage, wanted: OwnerUsage) => void
+  readonly checkQuota: (owner: string, used: () => OwnerUsage, wanted: Partial<OwnerUsage>) => void
   /** Which volumes a sandbox asks for. Throws `not_found`. */
   readonly resolveVolumes: (mounts: readonly VolumeMount[], caller: Caller) => readonly MountedVolume[]
 }
@@ -48,7 +48,10 @@ export class SandboxRegistry implements Sandboxes {
       welcome: (children) => children.map((child) => this.add(child).view()),
       forget: (body) => void this.#sandboxes.delete(body.id),
       requireRoomFor: ({ row }, count) => this.#requireRoom(row.owner, row.limits.memoryBytes, count),
-      requireRoomToRun: ({ row }) => this.#requireRoomToRun(row),
+      requireRoomToRun: ({ row }) =>
+        this.#requireQuota(row, { running: 1, memoryBytes: row.limits.memoryBytes }),
+      requireMoreMemory: ({ row }, memoryBytes) => this.#requireQuota(row, { memoryBytes }),
+      requireRoomOnDisk: ({ row }) => this.#requireQuota(row, { diskBytes: 1 }),
     }
   }
 
@@ -191,8 +194,7 @@ export class SandboxRegistry implements Sandboxes {
     })
   }
 
-  #requireRoomToRun({ owner, limits }: SandboxRow): void {
-    const wanted = { sandboxes: 0, running: 1, memoryBytes: limits.memoryBytes, diskBytes: 0 }
+  #requireQuota({ owner }: SandboxRow, wanted: Partial<OwnerUsage>): void {
     this.#options.checkQuota(owner, () => this.#usedBy(owner), wanted)
   }
 

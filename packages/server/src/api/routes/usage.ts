@@ -11,7 +11,7 @@ export const usageRoutes: Routes = (app, { usage }) => {
   app.get(
     '/v1/usage',
     {
-      config: { scope: 'read', errors: ['not_found', 'not_acceptable'] },
+      config: { scope: 'read', errors: ['not_acceptable'] },
       schema: {
         operationId: 'readUsage',
         summary: 'What was used, per sandbox and in total',
