@@ -2,12 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { chooseExtents } from './choose-areas.ts'
 
 const MB = 1n << 20n
-const extent = (copiedMb: number, baseMb: number, isShared = true) => ({
+const extent = (copiedMb: number, baseMb: number, isShared = true, name = 'file') => ({
   start: 0n,
   end: BigInt(baseMb) * MB,
   copiedBytes: BigInt(copiedMb * 1024) * 1024n,
   baseBytes: BigInt(baseMb) * MB,
   isShared,
+  name,
 })
 const choose = (extents: ReturnType<typeof extent>[], canClone = false) =>
   chooseExtents(extents, { canClone })
@@ -25,6 +26,17 @@ describe('which memory is rewritten', () => {
   test('what has changed less of itself, if nobody else has its base', () => {
     expect(choose([extent(9, 100, true)])).toEqual([])
     expect(choose([extent(9, 100, false)])).toHaveLength(1)
+  })
+
+  test('all of a file that is nobody else’s, so that it goes', () => {
+    const [much, untouched, other] = [
+      extent(9, 9, false),
+      extent(0, 50, false),
+      extent(0, 50, false, 'other'),
+    ]
+    expect(choose([much, untouched, other])).toEqual([much, untouched])
+    const [shared, beside] = [extent(9, 9, true), extent(0, 50, true)]
+    expect(choose([shared, beside])).toEqual([shared])
   })
 
   test('what has changed little of itself, where copies cost only memory', () => {

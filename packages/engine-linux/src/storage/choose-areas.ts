@@ -25,6 +25,8 @@ export interface MappedExtent {
   readonly copiedBytes: bigint
   /** At most this much of the memory file has to be copied to rewrite it. */
   readonly baseBytes: bigint
+  /** The memory file it is mapped from. */
+  readonly name: string
   /** Another snapshot, a burrow or the template has the same memory file. */
   readonly isShared: boolean
 }
@@ -35,12 +37,16 @@ export function chooseExtents<Extent extends MappedExtent>(
   { canClone }: { canClone: boolean },
 ): Extent[] {
   if (sum(extents) < COPIED_MAX_BYTES) return []
-  const chosen = extents.filter(({ copiedBytes, baseBytes, isShared }) => {
+  const isWorthIt = ({ copiedBytes, baseBytes, isShared }: Extent) => {
     const ratio = canClone ? CLONE_RATIO : isShared ? SHARED_RATIO : OWN_RATIO
     return copiedBytes >= SMALL_BYTES && (copiedBytes >= LARGE_BYTES || copiedBytes * ratio >= baseBytes)
-  })
+  }
+  const chosen = extents.filter(isWorthIt)
   // Otherwise the same would be tried again, in vain, after the next sleep.
-  return sum(chosen) * 2n >= COPIED_MAX_BYTES ? chosen : []
+  if (sum(chosen) * 2n < COPIED_MAX_BYTES) return []
+  // A file that is ours alone goes when nothing is left that is mapped from it; for a part it would stay whole.
+  const leaving = new Set(chosen.filter(({ isShared }) => !isShared).map(({ name }) => name))
+  return extents.filter((extent) => isWorthIt(extent) || leaving.has(extent.name))
 }
 
 function sum(extents: readonly MappedExtent[]): bigint {

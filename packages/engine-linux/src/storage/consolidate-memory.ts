@@ -26,8 +26,6 @@ interface TaskExtent extends MappedExtent {
   readonly areas: readonly MemoryArea[]
   readonly fileOffset: bigint
   readonly fileId: bigint
-  /** The memory file it is mapped from. */
-  readonly name: string
 }
 
 export interface Consolidation {
