@@ -9,14 +9,16 @@ type Rule = (file: SourceFile) => string[]
 const MAX_LINES = 400
 
 /** Imports point inward: a package may use those to its left, and nothing else of ours. */
-const PACKAGES = ['contracts', 'engine', 'guest', 'engine-linux', 'server', 'cli']
+const PACKAGES = ['contracts', 'sdk', 'engine', 'guest', 'engine-linux', 'server', 'cli']
 /** The composition root is the one place of the outer packages that names a concrete engine. */
 const NAMES_AN_ENGINE = /^packages\/(server|cli)\/src\/(composition|local)\//
+/** The one file of the SDK that browsers do not load. */
+const SDK_ON_NODE = 'packages/sdk/src/address/local-server.ts'
 
 const BANNED_NAMES = /(^|\/)(utils?|helpers?|types|common|misc|shared)\.(ts|mjs|py|c|h)$/
 // Split so that this file does not break its own rule.
 const ENV = ['process', 'env'].join('.')
-const ENV_ALLOWED = /^(packages\/server\/src\/config\/|setup\/|tests\/|bench\/)/
+const ENV_ALLOWED = /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|setup\/|tests\/|bench\/)/
 const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\b/
 const SKIP_REASON = /\/\/ Skip: \w+/
 const MACHINE_PATH = new RegExp(['/work', '/(main|shared)'].join(''))
@@ -34,6 +36,15 @@ export const broken: Record<string, Rule> = {
     const outward = used.filter((name) => PACKAGES.indexOf(name) >= PACKAGES.indexOf(from))
     const across = [...text.matchAll(/from '((?:\.\.\/)+packages\/[^']+)'/g)].map((match) => match[1])
     return [...outward, ...across].map((name) => `${path} imports ${name}`)
+  },
+
+  'the SDK has no dependency at run time': ({ path, text }) => {
+    if (!/^packages\/sdk\/src\//.test(path) || path.endsWith('.test.ts')) return []
+    const imports = [...text.matchAll(/^(?:import|export) (?!type )[^;'"]*?from '([^']+)'/gm)]
+    const foreign = imports.map((match) => match[1] ?? '').filter((name) => !/^[.#]/.test(name))
+    return foreign
+      .filter((name) => !(name.startsWith('node:') && path === SDK_ON_NODE))
+      .map((name) => `${path} imports ${name}`)
   },
 
   'only the composition root names a concrete engine': ({ path, text }) =>

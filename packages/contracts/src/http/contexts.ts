@@ -31,3 +31,7 @@ export const contextSchema = z
 export const contextListSchema = z
   .strictObject({ items: z.array(contextSchema).readonly() })
   .meta({ id: 'ContextList' })
+
+export type CreateContextBody = z.input<typeof createContextSchema>
+export type ContextAnswer = z.output<typeof contextSchema>
+export type ContextListAnswer = z.output<typeof contextListSchema>

@@ -118,3 +118,7 @@ export const moveFileSchema = z
   .meta({ id: 'MoveFile', examples: [{ from: '/root/draft.md', to: '/root/final.md' }] })
 
 export type FileStatAnswer = z.output<typeof fileStatSchema>
+export type FileListAnswer = z.output<typeof fileListSchema>
+export type FileChangeAnswer = z.output<typeof fileChangeSchema>
+export type MakeDirectoryBody = z.input<typeof makeDirectorySchema>
+export type MoveFileBody = z.input<typeof moveFileSchema>

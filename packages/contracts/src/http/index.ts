@@ -1,4 +1,7 @@
 export {
+  type ContextAnswer,
+  type ContextListAnswer,
+  type CreateContextBody,
   contextListSchema,
   contextNameField,
   contextSchema,
@@ -23,6 +26,8 @@ export {
   timestampField,
 } from './fields.ts'
 export {
+  type FileChangeAnswer,
+  type FileListAnswer,
   type FileStatAnswer,
   fileChangeSchema,
   fileListSchema,
@@ -30,6 +35,8 @@ export {
   fileStatSchema,
   LIST_MAX_ENTRIES,
   listFilesQuery,
+  type MakeDirectoryBody,
+  type MoveFileBody,
   makeDirectorySchema,
   moveFileSchema,
   removeFileQuery,
@@ -80,11 +87,16 @@ export {
 export {
   attachTerminalQuery,
   openTerminalQuery,
+  type ProcessAnswer,
+  type ProcessEventAnswer,
+  type ProcessListAnswer,
+  type ProcessResultAnswer,
   pidText,
   processEventSchema,
   processListSchema,
   processResultSchema,
   processSchema,
+  type StartProcessBody,
   signalProcessSchema,
   startProcessSchema,
   stdinAnswerSchema,

@@ -153,3 +153,9 @@ export const terminalControlSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('resize'), cols: sizeField, rows: sizeField }),
   signalProcessSchema.extend({ type: z.literal('signal') }),
 ])
+
+export type StartProcessBody = z.input<typeof startProcessSchema>
+export type ProcessAnswer = z.output<typeof processSchema>
+export type ProcessListAnswer = z.output<typeof processListSchema>
+export type ProcessResultAnswer = z.output<typeof processResultSchema>
+export type ProcessEventAnswer = z.output<typeof processEventSchema>

@@ -66,6 +66,8 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
       const gone = disconnected(reply)
       const run = await runs.start(sandbox, wanted)
+      // Before its first event, for which a run that waits behind others may have to wait long: it can be interrupted already.
+      reply.header('x-run-id', run.runId)
       let isOver = false
       const interrupt = () => {
         if (isOver) return

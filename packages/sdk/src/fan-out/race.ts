@@ -1,0 +1,150 @@
+import { cancelled, DormouseError } from '../error.ts'
+import type { Abortable } from '../options.ts'
+import type { RunResult, RunStreamOptions } from '../runs/run-options.ts'
+import type { Sandbox } from '../sandbox.ts'
+import { drop, Forks } from './forks.ts'
+import { runOrThrow } from './run-or-throw.ts'
+import { scoreOf } from './score.ts'
+import { eachAtOnce } from './workers.ts'
+
+/** Code to run in a child, or a function that does what it likes with one. */
+export type Candidate<Value = RunResult> =
+  | string
+  | ((child: Sandbox, index: number, signal: AbortSignal | undefined) => Promise<Value>)
+
+/** How good a candidate came out: a Python expression that is evaluated in its child, or a function of what it returned. */
+export type Score<Value> =
+  | string
+  | ((value: Value, child: Sandbox, index: number) => number | Promise<number>)
+
+export interface RaceOptions<Value = RunResult>
+  extends Abortable,
+    Pick<RunStreamOptions, 'language' | 'context' | 'timeoutMs'> {
+  readonly score: Score<Value>
+  /** With a number instead of candidates: what each of the n children does. */
+  readonly run?: Candidate<Value>
+  /** `highest` if not given. */
+  readonly best?: 'highest' | 'lowest'
+  /** How many at the same time; all of them if not given. */
+  readonly concurrency?: number
+}
+
+export interface RaceEntry<Value = RunResult> {
+  /** From 1. Those that failed come last. */
+  readonly rank: number
+  /** Which candidate. */
+  readonly index: number
+  readonly candidate: Candidate<Value>
+  readonly score?: number
+  readonly value?: Value
+  /** Why it is out: its code or its score failed. */
+  readonly error?: Error
+  readonly durationMs: number
+}
+
+export interface RaceOutcome<Value = RunResult> {
+  /** The best child, as it came out. It is treated like its parent from now on. */
+  readonly winner: Sandbox
+  /** The best first; `ranking[0]` is the winner's. */
+  readonly ranking: readonly RaceEntry<Value>[]
+}
+
+type Entry<Value> = Omit<RaceEntry<Value>, 'rank'>
+
+/** Throws `run_failed`, with the ranking in `details.ranking`, when no candidate came through. */
+export async function raceForks<Value>(
+  parent: Sandbox,
+  wanted: number | readonly Candidate<Value>[],
+  options: RaceOptions<Value>,
+): Promise<RaceOutcome<Value>> {
+  const { signal } = options
+  const candidates = candidatesOf(wanted, options)
+  const forks = new Forks(parent, signal)
+  const isBetter =
+    options.best === 'lowest' ? (a: number, b: number) => a < b : (a: number, b: number) => a > b
+  const { ephemeral, idleTimeoutMs } = parent.info
+  const entries: Entry<Value>[] = []
+  let leader: { child: Sandbox; score: number } | undefined
+
+  await eachAtOnce(candidates, options.concurrency ?? candidates.length, async (candidate, index) => {
+    const began = performance.now()
+    const end = (rest: Pick<Entry<Value>, 'score' | 'value' | 'error'>) => {
+      entries.push({ index, candidate, durationMs: performance.now() - began, ...rest })
+    }
+    let child: Sandbox | undefined
+    const run = async (fork: Sandbox) => {
+      child = fork
+      const value = await perform(fork, candidate, index, options)
+      return { value, score: await scoreOf(fork, value, index, options) }
+    }
+    let before: Sandbox | undefined
+    try {
+      const { value, score } = await forks.use(run, ({ score }) => {
+        if (leader !== undefined && !isBetter(score, leader.score)) return false
+        before = leader?.child
+        leader = { child: child as Sandbox, score }
+        return true
+      })
+      end({ value, score })
+    } catch (error) {
+      end({ error: error instanceof Error ? error : new Error(String(error)) })
+    }
+    if (before !== undefined) await drop(before)
+  })
+
+  if (signal?.aborted) {
+    if (leader !== undefined) await drop(leader.child)
+    throw cancelled(signal)
+  }
+  const ranking = entries
+    .sort((a, b) => order(a, b, isBetter))
+    .map((entry, position) => ({ rank: position + 1, ...entry }))
+  const winner = (leader as { child: Sandbox } | undefined)?.child
+  if (winner === undefined) {
+    throw new DormouseError('run_failed', `None of ${candidates.length} candidates came through`, {
+      hint: 'What each failed with is in `details.ranking`.',
+      details: { ranking },
+      cause: ranking[0]?.error,
+    })
+  }
+  await winner.update({ ephemeral, idleTimeoutMs })
+  return { winner, ranking }
+}
+
+function candidatesOf<Value>(
+  wanted: number | readonly Candidate<Value>[],
+  { run }: RaceOptions<Value>,
+): readonly Candidate<Value>[] {
+  if (typeof wanted !== 'number') {
+    if (wanted.length > 0) return wanted
+    throw new DormouseError('invalid_argument', 'candidates: there are none')
+  }
+  if (!Number.isInteger(wanted) || wanted < 1 || run === undefined) {
+    throw new DormouseError(
+      'invalid_argument',
+      `candidates: ${wanted} says how many, and \`run\` what each does`,
+      {
+        hint: 'Give a list of candidates, or a whole number from 1 together with `run`.',
+      },
+    )
+  }
+  return Array.from({ length: wanted }, () => run)
+}
+
+async function perform<Value>(
+  child: Sandbox,
+  candidate: Candidate<Value>,
+  index: number,
+  { language, context, timeoutMs, signal }: RaceOptions<Value>,
+): Promise<Value> {
+  if (typeof candidate === 'function') return candidate(child, index, signal)
+  const options = { context, timeoutMs, signal, ...(language === undefined ? {} : { language }) }
+  return (await runOrThrow(child, candidate, options)) as Value
+}
+
+/** Equals in the order in which they were given. */
+function order<Value>(a: Entry<Value>, b: Entry<Value>, isBetter: (a: number, b: number) => boolean): number {
+  if (a.score === undefined || b.score === undefined || a.score === b.score)
+    return Number(a.score === undefined) - Number(b.score === undefined) || a.index - b.index
+  return isBetter(a.score, b.score) ? -1 : 1
+}

@@ -1,0 +1,18 @@
+import { DormouseError } from '../error.ts'
+import type { RunOptions, RunResult } from '../runs/run-options.ts'
+import type { Sandbox } from '../sandbox.ts'
+
+/** Throws `run_failed`, with the whole run in `details.run`, where `runCode` returns a result with an `error`. */
+export async function runOrThrow(sandbox: Sandbox, code: string, options: RunOptions): Promise<RunResult> {
+  const run = await sandbox.runCode(code, options)
+  if (run.exitCode === 0 && run.error === undefined) return run
+  const { error } = run
+  const reason =
+    error !== undefined
+      ? `${error.name}: ${error.message}`
+      : `exit code ${run.exitCode}${run.stderr === '' ? '' : `: ${run.stderr.slice(-500)}`}`
+  throw new DormouseError('run_failed', reason, {
+    hint: 'The whole run, with its traceback, is in `details.run`.',
+    details: { run },
+  })
+}

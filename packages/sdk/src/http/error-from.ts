@@ -1,0 +1,69 @@
+import type { ErrorAnswer } from '@dormouse/contracts/http'
+import { DormouseError } from '../error.ts'
+
+/** What the server, or something in front of it, said instead of a success. */
+export async function errorFromResponse(response: Response): Promise<DormouseError> {
+  const { status } = response
+  const text = await response.text().catch(() => '')
+  const answer = parseAnswer(text)
+  const retryAfterMs = secondsToMs(response.headers.get('retry-after'))
+  if (answer !== undefined) return errorFromAnswer(answer, { status, retryAfterMs })
+  // A proxy that cannot reach the server answers in its own words.
+  const isGateway = status === 502 || status === 503 || status === 504
+  return new DormouseError(
+    isGateway ? 'server_unreachable' : 'internal',
+    `The address answered ${status} and not in the way of Dormouse: ${text.slice(0, 200)}`,
+    {
+      hint: 'Look whether the address is right, and at what stands between here and the server.',
+      status,
+      requestId: response.headers.get('x-request-id') ?? undefined,
+      retryAfterMs,
+    },
+  )
+}
+
+export function errorFromAnswer(
+  { code, message, hint, requestId, docs, details }: ErrorAnswer['error'],
+  { status, retryAfterMs }: { status?: number; retryAfterMs?: number | undefined } = {},
+): DormouseError {
+  const told = details?.['retryAfterMs']
+  return new DormouseError(code, message, {
+    ...{ hint, requestId, docs, details, status },
+    retryAfterMs: typeof told === 'number' ? told : retryAfterMs,
+  })
+}
+
+/** `fetch` says only that it failed; why is one level deeper. */
+export function unreachable(url: string, cause: unknown): DormouseError {
+  const reason = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause
+  const message = reason instanceof Error ? reason.message || reason.name : String(reason)
+  return new DormouseError('server_unreachable', `The server at ${url} cannot be reached: ${message}`, {
+    hint: 'Look whether it runs (`dormouse up`) and whether the address is right. It may be starting; try again in a moment.',
+    cause,
+  })
+}
+
+const NEVER_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'])
+
+/** No byte of the request can have arrived. */
+export function wasNeverSent(error: DormouseError): boolean {
+  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
+    if (NEVER_SENT.has(String((cause as { code?: unknown }).code))) return true
+  }
+  return false
+}
+
+function parseAnswer(text: string): ErrorAnswer['error'] | undefined {
+  try {
+    const { error } = JSON.parse(text) as Partial<ErrorAnswer>
+    return typeof error?.code === 'string' && typeof error.message === 'string' ? error : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The date form is not used by the server, and a proxy's clock may be anything. */
+function secondsToMs(header: string | null): number | undefined {
+  const seconds = Number(header ?? '')
+  return header !== null && Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined
+}

@@ -1,0 +1,196 @@
+import { type Address, type AddressOptions, findAddress } from '../address/address.ts'
+import { cancelled, DormouseError, hasCode, throwIfAborted } from '../error.ts'
+import { Deadline } from './deadline.ts'
+import { errorFromResponse, unreachable, wasNeverSent } from './error-from.ts'
+import { Patience } from './patience.ts'
+
+export interface HttpOptions extends AddressOptions {
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** How long one answer may take. 0: as long as it takes. */
+  readonly timeoutMs?: number | undefined
+}
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
+export interface Call {
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly query?: Query | undefined
+  readonly json?: unknown
+  readonly body?: BodyInit | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Sending it twice is as good as once. GET, HEAD and DELETE always are. */
+  readonly repeatable?: boolean
+  readonly signal?: AbortSignal | undefined
+  readonly timeoutMs?: number | undefined
+}
+
+/** `close` when the body was read, or is not wanted any more. */
+export interface Opened {
+  readonly response: Response
+  readonly close: () => void
+}
+
+const ANSWER_MS = 120_000
+/** A server that has answered before is being restarted; one that never has is probably not there. */
+const RESTART_MS = 30_000
+const FIRST_CONTACT_MS = 2_000
+
+/** Requests to one server: keys, time-outs, and repetition where it is safe. */
+export class Http {
+  readonly #options: HttpOptions
+  readonly #fetch: typeof globalThis.fetch
+  #address: Promise<Address> | undefined
+  #hasAnswered = false
+
+  constructor(options: HttpOptions) {
+    this.#options = options
+    this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args))
+  }
+
+  address(): Promise<Address> {
+    this.#address ??= findAddress(this.#options).catch((error: unknown) => {
+      this.#address = undefined
+      throw error
+    })
+    return this.#address
+  }
+
+  /** The JSON of a success. */
+  async json<Answer>(call: Call): Promise<Answer> {
+    return this.#repeat(call, async (timed) => {
+      const response = await this.#fetchOnce(timed)
+      try {
+        const text = await response.text()
+        return (text === '' ? undefined : JSON.parse(text)) as Answer
+      } catch (cause) {
+        throw this.#lost(await this.address(), cause)
+      }
+    })
+  }
+
+  /** Nothing of it is left, also when an earlier try of this very call has done it. */
+  async delete(call: Call): Promise<void> {
+    let tries = 0
+    await this.#repeat({ ...call, method: 'DELETE' }, async (timed) => {
+      tries += 1
+      try {
+        await (await this.#fetchOnce(timed)).text()
+      } catch (error) {
+        if (tries === 1 || !hasCode(error, 'not_found', 'template_not_found')) throw error
+      }
+    })
+  }
+
+  /** A success whose body is still to be read. The time-out is for its beginning. Not repeated: who reads knows where to go on. */
+  async open(call: Call): Promise<Opened> {
+    const deadline = this.#deadline(call)
+    try {
+      const response = await this.#fetchOnce({ ...call, signal: deadline.signal })
+      deadline.stopClock()
+      return { response, close: () => deadline.release() }
+    } catch (error) {
+      deadline.release()
+      throw reasonOf(error, call, deadline)
+    }
+  }
+
+  async #repeat<Answer>(call: Call, attempt: (timed: Call) => Promise<Answer>): Promise<Answer> {
+    const patience = new Patience(this.#hasAnswered ? RESTART_MS : FIRST_CONTACT_MS)
+    for (;;) {
+      try {
+        return await this.#inTime(call, attempt)
+      } catch (error) {
+        if (!(error instanceof DormouseError) || !mayRepeat(error, call)) throw error
+        await patience.wait(error, call.signal)
+      }
+    }
+  }
+
+  async #inTime<Answer>(call: Call, attempt: (timed: Call) => Promise<Answer>): Promise<Answer> {
+    const deadline = this.#deadline(call)
+    try {
+      return await attempt({ ...call, signal: deadline.signal })
+    } catch (error) {
+      throw reasonOf(error, call, deadline)
+    } finally {
+      deadline.release()
+    }
+  }
+
+  #deadline({ signal, timeoutMs = this.#options.timeoutMs ?? ANSWER_MS }: Call): Deadline {
+    throwIfAborted(signal)
+    return new Deadline(signal, timeoutMs)
+  }
+
+  async #fetchOnce(call: Call): Promise<Response> {
+    const address = await this.address()
+    const response = await this.#send(address, call)
+    this.#hasAnswered = true
+    if (response.ok || response.status === 304) return response
+    throw await errorFromResponse(response)
+  }
+
+  async #send(address: Address, call: Call): Promise<Response> {
+    const { method = 'GET', path, query, json, body, headers, signal } = call
+    try {
+      return await this.#fetch(address.url + path + queryString(query), {
+        method,
+        headers: {
+          authorization: `Bearer ${address.apiKey}`,
+          ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+        ...(body === undefined ? {} : { body }),
+        ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+        ...(signal === undefined ? {} : { signal }),
+      } as RequestInit)
+    } catch (cause) {
+      if (signal?.aborted) throw cancelled(signal)
+      throw this.#lost(address, cause)
+    }
+  }
+
+  #lost(address: Address, cause: unknown): DormouseError {
+    // It may come back on another port, with a new file that says so.
+    if (address.isFromFile) this.#address = undefined
+    return unreachable(address.url, cause)
+  }
+}
+
+function reasonOf(error: unknown, { path, signal }: Call, deadline: Deadline): unknown {
+  if (signal?.aborted) return cancelled(signal)
+  if (!deadline.hasPassed) return error
+  return new DormouseError('server_unreachable', `The server did not answer ${path} in time`, {
+    hint: 'Give a longer `timeoutMs`, or look at what the server is doing.',
+  })
+}
+
+/** The server says of these that nothing was changed. */
+function mayRepeat(
+  error: DormouseError,
+  { method = 'GET', repeatable = isRepeatable(method) }: Call,
+): boolean {
+  if (hasCode(error, 'overloaded', 'rate_limited')) return true
+  if (hasCode(error, 'server_unreachable')) return repeatable || wasNeverSent(error)
+  return repeatable && isPassing(error)
+}
+
+/** Worth another try of what can be repeated. */
+export function isPassing(error: unknown): error is DormouseError {
+  return hasCode(
+    error,
+    ...(['server_unreachable', 'overloaded', 'rate_limited', 'agent_unreachable', 'restore_failed'] as const),
+  )
+}
+
+function isRepeatable(method: string): boolean {
+  return method === 'GET' || method === 'HEAD' || method === 'DELETE'
+}
+
+function queryString(query: Query = {}): string {
+  const entries = Object.entries(query).filter(([, value]) => value !== undefined)
+  if (entries.length === 0) return ''
+  return `?${new URLSearchParams(entries.map(([name, value]) => [name, String(value)]))}`
+}

@@ -1,0 +1,34 @@
+export type { Context } from './contexts.ts'
+export {
+  Dormouse,
+  type DormouseOptions,
+  type Health,
+  type ListSandboxes,
+  type SandboxInfo,
+  type UsageOptions,
+} from './dormouse.ts'
+export { DormouseError, type DormouseErrorCode } from './error.ts'
+export type { MapOptions, MapOutcome, MapWork } from './fan-out/map.ts'
+export type { Candidate, RaceEntry, RaceOptions, RaceOutcome, Score } from './fan-out/race.ts'
+export type { FileChange, FileContent, FileOptions, FileStat, WriteOptions } from './files/files.ts'
+export type { Page, Pages } from './http/pages.ts'
+export type { Abortable } from './options.ts'
+export type { Command } from './processes/command.ts'
+export type {
+  CommandLine,
+  CommandResult,
+  OutputListeners,
+  ProcessEvent,
+  ProcessInfo,
+  RunCommandOptions,
+  StartOptions,
+} from './processes/command-options.ts'
+export type { ResultData, RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
+export { type ClientOptions, type CreateOptions, type LedgerEntry, Sandbox } from './sandbox.ts'
+export type { Snapshot } from './snapshots.ts'
+export type { CreateTemplate, Template } from './templates.ts'
+export type { PtyExit } from './terminals/line.ts'
+export type { Pty } from './terminals/pty.ts'
+export type { ConnectPtyOptions, CreatePtyOptions } from './terminals/ptys.ts'
+export type { Socket, SocketConstructor, SocketEvent } from './terminals/socket.ts'
+export type { CreateVolume, Volume } from './volumes.ts'

@@ -1,0 +1,255 @@
+import type {
+  CreateSandboxBody,
+  CreateSnapshotBody,
+  ForkAnswer,
+  ForkBody,
+  HoldAnswer,
+  LedgerPageAnswer,
+  SandboxMetricsAnswer,
+  StandbyBody,
+  UpdateSandboxBody,
+  UsageAnswer,
+  WhyAnswer,
+} from '@dormouse/contracts/http'
+import { Contexts } from './contexts.ts'
+import {
+  clientOf,
+  type Dormouse,
+  type DormouseOptions,
+  type ListSandboxes,
+  type SandboxInfo,
+  type UsageOptions,
+} from './dormouse.ts'
+import { hasCode } from './error.ts'
+import { type MapOptions, type MapOutcome, type MapWork, mapOverForks } from './fan-out/map.ts'
+import { type Candidate, type RaceOptions, type RaceOutcome, raceForks } from './fan-out/race.ts'
+import { Files } from './files/files.ts'
+import { Pages } from './http/pages.ts'
+import type { Abortable } from './options.ts'
+import { Commands } from './processes/commands.ts'
+import { collectRun } from './runs/collect-run.ts'
+import type { RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
+import { Runs } from './runs/runs.ts'
+import { streamRun } from './runs/stream-run.ts'
+import type { Snapshot } from './snapshots.ts'
+import { Ptys } from './terminals/ptys.ts'
+
+/** Which server: a client, or how to make one. */
+export type ClientOptions = DormouseOptions & { readonly client?: Dormouse | undefined } & Abortable
+
+export type CreateOptions = Omit<CreateSandboxBody, 'getOrCreate'>
+export type LedgerEntry = LedgerPageAnswer['items'][number]
+
+/**
+ * A Linux machine that never forgets. Left alone it goes to sleep, for as long as you like; any call wakes it, with its variables,
+ * threads, processes and files as they were.
+ */
+export class Sandbox {
+  readonly id: string
+  readonly client: Dormouse
+  readonly files: Files
+  readonly commands: Commands
+  readonly pty: Ptys
+  readonly contexts: Contexts
+  readonly runs: Runs
+  readonly #path: string
+  #info: SandboxInfo
+
+  /** Made by `create`, `connect`, `resume`, `list` and `fork`. */
+  constructor(client: Dormouse, info: SandboxInfo) {
+    this.client = client
+    this.id = info.id
+    this.#info = info
+    this.#path = `/v1/sandboxes/${info.id}`
+    this.files = new Files(client.http, this.#path)
+    this.commands = new Commands(client.http, this.#path)
+    this.pty = new Ptys(client.http, this.#path, client.socket)
+    this.contexts = new Contexts(client.http, this.#path)
+    this.runs = new Runs(client.http, this.#path)
+  }
+
+  /** A new sandbox. It stays until it is deleted, unless it is `ephemeral` or `expires`. */
+  static async create(options: CreateOptions = {}, which: ClientOptions = {}): Promise<Sandbox> {
+    const client = clientFrom(which)
+    return new Sandbox(client, await client.createSandbox(options, which))
+  }
+
+  /** The sandbox of that name, or a new one; an existing one is left as it is. */
+  static async getOrCreate(
+    name: string,
+    options: Omit<CreateOptions, 'name'> = {},
+    which: ClientOptions = {},
+  ): Promise<Sandbox> {
+    const client = clientFrom(which)
+    return new Sandbox(client, await client.createSandbox({ ...options, name, getOrCreate: true }, which))
+  }
+
+  /** One that exists, by its id or name. Does not wake it. */
+  static async connect(idOrName: string, which: ClientOptions = {}): Promise<Sandbox> {
+    const client = clientFrom(which)
+    return new Sandbox(client, await client.getSandbox(idOrName, which))
+  }
+
+  /** The same, awake: what `idle()` returned, a week later. */
+  static async resume(idOrName: string, which: ClientOptions = {}): Promise<Sandbox> {
+    const sandbox = await Sandbox.connect(idOrName, which)
+    await sandbox.resume(which)
+    return sandbox
+  }
+
+  /** `for await (const sandbox of Sandbox.list())`, or `await Sandbox.list().all()`. */
+  static list({ signal, ...filter }: ListSandboxes = {}, which: ClientOptions = {}): Pages<Sandbox> {
+    const client = clientFrom(which)
+    return client
+      .listSandboxes({ ...filter, signal: signal ?? which.signal })
+      .map((info) => new Sandbox(client, info))
+  }
+
+  get name(): string | undefined {
+    return this.#info.name
+  }
+
+  /** As of the last answer about it; `refresh()` asks anew. */
+  get info(): SandboxInfo {
+    return this.#info
+  }
+
+  async refresh(options: Abortable = {}): Promise<SandboxInfo> {
+    return this.#note(await this.client.getSandbox(this.id, options))
+  }
+
+  /** Runs code in a REPL that remembers. What the code raises is in `error` of the result, and nothing is thrown. */
+  runCode(code: string, options: RunOptions = {}): Promise<RunResult> {
+    return collectRun(this.runCodeStream(code, options), options)
+  }
+
+  /** The same as it happens. Leaving the loop early leaves the run going; aborting the signal interrupts it. */
+  runCodeStream(code: string, options: RunStreamOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
+    return streamRun(this.client.http, this.#path, code, options)
+  }
+
+  /** Children with the memory, processes and files of this one, shared until they write to them. This one goes on. */
+  async fork(
+    count = 1,
+    { signal, ...options }: Abortable & Pick<ForkBody, 'reseed'> = {},
+  ): Promise<Sandbox[]> {
+    const { children } = await this.#post<ForkAnswer>('/fork', { count, ...options }, { signal })
+    return children.map((info) => new Sandbox(this.client, info))
+  }
+
+  /** Puts it to sleep now, and returns what to `Sandbox.resume()` it with. `stored`: on disk only. */
+  async idle({ signal, ...options }: Abortable & StandbyBody = {}): Promise<string> {
+    this.#note(await this.#post<SandboxInfo>('/standby', options, { signal, repeatable: true }))
+    return this.id
+  }
+
+  /** Wakes it. Not needed before other calls: they do it by themselves. */
+  async resume({ signal }: Abortable = {}): Promise<this> {
+    this.#note(await this.#post<SandboxInfo>('/resume', undefined, { signal, repeatable: true }))
+    return this
+  }
+
+  /** Saves its state under an id, and goes on. */
+  snapshot({ signal, ...options }: Abortable & CreateSnapshotBody = {}): Promise<Snapshot> {
+    return this.#post('/snapshots', options, { signal })
+  }
+
+  /** Back to one of its snapshots, under the same id. What happened since is gone. */
+  async rollback(snapshot: string | Pick<Snapshot, 'id'>, { signal }: Abortable = {}): Promise<this> {
+    const snapshotId = typeof snapshot === 'string' ? snapshot : snapshot.id
+    this.#note(await this.#post<SandboxInfo>('/rollback', { snapshotId }, { signal }))
+    return this
+  }
+
+  /** Changes its name, metadata, time-outs and limits. Does not wake it. */
+  async update({ signal, ...change }: Abortable & UpdateSandboxBody): Promise<SandboxInfo> {
+    const call = { method: 'PATCH', path: this.#path, json: change, repeatable: true } as const
+    return this.#note(await this.client.http.json<SandboxInfo>({ ...call, signal }))
+  }
+
+  /** Keeps it awake for a while, for work that cannot be seen from outside. */
+  hold(what: string, forMs: number, { signal }: Abortable = {}): Promise<HoldAnswer> {
+    return this.#post('/hold', { what, forMs }, { signal, repeatable: true })
+  }
+
+  /** What keeps it awake, and when it will sleep. */
+  why({ signal }: Abortable = {}): Promise<WhyAnswer> {
+    return this.client.http.json({ path: `${this.#path}/why`, signal })
+  }
+
+  /** Every sleep and wake, with cause and latency, oldest first. */
+  ledger({ after, signal }: Abortable & { after?: number } = {}): Pages<LedgerEntry> {
+    const path = `${this.#path}/ledger`
+    return new Pages((page) =>
+      this.client.http.json<LedgerPageAnswer>({ path, query: { after, ...page }, signal }),
+    )
+  }
+
+  /** What it uses now: memory, CPU, processes. Does not wake it. */
+  metrics({ signal }: Abortable = {}): Promise<SandboxMetricsAnswer> {
+    return this.client.http.json({ path: `${this.#path}/metrics`, signal })
+  }
+
+  /** What it has used in a span of time, this month if not given. */
+  usage(options: Omit<UsageOptions, 'sandboxId'> = {}): Promise<UsageAnswer> {
+    return this.client.usage({ ...options, sandboxId: this.id })
+  }
+
+  /**
+   * Best of n: forks, runs each candidate in a child of its own, scores them, keeps the best child and deletes the others. This
+   * sandbox stays as it was; the winner is one of its own, asleep or awake like any other.
+   */
+  race<Value = RunResult>(
+    candidates: number | readonly Candidate<Value>[],
+    options: RaceOptions<Value>,
+  ): Promise<RaceOutcome<Value>> {
+    return raceForks(this, candidates, options)
+  }
+
+  /**
+   * Runs code, or a function, once per input, each in a fork of its own that is deleted afterwards. Outcomes come in the order of the
+   * inputs; one that fails does not stop the others.
+   */
+  map<Input, Value = RunResult>(
+    inputs: Iterable<Input>,
+    work: MapWork<Input, Value>,
+    options: MapOptions = {},
+  ): Promise<MapOutcome<Input, Value>[]> {
+    return mapOverForks(this, inputs, work, options)
+  }
+
+  /** Nothing of it is left. */
+  delete({ signal }: Abortable = {}): Promise<void> {
+    return this.client.http.delete({ path: this.#path, signal })
+  }
+
+  /** Deletes an ephemeral sandbox; any other is left to sleep by itself. `await using` does this at the end of its block. */
+  async close(options: Abortable = {}): Promise<void> {
+    if (!this.#info.ephemeral) return
+    await this.delete(options).catch((error: unknown) => {
+      // It may have deleted itself.
+      if (!hasCode(error, 'not_found')) throw error
+    })
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  #note(info: SandboxInfo): SandboxInfo {
+    this.#info = info
+    return info
+  }
+
+  #post<Answer>(
+    what: string,
+    json: object | undefined,
+    options: Abortable & { repeatable?: boolean },
+  ): Promise<Answer> {
+    return this.client.http.json({ method: 'POST', path: this.#path + what, json, ...options })
+  }
+}
+
+function clientFrom({ signal: _signal, ...options }: ClientOptions): Dormouse {
+  return clientOf(options)
+}

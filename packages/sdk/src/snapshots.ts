@@ -1,0 +1,35 @@
+import type { SnapshotAnswer, SnapshotPageAnswer } from '@dormouse/contracts/http'
+import type { Http } from './http/http.ts'
+import { Pages } from './http/pages.ts'
+import type { Abortable } from './options.ts'
+
+export type Snapshot = SnapshotAnswer
+
+/** Saved states. They are taken with `sandbox.snapshot()` and gone back to with `sandbox.rollback()`. */
+export class Snapshots {
+  readonly #http: Http
+
+  constructor(http: Http) {
+    this.#http = http
+  }
+
+  /** Of all sandboxes, or of one. */
+  list({ sandboxId, signal }: Abortable & { sandboxId?: string } = {}): Pages<Snapshot> {
+    return new Pages((page) =>
+      this.#http.json<SnapshotPageAnswer>({ path: '/v1/snapshots', query: { ...page, sandboxId }, signal }),
+    )
+  }
+
+  get(id: string, { signal }: Abortable = {}): Promise<Snapshot> {
+    return this.#http.json({ path: pathOf(id), signal })
+  }
+
+  /** Refused for the one that a sandbox would come back with. */
+  delete(id: string, { signal }: Abortable = {}): Promise<void> {
+    return this.#http.delete({ path: pathOf(id), signal })
+  }
+}
+
+function pathOf(id: string): string {
+  return `/v1/snapshots/${encodeURIComponent(id)}`
+}

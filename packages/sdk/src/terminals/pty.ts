@@ -1,0 +1,40 @@
+import type { Abortable } from '../options.ts'
+import type { Command } from '../processes/command.ts'
+import type { Line, PtyExit } from './line.ts'
+
+/** A terminal with a process in it. Lost connections are made again by themselves; the process lives on without any. */
+export class Pty {
+  readonly pid: number
+  readonly #command: Command
+  readonly #line: Line
+
+  constructor(command: Command, line: Line) {
+    this.pid = command.pid
+    this.#command = command
+    this.#line = line
+  }
+
+  /** Types. Wakes the sandbox if need be. */
+  write(data: string | Uint8Array): Promise<void> {
+    return this.#line.type(typeof data === 'string' ? new TextEncoder().encode(data) : data)
+  }
+
+  resize(size: { cols: number; rows: number }, options: Abortable = {}): Promise<void> {
+    return this.#command.resize(size, options)
+  }
+
+  /** A signal to it and its group; `SIGKILL` if not given. */
+  kill(name?: string, options: Abortable = {}): Promise<void> {
+    return this.#command.kill(name, options)
+  }
+
+  /** Its end. */
+  wait(): Promise<PtyExit> {
+    return this.#line.ended
+  }
+
+  /** Hangs up. The process goes on, and `pty.connect(pid)` finds it again. */
+  disconnect(): void {
+    this.#line.close()
+  }
+}

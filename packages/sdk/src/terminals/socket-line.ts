@@ -1,0 +1,112 @@
+import type { ErrorAnswer } from '@dormouse/contracts/http'
+import { DormouseError } from '../error.ts'
+import { errorFromAnswer } from '../http/error-from.ts'
+import type { Http } from '../http/http.ts'
+import { Patience, sleep } from '../http/patience.ts'
+import type { Line, LineOptions, PtyExit } from './line.ts'
+import { OPEN, type Socket, type SocketConstructor } from './socket.ts'
+
+const PATIENCE_MS = 60_000
+/** One message is at most a mebibyte; a paste may be longer. */
+const PIECE_BYTES = 64 * 1024
+const BUFFERED_MAX_BYTES = 1024 ** 2
+const LOOK_AGAIN_MS = 10
+
+type Control =
+  | { type: 'start'; seq: number }
+  | { type: 'truncated'; seq: number }
+  | ({ type: 'exit'; seq: number } & PtyExit)
+  | { type: 'error'; error: ErrorAnswer['error'] }
+
+/** A terminal over a WebSocket. Each binary message is one event: its `seq` is one more than that of the one before. */
+export class SocketLine implements Line {
+  readonly ended: Promise<PtyExit>
+  readonly #http: Http
+  readonly #WebSocket: SocketConstructor
+  readonly #options: LineOptions
+  readonly #closed = new AbortController()
+  #typing = Promise.resolve()
+  #socket: Socket | undefined
+  #seen: number
+
+  constructor(http: Http, socket: SocketConstructor, options: LineOptions) {
+    this.#http = http
+    this.#WebSocket = socket
+    this.#options = options
+    this.#seen = options.after
+    this.ended = this.#show()
+    this.ended.catch(() => {})
+  }
+
+  type(data: Uint8Array): Promise<void> {
+    const sent = this.#typing.then(() => this.#send(data))
+    this.#typing = sent.catch(() => {})
+    return sent
+  }
+
+  close(): void {
+    this.#closed.abort()
+    this.#socket?.close()
+  }
+
+  async #send(data: Uint8Array): Promise<void> {
+    for (let at = 0; at < data.byteLength; at += PIECE_BYTES) {
+      while (this.#socket?.readyState !== OPEN || this.#socket.bufferedAmount > BUFFERED_MAX_BYTES)
+        await sleep(LOOK_AGAIN_MS, this.#closed.signal)
+      this.#socket.send(data.subarray(at, at + PIECE_BYTES))
+    }
+  }
+
+  async #show(): Promise<PtyExit> {
+    const { signal } = this.#closed
+    const patience = new Patience(PATIENCE_MS)
+    for (;;) {
+      const { url, apiKey } = await this.#http.address()
+      const seen = this.#seen
+      const exit = await this.#connect(
+        `${url.replace(/^http/, 'ws')}${this.#options.path}/pty?after=${seen}`,
+        apiKey,
+      )
+      if (exit !== undefined) return exit
+      if (this.#seen !== seen) patience.renew()
+      const lost = new DormouseError('server_unreachable', 'The connection to the terminal was lost.')
+      await patience.wait(lost, signal)
+      // A socket that is refused does not say why; this does.
+      await this.#http.json({ path: this.#options.path, signal })
+    }
+  }
+
+  /** Until the socket closes. Undefined: the process goes on. Rejects with the server's last word. */
+  #connect(url: string, apiKey: string): Promise<PtyExit | undefined> {
+    return new Promise((resolve, reject) => {
+      let exit: PtyExit | undefined
+      let failure: DormouseError | undefined
+      const socket = new this.#WebSocket(url, ['dormouse.v1', `dormouse.bearer.${apiKey}`])
+      socket.binaryType = 'arraybuffer'
+      this.#socket = socket
+      socket.addEventListener('message', ({ data }) => {
+        if (typeof data !== 'string') return this.#take(data as ArrayBuffer)
+        const control = JSON.parse(data) as Control
+        if (control.type === 'error') failure = errorFromAnswer(control.error)
+        else this.#seen = control.seq
+        if (control.type === 'exit') {
+          const { seq: _seq, type: _type, ...rest } = control
+          exit = rest
+        }
+      })
+      socket.addEventListener('error', () => {})
+      socket.addEventListener('close', ({ code }) => {
+        this.#socket = undefined
+        if (code === POLICY && failure !== undefined) reject(failure)
+        else resolve(exit)
+      })
+    })
+  }
+
+  #take(data: ArrayBuffer): void {
+    this.#seen += 1
+    if (!this.#closed.signal.aborted) this.#options.onData(new TextDecoder().decode(data))
+  }
+}
+
+const POLICY = 1008
