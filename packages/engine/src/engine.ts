@@ -182,6 +182,7 @@ export interface RestoreOptions {
   readonly volumes?: readonly VolumeMount[]
   /** As in `CreateBurrow`, for snapshots of kind `files`; others remember. */
   readonly user?: string | undefined
+  /** As in `CreateBurrow`; added to what a snapshot remembers. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /** What hooks inside are told. */
   readonly reason?: 'resume' | 'fork' | 'rollback'

@@ -35,6 +35,9 @@ const RESTORES_AT_ONCE = 4
 /** Of sandboxes that wake often, and of forks; more only cost reading again. */
 const REMEMBERED_SNAPSHOTS = 256
 
+/** Layers that nobody needs any more take disk space a little longer; nothing else depends on them. */
+const COLLECTIONS_APART_MS = 1_000
+
 export interface SleeperParts {
   readonly host: BurrowHost
   readonly criu: Criu
@@ -64,6 +67,8 @@ export class Sleeper implements AsyncDisposable {
   /** A snapshot being taken, or kept up, has layers that nothing refers to yet: nothing is collected meanwhile. */
   #taking = 0
   #isCollectionDue = false
+  #restsUntil = 0
+  #timer: NodeJS.Timeout | undefined
   #collecting: Promise<void> | undefined
 
   constructor(parts: SleeperParts) {
@@ -172,6 +177,7 @@ export class Sleeper implements AsyncDisposable {
       reason: options.reason ?? 'resume',
       reseed: options.reseed ?? true,
       signal: options.signal,
+      ...(options.env !== undefined && { env: options.env }),
     })
   }
 
@@ -254,14 +260,15 @@ export class Sleeper implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#dumper[Symbol.dispose]()
-    await Promise.all(this.#removals)
+    clearTimeout(this.#timer)
+    await Promise.all([...this.#removals, this.#collecting?.catch(() => {})])
   }
 
   async #whileTaking<Result>(take: () => Promise<Result>): Promise<Result> {
     this.#taking += 1
     return take().finally(() => {
       this.#taking -= 1
-      return this.#collect()
+      this.#collectLater()
     })
   }
 
@@ -273,12 +280,25 @@ export class Sleeper implements AsyncDisposable {
     this.#removals.add(removal)
   }
 
+  /** A collection reads every manifest there is: many deletions in a row share one. */
   async #collect(): Promise<void> {
     if (this.#taking > 0 || !this.#isCollectionDue) return
+    if (performance.now() < this.#restsUntil) return this.#collectLater()
     this.#isCollectionDue = false
     this.#collecting = this.store.collect()
     this.#collecting.catch(() => {})
-    await this.#collecting
+    await this.#collecting.finally(() => {
+      this.#restsUntil = performance.now() + COLLECTIONS_APART_MS
+    })
+  }
+
+  #collectLater(): void {
+    if (!this.#isCollectionDue) return
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      // What stays because of a failure is collected with the next one.
+      this.#collect().catch(() => {})
+    }, COLLECTIONS_APART_MS).unref()
   }
 
   async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {

@@ -97,9 +97,15 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     admission,
     listeners,
     templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
+    background: new Set(),
     now,
     log,
   }
+  opened.use({
+    [Symbol.asyncDispose]: async () => {
+      await Promise.allSettled(parts.background)
+    },
+  })
   const registry = new SandboxRegistry(parts, {
     checkQuota: (owner, used, wanted) => {
       const { quotas } = access.get(owner)

@@ -40,6 +40,8 @@ export interface LifecycleParts {
   readonly listeners: LifecycleListener[]
   /** The snapshot that a template which was made from one stands for. */
   readonly templateSnapshot: (name: string, owner: string) => SnapshotId | undefined
+  /** What goes on in the background and must be over before the databases are closed. */
+  readonly background: Set<Promise<unknown>>
   readonly now: () => number
   readonly log: Log
 }

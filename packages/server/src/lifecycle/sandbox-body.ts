@@ -163,6 +163,13 @@ export class SandboxBody {
     for (const tell of this.#waiters.splice(0)) tell()
   }
 
+  /** Nobody has to wait for the disk to be freed. */
+  dropSnapshotLater(id: SnapshotId | undefined): void {
+    const { background } = this.parts
+    const drop = this.dropSnapshot(id).finally(() => background.delete(drop))
+    background.add(drop)
+  }
+
   /** Frees a snapshot unless somebody wants it. Failing to do so costs disk space, nothing else: the next start tries again. */
   async dropSnapshot(id: SnapshotId | undefined): Promise<void> {
     const { snapshots, engine, log } = this.parts

@@ -95,7 +95,7 @@ async function forkRunning(
     }
     throw error
   } finally {
-    if (body.row.head !== row.head) await body.dropSnapshot(row.head)
+    if (body.row.head !== row.head) body.dropSnapshotLater(row.head)
   }
 }
 

@@ -34,5 +34,5 @@ export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void
     })
     await burrow?.destroy()
   }
-  if (row.head !== to.id) await body.dropSnapshot(row.head)
+  if (row.head !== to.id) body.dropSnapshotLater(row.head)
 }

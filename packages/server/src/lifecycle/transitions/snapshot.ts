@@ -30,7 +30,7 @@ export async function keepSnapshot(
     body.write({ intent: null })
     throw error
   }
-  if (kind === 'full') await body.dropSnapshot(row.head)
+  if (kind === 'full') body.dropSnapshotLater(row.head)
   return found(body, kept)
 }
 

@@ -44,7 +44,7 @@ export async function standby(
     alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
   })
   body.refusal = undefined
-  await body.dropSnapshot(row.head)
+  body.dropSnapshotLater(row.head)
 }
 
 /** From frozen to disk only. What is on disk is what is in memory, so there is nothing to save. */

@@ -57,20 +57,18 @@ export async function startBurrow(
   row: SandboxRow,
   signal?: AbortSignal,
 ): Promise<Burrow> {
-  const { engine, templateSnapshot } = parts
+  const { engine, templateSnapshot, snapshots } = parts
   const { id: sandboxId, limits, env } = row
   const volumes = mountsOf(row)
-  if (row.head !== undefined)
-    return engine.restore(row.head, {
-      sandboxId,
-      limits,
-      volumes,
-      reason: 'resume',
-      ...(signal && { signal }),
-    })
+  const rest = { sandboxId, limits, volumes, ...(signal && { signal }) }
+  if (row.head !== undefined) {
+    // Memory remembers its environment, with what was done to it since; files alone do not.
+    const isBoot = snapshots.get(row.head)?.kind === 'files'
+    return engine.restore(row.head, { ...rest, reason: 'resume', ...(isBoot && { env }) })
+  }
   const from = templateSnapshot(row.template, row.owner)
   if (from !== undefined) {
-    return engine.restore(from, { sandboxId, limits, volumes, reason: 'fork', ...(signal && { signal }) })
+    return engine.restore(from, { ...rest, env, reason: 'fork' })
   }
   const request: CreateBurrow = { sandboxId, template: row.template, limits, env, volumes }
   return engine.createBurrow(request, signal)
