@@ -1,0 +1,125 @@
+import type { RunEvent, Sandbox } from 'dormouse'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { useSdkServer } from './sdk-server.ts'
+
+const server = useSdkServer()
+let sandbox: Sandbox
+beforeAll(async () => {
+  sandbox = await server.create()
+})
+afterAll(() => sandbox?.delete())
+
+describe('runCode', () => {
+  test('returns output, results and the value of the last expression', async () => {
+    const run = await sandbox.runCode('import sys; print("out"); print("err", file=sys.stderr); 6 * 7')
+    expect(run).toMatchObject({ stdout: 'out\n', stderr: 'err\n', exitCode: 0, text: '42' })
+    expect(run.results).toEqual([{ 'text/plain': '42' }])
+    expect(run.runId).toMatch(/^run-/)
+  })
+
+  test('returns what the code raised instead of throwing it', async () => {
+    const run = await sandbox.runCode('1 / 0')
+    expect(run.error).toMatchObject({ name: 'ZeroDivisionError', message: 'division by zero' })
+    expect(run.error?.traceback).toContain('ZeroDivisionError')
+  })
+
+  test('tells listeners while it runs', async () => {
+    const heard: string[] = []
+    await sandbox.runCode('import sys\nprint("a")\nprint("b", file=sys.stderr)\n"c"', {
+      onStdout: (text) => heard.push(`out ${text.trim()}`),
+      onStderr: (text) => heard.push(`err ${text.trim()}`),
+      onResult: (data) => heard.push(`result ${data['text/plain']}`),
+    })
+    expect(heard.sort()).toEqual(['err b', 'out a', "result 'c'"])
+  })
+
+  test('runs bash, and ends what takes too long', async () => {
+    expect((await sandbox.runCode('echo $((40 + 2))', { language: 'bash' })).stdout).toBe('42\n')
+    const late = await sandbox.runCode('import time; time.sleep(60)', { timeoutMs: 200 })
+    expect(late.timedOut).toBe(true)
+  })
+
+  test('has a picture as base64', async () => {
+    const run = await sandbox.runCode('import matplotlib.pyplot as plt; _ = plt.plot([1, 2]); plt.show()')
+    const picture = run.results.map((data) => data['image/png']).find((data) => data !== undefined)
+    expect(Buffer.from(String(picture), 'base64').subarray(1, 4).toString()).toBe('PNG')
+  })
+
+  test('keeps the beginning and the end of more output than anybody reads, and listeners see all of it', async () => {
+    let length = 0
+    const run = await sandbox.runCode('for i in range(6000): print(str(i) + "x" * 1000)', {
+      onStdout: (text) => {
+        length += text.length
+      },
+    })
+    expect(length).toBeGreaterThan(6_000_000)
+    expect(run.stdout.length).toBeLessThan(4.2 * 1024 ** 2)
+    expect(run.stdout.startsWith('0xx')).toBe(true)
+    expect(run.stdout).toContain('5999xx')
+    expect(run.truncated?.stdoutBytes).toBeGreaterThan(1_000_000)
+  })
+
+  test('with the same key does not run twice', async () => {
+    await sandbox.runCode('times = 0')
+    const options = { idempotencyKey: 'once' }
+    const [one, two] = await Promise.all([
+      sandbox.runCode('times += 1; times', options),
+      sandbox.runCode('times += 1; times', options),
+    ])
+    expect([one.text, two.text, one.runId === two.runId]).toEqual(['1', '1', true])
+    await expect(sandbox.runCode('other', options)).rejects.toMatchObject({ code: 'idempotency_mismatch' })
+  })
+})
+
+describe('runCodeStream', () => {
+  test('yields numbered events, `start` first and `exit` last', async () => {
+    const events: RunEvent[] = []
+    for await (const event of sandbox.runCodeStream('print(1)\n2')) events.push(event)
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, index) => index))
+    expect([events[0]?.type, events.at(-1)?.type]).toEqual(['start', 'exit'])
+  })
+
+  test('left early leaves the run going, which can be followed again', async () => {
+    let runId = ''
+    for await (const event of sandbox.runCodeStream('import time; time.sleep(0.5); print("done")')) {
+      if (event.type === 'start') runId = event.runId
+      break
+    }
+    const texts: string[] = []
+    for await (const event of sandbox.runs.events(runId)) if (event.type === 'stdout') texts.push(event.data)
+    expect(texts.join('')).toBe('done\n')
+    expect((await sandbox.runs.get(runId)).state).toBe('finished')
+    expect((await sandbox.runs.list().page({ limit: 1 })).items[0]?.runId).toBe(runId)
+  })
+})
+
+describe('aborting', () => {
+  test('interrupts the run and leaves the REPL as it was', async () => {
+    await sandbox.runCode('kept = 1')
+    const controller = new AbortController()
+    const run = sandbox.runCode('import time\nprint("on", flush=True)\nwhile True: time.sleep(0.05)', {
+      signal: controller.signal,
+      onStdout: () => controller.abort(new Error('enough')),
+    })
+    await expect(run).rejects.toMatchObject({ code: 'cancelled', cause: new Error('enough') })
+    expect((await sandbox.runCode('kept', { timeoutMs: 5_000 })).text).toBe('1')
+  })
+
+  test('takes back a run that waits behind another one', async () => {
+    const first = sandbox.runCode('import time; time.sleep(1.5); "first"')
+    const controller = new AbortController()
+    setTimeout(() => controller.abort(), 300)
+    const second = sandbox.runCode('ran = True', { signal: controller.signal })
+    await expect(second).rejects.toMatchObject({ code: 'cancelled' })
+    expect((await first).text).toBe("'first'")
+    expect((await sandbox.runCode('"ran" in globals()')).text).toBe('False')
+  })
+
+  test('before the answer has begun interrupts as well', async () => {
+    const controller = new AbortController()
+    const run = sandbox.runCode('import time\nwhile True: time.sleep(0.05)', { signal: controller.signal })
+    setTimeout(() => controller.abort(), 0)
+    await expect(run).rejects.toMatchObject({ code: 'cancelled' })
+    expect((await sandbox.runCode('1', { timeoutMs: 5_000 })).text).toBe('1')
+  })
+})

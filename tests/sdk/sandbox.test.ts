@@ -1,0 +1,159 @@
+import { Dormouse, DormouseError, Sandbox } from 'dormouse'
+import { describe, expect, test } from 'vitest'
+import { useSdkServer } from './sdk-server.ts'
+
+const server = useSdkServer()
+
+describe('a sandbox', () => {
+  test('remembers from run to run, across sleep, under the same id', async () => {
+    const sandbox = await server.create({ metadata: { story: 'sleep' } })
+    await sandbox.runCode('import threading; box = {"n": 41}; address = id(box)')
+    const id = await sandbox.idle({ tier: 'stored' })
+    expect(sandbox.info).toMatchObject({ state: 'standby', tier: 'stored' })
+
+    const again = await Sandbox.resume(id, { client: server.client })
+    expect(again.info.state).toBe('running')
+    expect(await again.runCode('box["n"] += 1; print(id(box) == address); box["n"]')).toMatchObject({
+      stdout: 'True\n',
+      text: '42',
+      exitCode: 0,
+    })
+    await sandbox.delete()
+    await expect(Sandbox.connect(id, { client: server.client })).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('is found by name, and getOrCreate finds the same one', async () => {
+    const [one, two] = await Promise.all([
+      Sandbox.getOrCreate('notes', { idleTimeoutMs: 0 }, { client: server.client }),
+      Sandbox.getOrCreate('notes', { idleTimeoutMs: 0 }, { client: server.client }),
+    ])
+    expect(two?.id).toBe(one?.id)
+    const found = await Sandbox.connect('notes', { client: server.client })
+    expect(found).toMatchObject({ id: one?.id, name: 'notes' })
+    await expect(server.create({ name: 'notes' })).rejects.toMatchObject({ code: 'name_taken', status: 409 })
+    await one?.delete()
+  })
+
+  test('is listed page by page, by what it is called and marked with', async () => {
+    const made = await Promise.all(
+      [1, 2, 3].map((n) => server.create({ metadata: { batch: 'x', n: `${n}` } })),
+    )
+    const all = await Sandbox.list({ metadata: { batch: 'x' } }, { client: server.client }).all()
+    expect(all.map(({ id }) => id).sort()).toEqual(made.map(({ id }) => id).sort())
+    const pages = Sandbox.list({ metadata: { batch: 'x' } }, { client: server.client })
+    const first = await pages.page({ limit: 2 })
+    const second = await pages.page({ limit: 2, cursor: first.nextCursor })
+    expect([first.items.length, second.items.length, second.nextCursor]).toEqual([2, 1, undefined])
+    await Promise.all(made.map((sandbox) => sandbox.delete()))
+  })
+
+  test('forks, snapshots and rolls back', async () => {
+    const sandbox = await server.create()
+    await sandbox.runCode('x = 1')
+    const snapshot = await sandbox.snapshot({ name: 'before' })
+    const children = await sandbox.fork(2)
+    const texts = await Promise.all(
+      children.map(async (child, index) => (await child.runCode(`x += ${index + 1}; x`)).text),
+    )
+    expect(texts).toEqual(['2', '3'])
+    expect(children.every(({ info }) => info.forkedFrom === sandbox.id)).toBe(true)
+    await sandbox.runCode('x = 100')
+    await sandbox.rollback(snapshot)
+    expect((await sandbox.runCode('x')).text).toBe('1')
+    expect(
+      (await server.client.snapshots.list({ sandboxId: sandbox.id }).all()).map(({ id }) => id),
+    ).toContain(snapshot.id)
+    await Promise.all([sandbox, ...children].map((each) => each.delete()))
+  })
+
+  test('says why it is awake, what it did, what it uses, and can be changed', async () => {
+    const sandbox = await server.create()
+    await sandbox.hold('a webhook', 60_000)
+    const why = await sandbox.why()
+    expect(why.work.map(({ what }) => what).join()).toContain('a webhook')
+    await sandbox.idle()
+    await sandbox.resume()
+    const events = (await sandbox.ledger().all()).map(({ event }) => event)
+    expect(events).toEqual(expect.arrayContaining(['created', 'slept', 'woke']))
+    expect((await sandbox.metrics()).usage?.memoryBytes).toBeGreaterThan(0)
+    expect((await sandbox.usage()).sandboxes.map(({ sandboxId }) => sandboxId)).toEqual([sandbox.id])
+    await sandbox.update({ name: 'renamed', metadata: { a: 'b' } })
+    expect(sandbox.name).toBe('renamed')
+    expect((await sandbox.refresh()).metadata).toEqual({ a: 'b' })
+    await sandbox.delete()
+  })
+
+  test('that is ephemeral is gone after its block; one that is not stays', async () => {
+    let ids: string[]
+    {
+      await using passing = await server.create({ ephemeral: true })
+      await using staying = await server.create()
+      ids = [passing.id, staying.id]
+    }
+    expect(await server.ids()).toEqual([ids[1]])
+    await Sandbox.connect(ids[1] as string, { client: server.client }).then((sandbox) => sandbox.delete())
+  })
+
+  test('has contexts that know nothing of each other', async () => {
+    const sandbox = await server.create()
+    await sandbox.contexts.create('other')
+    await sandbox.runCode('x = 1')
+    const there = await sandbox.runCode('x', { context: 'other' })
+    expect(there.error?.name).toBe('NameError')
+    expect((await sandbox.contexts.list()).map(({ name }) => name).sort()).toEqual(['default', 'other'])
+    await sandbox.contexts.delete('other')
+    await sandbox.delete()
+  })
+
+  test('is made from a template, which can be made from a snapshot', async () => {
+    const sandbox = await server.create()
+    await sandbox.runCode('ready = "yes"')
+    const { id: snapshotId } = await sandbox.snapshot()
+    await server.client.templates.create({ name: 'prepared', snapshotId })
+    expect((await server.client.templates.wait('prepared')).state).toBe('ready')
+    const child = await server.create({ template: 'prepared' })
+    expect((await child.runCode('ready')).text).toBe("'yes'")
+    expect((await server.client.templates.list().all()).map(({ name }) => name)).toContain('python')
+    await child.delete()
+    await sandbox.delete()
+  })
+})
+
+describe('an error', () => {
+  test('has a code, a hint and the id of the request', async () => {
+    const error = await Sandbox.connect('nobody', { client: server.client }).catch(
+      (thrown: unknown) => thrown,
+    )
+    expect(error).toBeInstanceOf(DormouseError)
+    expect(error).toMatchObject({ name: 'DormouseError', code: 'not_found', status: 404 })
+    expect((error as DormouseError).hint).not.toBe('')
+    expect((error as DormouseError).requestId).toMatch(/^req-/)
+  })
+
+  test('names the field that is wrong', async () => {
+    await expect(server.create({ name: '../x' })).rejects.toMatchObject({
+      code: 'invalid_argument',
+      details: { field: 'name' },
+    })
+  })
+
+  test('tells a wrong key and a server that is not there apart, soon', async () => {
+    const wrong = server.clientWith({ apiKey: 'dm_wrong' })
+    await expect(Sandbox.create({}, { client: wrong })).rejects.toMatchObject({
+      code: 'unauthorized',
+      status: 401,
+    })
+    const nowhere = new Dormouse({ url: 'http://127.0.0.1:9', apiKey: 'x' })
+    const error = await Sandbox.create({}, { client: nowhere }).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'server_unreachable', status: undefined })
+  })
+
+  test('is `cancelled` when the caller gives up', async () => {
+    const reason = new Error('enough')
+    const error = await Sandbox.create(
+      {},
+      { client: server.client, signal: AbortSignal.abort(reason) },
+    ).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'cancelled', cause: reason })
+  })
+})
