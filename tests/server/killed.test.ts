@@ -1,4 +1,6 @@
+import { readdir, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isBurrowId } from '@dormouse/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from './server-process.ts'
 
@@ -103,4 +105,45 @@ describe('kill -9 of the server', () => {
     expect(await server.run('term', 'print(x)')).toBe('5\n')
     await server.ok('/v1/sandboxes/term', { method: 'DELETE' })
   })
+
+  test('a host that goes down: what slept wakes, what ran comes back from its last snapshot and says so, files are kept', async () => {
+    for (const name of ['asleep', 'iced', 'awake', 'young']) {
+      await server.ok('/v1/sandboxes', { json: { name, idleTimeoutMs: 0 } })
+      await server.run(name, 'x = "saved"; open("/root/f", "w").write("saved")')
+    }
+    await server.ok('/v1/sandboxes/asleep/standby', { json: { tier: 'stored' } })
+    await server.ok('/v1/sandboxes/iced/standby', { json: { tier: 'frozen' } })
+    await server.ok('/v1/sandboxes/awake/standby', { json: { tier: 'stored' } })
+    await server.run('awake', 'x = "later"; open("/root/f", "w").write("later")')
+    await server.kill()
+    await powerCut()
+    await server.begin()
+    for (const name of ['asleep', 'iced']) {
+      const { state, tier, lostSince } = await server.ok(`/v1/sandboxes/${name}`)
+      expect({ name, state, tier, lostSince }).toEqual({ name, state: 'standby', tier: 'stored' })
+      expect(await server.run(name, 'print(x, open("/root/f").read())')).toBe('saved saved\n')
+    }
+    const awake = await server.ok('/v1/sandboxes/awake')
+    expect(awake).toMatchObject({ state: 'standby', lostSince: expect.any(String) })
+    expect(await server.run('awake', 'print(x, open("/root/f").read())')).toBe('saved saved\n')
+    const { items } = await server.ok(`/v1/snapshots?sandboxId=${awake.id}`)
+    const kept = items.find(({ kind }: { kind: string }) => kind === 'files')
+    await server.ok('/v1/sandboxes/awake/rollback', { json: { snapshotId: kept.id } })
+    expect(await server.run('awake', 'print("x" in globals(), open("/root/f").read())')).toBe('False later\n')
+    // Never saved, so its memory is gone; its files are not.
+    expect(await server.ok('/v1/sandboxes/young')).toMatchObject({ lostSince: expect.any(String) })
+    expect(await server.run('young', 'print("x" in globals(), open("/root/f").read())')).toBe('False saved\n')
+    for (const name of ['asleep', 'iced', 'awake', 'young'])
+      await server.ok(`/v1/sandboxes/${name}`, { method: 'DELETE' })
+  })
 })
+
+/** No process is left, and nothing of what the kernel keeps in memory. */
+async function powerCut(): Promise<void> {
+  const { layout } = server.factory
+  for (const name of await readdir(layout.burrowsDir)) {
+    if (isBurrowId(name)) await server.factory.killBurrow(name).catch(() => {})
+  }
+  await sleep(500)
+  await rm(layout.runDir, { recursive: true, force: true })
+}
