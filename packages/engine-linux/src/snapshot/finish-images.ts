@@ -10,6 +10,7 @@ import type { PageWorker } from '../image/page-worker.ts'
 import { mendPipes } from '../image/pipes.ts'
 import { mendTimers } from '../image/timers.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
+import { keepLibraries } from '../volume/library-copies.ts'
 import { listCarried } from './carry-open-files.ts'
 import { readFingerprint } from './fingerprint.ts'
 import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
@@ -24,6 +25,7 @@ export interface FinishImages {
   /** What the burrow's own files have become; undefined when it had none. */
   readonly ownLayer: string | undefined
   readonly volumeFiles: FullManifest['volumeFiles']
+  readonly volumesDir: string
   /** As CRIU wrote them. */
   readonly raw: string
   readonly work: SnapshotPaths
@@ -55,7 +57,17 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
   for (const name of referencedMemoryFiles)
     await link(join(burrow.paths.memory, name), join(work.memory, name))
   const referenced = referencedMemoryFiles.map((name) => join(work.memory, name))
-  const memory = [...memoryFiles, ...(await worker.recall(referenced))]
+  const { volumeFiles, volumesDir } = finish
+  const libraries = await keepLibraries({
+    ...{
+      volumeFiles,
+      volumesDir,
+      mounts: burrow.record.volumes,
+      from: burrow.paths.memory,
+      into: work.memory,
+    },
+  })
+  const memory = [...memoryFiles, ...(await worker.recall([...referenced, ...libraries]))]
   const images = await worker.seal(work.images)
   const { record } = burrow
   return {

@@ -62,7 +62,9 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
       const { images: imagesDir } = paths
       const { volumeFiles } = manifest
       const { volumesDir } = host.layout
-      const returned = await returnToVolumes({ imagesDir, volumeFiles, mounts: volumes, volumesDir, workDir })
+      const returned = await returnToVolumes({
+        ...{ imagesDir, memoryDir: paths.memory, volumeFiles, mounts: volumes, volumesDir, workDir },
+      })
       const entered = restorer.enter({ firstPid: first.pid, imagesDir: returned.imagesDir })
       const { exitCode, output } = await (volumes.length === 0 ? entered : soon(entered))
       await returned.forget()

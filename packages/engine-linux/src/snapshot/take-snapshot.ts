@@ -61,7 +61,8 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     areStopped = true
     const pids = await burrow.pids()
     const { volumes: mounts } = burrow.record
-    const volumeFiles = await leaveVolumes({ rawDir: raw, mounts, volumesDir: host.layout.volumesDir })
+    const { volumesDir } = host.layout
+    const volumeFiles = await leaveVolumes({ rawDir: raw, mounts, volumesDir })
     await refuseHolds(mounts, { firstPid: burrow.first.pid, pids })
     await refuseLoss(raw, pids)
     const hasFiles = await freezeFiles(burrow.paths.upper, layer)
@@ -72,7 +73,7 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     const { criuVersion } = dumper
     const ownLayer = hasFiles ? layer : undefined
     const manifest = await finishImages({
-      ...{ id, burrow, criuVersion, toolsDir, layers, ownLayer, volumeFiles, raw, work, worker },
+      ...{ id, burrow, criuVersion, toolsDir, layers, ownLayer, volumeFiles, volumesDir, raw, work, worker },
     })
     await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
     await filesOnDisk

@@ -17,6 +17,7 @@ import { OpenFiles } from '../image/open-files.ts'
 import type { PageMoves, PageWorker } from '../image/page-worker.ts'
 import { presentBytes, withRuns } from '../image/pagemap.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
+import { isLibraryCopy } from '../volume/library-copies.ts'
 import { chooseExtents, type MappedExtent } from './choose-areas.ts'
 
 const STAT_BLOCK_BYTES = 512
@@ -100,7 +101,8 @@ export async function consolidate(
   for (const name of await readdir(from.images))
     if (!rewritten.has(name)) await link(join(from.images, name), join(to.images, name))
   const made = new Set(changes.map(({ name }) => name))
-  for (const name of memoryFilesIn(files))
+  const libraries = (await readdir(from.memory)).filter(isLibraryCopy)
+  for (const name of new Set([...memoryFilesIn(files), ...libraries]))
     if (!made.has(name)) await link(join(from.memory, name), join(to.memory, name))
 }
 

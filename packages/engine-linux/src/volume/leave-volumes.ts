@@ -8,10 +8,12 @@ import { taskPids } from '../image/map-memory.ts'
 import { isPrivateFile, readAreas } from '../image/memory-area.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import { dropWatches, readSocketPaths, readWatches } from '../image/watches.ts'
+import { libraryName } from './library-copies.ts'
 import { findMount, type VolumeFile } from './volume-files.ts'
 import { findInVolume, removeInVolume } from './walk-volume.ts'
 
 const PAGE_BYTES = 4096n
+const PROT_EXEC = 4n
 
 /** Where a file that is not on its volume any more is made, opened and removed again: beside everything that a sandbox has. */
 export function placeholder(name: string): string {
@@ -45,7 +47,10 @@ export async function leaveVolumes({ rawDir, mounts, volumesDir }: LeaveVolumes)
   const socket = readSocketPaths(files.image).find((path) => findMount(mounts, path) !== undefined)
   if (socket !== undefined) throw refused(`a process has a socket at ${socket}, on a volume`)
 
-  const mapped = await mappedBytes(rawDir)
+  const mapped = await readMapped(rawDir)
+  const programs = new Set(
+    [...mapped].flatMap(([id, { isRun }]) => (isRun ? (files.findPath(id) ?? []) : [])),
+  )
   const found: VolumeFile[] = []
   for (const { id, path, isWritten, mode, sizeBytes } of onVolumes) {
     const remap = remaps.get(id)
@@ -55,15 +60,17 @@ export async function leaveVolumes({ rawDir, mounts, volumesDir }: LeaveVolumes)
       continue
     }
     files.relax(id)
-    const size = sizeBytes ?? (await sizeOf(mounts, volumesDir, path))
-    const inUse = mapped.get(id) ?? 0n
+    const there = await find(mounts, volumesDir, path)
+    const size = sizeBytes ?? there?.size ?? 0n
+    const isProgram = programs.has(path) && !isWritten && there?.isFile() === true
     found.push({
       fileId: Number(id),
       kind: 'file',
       path,
       mode: Number(mode),
       isWritten,
-      mappedBytes: Math.min(Number(inUse), Number(wholePages(size))),
+      mappedBytes: Math.min(mapped.get(id)?.bytes ?? 0, Number(wholePages(size))),
+      ...(isProgram && { library: libraryName(there) }),
     })
   }
   dropWatches(files.image, ({ path }) => path === undefined)
@@ -96,24 +103,23 @@ async function refuseLinked(parts: {
     throw refused(`a process has ${first.path} open, on a volume, where it was deleted but has another name`)
 }
 
-/** How far each file is mapped privately by any task, by its id. */
-async function mappedBytes(rawDir: string): Promise<Map<bigint, bigint>> {
-  const mapped = new Map<bigint, bigint>()
+/** How far each file is mapped privately by any task, by its id, and whether what is in it is executed. */
+async function readMapped(rawDir: string): Promise<Map<bigint, { bytes: number; isRun: boolean }>> {
+  const mapped = new Map<bigint, { bytes: number; isRun: boolean }>()
   for (const pid of taskPids(await readdir(rawDir))) {
     const { records } = await readImage(join(rawDir, `mm-${pid}.img`))
     for (const area of readAreas(records[0]?.message ?? []).filter(isPrivateFile)) {
-      const end = area.fileOffset + (area.end - area.start)
-      if (end > (mapped.get(area.fileId) ?? 0n)) mapped.set(area.fileId, end)
+      const end = Number(area.fileOffset + (area.end - area.start))
+      const { bytes = 0, isRun = false } = mapped.get(area.fileId) ?? {}
+      mapped.set(area.fileId, { bytes: Math.max(bytes, end), isRun: isRun || (area.prot & PROT_EXEC) !== 0n })
     }
   }
   return mapped
 }
 
-async function sizeOf(mounts: readonly VolumeMount[], volumesDir: string, path: string): Promise<bigint> {
+async function find(mounts: readonly VolumeMount[], volumesDir: string, path: string) {
   const mount = findMount(mounts, path)
-  if (mount === undefined) return 0n
-  const found = await findInVolume(join(volumesDir, mount.volumeId), path.slice(mount.path.length))
-  return BigInt(found?.size ?? 0)
+  return mount && findInVolume(join(volumesDir, mount.volumeId), path.slice(mount.path.length))
 }
 
 export function wholePages(bytes: bigint): bigint {

@@ -4,17 +4,20 @@ import { DormouseError, isInside } from '@dormouse/contracts'
 import type { VolumeMount } from '@dormouse/engine'
 import { writeDetached } from '../image/detached-file.ts'
 import { readImage, writeImage } from '../image/image-file.ts'
+import { MEMORY_PATH } from '../image/map-task.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import { dropWatches } from '../image/watches.ts'
 import { placeholder, wholePages } from './leave-volumes.ts'
+import { libraryName } from './library-copies.ts'
 import { findMount, type VolumeFile } from './volume-files.ts'
 import { findInVolume } from './walk-volume.ts'
 
 const TYPE = 0o170000
-const REGULAR = 0o100000
 
 export interface ReturnToVolumes {
   readonly imagesDir: string
+  /** Where the snapshot's copies of programs are. */
+  readonly memoryDir: string
   readonly volumeFiles: readonly VolumeFile[]
   /** What is going to be mounted. */
   readonly mounts: readonly VolumeMount[]
@@ -36,7 +39,10 @@ export async function returnToVolumes(
   if (gone.length === 0) return { imagesDir, forget: async () => {} }
 
   const files = new OpenFiles(await readImage(join(imagesDir, 'files.img')))
-  const goneFiles = gone.filter(({ kind }) => kind === 'file')
+  const copies = new Set(await readdir(returning.memoryDir))
+  for (const { fileId, library } of gone)
+    if (library !== undefined && copies.has(library)) files.relax(BigInt(fileId), MEMORY_PATH + library)
+  const goneFiles = gone.filter(({ kind, library }) => kind === 'file' && !(library && copies.has(library)))
   for (const { fileId } of goneFiles) files.relax(BigInt(fileId), placeholder(String(fileId)))
   dropWatches(files.image, ({ fileId, path }) =>
     gone.some((file) => file.kind === 'watch' && BigInt(file.fileId) === fileId && file.path === path),
@@ -84,8 +90,9 @@ async function isThere({ mounts, volumesDir }: ReturnToVolumes, file: VolumeFile
   if (mount === undefined || (mount.readOnly && file.isWritten)) return false
   const found = await findInVolume(join(volumesDir, mount.volumeId), file.path.slice(mount.path.length))
   if (found === undefined || file.kind === 'watch') return found !== undefined
-  if ((found.mode & TYPE) !== (file.mode & TYPE)) return false
-  return (file.mode & TYPE) !== REGULAR || wholePages(BigInt(found.size)) >= BigInt(file.mappedBytes)
+  if ((Number(found.mode) & TYPE) !== (file.mode & TYPE)) return false
+  if (file.library !== undefined) return libraryName(found) === file.library
+  return !found.isFile() || wholePages(found.size) >= BigInt(file.mappedBytes)
 }
 
 async function share(from: string, to: string, name: string): Promise<void> {

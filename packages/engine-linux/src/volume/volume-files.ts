@@ -12,6 +12,11 @@ export const volumeFileSchema = z.strictObject({
   isWritten: z.boolean(),
   /** So many bytes have to be there for what is mapped privately: a process that touches pages behind a file's end is killed. */
   mappedBytes: z.int().nonnegative(),
+  /** Of a program or library: the name of the snapshot's copy of it, see library-copies.ts. */
+  library: z
+    .string()
+    .regex(/^[\w-]+$/)
+    .optional(),
 })
 
 export type VolumeFile = z.output<typeof volumeFileSchema>

@@ -1,4 +1,4 @@
-import { constants, type Stats } from 'node:fs'
+import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, lstat, open, unlink } from 'node:fs/promises'
 
 /** Not among Node's constants. Opens only the place: nothing of what is there can make the call wait. */
@@ -6,11 +6,29 @@ const O_PATH = 0o10000000
 const DIRECTORY = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /** What is at a path in a volume; undefined when there is nothing, or the way there is not of directories alone. */
-export async function findInVolume(volumeDir: string, path: string): Promise<Stats | undefined> {
+export async function findInVolume(volumeDir: string, path: string): Promise<BigIntStats | undefined> {
   try {
-    return await withParent(volumeDir, path, (place) => lstat(place))
+    return await withParent(volumeDir, path, (place) => lstat(place, { bigint: true }))
   } catch {
     return undefined
+  }
+}
+
+/** Works on a regular file in a volume, which stays the same one meanwhile, whatever becomes of its name. undefined when there is none. */
+export async function withFileInVolume<Value>(
+  volumeDir: string,
+  path: string,
+  work: (place: string, found: BigIntStats) => Promise<Value>,
+): Promise<Value | undefined> {
+  const file = await withParent(volumeDir, path, (place) =>
+    open(place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK),
+  ).catch(() => undefined)
+  if (file === undefined) return undefined
+  try {
+    const found = await file.stat({ bigint: true })
+    return found.isFile() ? await work(`/proc/self/fd/${file.fd}`, found) : undefined
+  } finally {
+    await file.close()
   }
 }
 

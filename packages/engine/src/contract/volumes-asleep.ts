@@ -108,6 +108,31 @@ for m in (a, b, c): m[10_000] = 65`
       )
     })
 
+    test('programs and libraries that were replaced or deleted go on as they were; others are the ones on the volume', async () => {
+      const [sleeper, neighbour] = await pair()
+      const code = `import ctypes, glob, os, shutil, subprocess
+shutil.copy("/usr/bin/bash", "/data/shell")
+shutil.copy(glob.glob("/usr/lib/*/libz.so.1")[0], "/data/libz.so")
+z = ctypes.CDLL("/data/libz.so")
+shell = subprocess.Popen(["/data/shell"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def ask(line):
+    shell.stdin.write(line + "\\n"); shell.stdin.flush()
+    return shell.stdout.readline().strip()
+def on_volume(): return "/data/shell" in open(f"/proc/{shell.pid}/maps").read()
+print(ask("x=1; echo $((x + 1))"), z.crc32(0, b"abc", 3))`
+      expect(await printed(sleeper, code)).toBe('2 891568578')
+      const same = await sleepWhile(sleeper, neighbour, 'pass')
+      const check = 'print(ask("echo $((x + 2)) $(type -t if)"), z.adler32(1, b"abc", 3), on_volume())'
+      expect(await printed(same, check)).toBe('3 keyword 38600999 True')
+      const replace = `import os
+open("/data/new", "wb").write(b"no program" * 200_000)
+os.rename("/data/new", "/data/shell"); os.remove("/data/libz.so")`
+      const other = await sleepWhile(same, neighbour, replace)
+      expect(await printed(other, check)).toBe('3 keyword 38600999 False')
+      const again = await sleepWhile(other, neighbour, 'pass')
+      expect(await printed(again, check)).toBe('3 keyword 38600999 False')
+    })
+
     test('a current directory that was removed is as deleted; one that stays is the same', async () => {
       const [sleeper, neighbour] = await pair()
       await printed(sleeper, 'import os; os.makedirs("/data/d/e"); os.chdir("/data/d/e")')
