@@ -4,7 +4,7 @@ import type { IntentKind } from '../store/intent-rows.ts'
 import type { LifecycleParts } from './parts.ts'
 import { SandboxBody } from './sandbox-body.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { lostSince } from './transitions/lose.ts'
+import { loss } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
 
 type Lost = AdoptedBurrows['lost'][number]
@@ -152,34 +152,12 @@ function rest(body: SandboxBody): keyof Recovery {
 
 /** The host died under it. It comes back as it was last saved, and says since when things are lost. */
 function comeBackFromHead(body: SandboxBody, { lost, snapshots }: Found): keyof Recovery {
-  const { row, parts } = body
-  const filesId = lost.get(row.id)?.filesSnapshotId
+  const filesId = lost.get(body.id)?.filesSnapshotId
   const files = filesId === undefined ? undefined : snapshots.get(filesId)
-  const since = lostSince(body)
+  const move = loss(body, files, { cause: 'host ended', detail: 'The host went down, or its processes did.' })
   body.write({
-    change: {
-      state: 'standby',
-      tier: 'stored',
-      stateSince: parts.now(),
-      lostSince: since,
-      // Without a saved memory the files alone are the most that can come back.
-      ...(row.head === undefined && files !== undefined && { head: files.id }),
-    },
-    intent: null,
-    entry: {
-      event: 'lost',
-      cause: 'host ended',
-      tier: 'stored',
-      detail: `Back to ${new Date(since).toISOString()}${files === undefined ? '' : '; its files are kept as a snapshot'}.`,
-    },
-    alongside: () => {
-      if (files !== undefined)
-        parts.snapshots.put(files, {
-          owner: row.owner,
-          name: row.head === undefined ? undefined : 'files before the loss',
-          isKept: row.head !== undefined,
-        })
-    },
+    ...move,
+    change: { ...move.change, state: 'standby', stateSince: body.parts.now() },
   })
   return 'lost'
 }

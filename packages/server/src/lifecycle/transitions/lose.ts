@@ -1,5 +1,5 @@
-import type { Burrow, BurrowEnd } from '@dormouse/engine'
-import type { SandboxBody } from '../sandbox-body.ts'
+import type { Burrow, BurrowEnd, Snapshot } from '@dormouse/engine'
+import type { Move, SandboxBody } from '../sandbox-body.ts'
 import { remove } from './remove.ts'
 
 /**
@@ -8,32 +8,66 @@ import { remove } from './remove.ts'
  */
 export async function lose(body: SandboxBody, burrow: Burrow, end: BurrowEnd): Promise<void> {
   if (body.burrow !== burrow || body.isDeleted) return
-  const { row, parts } = body
-  const detail = describe(end)
+  const { row } = body
+  if (row.ephemeral && row.state === 'running') return remove(body)
+  const files = row.state === 'running' ? await saveFiles(body, burrow) : undefined
   body.leave()
   await burrow.destroy().catch((error: unknown) => {
-    parts.log.warn({ sandboxId: body.id, err: error }, 'what is left of a dead burrow could not be removed')
+    body.parts.log.warn(
+      { sandboxId: body.id, err: error },
+      'what is left of a dead burrow could not be removed',
+    )
   })
+  const detail = describe(end)
   if (row.state === 'standby') {
     // It was frozen, so all of it is on disk.
-    body.write({
-      change: { tier: 'stored' },
-      entry: { event: 'stored', cause: 'processes ended', tier: 'stored', detail },
-    })
+    const entry = { event: 'stored', cause: 'processes ended', tier: 'stored', detail } as const
+    body.write({ change: { tier: 'stored' }, entry })
     return
   }
-  if (row.ephemeral) return remove(body)
-  body.move('standby', {
-    change: { tier: 'stored', lostSince: lostSince(body) },
-    entry: { event: 'lost', cause: 'processes ended', tier: 'stored', detail },
-  })
+  body.move('standby', loss(body, files, { cause: 'processes ended', detail }))
 }
 
-/** When the state was saved that it comes back with; its creation, when it comes back from the template. */
-export function lostSince(body: SandboxBody): number {
-  const { row, parts } = body
+/** What is written when a sandbox has lost its processes and comes back from what was saved of it. */
+export function loss(
+  { row, parts }: SandboxBody,
+  files: Snapshot | undefined,
+  { cause, detail }: { cause: string; detail: string },
+): Move {
   const head = row.head === undefined ? undefined : parts.snapshots.get(row.head)
-  return head?.createdAt ?? row.createdAt
+  const since = head?.createdAt ?? row.createdAt
+  const kept = files === undefined ? '' : ' Its files as they were last are kept as a snapshot.'
+  return {
+    change: {
+      tier: 'stored',
+      lostSince: since,
+      // Without a saved memory the files alone are the most that can come back.
+      ...(head === undefined && files !== undefined && { head: files.id }),
+    },
+    intent: null,
+    entry: {
+      event: 'lost',
+      cause,
+      tier: 'stored',
+      detail: `${detail} Back to ${new Date(since).toISOString()}.${kept}`,
+    },
+    alongside: () => {
+      if (files === undefined) return
+      const name = head === undefined ? undefined : 'files before the loss'
+      parts.snapshots.put(files, { owner: row.owner, name, isKept: head !== undefined })
+    },
+  }
+}
+
+async function saveFiles(body: SandboxBody, burrow: Burrow): Promise<Snapshot | undefined> {
+  const { engine, log } = body.parts
+  try {
+    const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
+    return snapshot
+  } catch (error) {
+    log.error({ sandboxId: body.id, err: error }, 'the files of a dead burrow could not be saved')
+    return undefined
+  }
 }
 
 function describe(end: BurrowEnd): string {
