@@ -39,8 +39,9 @@ class Walk:
     def entries(self, wanted) -> list[str]:
         found = []
         for directory, directories, files in os.walk(self.root):
-            found += [path for name in directories + files if wanted(os.lstat(path := os.path.join(directory, name)).st_mode)]
-        return sorted(found)
+            found += [os.path.join(directory, name) for name in directories + files]
+        # Sorted before anything is drawn: the order in which a directory is read is its own.
+        return [path for path in sorted(found) if wanted(os.lstat(path).st_mode)]
 
     def pick(self, wanted) -> str | None:
         found = self.entries(wanted)

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,17 +29,26 @@ async function inNamespace(...args: string[]): Promise<string> {
 
 const show = async (names: readonly string[]) => (await inNamespace('show', scratch, ...names)).split('\n')
 
-async function merge(layers: readonly string[], below: readonly string[], into: string): Promise<void> {
+/** False when it was refused, for hard links that it would break. */
+async function merge(
+  layers: readonly string[],
+  below: readonly string[],
+  into: string,
+  breaksLinks = false,
+): Promise<boolean> {
   await mkdir(join(scratch, into))
   await mkdir(join(scratch, 'mount'), { recursive: true })
-  await mergeLayers({
+  return mergeLayers({
     layersDir: scratch,
     mountPoint: join(scratch, 'mount'),
     layers,
     below: below.map((name) => join(scratch, name)),
     into: join(scratch, into),
+    breaksLinks,
   })
 }
+
+const withoutLinks = (line: string) => line.replace(/, "same as": .*/, '')
 
 describe('a merged layer shows what the layers showed', () => {
   const seeds = Array.from({ length: ROUNDS }, (_, index) => SEED + index)
@@ -56,9 +65,11 @@ describe('a merged layer shows what the layers showed', () => {
       [2, 5],
     ] as const) {
       const merged = `merged-${from}-${to}`
-      await merge(chain.slice(from, to), chain.slice(to), merged)
-      const after = await show([...chain.slice(0, from), merged, ...chain.slice(to)])
-      expect(after, `layers ${from} to ${to}`).toEqual(before)
+      const compare = async (name: string) => show([...chain.slice(0, from), name, ...chain.slice(to)])
+      if (await merge(chain.slice(from, to), chain.slice(to), merged))
+        expect(await compare(merged), `layers ${from} to ${to}`).toEqual(before)
+      await merge(chain.slice(from, to), chain.slice(to), `${merged}-links`, true)
+      expect((await compare(`${merged}-links`)).map(withoutLinks)).toEqual(before.map(withoutLinks))
     }
   })
 
@@ -68,10 +79,25 @@ describe('a merged layer shows what the layers showed', () => {
     await run('truncate', ['-s', '32M', join(scratch, 'layer-3', 'sparse')])
     const chain = [6, 5, 4, 3, 2, 1].map((index) => `layer-${index}`)
     const before = await show([...chain, 'base'])
-    await merge(chain.slice(3), ['base'], 'first')
-    await merge([...chain.slice(0, 3), 'first'], ['base'], 'second')
-    expect(await show(['second', 'base'])).toEqual(before)
+    await merge(chain.slice(3), ['base'], 'first', true)
+    await merge([...chain.slice(0, 3), 'first'], ['base'], 'second', true)
+    expect((await show(['second', 'base'])).map(withoutLinks)).toEqual(before.map(withoutLinks))
     expect((await stat(join(scratch, 'second', 'sparse'))).blocks).toBe(0)
+  })
+
+  test('hard links between a renamed directory and the rest are not broken unasked', async () => {
+    for (const name of ['base/a', 'layer-1/b']) await mkdir(join(scratch, name), { recursive: true })
+    await writeFile(join(scratch, 'base/a/one'), 'content')
+    await link(join(scratch, 'base/a/one'), join(scratch, 'base/two'))
+    await run('mknod', [join(scratch, 'layer-1', 'a'), 'c', '0', '0'])
+    const redirect = 'import os, sys; os.setxattr(sys.argv[1], "trusted.overlay.redirect", b"/a")'
+    await run('python3', ['-c', redirect, join(scratch, 'layer-1', 'b')])
+    await mkdir(join(scratch, 'layer-2'))
+    const before = await show(['layer-2', 'layer-1', 'base'])
+    expect(before.join()).toContain('b/one')
+    expect(await merge(['layer-2', 'layer-1'], ['base'], 'refused')).toBe(false)
+    expect(await merge(['layer-2', 'layer-1'], ['base'], 'merged', true)).toBe(true)
+    expect((await show(['merged', 'base'])).map(withoutLinks)).toEqual(before.map(withoutLinks))
   })
 
   test('nothing is there for what is neither shown nor below', async () => {

@@ -36,7 +36,10 @@ bool is_redirected(int directory);
 /* Calls `visit` for every name but `.` and `..`. */
 void each_entry(int directory, void (*visit)(const char *name, void *context), void *context);
 
-/* Prints one line per layer: `BYTES KNOWN`. */
+/* Prints one line per layer: `BYTES RENAMES KNOWN`. */
 void scan_layers(const struct chain *chain, const char *mount_point);
-/* Makes in the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. */
-void merge_layers(const struct chain *chain, const char *mount_point, const char *into);
+/*
+ * Makes in the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. Files in renamed
+ * directories may have other names that stay outside: unless `breaks_links`, such a merge is refused.
+ */
+void merge_layers(const struct chain *chain, const char *mount_point, const char *into, bool breaks_links);

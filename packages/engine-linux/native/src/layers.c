@@ -1,6 +1,6 @@
 /*
  * dormouse-layers scan LAYERS MOUNT_POINT
- * dormouse-layers merge LAYERS MOUNT_POINT INTO
+ * dormouse-layers merge|merge-links LAYERS MOUNT_POINT INTO
  *
  * Looks at file layers, or makes one of several. LAYERS is the directory they are in; names on standard input start there.
  * MOUNT_POINT is an empty directory; what is mounted there is in a mount namespace of our own. Input is a list of records, each
@@ -64,9 +64,10 @@ static void use_all_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    bool merges = argc == 5 && !strcmp(argv[1], "merge");
+    bool breaks_links = argc == 5 && !strcmp(argv[1], "merge-links");
+    bool merges = breaks_links || (argc == 5 && !strcmp(argv[1], "merge"));
     if (!merges && (argc != 4 || strcmp(argv[1], "scan")))
-        refuse("usage: dormouse-layers scan LAYERS MOUNT_POINT | merge LAYERS MOUNT_POINT INTO");
+        refuse("usage: dormouse-layers scan LAYERS MOUNT_POINT | merge|merge-links LAYERS MOUNT_POINT INTO");
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
     be_idle();
     use_all_descriptors();
@@ -76,7 +77,7 @@ int main(int argc, char **argv)
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
     CHECK(chdir(argv[2]), "enter layers");
     if (merges)
-        merge_layers(&chain, argv[3], argv[4]);
+        merge_layers(&chain, argv[3], argv[4], breaks_links);
     else
         scan_layers(&chain, argv[3]);
     return 0;

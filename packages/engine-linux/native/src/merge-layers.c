@@ -38,6 +38,7 @@ struct linked {
 };
 
 static int result;
+static bool may_break_links;
 /* Of the entry being made, from the root of the result. Deeper than a path can be long is refused. */
 static char path[PATH_MAX];
 static void *links;
@@ -190,6 +191,8 @@ static void make_entry(const struct place *place, const char *name)
     } else if (S_ISDIR(status.st_mode)) {
         make_directory(place, name);
     } else {
+        if (place->count == 0 && status.st_nlink > 1 && !may_break_links)
+            refuse("hard links in a renamed directory");
         copy_entry(place->count > 0 ? place->sources[place->current] : place->view, place->into, name, &status);
     }
 }
@@ -204,8 +207,9 @@ static void visit(const char *name, void *context)
     path[length] = '\0';
 }
 
-void merge_layers(const struct chain *chain, const char *mount_point, const char *into)
+void merge_layers(const struct chain *chain, const char *mount_point, const char *into, bool breaks_links)
 {
+    may_break_links = breaks_links;
     const struct names none = {0};
     int *sources = calloc(chain->layers.count, sizeof(*sources));
     if (!sources)

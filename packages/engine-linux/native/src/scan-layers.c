@@ -28,6 +28,7 @@ struct scan {
     /* Where `directory` is; deeper than a path can be long is refused. */
     char path[PATH_MAX];
     uint64_t bytes;
+    uint64_t renames;
     uint64_t found;
 };
 
@@ -114,6 +115,7 @@ static void enter(struct scan *scan, const char *name)
     each_entry(scan->directory, weigh, scan);
     /* A merge copies all that a renamed directory shows, whichever layer it is from. */
     int shown = is_redirected(scan->directory) ? open_beneath(scan->view, scan->path, O_RDONLY | O_DIRECTORY) : -1;
+    scan->renames += is_redirected(scan->directory);
     close(scan->directory);
     if (shown != -1) {
         scan->directory = shown;
@@ -152,7 +154,7 @@ void scan_layers(const struct chain *chain, const char *mount_point)
         scan.directory = CHECK(open(chain->layers.items[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open layer");
         each_entry(scan.directory, weigh, &scan);
         close(scan.directory);
-        printf("%" PRIu64 " %" PRIu64 "\n", scan.bytes, scan.found);
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", scan.bytes, scan.renames, scan.found);
     }
     if (fflush(stdout))
         fail("output");

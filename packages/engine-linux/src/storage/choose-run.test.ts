@@ -5,6 +5,7 @@ const MB = 1024 ** 2
 const layer = (change: Partial<ChainLayer> = {}): ChainLayer => ({
   sizeBytes: MB,
   known: 0,
+  renames: 0,
   isShared: false,
   ...change,
 })

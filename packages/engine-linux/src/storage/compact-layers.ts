@@ -40,21 +40,46 @@ export async function compactLayers(compact: CompactLayers): Promise<LayerId[] |
     ...weight,
     isShared: usedByOthers.has(own[index] as LayerId),
   }))
+  const under = (to: number) => [...own.slice(to).map((layer) => layout.layer(layer)), ...below]
+  const merge = async (run: Run, breaksLinks: boolean) => {
+    const layers = own.slice(run.from, run.to)
+    const made = await makeLayer(layout, (into) =>
+      mergeLayers({ ...place, layers, below: under(run.to), into, breaksLinks }),
+    )
+    return made && [...own.slice(0, run.from), made, ...manifest.layers.slice(run.to)]
+  }
   const run = chooseRun(chain, { canClone })
   if (run === undefined) return undefined
+  const merged = await merge(run, false)
+  if (merged !== undefined) return merged
+  // Without the renamed directories, unless the chain is so long that there is no other way.
+  const careful = chooseRun(
+    chain.map((layer) => (layer.renames > 0 ? { ...layer, known: 1 } : layer)),
+    { canClone },
+  )
+  return careful && merge(careful, true)
+}
 
+interface Run {
+  readonly from: number
+  readonly to: number
+}
+
+/** A new layer, filled by `fill`; undefined, and nothing is left, when that answers false or fails. */
+async function makeLayer(
+  layout: Layout,
+  fill: (into: string) => Promise<boolean>,
+): Promise<LayerId | undefined> {
   const made = newLayerId()
   const into = join(layout.layersDir, `${UNPUBLISHED}${made}`)
   await mkdir(into, { mode: 0o700 })
   try {
-    const under = own.slice(run.to).map((layer) => layout.layer(layer))
-    await mergeLayers({ ...place, layers: own.slice(run.from, run.to), below: [...under, ...below], into })
+    if (!(await fill(into))) return undefined
     await rename(into, layout.layer(made))
-  } catch (error) {
+    return made
+  } finally {
     await removeTree(into)
-    throw error
   }
-  return [...own.slice(0, run.from), made, ...manifest.layers.slice(run.to)]
 }
 
 /** What the saved processes may know by its inode: files they have open or mapped, and origins of those they write to. */

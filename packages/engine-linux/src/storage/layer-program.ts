@@ -20,6 +20,8 @@ export interface LayerChain {
 export interface LayerWeight {
   /** What a merge has to copy: its files, and all that renamed directories show. */
   readonly sizeBytes: number
+  /** Directories that were renamed. */
+  readonly renames: number
   /** Files that a process has open, or that give an open file its inode number. */
   readonly known: number
 }
@@ -36,14 +38,29 @@ export async function scanLayers(
     .trim()
     .split('\n')
     .map((line) => {
-      const [sizeBytes = 0, known = 0] = line.split(' ').map(Number)
-      return { sizeBytes, known }
+      const [sizeBytes = 0, renames = 0, known = 0] = line.split(' ').map(Number)
+      return { sizeBytes, renames, known }
     })
 }
 
-/** Makes in `into`, an empty directory, one layer that shows on top of `below` what `layers` show there. Nothing is synced. */
-export async function mergeLayers(chain: LayerChain & { into: string }): Promise<void> {
-  await runLayers(chain, 'merge', [chain.into], {})
+const LINKS_REFUSED = 'hard links in a renamed directory'
+
+/**
+ * Makes in `into`, an empty directory, one layer that shows on top of `below` what `layers` show there. Nothing is synced.
+ * False, and what is in `into` is worthless, when files of renamed directories may have other names outside, which would become
+ * files of their own; `breaksLinks` accepts that.
+ */
+export async function mergeLayers(
+  chain: LayerChain & { into: string; breaksLinks: boolean },
+): Promise<boolean> {
+  try {
+    await runLayers(chain, chain.breaksLinks ? 'merge-links' : 'merge', [chain.into], {})
+    return true
+  } catch (error) {
+    const { details } = error as { details?: { output?: unknown } }
+    if (String(details?.output).includes(LINKS_REFUSED)) return false
+    throw error
+  }
 }
 
 async function runLayers(
