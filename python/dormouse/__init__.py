@@ -1,0 +1,132 @@
+"""Sandboxes that never forget.
+
+    from dormouse import Sandbox
+
+    with Sandbox() as s:
+        s.run_code("x = 41")
+        print(s.run_code("x + 1").text)
+"""
+
+from __future__ import annotations
+
+from ._async.client import AsyncClient
+from ._async.commands import AsyncCommand, AsyncCommands, AsyncEvents
+from ._async.fan_out import RaceOutcome as AsyncRaceOutcome
+from ._async.files import AsyncFiles, AsyncFileStream, AsyncWatch
+from ._async.pty import AsyncPty, AsyncPtys
+from ._async.resources import AsyncContexts, AsyncRuns, AsyncSnapshots, AsyncTemplates, AsyncVolumes
+from ._async.run_stream import AsyncRunStream
+from ._async.sandbox import AsyncSandbox
+from ._errors import (
+    AuthenticationError,
+    ConflictError,
+    DormouseError,
+    InvalidArgumentError,
+    LimitError,
+    NotFoundError,
+    RunFailedError,
+    ServerUnreachableError,
+)
+from ._execution import Event, Execution, RunError, Truncated
+from ._fan_out import MapOutcome, RaceEntry
+from ._process import CommandResult
+from ._result import Result
+from ._sync.client import Client
+from ._sync.commands import Command, Commands, Events
+from ._sync.fan_out import RaceOutcome
+from ._sync.files import Files, FileStream, Watch
+from ._sync.pty import Pty, Ptys
+from ._sync.resources import Contexts, Runs, Snapshots, Templates, Volumes
+from ._sync.run_stream import RunStream
+from ._sync.sandbox import Sandbox
+from ._values import (
+    ContextInfo,
+    Expires,
+    FileChange,
+    FileStat,
+    LedgerEntry,
+    Limits,
+    Metrics,
+    ProcessInfo,
+    RunInfo,
+    SandboxInfo,
+    Snapshot,
+    Template,
+    Usage,
+    UsageNumbers,
+    Volume,
+    VolumeMount,
+    Why,
+)
+from ._version import VERSION as __version__
+
+__all__ = [
+    "AsyncClient",
+    "AsyncCommand",
+    "AsyncCommands",
+    "AsyncContexts",
+    "AsyncEvents",
+    "AsyncFileStream",
+    "AsyncFiles",
+    "AsyncPty",
+    "AsyncPtys",
+    "AsyncRaceOutcome",
+    "AsyncRunStream",
+    "AsyncRuns",
+    "AsyncSandbox",
+    "AsyncSnapshots",
+    "AsyncTemplates",
+    "AsyncVolumes",
+    "AsyncWatch",
+    "AuthenticationError",
+    "Client",
+    "Command",
+    "CommandResult",
+    "Commands",
+    "ConflictError",
+    "ContextInfo",
+    "Contexts",
+    "DormouseError",
+    "Event",
+    "Events",
+    "Execution",
+    "Expires",
+    "FileChange",
+    "FileStat",
+    "FileStream",
+    "Files",
+    "InvalidArgumentError",
+    "LedgerEntry",
+    "LimitError",
+    "Limits",
+    "MapOutcome",
+    "Metrics",
+    "NotFoundError",
+    "ProcessInfo",
+    "Pty",
+    "Ptys",
+    "RaceEntry",
+    "RaceOutcome",
+    "Result",
+    "RunError",
+    "RunFailedError",
+    "RunInfo",
+    "RunStream",
+    "Runs",
+    "Sandbox",
+    "SandboxInfo",
+    "ServerUnreachableError",
+    "Snapshot",
+    "Snapshots",
+    "Template",
+    "Templates",
+    "Truncated",
+    "Usage",
+    "UsageNumbers",
+    "Volume",
+    "VolumeMount",
+    "Volumes",
+    "Watch",
+    "Why",
+    "__version__",
+]

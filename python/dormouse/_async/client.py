@@ -1,0 +1,127 @@
+"""A server."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import datetime
+from typing import Any, Mapping, Optional
+
+from .._answers import given, milliseconds, read, read_all, when_text
+from .._execution import Execution
+from .._http1 import path_part
+from .._result import Result
+from .._values import SandboxInfo, Usage, Volumes, mounts_body, read_usage
+from .http import Http
+from .resources import AsyncSnapshots, AsyncTemplates, AsyncVolumes
+
+
+class AsyncClient:
+    """A server, and the connections to it. Sandboxes find one by themselves; make one to talk to several servers.
+
+    Where it is and the key: from the arguments, then DORMOUSE_URL and DORMOUSE_API_KEY, then the file that a local
+    server leaves in its data directory (DORMOUSE_DATA, /var/lib/dormouse). `tls` is for certificates of your own.
+    It may be used by any number of threads and tasks at once.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        *,
+        tls: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        self.http = Http(url, api_key, tls)
+        self.templates = AsyncTemplates(self.http)
+        self.volumes = AsyncVolumes(self.http)
+        self.snapshots = AsyncSnapshots(self.http)
+
+    @property
+    def url(self) -> str:
+        return self.http.address.url
+
+    async def health(self) -> Mapping[str, str]:
+        """`status` and `version`."""
+        answer: Mapping[str, str] = await self.http.json("GET", "/healthz")
+        return answer
+
+    async def usage(
+        self,
+        *,
+        start: Optional[datetime] = None,
+        end: Optional[datetime] = None,
+        sandbox_id: Optional[str] = None,
+    ) -> Usage:
+        """What was used, per sandbox and in total; this month if not given."""
+        query = {"from": when_text(start), "to": when_text(end), "sandboxId": sandbox_id}
+        return read_usage(await self.http.json("GET", "/v1/usage", query=query))
+
+    async def run_once(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        template: Optional[str] = None,
+        timeout: Optional[float] = None,
+        env: Optional[Mapping[str, str]] = None,
+        volumes: Optional[Volumes] = None,
+    ) -> Execution:
+        """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted."""
+        body = given(
+            code=code,
+            language=language,
+            template=template,
+            timeout_ms=milliseconds(timeout),
+            env=env,
+            volumes=mounts_body(volumes),
+        )
+        answer = await self.http.json("POST", "/v1/run", body=body, timeout=None)
+        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+
+    async def get_sandbox(self, id_or_name: str) -> SandboxInfo:
+        """Does not wake it."""
+        return read(SandboxInfo, await self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
+
+    async def list_sandboxes(
+        self,
+        *,
+        state: Optional[str] = None,
+        template: Optional[str] = None,
+        name: Optional[str] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+    ) -> list[SandboxInfo]:
+        """All that is given must match."""
+        query: dict[str, Any] = {"state": state, "template": template, "name": name}
+        query.update({f"metadata[{key}]": value for key, value in (metadata or {}).items()})
+        return read_all(SandboxInfo, await self.http.pages("/v1/sandboxes", query))
+
+    async def create_sandbox(self, body: Mapping[str, Any]) -> SandboxInfo:
+        """Sent again only with `getOrCreate`, when it is not known whether it arrived: twice would be one too many."""
+        repeatable = body.get("getOrCreate") is True
+        return read(
+            SandboxInfo, await self.http.json("POST", "/v1/sandboxes", body=body, repeatable=repeatable)
+        )
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends connections that nobody uses. It can go on to be used."""
+        self.http.close()
+
+
+_shared: Optional[AsyncClient] = None
+
+
+def client_of(client: Optional[AsyncClient], url: Optional[str], api_key: Optional[str]) -> AsyncClient:
+    """The one that is given, one for this address, or the one that all others share."""
+    global _shared
+    if client is not None:
+        return client
+    if url is not None or api_key is not None:
+        return AsyncClient(url, api_key)
+    if _shared is None:
+        _shared = AsyncClient()
+    return _shared

@@ -1,0 +1,164 @@
+"""Terminals of a sandbox."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, Optional, Union
+
+from .._answers import given, milliseconds
+from .._errors import DormouseError, error_from_answer, is_passing
+from .._patience import Patience
+from .commands import AsyncCommand, AsyncCommands, CommandLine, command_body
+from .follow import PATIENCE_SECONDS
+from .http import Http
+from .io import new_lock, sleep
+from .websocket import WebSocket
+
+SHELL = ("/bin/bash", "-i")
+# The server takes no longer message.
+MESSAGE_BYTES = 256 * 1024
+
+
+class AsyncPtys:
+    def __init__(self, http: Http, sandbox: Any, commands: AsyncCommands) -> None:
+        self._http = http
+        self._sandbox = sandbox
+        self._commands = commands
+
+    async def create(
+        self,
+        command: CommandLine = SHELL,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> AsyncPty:
+        """Opens a shell, or starts a command, in a terminal."""
+        options = given(cwd=cwd, user=user, timeout_ms=milliseconds(timeout))
+        body = {
+            **command_body(command),
+            **options,
+            "env": {"TERM": "xterm-256color", **(env or {})},
+            "pty": {"cols": cols, "rows": rows},
+        }
+        return AsyncPty(self._http, await self._commands._start(body), -1)
+
+    async def connect(self, pid: int, *, after: int = -1) -> AsyncPty:
+        """The terminal of a process that was started before; `after`: only what came after this `seq`."""
+        return AsyncPty(self._http, await self._commands.connect(pid), after)
+
+
+class AsyncPty:
+    """A terminal with a process in it: going through it gives what it shows, as text.
+
+    Connections that are lost are made again, and nothing that was shown is missed. The process lives on without any.
+    One thread or task may read while another writes.
+    """
+
+    def __init__(self, http: Http, command: AsyncCommand, after: int) -> None:
+        self._http = http
+        self._command = command
+        self._socket: Optional[WebSocket] = None
+        self._opening = new_lock()
+        self._patience = Patience(PATIENCE_SECONDS)
+        self._seen = after
+        self._is_closed = False
+        self.pid = command.pid
+        # None until it has ended.
+        self.exit_code: Optional[int] = None
+
+    def __aiter__(self) -> AsyncPty:
+        return self
+
+    async def __anext__(self) -> str:
+        text = await self.read()
+        if text is None:
+            raise StopAsyncIteration
+        return text
+
+    async def __aenter__(self) -> AsyncPty:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.disconnect()
+
+    async def read(self) -> Optional[str]:
+        """What it shows next, with its control sequences. None when it has ended, or was disconnected."""
+        while self.exit_code is None and not self._is_closed:
+            try:
+                message = await (await self._connected()).receive()
+                if message is None:
+                    self._socket = None
+                    continue
+                self._patience.renew()
+                is_text, payload = message
+                if not is_text:
+                    # One event of the process.
+                    self._seen += 1
+                    return payload.decode("utf-8", "replace")
+                self._hear(json.loads(payload))
+            except DormouseError as error:
+                self._hang_up()
+                if self._is_closed:
+                    return None
+                if not is_passing(error):
+                    raise
+                await sleep(self._patience.next_wait(error))
+        return None
+
+    async def write(self, data: Union[str, bytes]) -> None:
+        """Types. Wakes the sandbox if need be. What is lost with a connection is not typed again."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        for start in range(0, len(content), MESSAGE_BYTES):
+            socket = await self._connected()
+            try:
+                await socket.send_bytes(content[start : start + MESSAGE_BYTES])
+            except OSError as cause:
+                self._hang_up()
+                raise self._http.lost(cause) from cause
+
+    async def resize(self, cols: int, rows: int) -> None:
+        await self._command.resize(cols, rows)
+
+    async def kill(self, signal: str = "SIGKILL") -> None:
+        """A signal to it and its group."""
+        await self._command.kill(signal)
+
+    async def wait(self) -> int:
+        """Goes through what is left to its end. Its exit code."""
+        while await self.read() is not None:
+            pass
+        if self.exit_code is None:
+            return (await self._command.wait()).exit_code
+        return self.exit_code
+
+    async def disconnect(self) -> None:
+        """Hangs up. The process goes on, and `pty.connect(pid)` finds it again."""
+        self._is_closed = True
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            await socket.close()
+
+    async def _connected(self) -> WebSocket:
+        async with self._opening:
+            if self._socket is None:
+                path = await self._command._at("pty")
+                self._socket = await WebSocket.open(self._http, path, {"after": self._seen})
+            return self._socket
+
+    def _hear(self, said: Mapping[str, Any]) -> None:
+        if said["type"] in ("start", "truncated"):
+            self._seen = said["seq"]
+        elif said["type"] == "exit":
+            self.exit_code = said["exitCode"]
+            self._hang_up()
+        elif said["type"] == "error":
+            raise error_from_answer(said["error"])
+
+    def _hang_up(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.abort()

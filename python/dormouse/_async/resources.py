@@ -1,0 +1,197 @@
+"""What a server has besides sandboxes: templates, volumes, snapshots. And what a sandbox has besides files and commands."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence
+
+from .._answers import given, read, read_all
+from .._errors import error_of
+from .._execution import Execution
+from .._http1 import path_part
+from .._result import Result
+from .._values import ContextInfo, RunInfo, Snapshot, Template, Volume
+from .commands import AsyncEvents
+from .follow import SSE, Follower
+from .http import Http
+from .io import call, sleep
+
+LOOK_EVERY_SECONDS = 0.5
+
+
+class AsyncTemplates:
+    """What sandboxes are made from."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(
+        self,
+        name: str,
+        *,
+        snapshot_id: Optional[str] = None,
+        description: Optional[str] = None,
+        packages: Optional[Sequence[str]] = None,
+        pip: Optional[Sequence[str]] = None,
+        commands: Optional[Sequence[str]] = None,
+        preload: Optional[Sequence[str]] = None,
+    ) -> Template:
+        """From a snapshot at once; from a description it is `building` first: see `wait`.
+
+        `packages` are Debian's, `pip` Python's, `commands` are run by bash as root afterwards, and `preload` are modules
+        that every sandbox starts with already imported.
+        """
+        body = given(
+            name=name,
+            snapshot_id=snapshot_id,
+            description=description,
+            packages=packages,
+            pip=pip,
+            commands=commands,
+            preload=preload,
+        )
+        return read(Template, await self._http.json("POST", "/v1/templates", body=body))
+
+    async def list(self) -> List[Template]:
+        return read_all(Template, await self._http.pages("/v1/templates"))
+
+    async def get(self, name: str) -> Template:
+        return read(Template, await self._http.json("GET", f"/v1/templates/{path_part(name)}"))
+
+    async def wait(self, name: str, *, on_log: Any = None) -> Template:
+        """Until it is ready. A build that failed raises `setup_failed` with the end of its log in `details`."""
+        while True:
+            template = await self.get(name)
+            if template.log_tail is not None:
+                await call(on_log, template.log_tail)
+            if template.state == "ready":
+                return template
+            if template.state == "failed":
+                raise error_of(
+                    "setup_failed",
+                    f"The template {name} could not be built: {template.error or ''}",
+                    hint='The end of its log is in `details["logTail"]`.',
+                    details={"logTail": template.log_tail},
+                )
+            await sleep(LOOK_EVERY_SECONDS)
+
+    async def delete(self, name: str) -> None:
+        """Refused while a sandbox needs it. A build under way is ended."""
+        await self._http.json("DELETE", f"/v1/templates/{path_part(name)}")
+
+
+class AsyncVolumes:
+    """Directories that outlive sandboxes. Mount them with `volumes` of a new sandbox."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(self, name: str) -> Volume:
+        return read(Volume, await self._http.json("POST", "/v1/volumes", body={"name": name}))
+
+    async def list(self) -> List[Volume]:
+        return read_all(Volume, await self._http.pages("/v1/volumes"))
+
+    async def get(self, name: str) -> Volume:
+        return read(Volume, await self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
+
+    async def delete(self, name: str) -> None:
+        """With all that is in it. Refused while a sandbox mounts it."""
+        await self._http.json("DELETE", f"/v1/volumes/{path_part(name)}")
+
+
+class AsyncSnapshots:
+    """Saved states. They are taken with `sandbox.snapshot()` and gone back to with `sandbox.rollback()`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def list(self, *, sandbox_id: Optional[str] = None) -> List[Snapshot]:
+        """Of all sandboxes, or of one."""
+        return read_all(Snapshot, await self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
+
+    async def get(self, id: str) -> Snapshot:
+        return read(Snapshot, await self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
+
+    async def delete(self, id: str) -> None:
+        """Refused for the one that a sandbox would come back with."""
+        await self._http.json("DELETE", f"/v1/snapshots/{path_part(id)}")
+
+
+class AsyncContexts:
+    """The REPLs of a sandbox. `default` exists always."""
+
+    def __init__(self, http: Http, sandbox: Any) -> None:
+        self._http = http
+        self._sandbox = sandbox
+
+    async def create(
+        self,
+        name: str,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+    ) -> ContextInfo:
+        """Runs may be sent to it at once: `run_code(..., context=name)`."""
+        body = given(name=name, cwd=cwd, env=env, user=user)
+        return read(
+            ContextInfo, await self._http.json("POST", await self._sandbox._at("contexts"), body=body)
+        )
+
+    async def list(self) -> List[ContextInfo]:
+        answer = await self._http.json("GET", await self._sandbox._at("contexts"))
+        return read_all(ContextInfo, answer["items"])
+
+    async def delete(self, name: str) -> None:
+        """Its runs end as interrupted. `default` is replaced by a fresh one."""
+        await self._http.json("DELETE", await self._sandbox._at("contexts", path_part(name)))
+
+    def output(self, name: str = "default", *, after: int = -1) -> AsyncEvents:
+        """What threads and child processes write while no run is going on. Keeps the sandbox awake while it is read."""
+
+        async def open(seen: int) -> Any:
+            path = await self._sandbox._at("contexts", path_part(name), "output")
+            return await self._http.open("GET", path, query={"after": seen}, headers=SSE)
+
+        return AsyncEvents(Follower(open, after))
+
+
+class AsyncRuns:
+    """The runs of a sandbox: also those that somebody else has started, or that nobody waits for."""
+
+    def __init__(self, http: Http, sandbox: Any) -> None:
+        self._http = http
+        self._sandbox = sandbox
+
+    async def list(self) -> List[RunInfo]:
+        """The newest first."""
+        return read_all(RunInfo, await self._http.pages(await self._sandbox._at("runs")))
+
+    async def get(self, run_id: str) -> RunInfo:
+        return read(RunInfo, await self._http.json("GET", await self._at(run_id)))
+
+    async def result(self, run_id: str) -> Optional[Execution]:
+        """What came of it; None while it is not over."""
+        answer = (await self._http.json("GET", await self._at(run_id))).get("result")
+        if answer is None:
+            return None
+        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+
+    def events(self, run_id: str, *, after: int = -1) -> AsyncEvents:
+        """Replays its events behind `after` and follows it to its end."""
+
+        async def open(seen: int) -> Any:
+            path = await self._at(run_id, "events")
+            return await self._http.open("GET", path, query={"after": seen}, headers=SSE)
+
+        return AsyncEvents(Follower(open, after))
+
+    async def interrupt(self, run_id: str) -> str:
+        """KeyboardInterrupt; the REPL and its variables live on. `interrupting`, `cancelled` or `finished`."""
+        answer = await self._http.json("POST", await self._at(run_id, "interrupt"), repeatable=True)
+        outcome: str = answer["outcome"]
+        return outcome
+
+    async def _at(self, run_id: str, *what: str) -> str:
+        path: str = await self._sandbox._at("runs", path_part(run_id), *what)
+        return path

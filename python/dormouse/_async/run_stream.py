@@ -1,0 +1,100 @@
+"""A run, event by event."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Mapping, Optional
+
+from .._execution import Event, Execution, RunCollector, read_event
+from .follow import SSE, Follower
+from .http import Http
+from .io import call, finish
+
+# How long somebody who gives up waits for the run to be told.
+INTERRUPT_SECONDS = 5.0
+
+
+class AsyncRunStream:
+    """The events of a run as they come; it begins when it is first looked at.
+
+    Leaving it early (`break`) does not end the run: `interrupt()` does. So does being cancelled, or Ctrl-C, while
+    it waits for an event. A connection that is lost is taken up again, and nothing is lost with it.
+    """
+
+    def __init__(self, http: Http, sandbox: Any, body: Mapping[str, Any]) -> None:
+        self._http = http
+        self._sandbox = sandbox
+        # With it, a request whose answer got lost can be sent again, and nothing runs twice.
+        self._body = {**body, "idempotencyKey": uuid.uuid4().hex}
+        self._follower = Follower(self._open)
+        self._collector = RunCollector()
+        self.run_id: Optional[str] = None
+
+    def __aiter__(self) -> AsyncRunStream:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._next()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def __aenter__(self) -> AsyncRunStream:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.close()
+
+    async def wait(self, on_stdout: Any = None, on_stderr: Any = None, on_result: Any = None) -> Execution:
+        """Goes through the events that are left. The whole run, also what was seen before."""
+        handlers = {"stdout": on_stdout, "stderr": on_stderr, "result": on_result}
+        while True:
+            event = await self._next()
+            if event is None:
+                return self._collector.execution()
+            await call(handlers.get(event.type), event.data)
+
+    async def interrupt(self) -> None:
+        """KeyboardInterrupt in the run; the REPL and its variables live on. One that has not begun never will."""
+        if self._follower.is_over:
+            return
+        if self.run_id is not None:
+            path = await self._sandbox._at("runs", self.run_id, "interrupt")
+            await self._http.json("POST", path, repeatable=True)
+            return
+        # It has not begun, and so has not said its id. Who comes with its key stands for it, and takes it along when leaving.
+        path = await self._sandbox._at("run")
+        body = {**self._body, "onDisconnect": "interrupt"}
+        response = await self._http.open("POST", path, headers=SSE, json_body=body)
+        response.close()
+
+    def close(self) -> None:
+        """Lets go of the connection; the run goes on. Reading on is fine."""
+        self._follower.drop()
+
+    async def _next(self) -> Optional[Event]:
+        try:
+            answer = await self._follower.next()
+        except Exception:
+            raise
+        except BaseException:
+            # Cancelled, or Ctrl-C: nobody waits for this run any more.
+            self.close()
+            await finish(self.interrupt, INTERRUPT_SECONDS)
+            raise
+        if answer is None:
+            return None
+        event = read_event(answer)
+        if event.type == "start":
+            self.run_id = event.run_id
+        self._collector.add(event)
+        return event
+
+    async def _open(self, after: int) -> Any:
+        if self.run_id is None:
+            path = await self._sandbox._at("run")
+            response = await self._http.open("POST", path, headers=SSE, json_body=self._body)
+            self.run_id = response.headers.get("x-run-id")
+            return response
+        path = await self._sandbox._at("runs", self.run_id, "events")
+        return await self._http.open("GET", path, query={"after": after}, headers=SSE)

@@ -1,0 +1,199 @@
+"""A run that is over, its events, and how events become a run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, fields
+from typing import Any, Mapping, Optional
+
+from ._answers import converted, read
+from ._bounded_text import BoundedText
+from ._errors import RunFailedError
+from ._result import Result
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a run or a process. `type` says which of the other fields mean something.
+
+    `start`: `run_id` or `pid`. `stdout`, `stderr`: `data` is text. `result`: `data` is a Result. `error`: `name`,
+    `message`, `traceback`. `truncated`: `bytes` that are not kept any more. `exit`, the last: `code`.
+    """
+
+    seq: int
+    type: str
+    data: Any = None
+    code: Optional[int] = None
+    run_id: Optional[str] = None
+    context: Optional[str] = None
+    pid: Optional[int] = None
+    name: Optional[str] = None
+    message: Optional[str] = None
+    traceback: Optional[str] = None
+    main: Optional[bool] = None
+    # It was written when no run was going on, by something that an earlier run had started.
+    between: Optional[bool] = None
+    events: Optional[int] = None
+    bytes: Optional[int] = None
+    duration_ms: Optional[float] = None
+    timed_out: Optional[bool] = None
+    interrupted: Optional[bool] = None
+    context_restarted: Any = None
+    signal: Optional[str] = None
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        return self.code
+
+    def __repr__(self) -> str:
+        there = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return f"Event({', '.join(f'{name}={value!r}' for name, value in there if value is not None)})"
+
+
+def read_event(answer: Mapping[str, Any]) -> Event:
+    kind = answer["type"]
+    if kind == "exit":
+        return read(Event, {**answer, "code": answer["exitCode"]})
+    if kind == "result":
+        return read(Event, {**answer, "data": Result(answer["data"], bool(answer.get("main")))})
+    return read(Event, answer)
+
+
+@dataclass(frozen=True)
+class RunError:
+    """What the code raised."""
+
+    name: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Truncated:
+    """Bytes that were left out."""
+
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    result_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What came of a run. An error in the code is a result, not an exception; `check()` makes it one."""
+
+    run_id: str
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int = -1
+    results: list[Result] = field(default_factory=list)
+    error: Optional[RunError] = converted(lambda error: read(RunError, error), default=None)
+    duration_ms: float = 0
+    timed_out: bool = False
+    interrupted: bool = False
+    # Why this run began with a fresh interpreter, or that it left one behind.
+    context_restarted: Optional[str] = None
+    truncated: Optional[Truncated] = converted(lambda lost: read(Truncated, lost), default=None)
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def result(self) -> Optional[Result]:
+        """The value of the last line."""
+        return next((result for result in reversed(self.results) if result.is_main), None)
+
+    @property
+    def text(self) -> Optional[str]:
+        """The value of the last line as text."""
+        return None if self.result is None else self.result.text
+
+    def check(self) -> Execution:
+        """Itself, if the code succeeded."""
+        if self.ok:
+            return self
+        said = f"{self.error.name}: {self.error.message}" if self.error else f"exit code {self.exit_code}"
+        failed = RunFailedError("run_failed", said, hint="`error.execution` has all of its output.")
+        failed.execution = self
+        raise failed
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        shown = self.results[-1]._repr_mimebundle_(include, exclude) if self.results else {}
+        text = "".join([self.stdout, self.stderr, self.text or ""])
+        return {**shown, "text/plain": text or repr(self)}
+
+    def _ipython_display_(self) -> None:
+        """As if the code had been run in the notebook itself."""
+        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+        if self.stdout:
+            print(self.stdout, end="")
+        if self.stderr:
+            print(self.stderr, end="", file=sys.stderr)
+        for result in self.results:
+            display(result)
+
+
+# Results that one Execution keeps: about two hundred plots.
+RESULTS_MAX_BYTES = 64 * 1024**2
+
+
+class RunCollector:
+    """Folds the events of a run into one bounded Execution, just as the server does."""
+
+    def __init__(self) -> None:
+        self._stdout = BoundedText()
+        self._stderr = BoundedText()
+        self._results: list[Result] = []
+        self._result_bytes = 0
+        self._lost_result_bytes = 0
+        self._known: dict[str, Any] = {}
+
+    def add(self, event: Event) -> None:
+        if event.type == "stdout":
+            self._stdout.add(event.data)
+        elif event.type == "stderr":
+            self._stderr.add(event.data)
+        elif event.type == "result":
+            self._add_result(event.data)
+        elif event.type == "truncated":
+            self._stdout.lose(event.bytes or 0)
+        elif event.type == "start":
+            self._known.update(run_id=event.run_id, context_restarted=event.context_restarted)
+        elif event.type == "error":
+            error = RunError(event.name or "", event.message or "", event.traceback or "")
+            self._known.update(error=error)
+        elif event.type == "exit":
+            self._exit(event)
+
+    def execution(self) -> Execution:
+        stdout, stderr = self._stdout.text(), self._stderr.text()
+        lost = Truncated(self._stdout.lost_bytes, self._stderr.lost_bytes, self._lost_result_bytes)
+        truncated = None if lost == Truncated() else lost
+        return Execution(
+            **{"run_id": "", **self._known},
+            stdout=stdout,
+            stderr=stderr,
+            results=self._results,
+            truncated=truncated,
+        )
+
+    def _add_result(self, result: Result) -> None:
+        size = sum(len(value) if isinstance(value, str) else len(repr(value)) for value in result.values())
+        if self._result_bytes + size > RESULTS_MAX_BYTES:
+            self._lost_result_bytes += size
+            return
+        self._result_bytes += size
+        self._results.append(result)
+
+    def _exit(self, event: Event) -> None:
+        self._known.update(
+            exit_code=event.code,
+            duration_ms=event.duration_ms,
+            timed_out=bool(event.timed_out),
+            interrupted=bool(event.interrupted),
+        )
+        if event.context_restarted:
+            error = self._known.get("error")
+            gone = "The kernel was replaced; its variables are gone."
+            self._known.update(context_restarted=error.message if error else gone)

@@ -1,0 +1,1 @@
+"""The synchronous half: written by `tools/make_sync.py` from `_async`, but for `io.py`."""

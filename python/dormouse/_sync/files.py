@@ -1,0 +1,244 @@
+# Written by tools/make_sync.py from _async/files.py: change that one.
+"""The files of a sandbox."""
+
+from __future__ import annotations
+
+from typing import IO, Any, Iterator, Iterable, List, Optional, Union
+
+from .._answers import given, read, read_all
+from .._errors import DormouseError, error_from_answer, error_of, is_passing
+from .._http1 import ProtocolError
+from .._patience import Patience
+from .._values import FileChange, FileStat
+from .connection import PIECE_BYTES, Body, Response
+from .follow import SILENCE_SECONDS, SSE, EventLines
+from .http import RESTART_SECONDS, Http
+from .io import sleep
+
+Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], Iterator[bytes]]
+
+
+class Files:
+    """Paths are absolute, or relative to the home of the user. `user` is one of the sandbox; its default one if None."""
+
+    def __init__(self, http: Http, sandbox: Any) -> None:
+        self._http = http
+        self._sandbox = sandbox
+
+    def read(self, path: str, *, encoding: str = "utf-8", user: Optional[str] = None) -> str:
+        """The whole file as text."""
+        return (self.read_bytes(path, user=user)).decode(encoding)
+
+    def read_bytes(self, path: str, *, user: Optional[str] = None) -> bytes:
+        """The whole file."""
+        pieces = []
+        for piece in self.stream(path, user=user):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def stream(self, path: str, *, user: Optional[str] = None) -> FileStream:
+        """A file of any size in pieces, as fast as they are taken. One that changes meanwhile ends it with `conflict`."""
+        return FileStream(self._http, self._sandbox, path, user)
+
+    def write(
+        self,
+        path: str,
+        data: Content,
+        *,
+        mode: Optional[int] = None,
+        parents: bool = False,
+        append: bool = False,
+        user: Optional[str] = None,
+    ) -> FileStat:
+        """Readers see the old file or the new one, never a part. An open file or an iterable is sent as it is read."""
+        query = {"path": path, "mode": _octal(mode), "parents": parents, "append": append, "user": user}
+        content = _body(data)
+        # What was read from a file or an iterable is gone.
+        repeatable = isinstance(content, bytes) and not append
+        target = self._sandbox._at("files")
+        # A big file takes what it takes.
+        answer = self._http.json(
+            "PUT", target, query=query, content=content, repeatable=repeatable, timeout=None
+        )
+        return read(FileStat, answer)
+
+    def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
+        """In name order, directories before their contents; links are not followed."""
+        query = {"path": path, "depth": depth, "user": user}
+        return read_all(FileStat, (self._get("list", query))["items"])
+
+    def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
+        """`follow=False`: about a link itself."""
+        return read(FileStat, self._get("stat", {"path": path, "follow": follow, "user": user}))
+
+    def exists(self, path: str, *, user: Optional[str] = None) -> bool:
+        try:
+            self.stat(path, user=user)
+            return True
+        except DormouseError as error:
+            if error.code not in ("not_found", "not_a_directory"):
+                raise
+        # It may be the sandbox that is not there: then this says so.
+        self._http.json("GET", self._sandbox._at())
+        return False
+
+    def mkdir(
+        self, path: str, *, parents: bool = True, mode: Optional[int] = None, user: Optional[str] = None
+    ) -> FileStat:
+        """With `parents`, an existing directory is fine."""
+        body = given(path=path, parents=parents, mode=_octal(mode), user=user)
+        return read(FileStat, self._post("mkdir", body, repeatable=parents))
+
+    def move(
+        self, source: str, target: str, *, overwrite: bool = True, user: Optional[str] = None
+    ) -> FileStat:
+        body = {"from": source, "to": target, **given(overwrite=overwrite, user=user)}
+        return read(FileStat, self._post("move", body))
+
+    def remove(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
+        """A symbolic link is removed itself, never what it leads to."""
+        query = {"path": path, "recursive": recursive, "user": user}
+        self._http.json("DELETE", self._sandbox._at("files"), query=query)
+
+    def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> Watch:
+        """Changes from now on. Keeps the sandbox awake until it is closed."""
+        query = {"path": path, "recursive": recursive, "user": user}
+        target = self._sandbox._at("files", "watch")
+        watch = Watch(EventLines(self._http.open("GET", target, query=query, headers=SSE)))
+        watch._begin()
+        return watch
+
+    def _get(self, what: str, query: Any) -> Any:
+        return self._http.json("GET", self._sandbox._at("files", what), query=query)
+
+    def _post(self, what: str, body: Any, repeatable: bool = False) -> Any:
+        path = self._sandbox._at("files", what)
+        return self._http.json("POST", path, body=body, repeatable=repeatable)
+
+
+class FileStream:
+    """The content of a file in pieces. Goes on over a new connection when one is lost, if the file is still the same."""
+
+    def __init__(self, http: Http, sandbox: Any, path: str, user: Optional[str]) -> None:
+        self._http = http
+        self._sandbox = sandbox
+        self._query = {"path": path, "user": user}
+        self._response: Optional[Response] = None
+        self._is_over = False
+        self._read_bytes = 0
+        self._patience = Patience(RESTART_SECONDS)
+        # Of the very file that is being read: after a lost connection only that one is gone on with.
+        self._modified: Optional[str] = None
+
+    def __iter__(self) -> FileStream:
+        return self
+
+    def __next__(self) -> bytes:
+        while not self._is_over:
+            try:
+                if self._response is None:
+                    self._response = self._open()
+                piece = self._response.piece(SILENCE_SECONDS)
+            except (OSError, ProtocolError, DormouseError) as cause:
+                self._drop()
+                error = cause if isinstance(cause, DormouseError) else self._http.lost(cause)
+                if not is_passing(error):
+                    raise
+                sleep(self._patience.next_wait(error))
+                continue
+            self._patience.renew()
+            self._read_bytes += len(piece)
+            if piece:
+                return piece
+            self._is_over = True
+        raise StopIteration
+
+    def __enter__(self) -> FileStream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._is_over = True
+        self._drop()
+
+    def _drop(self) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
+
+    def _open(self) -> Response:
+        path = self._sandbox._at("files")
+        headers = {}
+        if self._read_bytes > 0 and self._modified is not None:
+            headers = {"range": f"bytes={self._read_bytes}-", "if-range": self._modified}
+        response = self._http.open("GET", path, query=self._query, headers=headers)
+        if self._read_bytes > 0 and response.status != 206:
+            response.close()
+            changed = f"{self._query['path']}: changed while it was read"
+            raise error_of("conflict", changed, hint="Read it again.")
+        self._modified = response.headers.get("last-modified")
+        return response
+
+
+class Watch:
+    """Changes of files as they come. Close it, or use it with `with`."""
+
+    def __init__(self, lines: EventLines) -> None:
+        self._lines = lines
+
+    def _begin(self) -> None:
+        # The first line says that from now on nothing is missed.
+        self._lines.next()
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> FileChange:
+        change = self._lines.next()
+        if change is None:
+            raise StopIteration
+        if change["type"] == "failed":
+            raise error_from_answer(change["error"])
+        return FileChange(change["type"], change["path"], change.get("from"))
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+def _octal(mode: Optional[int]) -> Optional[str]:
+    return None if mode is None else f"{mode:04o}"
+
+
+def _body(data: Any) -> Body:
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    return _pieces(data)
+
+
+def _pieces(data: Any) -> Iterator[bytes]:
+    if hasattr(data, "read"):
+        while True:
+            piece = data.read(PIECE_BYTES)
+            if not piece:
+                return
+            yield _bytes_of(piece)
+    elif hasattr(data, "__aiter__"):
+        for piece in data:
+            yield _bytes_of(piece)
+    else:
+        for piece in data:
+            yield _bytes_of(piece)
+
+
+def _bytes_of(piece: Any) -> bytes:
+    return piece.encode() if isinstance(piece, str) else bytes(piece)

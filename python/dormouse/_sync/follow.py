@@ -1,0 +1,116 @@
+# Written by tools/make_sync.py from _async/follow.py: change that one.
+"""Numbered events, each once and in order, over as many connections as it takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Optional
+
+from .._errors import DormouseError, error_from_answer, error_of, is_passing
+from .._http1 import ProtocolError
+from .._patience import Patience
+from .connection import Response
+from .io import Opener, sleep
+
+SSE = {"accept": "text/event-stream"}
+# How long to try to be connected again without one event more.
+PATIENCE_SECONDS = 60.0
+# The server writes something at least every 15 seconds: who is silent for three times as long is gone.
+SILENCE_SECONDS = 45.0
+END_SECONDS = 1.0
+
+
+class EventLines:
+    """The objects in the `data:` lines of an event stream, as they come."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+        self._lines: list[bytes] = []
+        # Pieces of a line that is not whole yet: an image may arrive in thousands of them.
+        self._begun: list[bytes] = []
+
+    def next(self, timeout: float = SILENCE_SECONDS) -> Optional[dict[str, Any]]:
+        """None at the end. Raises `server_unreachable` when the stream breaks."""
+        while True:
+            while self._lines:
+                line = self._lines.pop()
+                if line.startswith(b"data: "):
+                    event: dict[str, Any] = json.loads(line[len(b"data: ") :])
+                    return event
+            try:
+                piece = self._response.piece(timeout)
+            except (OSError, ProtocolError) as cause:
+                raise error_of("server_unreachable", f"The stream broke: {cause}") from cause
+            if not piece:
+                return None
+            first, *rest = piece.split(b"\n")
+            self._begun.append(first)
+            if rest:
+                whole = [b"".join(self._begun), *rest]
+                self._begun = [whole.pop()]
+                self._lines = whole[::-1]
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class Follower:
+    """`open` is given the last `seq` that was seen, and called again whenever the connection is lost."""
+
+    def __init__(self, open: Opener, after: int = -1, may_end: bool = False) -> None:
+        self._open = open
+        self._may_end = may_end
+        self._lines: Optional[EventLines] = None
+        self._patience = Patience(PATIENCE_SECONDS)
+        self.seen = after
+        self.is_over = False
+
+    def next(self) -> Optional[dict[str, Any]]:
+        """None after the last one."""
+        while not self.is_over:
+            try:
+                if self._lines is None:
+                    self._lines = EventLines(self._open(self.seen))
+                event = self._lines.next()
+                if event is not None:
+                    if not self._is_new(event):
+                        continue
+                    if event["type"] == "exit":
+                        self._end(self._lines)
+                    return event
+                if self._may_end:
+                    self.is_over = True
+                    return None
+                raise error_of("server_unreachable", "The stream ended before the last event.")
+            except DormouseError as error:
+                self.drop()
+                if not is_passing(error):
+                    self.is_over = True
+                    raise
+                sleep(self._patience.next_wait(error))
+        return None
+
+    def drop(self) -> None:
+        """Lets the connection go; the next event is asked for on a new one."""
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.close()
+
+    def _is_new(self, event: dict[str, Any]) -> bool:
+        if event["type"] == "failed":
+            raise error_from_answer(event["error"])
+        if event["seq"] <= self.seen:
+            return False
+        self.seen = event["seq"]
+        self._patience.renew()
+        return True
+
+    def _end(self, lines: EventLines) -> None:
+        """Behind the last event there is only the end of the answer: read, its connection can be used again."""
+        self.is_over = True
+        try:
+            lines.next(END_SECONDS)
+        except DormouseError:
+            pass
+        finally:
+            self.drop()

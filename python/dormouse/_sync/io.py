@@ -1,0 +1,140 @@
+"""All that waits, by sockets and threads. Its twin in `_async` has the same names over asyncio."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Optional, Sequence, TypeVar
+
+from .._sockets import keep_alive
+
+Value = TypeVar("Value")
+Opener = Callable[[int], Any]
+Job = Callable[[], Value]
+
+
+class Stream:
+    """A connection: bytes in both directions. One thread may read while another writes."""
+
+    def __init__(self, raw: socket.socket) -> None:
+        self._raw = raw
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, host: str, port: int, tls: Optional[ssl.SSLContext], timeout: float) -> Stream:
+        """Raises OSError."""
+        try:
+            raw = socket.create_connection((host, port), timeout)
+        except socket.timeout:
+            raise ConnectTimeout(f"no connection within {timeout:g} s") from None
+        try:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(raw)
+            if tls is not None:
+                raw = tls.wrap_socket(raw, server_hostname=host)
+            raw.settimeout(None)
+            return cls(raw)
+        except BaseException:
+            raw.close()
+            raise
+
+    def read(self, limit: int, timeout: Optional[float]) -> bytes:
+        """Empty at the end. Raises OSError."""
+        # Not settimeout: it would also be that of a thread that writes.
+        if timeout is not None and not self._has_pending() and not _is_readable(self._raw, timeout):
+            raise socket.timeout(f"nothing was heard for {timeout:g} s")
+        return self._raw.recv(limit)
+
+    def write(self, data: bytes) -> None:
+        """Raises OSError."""
+        self._raw.sendall(data)
+
+    def is_usable(self) -> bool:
+        """Nobody has ended it while it was idle, and it was not opened before a fork of this process."""
+        try:
+            return self._pid == os.getpid() and not self._has_pending() and not _is_readable(self._raw, 0)
+        except (OSError, ValueError):
+            return False
+
+    def abort(self) -> None:
+        """Ends it at once, also for a thread that waits for it."""
+        if self._pid == os.getpid():
+            try:
+                self._raw.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self._raw.close()
+
+    def _has_pending(self) -> bool:
+        # TLS may have deciphered more than was asked for.
+        return isinstance(self._raw, ssl.SSLSocket) and self._raw.pending() > 0
+
+
+class ConnectTimeout(ConnectionError):
+    """No byte was sent."""
+
+
+class Beginning:
+    """What a constructor is to make is there when it returns."""
+
+    def _begin(self) -> None:
+        self._ready()  # type: ignore[attr-defined]
+
+
+def new_lock() -> threading.Lock:
+    return threading.Lock()
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def call(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
+    """A function of the caller, if there is one."""
+    return None if function is None else function(value)
+
+
+def call_all(function: Callable[..., Any], *values: Any) -> Any:
+    """A function of the caller."""
+    return function(*values)
+
+
+def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
+    """Their values in order, so many at once. After the first failure no other is begun."""
+    pool = ThreadPoolExecutor(max_workers=max(1, min(concurrency, len(jobs))), thread_name_prefix="dormouse")
+    futures = [pool.submit(job) for job in jobs]
+    try:
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+        # Who called deletes what those that are under way work with: they end by themselves.
+        pool.shutdown(wait=False)
+
+
+def finish(job: Job[Any], timeout: float) -> None:
+    """Tidying up that must happen although the caller was interrupted. What goes wrong with it is not said."""
+    worker = threading.Thread(target=_quietly, args=(job,), daemon=True)
+    worker.start()
+    worker.join(timeout)
+
+
+def _quietly(job: Job[Any]) -> None:
+    try:
+        job()
+    except Exception:
+        pass
+
+
+def _is_readable(raw: socket.socket, timeout: float) -> bool:
+    if hasattr(select, "poll"):
+        # Not select: it cannot take descriptors above 1023.
+        poller = select.poll()
+        poller.register(raw, select.POLLIN)
+        return bool(poller.poll(timeout * 1000))
+    return bool(select.select([raw], [], [], timeout)[0])

@@ -1,0 +1,165 @@
+# Written by tools/make_sync.py from _async/pty.py: change that one.
+"""Terminals of a sandbox."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, Optional, Union
+
+from .._answers import given, milliseconds
+from .._errors import DormouseError, error_from_answer, is_passing
+from .._patience import Patience
+from .commands import Command, Commands, CommandLine, command_body
+from .follow import PATIENCE_SECONDS
+from .http import Http
+from .io import new_lock, sleep
+from .websocket import WebSocket
+
+SHELL = ("/bin/bash", "-i")
+# The server takes no longer message.
+MESSAGE_BYTES = 256 * 1024
+
+
+class Ptys:
+    def __init__(self, http: Http, sandbox: Any, commands: Commands) -> None:
+        self._http = http
+        self._sandbox = sandbox
+        self._commands = commands
+
+    def create(
+        self,
+        command: CommandLine = SHELL,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> Pty:
+        """Opens a shell, or starts a command, in a terminal."""
+        options = given(cwd=cwd, user=user, timeout_ms=milliseconds(timeout))
+        body = {
+            **command_body(command),
+            **options,
+            "env": {"TERM": "xterm-256color", **(env or {})},
+            "pty": {"cols": cols, "rows": rows},
+        }
+        return Pty(self._http, self._commands._start(body), -1)
+
+    def connect(self, pid: int, *, after: int = -1) -> Pty:
+        """The terminal of a process that was started before; `after`: only what came after this `seq`."""
+        return Pty(self._http, self._commands.connect(pid), after)
+
+
+class Pty:
+    """A terminal with a process in it: going through it gives what it shows, as text.
+
+    Connections that are lost are made again, and nothing that was shown is missed. The process lives on without any.
+    One thread or task may read while another writes.
+    """
+
+    def __init__(self, http: Http, command: Command, after: int) -> None:
+        self._http = http
+        self._command = command
+        self._socket: Optional[WebSocket] = None
+        self._opening = new_lock()
+        self._patience = Patience(PATIENCE_SECONDS)
+        self._seen = after
+        self._is_closed = False
+        self.pid = command.pid
+        # None until it has ended.
+        self.exit_code: Optional[int] = None
+
+    def __iter__(self) -> Pty:
+        return self
+
+    def __next__(self) -> str:
+        text = self.read()
+        if text is None:
+            raise StopIteration
+        return text
+
+    def __enter__(self) -> Pty:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.disconnect()
+
+    def read(self) -> Optional[str]:
+        """What it shows next, with its control sequences. None when it has ended, or was disconnected."""
+        while self.exit_code is None and not self._is_closed:
+            try:
+                message = (self._connected()).receive()
+                if message is None:
+                    self._socket = None
+                    continue
+                self._patience.renew()
+                is_text, payload = message
+                if not is_text:
+                    # One event of the process.
+                    self._seen += 1
+                    return payload.decode("utf-8", "replace")
+                self._hear(json.loads(payload))
+            except DormouseError as error:
+                self._hang_up()
+                if self._is_closed:
+                    return None
+                if not is_passing(error):
+                    raise
+                sleep(self._patience.next_wait(error))
+        return None
+
+    def write(self, data: Union[str, bytes]) -> None:
+        """Types. Wakes the sandbox if need be. What is lost with a connection is not typed again."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        for start in range(0, len(content), MESSAGE_BYTES):
+            socket = self._connected()
+            try:
+                socket.send_bytes(content[start : start + MESSAGE_BYTES])
+            except OSError as cause:
+                self._hang_up()
+                raise self._http.lost(cause) from cause
+
+    def resize(self, cols: int, rows: int) -> None:
+        self._command.resize(cols, rows)
+
+    def kill(self, signal: str = "SIGKILL") -> None:
+        """A signal to it and its group."""
+        self._command.kill(signal)
+
+    def wait(self) -> int:
+        """Goes through what is left to its end. Its exit code."""
+        while self.read() is not None:
+            pass
+        if self.exit_code is None:
+            return (self._command.wait()).exit_code
+        return self.exit_code
+
+    def disconnect(self) -> None:
+        """Hangs up. The process goes on, and `pty.connect(pid)` finds it again."""
+        self._is_closed = True
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.close()
+
+    def _connected(self) -> WebSocket:
+        with self._opening:
+            if self._socket is None:
+                path = self._command._at("pty")
+                self._socket = WebSocket.open(self._http, path, {"after": self._seen})
+            return self._socket
+
+    def _hear(self, said: Mapping[str, Any]) -> None:
+        if said["type"] in ("start", "truncated"):
+            self._seen = said["seq"]
+        elif said["type"] == "exit":
+            self.exit_code = said["exitCode"]
+            self._hang_up()
+        elif said["type"] == "error":
+            raise error_from_answer(said["error"])
+
+    def _hang_up(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.abort()

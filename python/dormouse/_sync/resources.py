@@ -1,0 +1,198 @@
+# Written by tools/make_sync.py from _async/resources.py: change that one.
+"""What a server has besides sandboxes: templates, volumes, snapshots. And what a sandbox has besides files and commands."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence
+
+from .._answers import given, read, read_all
+from .._errors import error_of
+from .._execution import Execution
+from .._http1 import path_part
+from .._result import Result
+from .._values import ContextInfo, RunInfo, Snapshot, Template, Volume
+from .commands import Events
+from .follow import SSE, Follower
+from .http import Http
+from .io import call, sleep
+
+LOOK_EVERY_SECONDS = 0.5
+
+
+class Templates:
+    """What sandboxes are made from."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def create(
+        self,
+        name: str,
+        *,
+        snapshot_id: Optional[str] = None,
+        description: Optional[str] = None,
+        packages: Optional[Sequence[str]] = None,
+        pip: Optional[Sequence[str]] = None,
+        commands: Optional[Sequence[str]] = None,
+        preload: Optional[Sequence[str]] = None,
+    ) -> Template:
+        """From a snapshot at once; from a description it is `building` first: see `wait`.
+
+        `packages` are Debian's, `pip` Python's, `commands` are run by bash as root afterwards, and `preload` are modules
+        that every sandbox starts with already imported.
+        """
+        body = given(
+            name=name,
+            snapshot_id=snapshot_id,
+            description=description,
+            packages=packages,
+            pip=pip,
+            commands=commands,
+            preload=preload,
+        )
+        return read(Template, self._http.json("POST", "/v1/templates", body=body))
+
+    def list(self) -> List[Template]:
+        return read_all(Template, self._http.pages("/v1/templates"))
+
+    def get(self, name: str) -> Template:
+        return read(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
+
+    def wait(self, name: str, *, on_log: Any = None) -> Template:
+        """Until it is ready. A build that failed raises `setup_failed` with the end of its log in `details`."""
+        while True:
+            template = self.get(name)
+            if template.log_tail is not None:
+                call(on_log, template.log_tail)
+            if template.state == "ready":
+                return template
+            if template.state == "failed":
+                raise error_of(
+                    "setup_failed",
+                    f"The template {name} could not be built: {template.error or ''}",
+                    hint='The end of its log is in `details["logTail"]`.',
+                    details={"logTail": template.log_tail},
+                )
+            sleep(LOOK_EVERY_SECONDS)
+
+    def delete(self, name: str) -> None:
+        """Refused while a sandbox needs it. A build under way is ended."""
+        self._http.json("DELETE", f"/v1/templates/{path_part(name)}")
+
+
+class Volumes:
+    """Directories that outlive sandboxes. Mount them with `volumes` of a new sandbox."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def create(self, name: str) -> Volume:
+        return read(Volume, self._http.json("POST", "/v1/volumes", body={"name": name}))
+
+    def list(self) -> List[Volume]:
+        return read_all(Volume, self._http.pages("/v1/volumes"))
+
+    def get(self, name: str) -> Volume:
+        return read(Volume, self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
+
+    def delete(self, name: str) -> None:
+        """With all that is in it. Refused while a sandbox mounts it."""
+        self._http.json("DELETE", f"/v1/volumes/{path_part(name)}")
+
+
+class Snapshots:
+    """Saved states. They are taken with `sandbox.snapshot()` and gone back to with `sandbox.rollback()`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, sandbox_id: Optional[str] = None) -> List[Snapshot]:
+        """Of all sandboxes, or of one."""
+        return read_all(Snapshot, self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
+
+    def get(self, id: str) -> Snapshot:
+        return read(Snapshot, self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
+
+    def delete(self, id: str) -> None:
+        """Refused for the one that a sandbox would come back with."""
+        self._http.json("DELETE", f"/v1/snapshots/{path_part(id)}")
+
+
+class Contexts:
+    """The REPLs of a sandbox. `default` exists always."""
+
+    def __init__(self, http: Http, sandbox: Any) -> None:
+        self._http = http
+        self._sandbox = sandbox
+
+    def create(
+        self,
+        name: str,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+    ) -> ContextInfo:
+        """Runs may be sent to it at once: `run_code(..., context=name)`."""
+        body = given(name=name, cwd=cwd, env=env, user=user)
+        return read(
+            ContextInfo, self._http.json("POST", self._sandbox._at("contexts"), body=body)
+        )
+
+    def list(self) -> List[ContextInfo]:
+        answer = self._http.json("GET", self._sandbox._at("contexts"))
+        return read_all(ContextInfo, answer["items"])
+
+    def delete(self, name: str) -> None:
+        """Its runs end as interrupted. `default` is replaced by a fresh one."""
+        self._http.json("DELETE", self._sandbox._at("contexts", path_part(name)))
+
+    def output(self, name: str = "default", *, after: int = -1) -> Events:
+        """What threads and child processes write while no run is going on. Keeps the sandbox awake while it is read."""
+
+        def open(seen: int) -> Any:
+            path = self._sandbox._at("contexts", path_part(name), "output")
+            return self._http.open("GET", path, query={"after": seen}, headers=SSE)
+
+        return Events(Follower(open, after))
+
+
+class Runs:
+    """The runs of a sandbox: also those that somebody else has started, or that nobody waits for."""
+
+    def __init__(self, http: Http, sandbox: Any) -> None:
+        self._http = http
+        self._sandbox = sandbox
+
+    def list(self) -> List[RunInfo]:
+        """The newest first."""
+        return read_all(RunInfo, self._http.pages(self._sandbox._at("runs")))
+
+    def get(self, run_id: str) -> RunInfo:
+        return read(RunInfo, self._http.json("GET", self._at(run_id)))
+
+    def result(self, run_id: str) -> Optional[Execution]:
+        """What came of it; None while it is not over."""
+        answer = (self._http.json("GET", self._at(run_id))).get("result")
+        if answer is None:
+            return None
+        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+
+    def events(self, run_id: str, *, after: int = -1) -> Events:
+        """Replays its events behind `after` and follows it to its end."""
+
+        def open(seen: int) -> Any:
+            path = self._at(run_id, "events")
+            return self._http.open("GET", path, query={"after": seen}, headers=SSE)
+
+        return Events(Follower(open, after))
+
+    def interrupt(self, run_id: str) -> str:
+        """KeyboardInterrupt; the REPL and its variables live on. `interrupting`, `cancelled` or `finished`."""
+        answer = self._http.json("POST", self._at(run_id, "interrupt"), repeatable=True)
+        outcome: str = answer["outcome"]
+        return outcome
+
+    def _at(self, run_id: str, *what: str) -> str:
+        path: str = self._sandbox._at("runs", path_part(run_id), *what)
+        return path

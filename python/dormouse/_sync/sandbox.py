@@ -1,0 +1,382 @@
+# Written by tools/make_sync.py from _async/sandbox.py: change that one.
+"""A sandbox."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence, Union
+
+from .._answers import given, milliseconds, read, read_all, when
+from .._class_or_instance import ClassOrInstance
+from .._errors import NotFoundError, error_of
+from .._execution import Execution
+from .._http1 import path_part
+from .._unset import UNSET, Unset
+from .._values import Expires, LedgerEntry, Metrics, SandboxInfo, Snapshot, Usage, Volumes, Why
+from .._wish import wish_body
+from .client import Client, client_of
+from .commands import Commands
+from .fan_out import Candidate, MapOutcome, RaceOutcome, Score, Work, map_over_forks, race_forks
+from .files import Files
+from .io import Beginning, new_lock
+from .pty import Ptys
+from .resources import Contexts, Runs
+from .run_stream import RunStream
+
+
+class Sandbox(Beginning):
+    """A Linux machine that never forgets. Left alone it goes to sleep; any call wakes it, with its variables, threads,
+    processes and files as they were.
+
+    Without `persistent` it is deleted at the end of its `with` block, or by `close()`; should your program die before,
+    after an hour without use. With `persistent` it stays until it is deleted.
+
+    Durations are seconds. `idle_timeout`: asleep after so long without work (0: never by itself); `store_after`: then
+    on disk only after so long. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep.
+    """
+
+    def __init__(
+        self,
+        template: Optional[str] = None,
+        *,
+        name: Optional[str] = None,
+        persistent: bool = False,
+        metadata: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, str]] = None,
+        idle_timeout: Optional[float] = None,
+        store_after: Optional[float] = None,
+        expires: Optional[Expires] = None,
+        memory_bytes: Optional[int] = None,
+        cpus: Optional[float] = None,
+        pids: Optional[int] = None,
+        volumes: Optional[Volumes] = None,
+        ephemeral: bool = False,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        client: Optional[Client] = None,
+    ) -> None:
+        body = wish_body(
+            template=template,
+            name=name,
+            persistent=persistent,
+            metadata=metadata,
+            env=env,
+            idle_timeout=idle_timeout,
+            store_after=store_after,
+            expires=expires,
+            memory_bytes=memory_bytes,
+            cpus=cpus,
+            pids=pids,
+            volumes=volumes,
+            ephemeral=ephemeral,
+        )
+        self._set_up(client_of(client, url, api_key), None, body, goes_at_end=not persistent)
+        self._begin()
+
+    @classmethod
+    def create(cls, template: Optional[str] = None, **options: Any) -> Sandbox:
+        """Takes what the constructor takes."""
+        sandbox = cls(template, **options)
+        sandbox._ready()
+        return sandbox
+
+    @classmethod
+    def get_or_create(cls, name: str, template: Optional[str] = None, **options: Any) -> Sandbox:
+        """The sandbox of that name, or a new, persistent one. One that exists is left as it is."""
+        client = client_of(options.pop("client", None), options.pop("url", None), options.pop("api_key", None))
+        body = wish_body(template=template, name=name, persistent=True, **options)
+        return cls._of(client, client.create_sandbox({**body, "getOrCreate": True}))
+
+    @classmethod
+    def connect(
+        cls,
+        id_or_name: str,
+        *,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        client: Optional[Client] = None,
+    ) -> Sandbox:
+        """One that exists. Does not wake it."""
+        which = client_of(client, url, api_key)
+        return cls._of(which, which.get_sandbox(id_or_name))
+
+    @classmethod
+    def list(
+        cls,
+        *,
+        state: Optional[str] = None,
+        template: Optional[str] = None,
+        name: Optional[str] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        client: Optional[Client] = None,
+    ) -> List[Sandbox]:
+        """All that is given must match."""
+        which = client_of(client, url, api_key)
+        found = which.list_sandboxes(state=state, template=template, name=name, metadata=metadata)
+        return [cls._of(which, info) for info in found]
+
+    def _resume_id(
+        cls: Any,
+        id_or_name: str,
+        *,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        client: Optional[Client] = None,
+    ) -> Sandbox:
+        """`Sandbox.resume(id)`: the one that `idle()` returned the id of, awake. `sandbox.resume()`: wakes it.
+
+        Waking is not needed before other calls: they do it by themselves.
+        """
+        sandbox: Sandbox = cls.connect(id_or_name, url=url, api_key=api_key, client=client)
+        return sandbox.resume()
+
+    def _resume(self) -> Sandbox:
+        """Wakes it. Not needed before other calls: they do it by themselves."""
+        self._note(self._post("resume", None, repeatable=True))
+        return self
+
+    resume: ClassOrInstance[Callable[..., Sandbox], Callable[[], Sandbox]] = (
+        ClassOrInstance(_resume_id, _resume)
+    )
+
+    @property
+    def id(self) -> str:
+        return self._known.id
+
+    @property
+    def name(self) -> Optional[str]:
+        return self._known.name
+
+    @property
+    def last_info(self) -> SandboxInfo:
+        """As of the last answer about it; `info()` asks anew."""
+        return self._known
+
+    def info(self) -> SandboxInfo:
+        """As it is now. Does not wake it."""
+        return self._note(self.client.http.json("GET", self._at()))
+
+    def run_code(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callable[[str], Any]] = None,
+        on_stderr: Optional[Callable[[str], Any]] = None,
+        on_result: Optional[Callable[[Any], Any]] = None,
+    ) -> Execution:
+        """Runs code in a REPL that remembers. What it raises is in `error` of the result, and nothing is raised here.
+
+        After `timeout` it is interrupted. Being cancelled, or Ctrl-C, interrupts it too; the REPL lives on.
+        """
+        stream = self.run_code_stream(code, language, context=context, timeout=timeout)
+        return stream.wait(on_stdout, on_stderr, on_result)
+
+    def run_code_stream(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> RunStream:
+        """The same as it happens, event by event. Leaving the loop early leaves the run going."""
+        body = given(code=code, language=language, context=context, timeout_ms=milliseconds(timeout))
+        return RunStream(self.client.http, self, body)
+
+    def fork(self, n: int = 1, *, reseed: bool = True) -> List[Sandbox]:
+        """Children with the memory, processes and files of this one, shared until they write to them. This one goes on.
+
+        `reseed` gives each child random numbers of its own. Each is a sandbox like this one, to be closed on its own.
+        """
+        answer = self._post("fork", {"count": n, "reseed": reseed})
+        return [self._of(self.client, read(SandboxInfo, child), self._goes_at_end) for child in answer["children"]]
+
+    def standby(self, tier: str = "frozen") -> SandboxInfo:
+        """Puts it to sleep now: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
+        return self._note(self._post("standby", {"tier": tier}, repeatable=True))
+
+    def idle(self, tier: str = "frozen") -> str:
+        """Puts it to sleep, for as long as you like. The id to `resume` it with.
+
+        From now on it is persistent: the end of a `with` block does not delete it.
+        """
+        if self._goes_at_end:
+            self.update(expires=None, ephemeral=False)
+            self._goes_at_end = False
+        self.standby(tier)
+        return self.id
+
+    def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:
+        """Saves its state under an id, and goes on. `kind` is full (files and memory) or files."""
+        return read(Snapshot, self._post("snapshots", given(name=name, kind=kind)))
+
+    def rollback(self, snapshot: Union[str, Snapshot]) -> Sandbox:
+        """Back to one of its snapshots, under the same id. What happened since is gone."""
+        snapshot_id = snapshot if isinstance(snapshot, str) else snapshot.id
+        self._note(self._post("rollback", {"snapshotId": snapshot_id}))
+        return self
+
+    def update(
+        self,
+        *,
+        name: Union[str, None, Unset] = UNSET,
+        metadata: Optional[Mapping[str, str]] = None,
+        idle_timeout: Optional[float] = None,
+        store_after: Optional[float] = None,
+        expires: Union[Expires, None, Unset] = UNSET,
+        ephemeral: Optional[bool] = None,
+        memory_bytes: Optional[int] = None,
+        cpus: Optional[float] = None,
+        pids: Optional[int] = None,
+    ) -> SandboxInfo:
+        """What is not given stays as it is. None takes the name away, or lets it never expire. Does not wake it."""
+        body = given(
+            metadata=metadata,
+            idle_timeout_ms=milliseconds(idle_timeout),
+            store_after_ms=milliseconds(store_after),
+            ephemeral=ephemeral,
+            limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
+        )
+        if not isinstance(name, Unset):
+            body["name"] = name
+        if not isinstance(expires, Unset):
+            body["expires"] = None if expires is None else expires.body()
+        answer = self.client.http.json("PATCH", self._at(), body=body, repeatable=True)
+        return self._note(answer)
+
+    def hold(self, what: str, seconds: float) -> datetime:
+        """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
+        answer = self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
+        return when(answer["until"])
+
+    def why(self) -> Why:
+        """What keeps it awake, and when it will sleep."""
+        return read(Why, self.client.http.json("GET", self._at("why")))
+
+    def ledger(self, *, after: int = -1) -> Sequence[LedgerEntry]:
+        """Every sleep and wake, with cause and latency, oldest first."""
+        return read_all(LedgerEntry, self.client.http.pages(self._at("ledger"), {"after": after}))
+
+    def metrics(self) -> Metrics:
+        """What it uses now: memory, CPU, processes. Does not wake it."""
+        answer = self.client.http.json("GET", self._at("metrics"))
+        return read(Metrics, {**answer, **(answer.get("usage") or {})})
+
+    def usage(self, *, start: Optional[datetime] = None, end: Optional[datetime] = None) -> Usage:
+        """What it has used in a span of time, this month if not given."""
+        self._ready()
+        return self.client.usage(start=start, end=end, sandbox_id=self.id)
+
+    def race(
+        self,
+        candidates: Union[int, Sequence[Candidate]],
+        *,
+        score: Score,
+        run: Optional[Candidate] = None,
+        best: str = "highest",
+        concurrency: Optional[int] = None,
+        language: str = "python",
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> RaceOutcome:
+        """Best of n: runs each candidate in a fork of its own, scores them, keeps the best child, deletes the others.
+
+        A candidate is code, or a function of `(child, index)`; with a number instead of candidates, each does `run`.
+        `score` is a Python expression for the child, or a function of `(value, child)`. This sandbox stays as it was.
+        """
+        options = {"language": language, "context": context, "timeout": timeout}
+        return race_forks(self, candidates, score, run, best, concurrency, options)
+
+    def map(
+        self,
+        inputs: Iterable[Any],
+        work: Work,
+        *,
+        concurrency: int = 4,
+        variable: str = "item",
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> Sequence[MapOutcome]:
+        """Runs code, or a function of `(child, input)`, once per input, each in a fork of its own that is deleted afterwards.
+
+        Code finds its input in `variable`, given as JSON. Outcomes come in the order of the inputs; one that fails does
+        not stop the others.
+        """
+        options = {"context": context, "timeout": timeout}
+        return map_over_forks(self, [*inputs], work, concurrency, variable, options)
+
+    def delete(self) -> None:
+        """Nothing of it is left."""
+        self.client.http.json("DELETE", self._at())
+
+    def close(self) -> None:
+        """Deletes it, unless it is persistent: then it is left to sleep by itself."""
+        info = self._info
+        if info is None or not (self._goes_at_end or info.ephemeral):
+            return
+        try:
+            self.delete()
+        except NotFoundError:
+            # It may have deleted itself.
+            pass
+
+    def __enter__(self) -> Sandbox:
+        self._ready()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        info = self._info
+        what = "not created yet" if info is None else f"{info.id} {info.name or ''}".rstrip()
+        return f"<{type(self).__name__} {what}>"
+
+    @classmethod
+    def _of(cls, client: Client, info: SandboxInfo, goes_at_end: bool = False) -> Sandbox:
+        sandbox = cls.__new__(cls)
+        sandbox._set_up(client, info, None, goes_at_end)
+        return sandbox
+
+    def _set_up(self, client: Client, info: Optional[SandboxInfo], wish: Any, goes_at_end: bool) -> None:
+        self.client = client
+        self._info = info
+        self._wish = wish
+        self._creating: Any = None
+        self._goes_at_end = goes_at_end
+        self.files = Files(client.http, self)
+        self.commands = Commands(client.http, self)
+        self.pty = Ptys(client.http, self, self.commands)
+        self.contexts = Contexts(client.http, self)
+        self.runs = Runs(client.http, self)
+
+    def _ready(self) -> SandboxInfo:
+        if self._info is None:
+            # Made here: a lock belongs to the loop that it was made in.
+            self._creating = self._creating or new_lock()
+            with self._creating:
+                if self._info is None:
+                    self._info = self.client.create_sandbox(self._wish)
+        return self._info
+
+    def _at(self, *what: str) -> str:
+        info = self._ready()
+        return "/".join(["/v1/sandboxes", path_part(info.id), *what])
+
+    def _post(self, what: str, body: Optional[Mapping[str, Any]], repeatable: bool = False) -> Any:
+        return self.client.http.json("POST", self._at(what), body=body, repeatable=repeatable)
+
+    @property
+    def _known(self) -> SandboxInfo:
+        if self._info is None:
+            raise error_of("conflict", "The sandbox is not created yet", hint="Await it first.")
+        return self._info
+
+    def _note(self, answer: Any) -> SandboxInfo:
+        self._info = read(SandboxInfo, answer)
+        return self._info

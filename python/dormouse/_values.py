@@ -1,0 +1,286 @@
+"""What the server says of sandboxes, files, processes and the rest. Names and units are those of the HTTP API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from ._answers import converted, given, milliseconds, read, read_all, when, when_text
+
+
+@dataclass(frozen=True)
+class Expires:
+    """When a sandbox is deleted by itself: so many seconds after it was created, after it was last used, or at a time."""
+
+    after: Optional[float] = None
+    idle: Optional[float] = None
+    at: Optional[datetime] = None
+
+    def body(self) -> dict[str, Any]:
+        return given(
+            after_ms=milliseconds(self.after),
+            idle_ms=milliseconds(self.idle),
+            at=when_text(self.at),
+            action="delete",
+        )
+
+
+def read_expires(answer: Mapping[str, Any]) -> Expires:
+    after, idle, at = answer.get("afterMs"), answer.get("idleMs"), answer.get("at")
+    return Expires(
+        None if after is None else after / 1000, None if idle is None else idle / 1000, when(at) if at else None
+    )
+
+
+@dataclass(frozen=True)
+class VolumeMount:
+    volume: str
+    path: str
+    read_only: bool = False
+
+    def body(self) -> dict[str, Any]:
+        return given(volume=self.volume, path=self.path, read_only=self.read_only)
+
+
+# `{"/data": "datasets"}`, or mounts that say more.
+Volumes = Union[Mapping[str, str], Sequence[VolumeMount]]
+
+
+def mounts_body(volumes: Optional[Volumes]) -> Optional[list[dict[str, Any]]]:
+    if volumes is None:
+        return None
+    if isinstance(volumes, Mapping):
+        volumes = [VolumeMount(volume, path) for path, volume in volumes.items()]
+    return [mount.body() for mount in volumes]
+
+
+@dataclass(frozen=True)
+class Limits:
+    memory_bytes: int
+    cpus: float
+    pids: int
+
+
+@dataclass(frozen=True)
+class SandboxInfo:
+    id: str
+    state: str
+    template: str
+    idle_timeout_ms: int
+    store_after_ms: int
+    ephemeral: bool
+    created_at: datetime = converted(when)
+    last_active_at: datetime = converted(when)
+    state_since: datetime = converted(when)
+    limits: Limits = converted(lambda limits: read(Limits, limits))
+    name: Optional[str] = None
+    # While asleep: `frozen` in memory, or `stored` on disk only.
+    tier: Optional[str] = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    expires: Optional[Expires] = converted(read_expires, default=None)
+    volumes: Sequence[VolumeMount] = converted(lambda all: read_all(VolumeMount, all), default=())
+    head_snapshot_id: Optional[str] = None
+    forked_from: Optional[str] = None
+    # The host or its processes died: what happened after this moment is gone.
+    lost_since: Optional[datetime] = converted(when, default=None)
+
+
+@dataclass(frozen=True)
+class Work:
+    kind: str
+    what: str
+    since: datetime = converted(when)
+
+
+@dataclass(frozen=True)
+class CannotSleep:
+    reason: str
+    retry_at: datetime = converted(when)
+
+
+@dataclass(frozen=True)
+class Why:
+    """What keeps a sandbox awake, and when it will sleep."""
+
+    state: str
+    summary: str
+    tier: Optional[str] = None
+    work: Sequence[Work] = converted(lambda all: read_all(Work, all), default=())
+    sleeps_at: Optional[datetime] = converted(when, default=None)
+    stores_at: Optional[datetime] = converted(when, default=None)
+    expires_at: Optional[datetime] = converted(when, default=None)
+    cannot_sleep: Optional[CannotSleep] = converted(lambda said: read(CannotSleep, said), default=None)
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    seq: int
+    event: str
+    cause: str
+    at: datetime = converted(when)
+    tier: Optional[str] = None
+    latency_ms: Optional[float] = None
+    bytes: Optional[int] = None
+    detail: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What a sandbox uses now. The numbers are None while nothing of it is in memory."""
+
+    sandbox_id: str
+    state: str
+    tier: Optional[str] = None
+    memory_bytes: Optional[int] = None
+    memory_peak_bytes: Optional[int] = None
+    cpu_ms: Optional[float] = None
+    pids: Optional[int] = None
+    oom_kills: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    run_id: str
+    sandbox_id: str
+    context: str
+    language: str
+    state: str
+    started_at: datetime = converted(when)
+    finished_at: Optional[datetime] = converted(when, default=None)
+    exit_code: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class ContextInfo:
+    name: str
+    user: str
+    state: str
+    # How often its interpreter had to be replaced; each time its variables were lost.
+    restarts: int
+    pid: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class FileStat:
+    path: str
+    name: str
+    # file, directory, symlink, fifo, socket or device
+    type: str
+    size_bytes: int
+    # Permissions in octal.
+    mode: str
+    uid: int
+    gid: int
+    user: str
+    group: str
+    modified_at: datetime = converted(when)
+    # Where a symbolic link leads.
+    target: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """`type` is ready (first), created, modified, deleted, moved, or overflow: changes below `path` were missed."""
+
+    type: str
+    path: str
+    # Where it was before it was moved.
+    from_path: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ProcessInfo:
+    pid: int
+    command: str
+    user: str
+    # running or exited
+    state: str
+    pty: bool
+    started_at: datetime = converted(when)
+    exit_code: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class SnapshotBytes:
+    images: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    id: str
+    sandbox_id: str
+    # full: files and memory. files: only those.
+    kind: str
+    template: str
+    # Belongs to the life of its sandbox and goes with it.
+    is_head: bool
+    bytes: SnapshotBytes = converted(lambda sizes: read(SnapshotBytes, sizes))
+    created_at: datetime = converted(when)
+    name: Optional[str] = None
+    parent_id: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Template:
+    name: str
+    # building, ready or failed
+    state: str
+    # built_in, description or snapshot
+    source: str
+    created_at: datetime = converted(when)
+    description: Optional[str] = None
+    snapshot_id: Optional[str] = None
+    bytes: Optional[int] = None
+    # What the build said last, and why it failed.
+    log_tail: Optional[str] = None
+    error: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Volume:
+    name: str
+    created_at: datetime = converted(when)
+    # As last measured: getting one volume measures it.
+    bytes: Optional[int] = None
+    # Ids of sandboxes that mount it.
+    used_by: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class UsageNumbers:
+    running_seconds: float
+    cpu_seconds: float
+    memory_gb_seconds: float
+    stored_gb_hours: float
+    wakes: int
+    forks: int
+    cost: float
+    # What the same history would have cost without standby.
+    always_on_cost: float
+    sandbox_id: Optional[str] = None
+    name: Optional[str] = None
+    deleted: Optional[bool] = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    start: datetime
+    end: datetime
+    currency: str
+    total: UsageNumbers
+    sandboxes: Sequence[UsageNumbers]
+
+
+def read_usage(answer: Mapping[str, Any]) -> Usage:
+    return Usage(
+        start=when(answer["from"]),
+        end=when(answer["to"]),
+        currency=answer["currency"],
+        total=read(UsageNumbers, answer["total"]),
+        sandboxes=read_all(UsageNumbers, answer["sandboxes"]),
+    )

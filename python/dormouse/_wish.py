@@ -1,0 +1,43 @@
+"""What a new sandbox is to be like, as the server takes it."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from ._answers import given, milliseconds
+from ._values import Expires, Volumes, mounts_body
+
+# A sandbox that is to go at the end of its `with` block, and whose program died before: gone after an hour without use.
+FORGOTTEN_SECONDS = 3600.0
+
+
+def wish_body(
+    *,
+    template: Optional[str] = None,
+    name: Optional[str] = None,
+    persistent: bool = False,
+    metadata: Optional[Mapping[str, str]] = None,
+    env: Optional[Mapping[str, str]] = None,
+    idle_timeout: Optional[float] = None,
+    store_after: Optional[float] = None,
+    expires: Optional[Expires] = None,
+    memory_bytes: Optional[int] = None,
+    cpus: Optional[float] = None,
+    pids: Optional[int] = None,
+    volumes: Optional[Volumes] = None,
+    ephemeral: bool = False,
+) -> dict[str, Any]:
+    if not persistent and expires is None:
+        expires = Expires(idle=FORGOTTEN_SECONDS)
+    return given(
+        template=template,
+        name=name,
+        metadata=metadata,
+        env=env,
+        idle_timeout_ms=milliseconds(idle_timeout),
+        store_after_ms=milliseconds(store_after),
+        expires=None if expires is None else expires.body(),
+        limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
+        volumes=mounts_body(volumes),
+        ephemeral=ephemeral or None,
+    )
