@@ -115,11 +115,12 @@ def live():
       const layers = manifest.layers.filter(
         (name) => !factory.layout.layer(name as never).includes('template-layers'),
       )
-      expect((await readdir(factory.layout.layersDir)).sort()).toEqual([...layers].sort())
+      const standing = async () => (await readdir(factory.layout.layersDir)).sort()
+      await expect.poll(standing, { timeout: 10_000 }).toEqual([...layers].sort())
       expect(manifest.memory.length).toBeLessThan(20)
       await burrow.destroy()
       await engine.deleteSnapshot(last!.id)
-      expect(await readdir(factory.layout.layersDir)).toEqual([])
+      await expect.poll(standing, { timeout: 10_000 }).toEqual([])
     },
     60_000 + SLEEPS * 10_000,
   )

@@ -285,7 +285,11 @@ export class Sleeper implements AsyncDisposable {
     if (this.#taking > 0 || !this.#isCollectionDue) return
     if (performance.now() < this.#restsUntil) return this.#collectLater()
     this.#isCollectionDue = false
-    this.#collecting = this.store.collect()
+    this.#collecting = this.store.collect().then((isComplete) => {
+      if (isComplete) return
+      this.#isCollectionDue = true
+      this.#collectLater()
+    })
     this.#collecting.catch(() => {})
     await this.#collecting.finally(() => {
       this.#restsUntil = performance.now() + COLLECTIONS_APART_MS

@@ -65,19 +65,24 @@ export class SnapshotStore {
   }
 
   /** Removes what interrupted snapshots and deletions left, and layers that nothing refers to. Pre: no snapshot is being taken or kept up. */
-  async collect(): Promise<void> {
+  async collect(): Promise<boolean> {
     // First: a layer that comes into being from here on has somebody who will refer to it.
     const layers = (await readdir(this.#layout.layersDir)).filter(isLayerId)
     for (const name of await readdir(this.#layout.snapshotsDir)) {
       if (name.startsWith(UNFINISHED) || name.startsWith(DELETED))
         await removeTree(join(this.#layout.snapshotsDir, name))
     }
-    const used = await this.usedLayers()
+    const used = await this.findUsedLayers()
+    if (used === undefined) return false
     for (const name of layers) if (!used.has(name)) await removeTree(this.#layout.layer(name))
+    return true
   }
 
-  /** The layers that burrows and snapshots stand on, of the latter without `except`. */
-  async usedLayers(except?: SnapshotId): Promise<Set<LayerId>> {
+  /**
+   * The layers that burrows and snapshots stand on, of the latter without `except`. undefined while there is a burrow whose
+   * record cannot be read, because it is just being made: it may stand on any.
+   */
+  async findUsedLayers(except?: SnapshotId): Promise<Set<LayerId> | undefined> {
     const used = new Set<LayerId>()
     for (const { id, layers } of await this.list())
       for (const layer of id === except ? [] : layers) used.add(layer)
@@ -85,8 +90,7 @@ export class SnapshotStore {
       const paths = this.#layout.burrow(name)
       const record = await findRecord(paths.record)
       const isUnknown = record === undefined && existsSync(paths.dir) && !existsSync(paths.spareMark)
-      // A burrow whose record cannot be read may stand on any layer.
-      if (isUnknown) return new Set((await readdir(this.#layout.layersDir)).filter(isLayerId))
+      if (isUnknown) return undefined
       for (const layer of record?.layers ?? []) used.add(layer)
     }
     return used

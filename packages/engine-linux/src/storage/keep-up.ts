@@ -46,7 +46,7 @@ async function makeVersion(
   const canClone = await canShareBlocks(layout.snapshotsDir)
   const plan = mayCopyMuch(manifest) ? await planConsolidation(paths, { canClone }) : undefined
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
-  const findUsedByOthers = () => store.usedLayers(manifest.id)
+  const findUsedByOthers = async () => (await store.findUsedLayers(manifest.id)) ?? new Set(manifest.layers)
   const layers = await compactLayers({ layout, paths, manifest, rootfs, findUsedByOthers, canClone, signal })
   if (plan === undefined && layers === undefined) return false
 
