@@ -39,6 +39,7 @@ const VMA = {
 const STATUS_REGULAR = 1n << 0n
 const STATUS_HEAP = 1n << 5n
 const STATUS_FILE_PRIVATE = 1n << 6n
+const STATUS_FILE_SHARED = 1n << 7n
 const STATUS_ANON_PRIVATE = 1n << 9n
 const STATUS_GUARD_PAGES = 1n << 16n
 
@@ -81,6 +82,10 @@ export function isPlainAnonymous(area: MemoryArea): boolean {
 
 export function isPrivateFile(area: MemoryArea): boolean {
   return (area.status & STATUS_FILE_PRIVATE) !== 0n
+}
+
+export function isSharedFile(area: MemoryArea): boolean {
+  return (area.status & STATUS_FILE_SHARED) !== 0n
 }
 
 /** A range of MADV_GUARD_INSTALL pages, listed behind the real mappings; it lies inside one of them. */

@@ -12,8 +12,8 @@ import type { FullManifest } from './manifest.ts'
 import { explainRestoreFailure } from './refusal.ts'
 import { unusable, verifyOnce } from './verify-snapshot.ts'
 
-/** Far beyond what a loaded machine needs. */
-const RESTORE_TIMEOUT_MS = 60_000
+/** Far beyond what a loaded machine needs; others wait for their turn meanwhile. */
+const RESTORE_TIMEOUT_MS = 20_000
 
 export type WakeReason = 'create' | 'resume' | 'fork' | 'rollback'
 

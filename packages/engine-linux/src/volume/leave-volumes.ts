@@ -5,7 +5,7 @@ import type { VolumeMount } from '@dormouse/engine'
 import { readRemaps } from '../image/detached-file.ts'
 import { readImage, writeImage } from '../image/image-file.ts'
 import { taskPids } from '../image/map-memory.ts'
-import { isPrivateFile, readAreas } from '../image/memory-area.ts'
+import { isPrivateFile, isSharedFile, readAreas } from '../image/memory-area.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import { dropWatches, readSocketPaths, readWatches } from '../image/watches.ts'
 import { libraryName } from './library-copies.ts'
@@ -70,13 +70,22 @@ export async function leaveVolumes({ rawDir, mounts, volumesDir }: LeaveVolumes)
       mode: Number(mode),
       isWritten,
       mappedBytes: Math.min(mapped.get(id)?.bytes ?? 0, Number(wholePages(size))),
+      privateBytes: Math.min(mapped.get(id)?.privateBytes ?? 0, Number(wholePages(size))),
       ...(isProgram && { library: libraryName(there) }),
     })
   }
   dropWatches(files.image, ({ path }) => path === undefined)
   for (const { fileId, path } of readWatches(files.image)) {
     if (path === undefined || findMount(mounts, path) === undefined) continue
-    found.push({ fileId: Number(fileId), kind: 'watch', path, mode: 0, isWritten: false, mappedBytes: 0 })
+    found.push({
+      fileId: Number(fileId),
+      kind: 'watch',
+      path,
+      mode: 0,
+      isWritten: false,
+      mappedBytes: 0,
+      privateBytes: 0,
+    })
   }
   await rm(filesPath)
   await writeImage(filesPath, files.image)
@@ -103,15 +112,28 @@ async function refuseLinked(parts: {
     throw refused(`a process has ${first.path} open, on a volume, where it was deleted but has another name`)
 }
 
-/** How far each file is mapped privately by any task, by its id, and whether what is in it is executed. */
-async function readMapped(rawDir: string): Promise<Map<bigint, { bytes: number; isRun: boolean }>> {
-  const mapped = new Map<bigint, { bytes: number; isRun: boolean }>()
+interface Mapped {
+  readonly bytes: number
+  readonly privateBytes: number
+  /** What is in it is executed. */
+  readonly isRun: boolean
+}
+
+/** How far each file is mapped by any task, by its id. */
+async function readMapped(rawDir: string): Promise<Map<bigint, Mapped>> {
+  const mapped = new Map<bigint, Mapped>()
   for (const pid of taskPids(await readdir(rawDir))) {
     const { records } = await readImage(join(rawDir, `mm-${pid}.img`))
-    for (const area of readAreas(records[0]?.message ?? []).filter(isPrivateFile)) {
+    for (const area of readAreas(records[0]?.message ?? [])) {
+      const isPrivate = isPrivateFile(area)
+      if (!isPrivate && !isSharedFile(area)) continue
       const end = Number(area.fileOffset + (area.end - area.start))
-      const { bytes = 0, isRun = false } = mapped.get(area.fileId) ?? {}
-      mapped.set(area.fileId, { bytes: Math.max(bytes, end), isRun: isRun || (area.prot & PROT_EXEC) !== 0n })
+      const { bytes = 0, privateBytes = 0, isRun = false } = mapped.get(area.fileId) ?? {}
+      mapped.set(area.fileId, {
+        bytes: Math.max(bytes, end),
+        privateBytes: Math.max(privateBytes, isPrivate ? end : 0),
+        isRun: isRun || (area.prot & PROT_EXEC) !== 0n,
+      })
     }
   }
   return mapped

@@ -92,7 +92,7 @@ async function isThere({ mounts, volumesDir }: ReturnToVolumes, file: VolumeFile
   if (found === undefined || file.kind === 'watch') return found !== undefined
   if ((Number(found.mode) & TYPE) !== (file.mode & TYPE)) return false
   if (file.library !== undefined) return libraryName(found) === file.library
-  return !found.isFile() || wholePages(found.size) >= BigInt(file.mappedBytes)
+  return !found.isFile() || wholePages(found.size) >= BigInt(file.privateBytes)
 }
 
 async function share(from: string, to: string, name: string): Promise<void> {

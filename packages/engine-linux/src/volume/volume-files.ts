@@ -10,8 +10,10 @@ export const volumeFileSchema = z.strictObject({
   /** As in stat(2), with the type. 0 for a watch, which takes whatever is there. */
   mode: z.int().nonnegative(),
   isWritten: z.boolean(),
-  /** So many bytes have to be there for what is mapped privately: a process that touches pages behind a file's end is killed. */
+  /** How far it is mapped: a process that touches pages behind a file's end is killed. */
   mappedBytes: z.int().nonnegative(),
+  /** How far it is mapped privately: CRIU could not bring back changed pages behind its end. */
+  privateBytes: z.int().nonnegative(),
   /** Of a program or library: the name of the snapshot's copy of it, see library-copies.ts. */
   library: z
     .string()

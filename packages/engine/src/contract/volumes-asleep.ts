@@ -70,10 +70,11 @@ print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume"
     test('a file that was deleted while it was open, before the sleep, keeps its content', async () => {
       const [sleeper, neighbour] = await pair()
       const code =
-        'import os; os.mkdir("/data/d"); f = open("/data/d/f", "w+"); f.write("kept"); f.flush(); os.remove("/data/d/f")'
+        'import os; os.mkdir("/data/d"); f = open("/data/d/f", "w+"); f.write("kept"); f.flush(); os.remove("/data/d/f"); import tempfile; t = tempfile.TemporaryFile(dir="/data"); t.write(b"temporary"); t.flush()'
       await printed(sleeper, code)
       const woken = await sleepWhile(sleeper, neighbour, 'import os; os.rmdir("/data/d")')
       expect(await printed(woken, 'f.seek(0); print(f.read(), os.fstat(f.fileno()).st_nlink)')).toBe('kept 0')
+      expect(await printed(woken, 't.seek(0); print(t.read(), os.listdir("/data"))')).toBe("b'temporary' []")
     })
 
     test('the same on a read-only mount', async () => {
@@ -94,17 +95,18 @@ print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume"
     test('mappings of a file that was cut or deleted do not stop the wake, and keep what was written to them', async () => {
       const [sleeper, neighbour] = await pair()
       const code = `import mmap
-for n in "abc": open("/data/" + n, "wb").write(b"0" * 20_000)
+for n in "abcd": open("/data/" + n, "wb").write(b"0" * 20_000)
 def map(n, **how):
     with open("/data/" + n, "r+b") as f: return mmap.mmap(f.fileno(), 0, **how)
 a, b, c = map("a", access=mmap.ACCESS_COPY), map("b", access=mmap.ACCESS_COPY), map("c")
-for m in (a, b, c): m[10_000] = 65`
+d = map("d")
+for m in (a, b, c, d): m[10_000] = 65`
       expect(await printed(sleeper, code)).toBe('')
       const meanwhile =
-        'import os; os.truncate("/data/a", 100); os.remove("/data/b"); open("/data/c", "r+b").write(b"9")'
+        'import os; os.truncate("/data/a", 100); os.remove("/data/b"); os.remove("/data/d"); open("/data/c", "r+b").write(b"9")'
       const woken = await sleepWhile(sleeper, neighbour, meanwhile)
-      expect(await printed(woken, 'print(a[10_000], b[10_000], c[10_000], c[0], len(a))')).toBe(
-        '65 65 65 57 20000',
+      expect(await printed(woken, 'print(a[10_000], b[10_000], c[10_000], c[0], d[10_000], len(a))')).toBe(
+        '65 65 65 57 0 20000',
       )
     })
 
