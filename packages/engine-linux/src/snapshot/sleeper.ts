@@ -15,6 +15,7 @@ import { guestToolsDir } from '../guest-tools.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { FileMemory } from '../host/remember-file.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
+import { LONGEST_CHAIN_LAYERS } from '../storage/choose-run.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { keepUp } from '../storage/keep-up.ts'
 import { reading } from '../storage/readers.ts'
@@ -113,6 +114,7 @@ export class Sleeper implements AsyncDisposable {
     const dumper = this.#dumper
     const { manifest, rest } = await this.#whileTaking(() => takeSnapshot(host, { burrow, dumper, toolsDir }))
     this.#removeLater(rest)
+    await this.#shorten(manifest)
     const snapshot = describe(manifest)
     if (leave === 'gone') return { snapshot }
     const next = await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false }).catch(
@@ -122,6 +124,13 @@ export class Sleeper implements AsyncDisposable {
     )
     if (leave === 'frozen') await next.freeze()
     return { snapshot, burrow: next }
+  }
+
+  /** One that is awake again before upkeep comes to it must not pile up layers until it cannot be saved any more. */
+  async #shorten({ id, layers }: Manifest): Promise<void> {
+    if (layers.length <= LONGEST_CHAIN_LAYERS) return
+    // The snapshot is as good without it, this time.
+    await this.keepUp(id, new AbortController().signal).catch(() => {})
   }
 
   async #snapshotFiles(burrow: LinuxBurrow, leave: SnapshotOptions['leave']) {

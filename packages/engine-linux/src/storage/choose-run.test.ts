@@ -47,7 +47,7 @@ describe('which layers are merged', () => {
     const some = [...layers(2), layer({ known: 1 })]
     const chain = (times: number) => [layer(), ...Array.from({ length: times }, () => some).flat()]
     expect(choose(chain(10))).toBeUndefined()
-    expect(choose(chain(30))).toEqual({ from: 1, to: 3 })
+    expect(choose(chain(15))).toEqual({ from: 1, to: 3 })
   })
 
   test('everything but the top layer, when the sandbox could soon not wake at all', () => {

@@ -5,9 +5,12 @@ const MB = 1024 ** 2
 /** Chains up to this are left alone: a lookup that goes through all of them is still a small part of a system call. */
 export const CHAIN_MAX_LAYERS = 16
 /** Beyond it, disk is spent: what others stand on and what is large is copied as well. */
-const LONG_CHAIN_LAYERS = 64
-/** Beyond it, inode numbers of open files may change: overlayfs ends at 500 layers, and then the sandbox could not wake at all. */
-const LONGEST_CHAIN_LAYERS = 256
+const LONG_CHAIN_LAYERS = 32
+/**
+ * Beyond it, inode numbers of open files may change, and a sandbox that sleeps waits for the merge. CRIU reads lines of mountinfo of
+ * 4096 bytes at most, which ends at about 90 layers: then the sandbox could not be saved at all.
+ */
+export const LONGEST_CHAIN_LAYERS = 56
 /** Rewriting a layer this large again and again, for a few small ones beside it, would be more than the sandbox itself writes. */
 const HEAVY_BYTES = 64 * MB
 const RUN_MAX_BYTES = 4 * HEAVY_BYTES
