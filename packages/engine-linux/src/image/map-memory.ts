@@ -10,7 +10,7 @@ import type { PageMoves, PageWorker, SealedMemory } from './page-worker.ts'
 import { withRuns } from './pagemap.ts'
 
 /** VMAs with fewer present pages are copied: one more mapping costs about as much as copying this much. */
-const MIN_PAGES = 64
+const MIN_PAGES = 16
 export const MEMORY_FILE_PERMISSIONS = 0o400
 
 export interface MapMemory {

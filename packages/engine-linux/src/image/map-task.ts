@@ -4,7 +4,14 @@ import type { ElfSymbol } from './elf-symbol.ts'
 import { fillGuardTable, findGuardTable, type GuardTable } from './guard-table.ts'
 import { guardedRanges } from './guarded-ranges.ts'
 import { type ImageFile, readImage } from './image-file.ts'
-import { isGuardPages, isPlainAnonymous, isPrivateFile, type MemoryArea, readAreas } from './memory-area.ts'
+import {
+  isGuardPages,
+  isPlainAnonymous,
+  isPlainPrivateFile,
+  isPrivateFile,
+  type MemoryArea,
+  readAreas,
+} from './memory-area.ts'
 import { layOutMemory, type MemoryLayout } from './memory-layout.ts'
 import type { OpenFiles } from './open-files.ts'
 import { cutRuns, PAGE_BYTES, type PageRun, presentBytes, readPagemap } from './pagemap.ts'
@@ -51,7 +58,8 @@ export async function planTask(
   const mappedBefore = areas.filter(
     (area) => isPrivateFile(area) && files.findPath(area.fileId)?.startsWith(MEMORY_PATH),
   )
-  const candidates = findCandidates(areas, task.runs, { table, minPages: host.minPages })
+  const own = areas.filter((area) => !mappedBefore.includes(area))
+  const candidates = findCandidates(own, task.runs, { table, minPages: host.minPages })
   const { layout, ranges } = fitIntoTable(candidates, { areas, mappedBefore, table, pid: task.pid })
   const content = fillGuardTable(table, ranges)
   if (layout.placed.length === 0 && content.equals(table.content)) return undefined
@@ -67,10 +75,16 @@ function findCandidates(
   // Only since Linux 6.15 can guard pages lie in a file mapping. The table is patched, so its pages stay in the image.
   const apart = [table, ...areas.filter(isGuardPages)]
   const plain = areas.filter(
-    (area) => isPlainAnonymous(area) && !apart.some(({ start, end }) => start < area.end && area.start < end),
+    (area) =>
+      (isPlainAnonymous(area) || isPlainPrivateFile(area)) &&
+      !apart.some(({ start, end }) => start < area.end && area.start < end),
   )
-  const enough = [...presentBytes(runs, plain)].filter(([, bytes]) => bytes >= BigInt(minPages) * PAGE_BYTES)
-  return new Map(enough)
+  const isWorthIt = (area: MemoryArea, bytes: bigint) =>
+    isPlainAnonymous(area)
+      ? bytes >= BigInt(minPages) * PAGE_BYTES
+      : // Data that the loader has changed throughout has nothing left of its file, and is a mapping already.
+        bytes === area.end - area.start
+  return new Map([...presentBytes(runs, plain)].filter(([area, bytes]) => isWorthIt(area, bytes)))
 }
 
 /** Every area that maps a memory file has to be in the guard table; what finds no room there is copied. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   isGuardPages,
   isPlainAnonymous,
+  isPlainPrivateFile,
   isPrivateFile,
   type MemoryArea,
   mapAreasToFile,
@@ -47,6 +48,25 @@ describe('isPlainAnonymous', () => {
     ['memory that children find empty', { madvice: 1n << 18n }],
   ])('leaves %s', (_, difference) => {
     expect(isPlainAnonymous({ ...plain, ...difference })).toBe(false)
+  })
+})
+
+describe('isPlainPrivateFile', () => {
+  const data: MemoryArea = { ...plain, flags: 0x2n, status: 0x41n, fileId: 7n }
+
+  it('takes the data of a library, also after the loader has made it read-only', () => {
+    expect(isPlainPrivateFile(data)).toBe(true)
+    expect(isPlainPrivateFile({ ...data, prot: 1n })).toBe(true)
+  })
+
+  it.each<[string, Partial<MemoryArea>]>([
+    ['code', { prot: 5n }],
+    ['a shared mapping', { flags: 0x1n, status: 0x81n }],
+    ['a locked one', { flags: 0x2002n }],
+    ['anonymous memory', { flags: 0x22n, status: 0x201n }],
+    ['guard pages', { status: 0x10041n }],
+  ])('leaves %s', (_, difference) => {
+    expect(isPlainPrivateFile({ ...data, ...difference })).toBe(false)
   })
 })
 

@@ -80,6 +80,15 @@ export function isPlainAnonymous(area: MemoryArea): boolean {
   )
 }
 
+/** Nothing but a private mapping of a file, such as the data of a library. */
+export function isPlainPrivateFile(area: MemoryArea): boolean {
+  return (
+    area.status === (STATUS_REGULAR | STATUS_FILE_PRIVATE) &&
+    (area.flags & ~MAP_NORESERVE) === MAP_PRIVATE &&
+    (area.prot & PROT_EXEC) === 0n
+  )
+}
+
 export function isPrivateFile(area: MemoryArea): boolean {
   return (area.status & STATUS_FILE_PRIVATE) !== 0n
 }

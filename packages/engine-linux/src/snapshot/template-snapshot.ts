@@ -109,7 +109,7 @@ export async function removeUnfinished(template: Template): Promise<void> {
 }
 
 /** Raised when what is saved of a template changes in a way that the rest of the name does not show. */
-const TEMPLATE_SNAPSHOT_VERSION = 2
+const TEMPLATE_SNAPSHOT_VERSION = 3
 
 /** Named by all that would make it unusable or wrong if it changed. */
 async function templateSnapshotPaths({
