@@ -1,4 +1,4 @@
-import { DormouseError } from '../error.ts'
+import { DormouseError, hasCode } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Http } from '../http/http.ts'
 import type { ProcessEvent } from '../processes/command-options.ts'
@@ -34,13 +34,17 @@ export class HttpLine implements Line {
   async #send(): Promise<void> {
     const pieces = this.#waiting.splice(0)
     if (pieces.length === 0) return
-    await this.#http.json({
+    const call = {
       method: 'POST',
       path: `${this.#path}/stdin`,
       query: { close: false },
       headers: { 'content-type': 'application/octet-stream' },
       body: new Blob(pieces as BlobPart[]),
       signal: this.#closed.signal,
+    } as const
+    await this.#http.json(call).catch((error: unknown) => {
+      // It has ended, perhaps by what was typed; `ended` tells.
+      if (!hasCode(error, 'conflict')) throw error
     })
   }
 

@@ -1,0 +1,28 @@
+// Three ideas for the same problem, each tried in a fork of the same prepared sandbox. The best one is kept, the others never happened.
+// Run with a server up: node examples/typescript-best-of-n/best-of-n.mjs
+import assert from 'node:assert/strict'
+import { Sandbox } from 'dormouse'
+
+const sandbox = await Sandbox.create()
+await sandbox.runCode(`
+import numpy as np
+x = np.linspace(0, 1, 200)
+y = np.sin(6 * x) + np.random.default_rng(1).normal(0, 0.05, x.size)
+`)
+
+const ideas = [1, 3, 5].map((degree) => `model = np.poly1d(np.polyfit(x, y, ${degree}))`)
+const { winner, ranking } = await sandbox.race([...ideas, 'model = np.undefined_idea(x)'], {
+  score: '((model(x) - y) ** 2).mean()',
+  best: 'lowest',
+})
+for (const { rank, index, score, error } of ranking)
+  console.log(rank, `idea ${index}`, score?.toFixed(4) ?? error?.message)
+assert.deepEqual(
+  ranking.map(({ index }) => index),
+  [2, 1, 0, 3],
+)
+
+const degree = await winner.runCode('model.order') // the winner lives on, with its model in memory
+console.log(`a polynomial of degree ${degree.text} won`)
+assert.equal(degree.text, '5')
+await Promise.all([sandbox.delete(), winner.delete()])

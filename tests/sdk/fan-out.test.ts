@@ -1,0 +1,155 @@
+import { DormouseError, type Sandbox } from 'dormouse'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { useSdkServer } from './sdk-server.ts'
+
+const server = useSdkServer()
+let parent: Sandbox
+beforeEach(async () => {
+  parent = await server.create()
+  await parent.runCode('import time\nbase = 100')
+})
+afterEach(() => parent.delete())
+
+describe('map', () => {
+  test('gives outcomes in order, each from a fork of its own, and leaves nothing', async () => {
+    const inputs = [5, 1, 4, 2, 3, 0]
+    const outcomes = await parent.map(inputs, 'time.sleep(item / 20); base += item; base', { concurrency: 3 })
+    expect(outcomes.map((outcome) => outcome.ok && outcome.value.text)).toEqual([
+      '105',
+      '101',
+      '104',
+      '102',
+      '103',
+      '100',
+    ])
+    expect(outcomes.map(({ index, input }) => [index, input])).toEqual(
+      inputs.map((input, index) => [index, input]),
+    )
+    expect((await parent.runCode('base')).text).toBe('100')
+    expect(await server.ids()).toEqual([parent.id])
+  })
+
+  test('takes any JSON as input', async () => {
+    const inputs = [{ 'a"b': [1, null, 'é😀\u2028\n\\'] }, 'x', null, true]
+    const outcomes = await parent.map(inputs, 'import json; print(json.dumps(row))', { variable: 'row' })
+    expect(outcomes.map((outcome) => outcome.ok && JSON.parse(outcome.value.stdout))).toEqual(inputs)
+  })
+
+  test('goes on when one input fails', async () => {
+    const outcomes = await parent.map([1, 0, 2], '10 / item')
+    expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true])
+    const failed = outcomes[1]
+    expect(failed?.ok === false && failed.error).toMatchObject({
+      code: 'run_failed',
+      message: 'ZeroDivisionError: division by zero',
+      details: { run: { exitCode: 1 } },
+    })
+    expect(await server.ids()).toEqual([parent.id])
+  })
+
+  test('never has more forks than it may, and takes a function as well', async () => {
+    let now = 0
+    let most = 0
+    const outcomes = await parent.map(
+      [1, 2, 3, 4, 5],
+      async (child, input) => {
+        now += 1
+        most = Math.max(most, now)
+        await child.files.write('/root/in', String(input))
+        const { stdout } = await child.commands.run('expr $(cat /root/in) \\* 2')
+        expect((await server.ids()).length).toBeLessThanOrEqual(3)
+        now -= 1
+        if (input === 3) throw new Error('three')
+        return Number(stdout)
+      },
+      { concurrency: 2 },
+    )
+    expect(outcomes.map((outcome) => (outcome.ok ? outcome.value : outcome.error.message))).toEqual([
+      2,
+      4,
+      'three',
+      8,
+      10,
+    ])
+    expect(most).toBe(2)
+  })
+
+  test('that is given up throws when every child is gone', async () => {
+    const controller = new AbortController()
+    setTimeout(() => controller.abort(), 700)
+    const mapping = parent.map([1, 2, 3, 4, 5, 6], 'time.sleep(60)', {
+      concurrency: 3,
+      signal: controller.signal,
+    })
+    await expect(mapping).rejects.toMatchObject({ code: 'cancelled' })
+    expect(await server.ids()).toEqual([parent.id])
+  })
+
+  test('refuses nonsense, and is content with nothing to do', async () => {
+    await expect(parent.map([1], '1', { concurrency: 0 })).rejects.toMatchObject({ code: 'invalid_argument' })
+    await expect(parent.map([1], '1', { variable: 'a b' })).rejects.toMatchObject({
+      code: 'invalid_argument',
+    })
+    expect(await parent.map([], '1')).toEqual([])
+  })
+})
+
+describe('race', () => {
+  test('keeps the best child as it came out, and deletes the others', async () => {
+    const { winner, ranking } = await parent.race(['base += 1', 'base += 3', 'base += 2'], { score: 'base' })
+    expect(ranking.map(({ rank, index, score }) => [rank, index, score])).toEqual([
+      [1, 1, 103],
+      [2, 2, 102],
+      [3, 0, 101],
+    ])
+    expect((await winner.runCode('base')).text).toBe('103')
+    expect((await parent.runCode('base')).text).toBe('100')
+    expect(await server.ids()).toEqual([parent.id, winner.id].sort())
+    expect(await winner.refresh()).toMatchObject({
+      ephemeral: false,
+      idleTimeoutMs: 0,
+      forkedFrom: parent.id,
+    })
+    await winner.delete()
+  })
+
+  test('ranks last what fails, and takes the lowest when asked', async () => {
+    const candidates = ['loss = 0.5', 'raise ValueError("no")', 'loss = 0.25', 'pass', 'loss = float("nan")']
+    const { winner, ranking } = await parent.race(candidates, { score: 'loss', best: 'lowest' })
+    expect(ranking.map(({ index }) => index)).toEqual([2, 0, 1, 3, 4])
+    expect(ranking.slice(2).map(({ error }) => error?.message)).toEqual([
+      'ValueError: no',
+      "NameError: name 'loss' is not defined",
+      'The score is not a number',
+    ])
+    await winner.delete()
+  })
+
+  test('scores with a function, and runs the same n times with different luck', async () => {
+    const { winner, ranking } = await parent.race(4, {
+      run: 'import random; luck = random.random(); luck',
+      score: ({ text }) => Number(text),
+    })
+    const scores = ranking.map(({ score }) => score ?? -1)
+    expect(new Set(scores).size).toBe(4)
+    expect(scores).toEqual([...scores].sort((a, b) => b - a))
+    expect(Number((await winner.runCode('luck')).text)).toBe(scores[0])
+    await winner.delete()
+  })
+
+  test('that nobody wins throws with the table, and leaves nothing', async () => {
+    const error = await parent.race(['1/0', 'oops'], { score: '1' }).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'run_failed', details: { ranking: [{ index: 0 }, { index: 1 }] } })
+    expect(error).toBeInstanceOf(DormouseError)
+    expect(await server.ids()).toEqual([parent.id])
+  })
+
+  test('that is given up leaves nothing, not even who led', async () => {
+    const controller = new AbortController()
+    setTimeout(() => controller.abort(), 1_000)
+    const racing = parent.race(['x = 1', 'time.sleep(60)'], { score: '1', signal: controller.signal })
+    await expect(racing).rejects.toMatchObject({ code: 'cancelled' })
+    expect(await server.ids()).toEqual([parent.id])
+    await expect(parent.race(3, { score: '1' })).rejects.toMatchObject({ code: 'invalid_argument' })
+  })
+})

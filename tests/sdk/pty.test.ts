@@ -1,0 +1,101 @@
+import { Sandbox, type SocketConstructor } from 'dormouse'
+import { describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { Cutter } from './cutter.ts'
+import { useSdkServer } from './sdk-server.ts'
+
+const server = useSdkServer()
+const lines = {
+  WebSocket: WebSocket as unknown as SocketConstructor,
+  HTTP: undefined,
+}
+
+/** What a terminal shows, and a way to wait for it. */
+function screen() {
+  let text = ''
+  let look = () => {}
+  return {
+    get text() {
+      return text
+    },
+    onData: (more: string) => {
+      text += more
+      look()
+    },
+    shows: async (wanted: string) => {
+      const deadline = Date.now() + 20_000
+      while (!text.includes(wanted)) {
+        if (Date.now() > deadline) throw new Error(`${wanted} is not in ${JSON.stringify(text)}`)
+        await new Promise<void>((resolve) => {
+          look = resolve
+          setTimeout(resolve, 200)
+        })
+      }
+    },
+  }
+}
+
+describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
+  const connect = async () => {
+    const { id } = await server.create()
+    return Sandbox.connect(id, { client: server.clientWith({ WebSocket: socket }) })
+  }
+
+  test('is typed to, resized, and ends with its shell', async () => {
+    const sandbox = await connect()
+    const shown = screen()
+    const pty = await sandbox.pty.create({
+      cols: 100,
+      rows: 30,
+      cwd: '/tmp',
+      env: { WHO: 'me' },
+      onData: shown.onData,
+    })
+    await pty.write('echo "$WHO in $PWD $TERM"\n')
+    await shown.shows('me in /tmp xterm-256color')
+    await pty.write('stty size\n')
+    await shown.shows('30 100')
+    await pty.resize({ cols: 120, rows: 40 })
+    await pty.write('stty size\n')
+    await shown.shows('40 120')
+    await pty.write('exit 7\n')
+    expect(await pty.wait()).toMatchObject({ exitCode: 7 })
+    await sandbox.delete()
+  })
+
+  test('is left and found again, and killed', async () => {
+    const sandbox = await connect()
+    const pty = await sandbox.pty.create()
+    await pty.write('secret=42\n')
+    pty.disconnect()
+    await expect(pty.wait()).rejects.toMatchObject({ code: 'cancelled' })
+    const shown = screen()
+    const again = await sandbox.pty.connect(pty.pid, { onData: shown.onData })
+    await again.write('echo "still $secret"\n')
+    await shown.shows('still 42')
+    await again.kill()
+    expect(await again.wait()).toMatchObject({ signal: 'SIGKILL' })
+    await sandbox.delete()
+  })
+
+  test('shows everything once though its connection is cut', async () => {
+    const { id } = await server.create()
+    const cutter = await Cutter.start(server.process)
+    const client = server.clientWith({ url: cutter.url, WebSocket: socket })
+    const sandbox = await Sandbox.connect(id, { client })
+    const shown = screen()
+    const command = 'for i in $(seq 400); do echo "line-$i."; sleep 0.005; done'
+    const pty = await sandbox.pty.create({ command, onData: shown.onData })
+    for (let cuts = 0; cuts < 5; cuts += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      cutter.cut()
+    }
+    expect(await pty.wait()).toMatchObject({ exitCode: 0 })
+    expect(shown.text.match(/line-\d+\./g)).toEqual(
+      Array.from({ length: 400 }, (_, index) => `line-${index + 1}.`),
+    )
+    expect(cutter.cuts).toBeGreaterThan(2)
+    await cutter.stop()
+    await Sandbox.connect(id, { client: server.client }).then((each) => each.delete())
+  })
+})
