@@ -86,6 +86,11 @@ export const ERRORS = {
     retry: false,
     hint: 'Host and guest are of different versions. Rebuild the template.',
   },
+  port_closed: {
+    status: 502,
+    retry: true,
+    hint: 'Start what is to listen there, on 127.0.0.1 or on every address, and wait for it with `POST …/ports/{port}/wait`.',
+  },
   burrow_ended: { status: 503, retry: true, hint: 'The processes of this sandbox are gone. Create it anew.' },
   burrow_start_failed: { status: 503, retry: true, hint: 'Run `dormouse doctor` on the host.' },
   host_unsupported: { status: 503, retry: false, hint: 'Run `dormouse doctor` to see what this host lacks.' },

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import type { ProcessEvent, RunEvent, RunId, RunResult } from '@dormouse/contracts'
 
 /**
@@ -9,6 +10,7 @@ export interface Guest {
   readonly contexts: GuestContexts
   readonly processes: GuestProcesses
   readonly files: GuestFiles
+  readonly ports: GuestPorts
   info(): Promise<GuestInfo>
 }
 
@@ -174,4 +176,24 @@ export interface GuestFiles {
    * A move out of sight is `deleted`, one into it `created`. What a program writes through a memory map is not seen.
    */
   watch(path: string, options?: FileUser & { recursive?: boolean }): AsyncIterable<FileChange>
+}
+
+export interface ListeningPort {
+  readonly port: number
+  /** What it is bound to: `0.0.0.0` or `::` for every address. */
+  readonly address: string
+}
+
+/** TCP ports on the loopback inside. */
+export interface GuestPorts {
+  /**
+   * A connection to what listens there, 127.0.0.1 before ::1. Each side can end its half alone; what neither side reads is not taken.
+   * Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved: its other end is not in the snapshot.
+   * Aborting `signal` resets it at any time.
+   */
+  connect(port: number, options?: { host?: '127.0.0.1' | '::1'; signal?: AbortSignal }): Promise<Duplex>
+  /** Throws `port_closed` when nothing listens after that time. Looks, and does not connect. */
+  wait(port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ListeningPort>
+  /** By port, then address. */
+  list(): Promise<readonly ListeningPort[]>
 }

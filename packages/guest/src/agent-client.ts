@@ -5,6 +5,7 @@ import type { Channel, ChannelHandlers } from './channel.ts'
 import { AgentConnection } from './connection.ts'
 import { AgentContexts } from './contexts.ts'
 import { AgentFiles } from './files.ts'
+import { AgentPorts } from './ports.ts'
 import { AgentProcesses } from './processes.ts'
 import { AgentRuns } from './runs.ts'
 
@@ -34,6 +35,7 @@ export class AgentClient implements Guest {
   readonly contexts = new AgentContexts(this)
   readonly processes = new AgentProcesses(this)
   readonly files = new AgentFiles(this)
+  readonly ports = new AgentPorts(this)
   readonly #options: AgentClientOptions
   #connection: AgentConnection | undefined
   #connecting: Promise<AgentConnection> | undefined

@@ -26,6 +26,7 @@ export class Channel {
   #waiting: Received[] = []
   #wakeReader: (() => void) | undefined
   #owedBytes = 0
+  #receivableBytes = WINDOW_BYTES
   #sendableBytes = WINDOW_BYTES
   #wakeSender: (() => void) | undefined
 
@@ -45,6 +46,7 @@ export class Channel {
   }
 
   receiveItem(value: unknown, bytes: number): void {
+    this.#receive(bytes)
     const onItem = this.#link?.handlers.onItem
     if (onItem === undefined) {
       this.#enqueue({ value, bytes })
@@ -55,6 +57,7 @@ export class Channel {
   }
 
   receiveData(payload: Buffer): void {
+    this.#receive(payload.byteLength)
     // The payload is a view of a shared read buffer; what waits for a reader must not pin that.
     this.#enqueue({ value: Buffer.from(payload), bytes: payload.byteLength })
   }
@@ -103,18 +106,26 @@ export class Channel {
   /** Sends all of `source`, as fast as the agent takes it, then END. Stops early when the request has failed. */
   async send(source: ByteSource): Promise<void> {
     try {
-      for await (const piece of pieces(source)) {
-        for (let at = 0; at < piece.byteLength; at += DATA_FRAME_BYTES) {
-          if (!(await this.#canSend())) return
-          const frame = piece.subarray(at, at + DATA_FRAME_BYTES)
-          this.#sendableBytes -= frame.byteLength
-          this.#link?.send(FrameType.data, frame)
-        }
-      }
+      for await (const piece of pieces(source)) if (!(await this.sendPiece(piece))) return
     } catch (cause) {
       this.cancel(cause)
       throw cause
     }
+    this.sendEnd()
+  }
+
+  /** Post: there was room for it and it is on its way, or (false) the request is over. */
+  async sendPiece(piece: Uint8Array): Promise<boolean> {
+    for (let at = 0; at < piece.byteLength; at += DATA_FRAME_BYTES) {
+      if (!(await this.#canSend())) return false
+      const frame = piece.subarray(at, at + DATA_FRAME_BYTES)
+      this.#sendableBytes -= frame.byteLength
+      this.#link?.send(FrameType.data, frame)
+    }
+    return this.#settle !== undefined
+  }
+
+  sendEnd(): void {
     if (this.#settle !== undefined) this.#link?.send(FrameType.end)
   }
 
@@ -125,6 +136,12 @@ export class Channel {
       })
     }
     return this.#settle !== undefined
+  }
+
+  /** An agent in hostile hands could otherwise fill the memory of the host. */
+  #receive(bytes: number): void {
+    if (this.#receivableBytes <= 0) throw new Error('more was sent than the window allows')
+    this.#receivableBytes -= bytes
   }
 
   #enqueue(received: Received): void {
@@ -138,6 +155,7 @@ export class Channel {
     if (this.#owedBytes < CREDIT_STEP_BYTES || this.#settle === undefined) return
     const credit = Buffer.allocUnsafe(4)
     credit.writeUInt32BE(this.#owedBytes)
+    this.#receivableBytes += this.#owedBytes
     this.#owedBytes = 0
     this.#link?.send(FrameType.credit, credit)
   }

@@ -1,4 +1,5 @@
-import type { ContextInfo, ProcessInfo } from '@dormouse/engine'
+import { isIP } from 'node:net'
+import type { ContextInfo, ListeningPort, ProcessInfo } from '@dormouse/engine'
 import { malformed } from './file-check.ts'
 
 const CONTEXT_STATES = new Set(['starting', 'idle', 'busy', 'dead'])
@@ -28,6 +29,13 @@ export function checkContextInfo(value: unknown): ContextInfo {
     Number.isSafeInteger(info['restarts'])
   if (!holds) throw malformed('description of a context')
   return value as ContextInfo
+}
+
+export function checkListeningPort(value: unknown): ListeningPort {
+  const { port, address } = fieldsOf(value)
+  const holds = Number.isSafeInteger(port) && (port as number) > 0 && (port as number) <= 65_535
+  if (!holds || typeof address !== 'string' || isIP(address) === 0) throw malformed('port')
+  return { port: port as number, address }
 }
 
 /** Of an answer that is an object with one list in it. */

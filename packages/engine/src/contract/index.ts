@@ -12,6 +12,7 @@ import { describeInterrupts } from './interrupts.ts'
 import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
 import { describeLimits } from './limits.ts'
+import { describePorts } from './ports.ts'
 import { describeProcesses } from './processes.ts'
 import { describeRunsErrors } from './runs-errors.ts'
 import { describeRunsOutput } from './runs-output.ts'
@@ -51,6 +52,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeContexts(factory)
     describeProcesses(factory)
     describeTerminals(factory)
+    describePorts(factory)
     describeFiles(factory)
     describeFilesSafety(factory)
     describeWatch(factory)

@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 
-from dormouse_agent import limits, ops_agent, ops_contexts, ops_files, ops_processes, ops_runs
+from dormouse_agent import limits, ops_agent, ops_contexts, ops_files, ops_ports, ops_processes, ops_runs
 from dormouse_agent.connection import Connection
 from dormouse_agent.context import Context
 from dormouse_agent.log import close_log
@@ -20,7 +20,7 @@ from dormouse_agent.users import ROOT, User, get_user
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
 # Importing them is what fills the table of operations.
-OP_MODULES = (ops_agent, ops_contexts, ops_files, ops_processes, ops_runs)
+OP_MODULES = (ops_agent, ops_contexts, ops_files, ops_ports, ops_processes, ops_runs)
 
 
 class Agent:
@@ -38,6 +38,7 @@ class Agent:
         self.finished_processes: Shelf[int, StartedProcess] = Shelf(budget, limits.FINISHED_PROCESSES)
         self.contexts: dict[str, Context] = {}
         self.watches = 0
+        self.port_relays = 0
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)

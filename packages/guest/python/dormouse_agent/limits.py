@@ -43,7 +43,16 @@ WATCHED_DIRECTORIES = 8192
 WATCH_BATCH_S = 0.01
 WATCH_BATCH_EVENTS = 4096
 
+# Ports. What is read from a connection at once; the kernel hands out what is there.
+PORT_CHUNK_BYTES = 128 * KIB
+# How often is looked whether something listens: soon at first, then less often.
+PORT_LOOK_FIRST_S = 0.01
+PORT_LOOK_LAST_S = 0.1
+PORTS_LISTED = 4096
+
 # Things alive at once.
+# Each costs a descriptor, and its windows up to 2 MiB.
+PORT_CONNECTIONS = 512
 WATCHES = 64
 CONTEXTS = 16
 QUEUED_RUNS_PER_CONTEXT = 256
