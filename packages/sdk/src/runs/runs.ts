@@ -28,13 +28,22 @@ export class Runs {
     return this.#http.json({ path: `${this.#path}/runs/${encodeURIComponent(runId)}`, signal })
   }
 
-  /** Replays its events behind `after` and follows it to its end. */
-  events(runId: string, { after, signal }: Abortable & { after?: number } = {}): AsyncIterable<RunEvent> {
+  /** Replays its events behind `after` and follows it to its end; `follow: false`: only what is there now. */
+  events(
+    runId: string,
+    { after, follow: isFollowed = true, signal }: Abortable & { after?: number; follow?: boolean } = {},
+  ): AsyncIterable<RunEvent> {
     const path = `${this.#path}/runs/${encodeURIComponent(runId)}/events`
     return follow<RunEvent>({
       open: (seen) =>
-        this.#http.open({ path, headers: { accept: 'text/event-stream' }, query: { after: seen }, signal }),
+        this.#http.open({
+          path,
+          headers: { accept: 'text/event-stream' },
+          query: { after: seen, follow: isFollowed },
+          signal,
+        }),
       isLast: ({ type }) => type === 'exit',
+      mayEnd: !isFollowed,
       after,
       signal,
     })
