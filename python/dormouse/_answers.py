@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any, Callable, Mapping, Optional, Type, TypeVar
 
 Answer = TypeVar("Answer")
@@ -11,12 +12,12 @@ Answer = TypeVar("Answer")
 
 def read(cls: Type[Answer], answer: Mapping[str, Any]) -> Answer:
     """What the server says beyond the fields of `cls` is left out: it may be newer than this."""
-    given = {}
-    for each in fields(cls):  # type: ignore[arg-type]
-        value = answer.get(_camel(each.name))
+    found = {}
+    for name, key, by in _plan(cls):
+        value = answer.get(key)
         if value is not None:
-            given[each.name] = _converted(each, value)
-    return cls(**given)
+            found[name] = value if by is None else by(value)
+    return cls(**found)
 
 
 def read_all(cls: Type[Answer], answers: Any) -> list[Answer]:
@@ -49,9 +50,9 @@ def given(**values: Any) -> dict[str, Any]:
     return {_camel(name): value for name, value in values.items() if value is not None}
 
 
-def _converted(each: Field[Any], value: Any) -> Any:
-    by = each.metadata.get("by")
-    return value if by is None else by(value)
+@lru_cache(maxsize=None)
+def _plan(cls: Any) -> list[tuple[str, str, Any]]:
+    return [(each.name, _camel(each.name), each.metadata.get("by")) for each in fields(cls)]
 
 
 def _camel(name: str) -> str:

@@ -12,6 +12,7 @@ from .._http1 import path_part
 from .._result import Result
 from .._values import SandboxInfo, Usage, Volumes, mounts_body, read_usage
 from .http import Http
+from .io import CAN_SHARE
 from .resources import AsyncSnapshots, AsyncTemplates, AsyncVolumes
 
 
@@ -31,6 +32,8 @@ class AsyncClient:
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
         self.http = Http(url, api_key, tls)
+        # Made for one sandbox, whose end is its own.
+        self._is_private = False
         self.templates = AsyncTemplates(self.http)
         self.volumes = AsyncVolumes(self.http)
         self.snapshots = AsyncSnapshots(self.http)
@@ -120,8 +123,9 @@ def client_of(client: Optional[AsyncClient], url: Optional[str], api_key: Option
     global _shared
     if client is not None:
         return client
-    if url is not None or api_key is not None:
-        return AsyncClient(url, api_key)
-    if _shared is None:
-        _shared = AsyncClient()
-    return _shared
+    if CAN_SHARE and url is None and api_key is None:
+        _shared = _shared or AsyncClient()
+        return _shared
+    made = AsyncClient(url, api_key)
+    made._is_private = True
+    return made

@@ -7,6 +7,7 @@ import inspect
 import os
 import socket
 import ssl
+import weakref
 from typing import Any, Awaitable, Callable, Generator, Optional, Sequence, TypeVar
 
 from .._sockets import keep_alive
@@ -14,6 +15,8 @@ from .._sockets import keep_alive
 Value = TypeVar("Value")
 Opener = Callable[[int], Awaitable[Any]]
 Job = Callable[[], Awaitable[Value]]
+# Connections end with their loop, and nobody would close those of a client that belongs to no one.
+CAN_SHARE = False
 
 
 class Stream:
@@ -24,6 +27,7 @@ class Stream:
         self._writer = writer
         self._loop = asyncio.get_running_loop()
         self._pid = os.getpid()
+        weakref.finalize(self, _abort, writer, self._loop, self._pid).atexit = False
 
     @classmethod
     async def open(cls, host: str, port: int, tls: Optional[ssl.SSLContext], timeout: float) -> Stream:
@@ -63,12 +67,16 @@ class Stream:
 
     def abort(self) -> None:
         """Ends it at once, whoever is waiting."""
-        if self._pid != os.getpid() or self._loop.is_closed():
-            return
-        try:
-            self._writer.transport.abort()
-        except RuntimeError:
-            pass
+        _abort(self._writer, self._loop, self._pid)
+
+
+def _abort(writer: asyncio.StreamWriter, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    if pid != os.getpid() or loop.is_closed():
+        return
+    try:
+        writer.transport.abort()
+    except RuntimeError:
+        pass
 
 
 class ConnectTimeout(ConnectionError):

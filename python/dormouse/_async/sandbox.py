@@ -312,17 +312,19 @@ class AsyncSandbox(Beginning):
     async def delete(self) -> None:
         """Nothing of it is left."""
         await self.client.http.json("DELETE", await self._at())
+        self._hang_up()
 
     async def close(self) -> None:
         """Deletes it, unless it is persistent: then it is left to sleep by itself."""
         info = self._info
-        if info is None or not (self._goes_at_end or info.ephemeral):
-            return
         try:
-            await self.delete()
+            if info is not None and (self._goes_at_end or info.ephemeral):
+                await self.delete()
         except NotFoundError:
             # It may have deleted itself.
             pass
+        finally:
+            self._hang_up()
 
     async def __aenter__(self) -> AsyncSandbox:
         await self._ready()
@@ -369,6 +371,10 @@ class AsyncSandbox(Beginning):
 
     async def _post(self, what: str, body: Optional[Mapping[str, Any]], repeatable: bool = False) -> Any:
         return await self.client.http.json("POST", await self._at(what), body=body, repeatable=repeatable)
+
+    def _hang_up(self) -> None:
+        if self.client._is_private:
+            self.client.close()
 
     @property
     def _known(self) -> SandboxInfo:

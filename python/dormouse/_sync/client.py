@@ -13,6 +13,7 @@ from .._http1 import path_part
 from .._result import Result
 from .._values import SandboxInfo, Usage, Volumes, mounts_body, read_usage
 from .http import Http
+from .io import CAN_SHARE
 from .resources import Snapshots, Templates, Volumes
 
 
@@ -32,6 +33,8 @@ class Client:
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
         self.http = Http(url, api_key, tls)
+        # Made for one sandbox, whose end is its own.
+        self._is_private = False
         self.templates = Templates(self.http)
         self.volumes = Volumes(self.http)
         self.snapshots = Snapshots(self.http)
@@ -121,8 +124,9 @@ def client_of(client: Optional[Client], url: Optional[str], api_key: Optional[st
     global _shared
     if client is not None:
         return client
-    if url is not None or api_key is not None:
-        return Client(url, api_key)
-    if _shared is None:
-        _shared = Client()
-    return _shared
+    if CAN_SHARE and url is None and api_key is None:
+        _shared = _shared or Client()
+        return _shared
+    made = Client(url, api_key)
+    made._is_private = True
+    return made

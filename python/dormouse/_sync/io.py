@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Optional, Sequence, TypeVar
 
@@ -16,6 +17,8 @@ from .._sockets import keep_alive
 Value = TypeVar("Value")
 Opener = Callable[[int], Any]
 Job = Callable[[], Value]
+# One client may serve all that asks for none of its own.
+CAN_SHARE = True
 
 
 class Stream:
@@ -24,6 +27,8 @@ class Stream:
     def __init__(self, raw: socket.socket) -> None:
         self._raw = raw
         self._pid = os.getpid()
+        # Not __del__: among garbage in a circle the socket would complain first that nobody has closed it.
+        self._close = weakref.finalize(self, raw.close)
 
     @classmethod
     def open(cls, host: str, port: int, tls: Optional[ssl.SSLContext], timeout: float) -> Stream:
@@ -68,7 +73,7 @@ class Stream:
                 self._raw.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-        self._raw.close()
+        self._close()
 
     def _has_pending(self) -> bool:
         # TLS may have deciphered more than was asked for.

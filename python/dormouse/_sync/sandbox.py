@@ -313,17 +313,19 @@ class Sandbox(Beginning):
     def delete(self) -> None:
         """Nothing of it is left."""
         self.client.http.json("DELETE", self._at())
+        self._hang_up()
 
     def close(self) -> None:
         """Deletes it, unless it is persistent: then it is left to sleep by itself."""
         info = self._info
-        if info is None or not (self._goes_at_end or info.ephemeral):
-            return
         try:
-            self.delete()
+            if info is not None and (self._goes_at_end or info.ephemeral):
+                self.delete()
         except NotFoundError:
             # It may have deleted itself.
             pass
+        finally:
+            self._hang_up()
 
     def __enter__(self) -> Sandbox:
         self._ready()
@@ -370,6 +372,10 @@ class Sandbox(Beginning):
 
     def _post(self, what: str, body: Optional[Mapping[str, Any]], repeatable: bool = False) -> Any:
         return self.client.http.json("POST", self._at(what), body=body, repeatable=repeatable)
+
+    def _hang_up(self) -> None:
+        if self.client._is_private:
+            self.client.close()
 
     @property
     def _known(self) -> SandboxInfo:

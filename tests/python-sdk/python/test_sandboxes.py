@@ -1,0 +1,153 @@
+import unittest
+from datetime import datetime, timedelta, timezone
+
+from dormouse import (
+    AuthenticationError,
+    Client,
+    ConflictError,
+    DormouseError,
+    Expires,
+    InvalidArgumentError,
+    NotFoundError,
+    Sandbox,
+    ServerUnreachableError,
+)
+
+
+class Lifecycle(unittest.TestCase):
+    def test_gone_at_the_end_of_its_block_also_after_an_exception(self):
+        with self.assertRaises(KeyError), Sandbox() as s:
+            raise KeyError
+        with self.assertRaises(NotFoundError) as raised:
+            Sandbox.connect(s.id)
+        self.assertEqual((raised.exception.code, raised.exception.status), ("not_found", 404))
+        self.assertTrue(raised.exception.request_id)
+        s.close()
+
+    def test_it_sleeps_in_between_and_is_the_same_one(self):
+        with Sandbox() as s:
+            self.assertEqual(s.info().expires, Expires(idle=3600))
+            s.run_code("x = object(); where = id(x)")
+            self.assertEqual(s.standby("stored").tier, "stored")
+            self.assertEqual(s.run_code("id(x) == where").text, "True")
+            self.assertEqual(s.standby().tier, "frozen")
+            self.assertIs(s.resume(), s)
+            self.assertEqual(s.last_info.state, "running")
+            events = [entry.event for entry in s.ledger()]
+            self.assertEqual(events[0], "created")
+            self.assertGreaterEqual(events.count("woke"), 2)
+            self.assertEqual(len(s.ledger(after=0)), len(events) - 1)
+
+    def test_what_was_put_to_sleep_with_idle_stays(self):
+        with Sandbox() as s:
+            s.run_code("x = 5")
+            space_id = s.idle("stored")
+        again = Sandbox.resume(space_id)
+        try:
+            self.assertEqual(again.run_code("x").text, "5")
+            self.assertIsNone(again.info().expires)
+        finally:
+            again.delete()
+
+    def test_persistent_ones_stay_and_are_found_by_name(self):
+        with Sandbox(persistent=True, name="py-lasting", metadata={"who": "py"}) as s:
+            s.run_code("x = 1")
+        try:
+            self.assertEqual(Sandbox.connect("py-lasting").id, s.id)
+            self.assertEqual(Sandbox.get_or_create("py-lasting").run_code("x").text, "1")
+            self.assertEqual([each.id for each in Sandbox.list(metadata={"who": "py"})], [s.id])
+            self.assertEqual(Sandbox.list(metadata={"who": "nobody"}), [])
+            with self.assertRaises(ConflictError) as raised:
+                Sandbox(name="py-lasting")
+            self.assertEqual(raised.exception.code, "name_taken")
+            self.assertTrue(raised.exception.hint)
+            changed = s.update(name=None, idle_timeout=2.5, expires=Expires(after=60), cpus=0.5)
+            self.assertEqual((changed.name, changed.idle_timeout_ms, changed.limits.cpus), (None, 2500, 0.5))
+            self.assertEqual(changed.expires, Expires(after=60))
+            self.assertIsNone(s.update(expires=None).expires)
+        finally:
+            s.delete()
+        created = Sandbox.get_or_create("py-lasting", metadata={"a": "b"})
+        try:
+            self.assertEqual((created.name, created.last_info.metadata), ("py-lasting", {"a": "b"}))
+        finally:
+            created.delete()
+
+    def test_snapshots_and_rollback(self):
+        with Sandbox() as s:
+            s.run_code("x = 'before'")
+            saved = s.snapshot("py-before")
+            self.assertEqual((saved.name, saved.kind, saved.sandbox_id), ("py-before", "full", s.id))
+            s.run_code("x = 'after'")
+            s.rollback(saved)
+            self.assertEqual(s.run_code("x").text, "'before'")
+            snapshots = s.client.snapshots
+            self.assertIn(saved.id, [each.id for each in snapshots.list(sandbox_id=s.id)])
+            self.assertEqual(snapshots.get(saved.id), saved)
+
+    def test_template_of_a_snapshot(self):
+        client = Client()
+        with Sandbox() as s:
+            s.run_code("answer = 42")
+            made = client.templates.create("py-ready", snapshot_id=s.snapshot().id)
+            try:
+                self.assertEqual((made.state, made.source), ("ready", "snapshot"))
+                self.assertEqual(client.templates.wait("py-ready").name, "py-ready")
+                with Sandbox("py-ready") as other:
+                    self.assertEqual(other.run_code("answer").text, "42")
+            finally:
+                client.templates.delete("py-ready")
+        self.assertNotIn("py-ready", [each.name for each in client.templates.list()])
+
+    def test_volumes_outlive_sandboxes(self):
+        client = Client()
+        client.volumes.create("py-data")
+        try:
+            with Sandbox(volumes={"/data": "py-data"}) as s:
+                s.files.write("/data/kept", "yes")
+                self.assertEqual(list(client.volumes.get("py-data").used_by), [s.id])
+            with Sandbox(volumes={"/mnt/d": "py-data"}) as s:
+                self.assertEqual(s.files.read("/mnt/d/kept"), "yes")
+        finally:
+            client.volumes.delete("py-data")
+        self.assertNotIn("py-data", [each.name for each in client.volumes.list()])
+
+    def test_why_hold_metrics_and_usage(self):
+        with Sandbox(env={"COLOUR": "blue"}, memory_bytes=256 * 1024**2) as s:
+            until = s.hold("a test", 30)
+            self.assertLess(abs(until - datetime.now(timezone.utc) - timedelta(seconds=30)), timedelta(seconds=10))
+            why = s.why()
+            self.assertIn("a test", [work.what for work in why.work])
+            self.assertEqual(str(why), why.summary)
+            metrics = s.metrics()
+            self.assertEqual((metrics.sandbox_id, metrics.state), (s.id, "running"))
+            self.assertGreater(metrics.memory_bytes, 0)
+            self.assertEqual(s.last_info.limits.memory_bytes, 256 * 1024**2)
+            self.assertEqual(s.run_code("import os; print(os.environ['COLOUR'])").stdout, "blue\n")
+            self.assertGreaterEqual(s.usage().total.running_seconds, 0)
+
+    def test_run_once_in_a_sandbox_of_its_own(self):
+        client = Client()
+        before = len(client.list_sandboxes())
+        self.assertEqual(client.run_once("print(1 + 1)").stdout, "2\n")
+        self.assertEqual(len(client.list_sandboxes()), before)
+        self.assertEqual(client.health()["status"], "ok")
+
+
+class Errors(unittest.TestCase):
+    def test_every_one_has_a_code_and_a_hint(self):
+        with self.assertRaises(InvalidArgumentError) as raised:
+            Sandbox(name="no spaces please")
+        self.assertEqual(raised.exception.details.get("field"), "name")
+        with self.assertRaises(NotFoundError) as raised:
+            Sandbox("no-such-template")
+        self.assertEqual(raised.exception.code, "template_not_found")
+        with self.assertRaises(AuthenticationError):
+            Sandbox(api_key="dm_wrong_key")
+        with self.assertRaises(ServerUnreachableError) as raised:
+            Sandbox(url="http://127.0.0.1:9", api_key="any")
+        self.assertIn("dormouse up", raised.exception.hint)
+        with Sandbox() as s:
+            with self.assertRaises(DormouseError) as raised:
+                s.fork(n=0)
+            self.assertEqual(raised.exception.code, "invalid_argument")
