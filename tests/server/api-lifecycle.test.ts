@@ -13,6 +13,8 @@ beforeAll(async () => {
 afterEach(async () => {
   for (const { id } of (await server.ok('/v1/sandboxes')).items)
     await server.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  for (const { id } of (await server.ok('/v1/snapshots')).items)
+    await server.call(`/v1/snapshots/${id}`, { method: 'DELETE' })
 })
 afterAll(() => server?.cleanUp())
 
@@ -98,6 +100,23 @@ describe('changing', () => {
       await server.run(id, 'pass')
       expect(memoryLimit(id), tier).toBe(bytes)
     }
+  })
+
+  test('limits hold in forks of one that sleeps, and after going back to a time when they were others', async () => {
+    const { id } = await create()
+    const at = `/v1/sandboxes/${id}`
+    const snapshots = [await server.ok(`${at}/snapshots`, { json: {} })]
+    snapshots.push(await server.ok(`${at}/snapshots`, { json: { kind: 'files' } }))
+    await patch(id, { limits: { memoryBytes: 300 * MIB } })
+    for (const { id: snapshotId, kind } of snapshots) {
+      await server.ok(`${at}/rollback`, { json: { snapshotId } })
+      expect(memoryLimit(id), kind).toBe(300 * MIB)
+    }
+    await server.ok(`${at}/standby`, { json: { tier: 'stored' } })
+    await patch(id, { limits: { memoryBytes: 400 * MIB } })
+    const { children } = await server.ok(`${at}/fork`, { json: { count: 1 } })
+    expect(children[0].limits.memoryBytes).toBe(400 * MIB)
+    expect(memoryLimit(children[0].id)).toBe(400 * MIB)
   })
 
   test('an expiry that has come deletes, asleep or not; an ephemeral one is deleted instead of sleeping', async () => {

@@ -103,7 +103,7 @@ export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults }) => {
         operationId: 'deleteSandbox',
         summary: 'Delete a sandbox',
         description:
-          'Ends what runs in it. Its files and its own snapshots are gone; volumes are not touched.',
+          'Ends what runs in it. Its files and what it slept with are gone; snapshots that were asked for and volumes stay.',
         tags,
         params: sandboxParams,
         response: { 204: nothing('Nothing of it is left.') },

@@ -3,7 +3,7 @@ import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { SandboxBody } from '../sandbox-body.ts'
 import { savedAs } from './standby.ts'
-import { mountsOf } from './wake.ts'
+import { asNow } from './wake.ts'
 
 export interface Fork {
   readonly count: number
@@ -114,12 +114,10 @@ async function forkSleeping(
 ): Promise<void> {
   const { head } = row
   if (head === undefined) throw new DormouseError('conflict', 'There is nothing to fork yet.')
-  const volumes = mountsOf(row)
+  const options = { ...asNow(parts, row, head), reason: 'fork' as const, reseed, ...(signal && { signal }) }
   const restored = await Promise.allSettled(
     children.map(({ id: sandboxId }) =>
-      parts.admission.run(row.owner, () =>
-        parts.engine.restore(head, { sandboxId, volumes, reason: 'fork', reseed, ...(signal && { signal }) }),
-      ),
+      parts.admission.run(row.owner, () => parts.engine.restore(head, { ...options, sandboxId })),
     ),
   )
   for (const result of restored) if (result.status === 'fulfilled') burrows.push(result.value)

@@ -1,5 +1,6 @@
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
 import type { SandboxBody } from '../sandbox-body.ts'
+import { asNow } from './wake.ts'
 
 /** Goes back to an older state. Pre: an exclusive turn. One that sleeps stays asleep and wakes up there. */
 export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void> {
@@ -16,8 +17,10 @@ export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void
     body.write({ intent: 'rollback' })
     try {
       // The old burrow ends only when the new one answers.
-      const next = await parts.admission.run(row.owner, () => parts.engine.rollback(burrow, to.id))
+      const options = { sandboxId: row.id, ...asNow(parts, row, to.id), reason: 'rollback' as const }
+      const next = await parts.admission.run(row.owner, () => parts.engine.restore(to.id, options))
       body.enter(next, { isContinued: false })
+      await burrow.destroy()
     } catch (error) {
       body.write({ intent: null })
       throw error

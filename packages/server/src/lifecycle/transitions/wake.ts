@@ -1,5 +1,5 @@
-import { DormouseError } from '@dormouse/contracts'
-import type { Burrow, CreateBurrow, VolumeMount } from '@dormouse/engine'
+import { DormouseError, type SnapshotId } from '@dormouse/contracts'
+import type { Burrow, CreateBurrow, RestoreOptions, VolumeMount } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { LifecycleParts } from '../parts.ts'
 import { gone, type SandboxBody } from '../sandbox-body.ts'
@@ -47,7 +47,7 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
 }
 
 /** As the engine knows them. */
-export function mountsOf({ volumes }: SandboxRow): VolumeMount[] {
+function mountsOf({ volumes }: SandboxRow): VolumeMount[] {
   return volumes.map(({ volumeId, path, readOnly }) => ({ volumeId, path, readOnly }))
 }
 
@@ -57,19 +57,26 @@ export async function startBurrow(
   row: SandboxRow,
   signal?: AbortSignal,
 ): Promise<Burrow> {
-  const { engine, templateSnapshot, snapshots } = parts
+  const { engine, templateSnapshot } = parts
   const { id: sandboxId, limits, env } = row
   const volumes = mountsOf(row)
-  const rest = { sandboxId, limits, volumes, ...(signal && { signal }) }
-  if (row.head !== undefined) {
-    // Memory remembers its environment, with what was done to it since; files alone do not.
-    const isBoot = snapshots.get(row.head)?.kind === 'files'
-    return engine.restore(row.head, { ...rest, reason: 'resume', ...(isBoot && { env }) })
-  }
+  const rest = { sandboxId, ...(signal && { signal }) }
+  if (row.head !== undefined)
+    return engine.restore(row.head, { ...rest, ...asNow(parts, row, row.head), reason: 'resume' })
   const from = templateSnapshot(row.template, row.owner)
-  if (from !== undefined) {
-    return engine.restore(from, { ...rest, env, reason: 'fork' })
-  }
+  if (from !== undefined) return engine.restore(from, { ...rest, limits, env, volumes, reason: 'fork' })
   const request: CreateBurrow = { sandboxId, template: row.template, limits, env, volumes }
   return engine.createBurrow(request, signal)
+}
+
+/** A snapshot comes back with what holds for the sandbox now, not with what held when it was taken. */
+export function asNow(
+  { snapshots }: LifecycleParts,
+  row: SandboxRow,
+  id: SnapshotId,
+): Pick<RestoreOptions, 'limits' | 'volumes' | 'env'> {
+  const { limits, env } = row
+  // Memory remembers its environment, with what was done to it since; files alone do not.
+  const isBoot = snapshots.get(id)?.kind === 'files'
+  return { limits, volumes: mountsOf(row), ...(isBoot && { env }) }
 }
