@@ -1,5 +1,5 @@
 import type { Sandbox } from 'dormouse'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
 
 const server = useSdkServer()
@@ -7,7 +7,6 @@ let sandbox: Sandbox
 beforeAll(async () => {
   sandbox = await server.create()
 })
-afterAll(() => sandbox?.delete())
 
 describe('commands', () => {
   test('run to their end, with an exit code that is a result', async () => {

@@ -1,5 +1,5 @@
 import type { FileChange, Sandbox } from 'dormouse'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
 
 const server = useSdkServer()
@@ -7,7 +7,6 @@ let sandbox: Sandbox
 beforeAll(async () => {
   sandbox = await server.create()
 })
-afterAll(() => sandbox?.delete())
 
 describe('files', () => {
   test('are written and read as text and as bytes', async () => {

@@ -16,10 +16,7 @@ beforeEach(() => {
   cutter.nextCutBytes = () => undefined
   cutter.cuts = 0
 })
-afterAll(async () => {
-  await sandbox.delete()
-  await cutter.stop()
-})
+afterAll(() => cutter.stop())
 
 /** From the first byte of the headers to well inside the events; always the same ones. */
 function randomCuts(seed: number): () => number {

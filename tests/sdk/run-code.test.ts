@@ -1,5 +1,5 @@
 import type { RunEvent, Sandbox } from 'dormouse'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
 
 const server = useSdkServer()
@@ -7,7 +7,6 @@ let sandbox: Sandbox
 beforeAll(async () => {
   sandbox = await server.create()
 })
-afterAll(() => sandbox?.delete())
 
 describe('runCode', () => {
   test('returns output, results and the value of the last expression', async () => {

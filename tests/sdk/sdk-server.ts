@@ -13,7 +13,7 @@ export interface SdkServer {
   ids(): Promise<string[]>
 }
 
-/** A real server for the tests of a file. */
+/** A real server for the tests of a file. What they leave on it goes with it. */
 export function useSdkServer(config: object = {}): SdkServer {
   let server: ServerProcess | undefined
   let client: Dormouse | undefined
