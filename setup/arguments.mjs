@@ -24,3 +24,10 @@ export function parseArguments(argv, env) {
   const [command = 'help', ...rest] = args
   return { command, args: rest, dataDir: resolve(dataDir) }
 }
+
+/** Where the command is: only `--data DIR` may come before it. @param {readonly string[]} argv */
+export function commandIndex(argv) {
+  let index = 0
+  while (argv[index]?.startsWith('--data')) index += argv[index] === '--data' ? 2 : 1
+  return index
+}

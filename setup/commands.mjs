@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { UsageError } from './arguments.mjs'
+import { isClientCommand } from './client-commands.mjs'
 import { runInForeground } from './run-command.mjs'
 import { runSteps } from './run-steps.mjs'
 import { serverFlags } from './server-flags.mjs'
@@ -17,10 +18,9 @@ const HELP = `dormouse: the perpetual sandbox for AI agents, on any Linux box
   ./dormouse test [vitest args]     set everything up, then lint and run all tests
   ./dormouse doctor [--json]        what this host offers and lacks; status 0 when sandboxes can run
   ./dormouse template build FILE    build a template from a description such as templates/python.json
-  ./dormouse template list [--json] the templates that exist
   ./dormouse key create|update|list|revoke
                                     API keys, their scopes and limits; see docs/configuration.md
-  ./dormouse help, --version
+  ./dormouse help [COMMAND], --version
 
   --data DIR    the data directory, for every command (else $DORMOUSE_DATA, else /var/lib/dormouse)
 `
@@ -88,13 +88,9 @@ async function doctor(context) {
 /** @type {SetupCommand['run']} */
 async function template(context) {
   const [action, ...rest] = context.args
-  if (action === 'build') return buildTemplate(context, rest)
-  if (action !== 'list') throw new UsageError('`template` needs `build FILE` or `list`')
-  const json = takeFlag(rest, '--json')
-  refuseArguments(rest)
-  await runSteps(BUILD_STEPS, { ...context, quiet: true })
-  const { templateListCommand } = await import('@dormouse/cli')
-  return templateListCommand({ dataDir: context.dataDir, json, stdout: context.stdout })
+  if (action !== 'build')
+    throw new UsageError('`template` needs `build FILE`, `ls`, `create`, `show` or `rm`')
+  return buildTemplate(context, rest)
 }
 
 /** @type {SetupCommand['run']} */
@@ -132,8 +128,17 @@ async function buildTemplate(context, [file, ...rest]) {
 }
 
 /** @type {SetupCommand['run']} */
-async function help({ stdout }) {
+async function help({ args, stdout }) {
+  const { clientIo, runClientCommand } = await import('./run-client-command.mjs')
+  if (isClientCommand(args)) return runClientCommand([...args, '--help'])
   stdout.write(HELP)
+  const client = await import('@dormouse/cli/client').catch(() => undefined)
+  if (client === undefined)
+    stdout.write('\nCommands about sandboxes are there once `./dormouse up` has built them.\n')
+  else
+    stdout.write(
+      `\nWhile the server runs (\`--help\` with each, docs/cli.md):\n\n${client.clientHelp(clientIo())}`,
+    )
   return 0
 }
 

@@ -1,12 +1,21 @@
 import { constants } from 'node:os'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArguments, UsageError } from './arguments.mjs'
-import { COMMANDS } from './commands.mjs'
+import { commandIndex, parseArguments, UsageError } from './arguments.mjs'
+import { isClientCommand } from './client-commands.mjs'
 import { showFailure } from './show-failure.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
 const interruption = new AbortController()
+const typed = process.argv.slice(2)
+const at = commandIndex(typed)
+
+if (isClientCommand(typed.slice(at))) {
+  const { runClientCommand } = await import('./run-client-command.mjs')
+  const [command = '', ...rest] = typed.slice(at)
+  // What is still open (idle connections, stdin) is nothing to wait for.
+  process.exit(await runClientCommand([command, ...typed.slice(0, at), ...rest]))
+}
 
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => interruption.abort(signal))
@@ -24,7 +33,8 @@ try {
 }
 
 async function runCommandLine() {
-  const { command, args, dataDir } = parseArguments(process.argv.slice(2), process.env)
+  const { command, args, dataDir } = parseArguments(typed, process.env)
+  const { COMMANDS } = await import('./commands.mjs')
   const chosen = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
   if (chosen === undefined) throw new UsageError(`there is no command "${command}"`)
   if (chosen.needsRoot && process.getuid?.() !== 0) {

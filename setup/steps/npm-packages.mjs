@@ -10,6 +10,8 @@ const NEEDED = [
   'zod',
   '@dormouse/engine-linux',
   '@dormouse/cli',
+  'commander',
+  'dormouse',
 ]
 /** npm begins its explanations with what went wrong and ends them with general advice. */
 const NPM_TAIL_LINES = 40

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
-const ENTRIES = ['index', 'setup']
+const ENTRIES = ['index', 'setup', 'client/index']
 
 /** @type {import('../run-steps.mjs').Step} */
 export const typescriptBuild = {

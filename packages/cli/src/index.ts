@@ -1,3 +1,2 @@
 export { type CommandOutput, type DoctorCommand, doctorCommand, formatChecks } from './doctor-command.ts'
 export { type KeyCommand, keyCommand } from './key-command.ts'
-export { type TemplateListCommand, templateListCommand } from './template-list-command.ts'

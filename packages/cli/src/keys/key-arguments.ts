@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { parseInput } from '@dormouse/contracts'
 import { createKeySchema, type UpdateKeyBody, updateKeySchema } from '@dormouse/contracts/http'
+import { parseBytes, parseNumber } from '../format/amounts.ts'
 
 /** A mistake in what was typed. */
 export class KeyUsageError extends Error {}
@@ -111,29 +112,6 @@ function parseAmount(
   const amount = parseValue(value)
   if (amount === undefined) throw new KeyUsageError(`${flag} does not understand "${value}"`)
   return amount
-}
-
-function parseNumber(value: string): number | undefined {
-  return /^\d+(\.\d+)?$/.test(value) ? Number(value) : undefined
-}
-
-const UNITS: Readonly<Record<string, number>> = {
-  '': 1,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  tb: 1e12,
-  kib: 1024,
-  mib: 1024 ** 2,
-  gib: 1024 ** 3,
-  tib: 1024 ** 4,
-}
-
-/** 500MB, 4GiB, or bytes. */
-function parseBytes(value: string): number | undefined {
-  const { amount, unit } = /^(?<amount>\d+(\.\d+)?) ?(?<unit>[a-z]*)$/i.exec(value)?.groups ?? {}
-  const factor = UNITS[unit?.toLowerCase() ?? 'none']
-  return amount === undefined || factor === undefined ? undefined : Math.round(Number(amount) * factor)
 }
 
 function withoutNulls(quotas: Record<string, number | null | undefined>) {

@@ -1,19 +1,10 @@
 import type { KeyAnswer } from '@dormouse/contracts/http'
+import { formatTable } from '../format/table.ts'
 
 const HEAD = ['ID', 'NAME', 'SCOPES', 'LIMITS', 'CREATED', 'STATE']
 
 export function formatKeys(keys: readonly KeyAnswer[]): string {
-  const rows = [HEAD, ...keys.map(cells)]
-  const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('')
+  return formatTable([HEAD, ...keys.map(cells)])
 }
 
 function cells({ id, name, scopes, createdAt, revokedAt, ...key }: KeyAnswer): string[] {

@@ -1,0 +1,81 @@
+import { type CreateOptions, Sandbox } from 'dormouse'
+import { formatMs } from '../../format/amounts.ts'
+import type { Call } from '../call.ts'
+import { UsageProblem } from '../problem.ts'
+
+export interface CreateFlags {
+  readonly name?: string
+  readonly template?: string
+  readonly getOrCreate?: boolean
+  readonly ephemeral?: boolean
+  readonly env?: Record<string, string>
+  readonly metadata?: Record<string, string>
+  readonly volume?: readonly string[]
+  readonly memory?: number
+  readonly cpus?: number
+  readonly pids?: number
+  readonly idle?: number
+  readonly storeAfter?: number
+  readonly expiresAfter?: number
+  readonly expiresIdle?: number
+}
+
+export async function create(call: Call, argument: string | undefined, flags: CreateFlags): Promise<void> {
+  const { client, signal } = call
+  const name = argument ?? flags.name
+  if (argument !== undefined && flags.name !== undefined && argument !== flags.name)
+    throw new UsageProblem(`two names were given: "${argument}" and "${flags.name}"`)
+  const options = toOptions(flags)
+  const began = performance.now()
+  const sandbox = await call.during('Making a sandbox', make())
+  const took = formatMs(performance.now() - began)
+  call.answer(sandbox.info, `${sandbox.id}\n`)
+  call.note(
+    `${name ?? sandbox.id} is ${sandbox.info.state} (${took}). \`dormouse sh ${name ?? sandbox.id}\` goes in.`,
+  )
+
+  function make(): Promise<Sandbox> {
+    if (flags.getOrCreate !== true)
+      return Sandbox.create({ ...options, ...(name === undefined ? {} : { name }) }, { client, signal })
+    if (name === undefined) throw new UsageProblem('--get-or-create needs a name')
+    return Sandbox.getOrCreate(name, options, { client, signal })
+  }
+}
+
+function toOptions(flags: CreateFlags): Omit<CreateOptions, 'name'> {
+  const { template, ephemeral, env, metadata, memory, cpus, pids, idle, storeAfter } = flags
+  const limits = defined({ memoryBytes: memory, cpus, pids })
+  const expires = defined({ afterMs: flags.expiresAfter, idleMs: flags.expiresIdle })
+  return defined({
+    template,
+    ephemeral,
+    env,
+    metadata,
+    volumes: flags.volume?.map(parseMount),
+    limits: Object.keys(limits).length === 0 ? undefined : limits,
+    idleTimeoutMs: idle,
+    storeAfterMs: storeAfter,
+    expires: Object.keys(expires).length === 0 ? undefined : { ...expires, action: 'delete' as const },
+  })
+}
+
+/** volume:path, or volume:path:ro. */
+export function parseMount(text: string): { volume: string; path: string; readOnly: boolean } {
+  const { volume, path, mode } =
+    /^(?<volume>[^:]+):(?<path>\/[^:]*)(?::(?<mode>ro|rw))?$/.exec(text)?.groups ?? {}
+  if (volume === undefined || path === undefined)
+    throw new UsageProblem(
+      `--volume does not understand "${text}"`,
+      'Give it as -v VOLUME:/PATH or -v VOLUME:/PATH:ro.',
+    )
+  return { volume, path, readOnly: mode === 'ro' }
+}
+
+type Defined<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> }
+
+/** Only what was given: the contract refuses fields that are there without a value. */
+function defined<Fields extends object>(fields: Fields): Defined<Fields> {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined),
+  ) as Defined<Fields>
+}

@@ -1,0 +1,71 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Sandbox } from 'dormouse'
+import { createWebSocketStream, WebSocket } from 'ws'
+import type { Call } from '../call.ts'
+import { UsageProblem } from '../problem.ts'
+import { shortName } from './ls.ts'
+
+interface Forwarded {
+  readonly localPort: number
+  readonly port: number
+}
+
+/** Until Ctrl-C. Each connection that comes in here goes on inside, and wakes the sandbox if need be. */
+export async function forward(
+  call: Call,
+  ref: string,
+  ports: readonly string[],
+  { host }: { host: string },
+): Promise<void> {
+  const wanted = ports.map(parsePorts)
+  const sandbox = await call.sandbox(ref)
+  const servers: Server[] = []
+  try {
+    for (const { localPort, port } of wanted) {
+      const server = createServer((socket) => relay(call, sandbox, port, socket))
+      servers.push(server)
+      server.listen(localPort, host)
+      await once(server, 'listening', { signal: call.signal })
+      const { port: listening } = server.address() as AddressInfo
+      if (call.isJson) call.line({ sandboxId: sandbox.id, host, localPort: listening, port })
+      else call.note(`${host}:${listening} is port ${port} of ${shortName(sandbox)}. Ctrl-C ends it.`)
+    }
+    await once(call.signal, 'abort')
+    call.signal.throwIfAborted()
+  } finally {
+    for (const server of servers) server.close()
+  }
+}
+
+/** PORT, or LOCAL:PORT; a local port of 0 is any free one. */
+export function parsePorts(text: string): Forwarded {
+  const { local, port } = /^(?:(?<local>\d{1,5}):)?(?<port>\d{1,5})$/.exec(text)?.groups ?? {}
+  const forwarded = { localPort: Number(local ?? port), port: Number(port) }
+  if (port === undefined || forwarded.port < 1 || forwarded.port > 65_535 || forwarded.localPort > 65_535)
+    throw new UsageProblem(`"${text}" is not a port`, 'Give PORT, or LOCAL:PORT, such as 8080:80.')
+  return forwarded
+}
+
+async function relay(call: Call, sandbox: Sandbox, port: number, socket: Socket): Promise<void> {
+  socket.on('error', () => {})
+  try {
+    const { url, apiKey } = await call.client.http.address()
+    const address = `${url.replace(/^http/, 'ws')}/v1/sandboxes/${sandbox.id}/ports/${port}/tcp`
+    const webSocket = new WebSocket(address, { headers: { authorization: `Bearer ${apiKey}` } })
+    webSocket.on('unexpected-response', (_request, response) => {
+      call.note(
+        `dormouse: port ${port} was refused (${response.statusCode}). Does something listen there inside?`,
+      )
+      webSocket.terminate()
+    })
+    const stream = createWebSocketStream(webSocket)
+    stream.on('error', () => socket.destroy())
+    stream.on('close', () => socket.end())
+    socket.on('close', () => stream.destroy())
+    socket.pipe(stream).pipe(socket)
+  } catch (error) {
+    call.note(`dormouse: ${error instanceof Error ? error.message : String(error)}`)
+    socket.destroy()
+  }
+}

@@ -1,0 +1,44 @@
+import type { ListSandboxes, SandboxInfo } from 'dormouse'
+import { formatDistance } from '../../format/amounts.ts'
+import { formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+
+interface LsFlags extends Pick<ListSandboxes, 'state' | 'template' | 'metadata'> {
+  readonly quiet?: boolean
+}
+
+export async function ls(call: Call, { quiet, state, template, metadata }: LsFlags): Promise<void> {
+  const { client, signal } = call
+  const sandboxes = await client.listSandboxes({ state, template, metadata, signal }).all()
+  if (quiet === true) {
+    call.answer(sandboxes.map(shortName), sandboxes.map((sandbox) => `${shortName(sandbox)}\n`).join(''))
+    return
+  }
+  call.answer({ sandboxes }, formatSandboxes(sandboxes))
+  if (sandboxes.length === 0) call.note('There are no sandboxes. `dormouse create` makes one.')
+}
+
+/** What people call it. */
+export function shortName({ id, name }: Pick<SandboxInfo, 'id' | 'name'>): string {
+  return name ?? id
+}
+
+/** running, standby (frozen), standby (stored). */
+export function stateText({ state, tier }: Pick<SandboxInfo, 'state' | 'tier'>): string {
+  return tier === undefined ? state : `${state} (${tier})`
+}
+
+function formatSandboxes(sandboxes: readonly SandboxInfo[], now = Date.now()): string {
+  if (sandboxes.length === 0) return ''
+  return formatTable([
+    ['ID', 'NAME', 'STATE', 'TEMPLATE', 'USED', 'CREATED'],
+    ...sandboxes.map((sandbox) => [
+      sandbox.id,
+      sandbox.name ?? '-',
+      stateText(sandbox),
+      sandbox.template,
+      `${formatDistance(Date.parse(sandbox.lastActiveAt), now)} ago`,
+      `${formatDistance(Date.parse(sandbox.createdAt), now)} ago`,
+    ]),
+  ])
+}

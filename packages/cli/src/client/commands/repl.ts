@@ -1,0 +1,142 @@
+import { createInterface, type Interface } from 'node:readline'
+import { DormouseError, type Sandbox } from 'dormouse'
+import type { Call } from '../call.ts'
+import { isWhole } from '../python-input.ts'
+import { ReplHistory } from '../repl-history.ts'
+import { showError, signalStatus } from '../show-error.ts'
+import { showEvent } from '../show-event.ts'
+import { shortName } from './ls.ts'
+
+const PROMPT = '>>> '
+const MORE = '... '
+const LEAVE = new Set(['exit', 'exit()', 'quit', 'quit()'])
+
+export async function repl(call: Call, ref: string, { context }: { context: string }): Promise<number> {
+  const sandbox = await call.sandbox(ref)
+  const isTerminal = call.io.stdin.isTTY && call.io.stdout.isTTY && !call.isJson
+  if (isTerminal)
+    call.note(
+      `Python in ${shortName(sandbox)}, context ${context}. Ctrl-C interrupts, Ctrl-D leaves; what you make stays.`,
+    )
+  return new Repl(call, sandbox, context, isTerminal).talk()
+}
+
+class Repl {
+  readonly #call: Call
+  readonly #sandbox: Sandbox
+  readonly #context: string
+  readonly #lines: Interface
+  readonly #isTerminal: boolean
+  #typed: string[] = []
+  #runId: string | undefined
+  #isRunning = false
+  #exitCode = 0
+
+  constructor(call: Call, sandbox: Sandbox, context: string, isTerminal: boolean) {
+    const { stdin, stdout, env } = call.io
+    const history = new ReplHistory(env)
+    this.#call = call
+    this.#sandbox = sandbox
+    this.#context = context
+    this.#isTerminal = isTerminal
+    this.#lines = createInterface({
+      input: stdin,
+      ...(isTerminal ? { output: stdout, history: history.read(), historySize: 1000 } : {}),
+      terminal: isTerminal,
+      removeHistoryDuplicates: true,
+      tabSize: 4,
+    })
+    this.#lines.on('history', (lines: string[]) => history.write(lines))
+    this.#lines.on('SIGINT', () => this.#onInterrupt())
+  }
+
+  /** Until the end of the input. Piped in, it ends with the status of the last piece. */
+  async talk(): Promise<number> {
+    const { signal } = this.#call
+    const stop = () => {
+      this.#interruptRun()
+      this.#lines.close()
+    }
+    signal.addEventListener('abort', stop, { once: true })
+    try {
+      this.#prompt()
+      // Lines that are typed while code runs wait here for their turn.
+      for await (const line of this.#lines) {
+        if (this.#typed.length === 0 && LEAVE.has(line.trim())) break
+        await this.#take(line)
+        this.#prompt()
+      }
+      if (this.#typed.length > 0) await this.#run(this.#typed.join('\n'))
+    } finally {
+      signal.removeEventListener('abort', stop)
+      this.#lines.close()
+    }
+    if (signal.aborted) return signalStatus(signal)
+    if (this.#isTerminal) this.#call.io.stdout.write('\n')
+    return this.#isTerminal ? 0 : this.#exitCode
+  }
+
+  async #take(line: string): Promise<void> {
+    this.#typed.push(line)
+    const code = this.#typed.join('\n')
+    if (code.trim() !== '' && !isWhole(code)) return
+    this.#typed = []
+    if (code.trim() !== '') await this.#run(code)
+  }
+
+  async #run(code: string): Promise<void> {
+    this.#isRunning = true
+    try {
+      if (this.#call.isJson) await this.#runForPrograms(code)
+      else await this.#runForPeople(code)
+    } catch (error) {
+      if (!(error instanceof DormouseError)) throw error
+      this.#exitCode = showError(error, this.#call.io, { isJson: this.#call.isJson })
+    } finally {
+      this.#isRunning = false
+      this.#runId = undefined
+    }
+  }
+
+  async #runForPrograms(code: string): Promise<void> {
+    const result = await this.#sandbox.runCode(code, { context: this.#context })
+    this.#exitCode = result.exitCode
+    this.#call.line(result)
+  }
+
+  async #runForPeople(code: string): Promise<void> {
+    let isLineOpen = false
+    for await (const event of this.#sandbox.runCodeStream(code, { context: this.#context })) {
+      if (event.type === 'start') this.#runId = event.runId
+      if (event.type === 'exit') this.#exitCode = event.exitCode
+      if (event.type === 'stdout' || event.type === 'stderr') isLineOpen = !event.data.endsWith('\n')
+      showEvent(event, this.#call.io)
+    }
+    // The prompt begins a line of its own.
+    if (isLineOpen && this.#isTerminal) this.#call.io.stdout.write('\n')
+  }
+
+  /** Ctrl-C: ends the run that goes on, or forgets what is being typed. */
+  #onInterrupt(): void {
+    if (this.#isRunning) {
+      this.#interruptRun()
+      return
+    }
+    this.#typed = []
+    this.#call.io.stdout.write('\nKeyboardInterrupt\n')
+    // What is on the line goes with it.
+    this.#lines.write(null, { ctrl: true, name: 'e' })
+    this.#lines.write(null, { ctrl: true, name: 'u' })
+    this.#prompt()
+  }
+
+  #interruptRun(): void {
+    if (this.#runId !== undefined) this.#sandbox.runs.interrupt(this.#runId).catch(() => {})
+  }
+
+  #prompt(): void {
+    if (!this.#isTerminal) return
+    this.#lines.setPrompt(this.#typed.length === 0 ? PROMPT : MORE)
+    this.#lines.prompt()
+  }
+}

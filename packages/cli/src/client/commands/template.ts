@@ -1,0 +1,96 @@
+import type { CreateTemplate, Template } from 'dormouse'
+import { formatBytes, formatDistance } from '../../format/amounts.ts'
+import { formatFields, formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+import { pick } from '../find-sandbox.ts'
+import { UsageProblem } from '../problem.ts'
+
+interface TemplateFlags {
+  readonly snapshot?: string
+  readonly description?: string
+  readonly package?: string[]
+  readonly pip?: string[]
+  readonly run?: string[]
+  readonly preload?: string[]
+}
+
+export async function listTemplates(call: Call): Promise<void> {
+  const templates = await call.client.templates.list({ signal: call.signal }).all()
+  const now = Date.now()
+  call.answer(
+    { templates },
+    formatTable([
+      ['NAME', 'STATE', 'SOURCE', 'SIZE', 'CREATED', 'DESCRIPTION'],
+      ...templates.map(({ name, state, source, bytes, createdAt, description }) => [
+        name,
+        state,
+        source,
+        bytes === undefined ? '-' : formatBytes(bytes),
+        `${formatDistance(Date.parse(createdAt), now)} ago`,
+        description ?? '',
+      ]),
+    ]),
+  )
+}
+
+export async function createTemplate(call: Call, name: string, flags: TemplateFlags): Promise<void> {
+  const { client, signal } = call
+  const made = await client.templates.create(await toTemplate(call, name, flags), { signal })
+  if (made.state === 'ready') {
+    call.answer(made, `${made.name}\n`)
+    return
+  }
+  using progress = call.progress(`Building ${name}`)
+  const template = await client.templates.wait(name, {
+    signal,
+    onLog: (log) => progress.update(`Building ${name}: ${log.trimEnd().split('\n').at(-1) ?? ''}`),
+  })
+  call.answer(template, `${template.name}\n`)
+}
+
+export async function showTemplate(call: Call, name: string): Promise<void> {
+  const template = await call.client.templates.get(name, { signal: call.signal })
+  call.answer(template, formatTemplate(template))
+}
+
+export async function removeTemplates(call: Call, names: readonly string[]): Promise<void> {
+  const deleted: string[] = []
+  for (const name of names) {
+    await call.client.templates.delete(name, { signal: call.signal })
+    deleted.push(name)
+  }
+  call.answer({ deleted }, names.map((name) => `${name}\n`).join(''))
+}
+
+async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promise<CreateTemplate> {
+  const { client, signal } = call
+  const { snapshot, description, pip, preload } = flags
+  const common = { name, ...(description === undefined ? {} : { description }) }
+  const built = {
+    ...(flags.package === undefined ? {} : { packages: flags.package }),
+    ...(pip === undefined ? {} : { pip }),
+    ...(flags.run === undefined ? {} : { commands: flags.run }),
+    ...(preload === undefined ? {} : { preload }),
+  }
+  if (snapshot === undefined) return { ...common, ...built }
+  if (Object.keys(built).length > 0)
+    throw new UsageProblem('--snapshot cannot be given together with what to build')
+  const all = await client.snapshots.list({ signal }).all()
+  const { id } = pick(snapshot, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' })
+  return { ...common, snapshotId: id }
+}
+
+function formatTemplate(template: Template): string {
+  const { bytes, logTail } = template
+  const fields = formatFields([
+    ['name', template.name],
+    ['description', template.description],
+    ['state', template.state],
+    ['source', template.source],
+    ['snapshot', template.snapshotId],
+    ['size', bytes === undefined ? undefined : formatBytes(bytes)],
+    ['created', template.createdAt],
+    ['error', template.error],
+  ])
+  return logTail === undefined ? fields : `${fields}\n${logTail.trimEnd()}\n`
+}

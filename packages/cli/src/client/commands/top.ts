@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { LedgerEntry } from 'dormouse'
+import { Sandbox, type SandboxInfo } from 'dormouse'
+import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
+import { formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+import { shortName, stateText } from './ls.ts'
+
+interface TopFlags {
+  readonly once?: boolean
+  readonly lines?: number
+}
+
+type Usage = NonNullable<Awaited<ReturnType<Sandbox['metrics']>>['usage']>
+type Wake = Pick<LedgerEntry, 'at' | 'cause' | 'tier' | 'latencyMs'>
+
+interface Row {
+  readonly info: SandboxInfo
+  readonly usage?: Usage | undefined
+  readonly cpuPercent?: number | undefined
+  readonly lastWake?: Wake | undefined
+}
+
+const EVERY_MS = 1000
+const HOME_AND_CLEAR = '\x1b[H\x1b[J'
+const OTHER_SCREEN = '\x1b[?1049h\x1b[?25l'
+const OWN_SCREEN = '\x1b[?25h\x1b[?1049l'
+
+export async function top(call: Call, { once = false, lines }: TopFlags): Promise<void> {
+  const { stdout } = call.io
+  const look = new Look(call)
+  const isLive = stdout.isTTY && !once && !call.isJson
+  const limit = lines ?? (isLive ? Math.max(1, stdout.rows - 4) : undefined)
+  if (isLive) stdout.write(OTHER_SCREEN)
+  try {
+    for (;;) {
+      const rows = await look.rows()
+      if (call.isJson) call.line({ at: new Date().toISOString(), sandboxes: rows.slice(0, limit) })
+      else stdout.write(`${isLive ? HOME_AND_CLEAR : ''}${formatRows(rows, limit)}`)
+      if (once) return
+      await sleep(EVERY_MS, undefined, { signal: call.signal })
+    }
+  } finally {
+    if (isLive) stdout.write(OWN_SCREEN)
+  }
+}
+
+/** Remembers between two looks what has to be read only once: wakes so far, and CPU time to compare with. */
+class Look {
+  readonly #call: Call
+  readonly #wakes = new Map<string, { seq: number; wake: Wake | undefined }>()
+  readonly #cpu = new Map<string, { cpuMs: number; at: number }>()
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  /** Those that are awake first, then those that were used last. */
+  async rows(): Promise<Row[]> {
+    const { client, signal } = this.#call
+    const infos = await client.listSandboxes({ signal }).all()
+    const rows = await Promise.all(infos.map((info) => this.#row(new Sandbox(client, info))))
+    return rows
+      .filter((row) => row !== undefined)
+      .sort((a, b) => rank(b.info) - rank(a.info) || b.info.lastActiveAt.localeCompare(a.info.lastActiveAt))
+  }
+
+  async #row(sandbox: Sandbox): Promise<Row | undefined> {
+    const { signal } = this.#call
+    try {
+      const [{ usage }, lastWake] = await Promise.all([sandbox.metrics({ signal }), this.#lastWake(sandbox)])
+      return { info: sandbox.info, usage, cpuPercent: this.#cpuPercent(sandbox.id, usage), lastWake }
+    } catch (error) {
+      // Deleted between the list and this.
+      if (error instanceof Error && 'code' in error && error.code === 'not_found') return undefined
+      throw error
+    }
+  }
+
+  async #lastWake(sandbox: Sandbox): Promise<Wake | undefined> {
+    const known = this.#wakes.get(sandbox.id) ?? { seq: -1, wake: undefined }
+    for await (const entry of sandbox.ledger({ after: known.seq, signal: this.#call.signal })) {
+      known.seq = entry.seq
+      if (entry.event === 'woke') known.wake = entry
+    }
+    this.#wakes.set(sandbox.id, known)
+    return known.wake
+  }
+
+  #cpuPercent(id: string, usage: Usage | undefined): number | undefined {
+    const before = this.#cpu.get(id)
+    const at = performance.now()
+    if (usage === undefined) this.#cpu.delete(id)
+    else this.#cpu.set(id, { cpuMs: usage.cpuMs, at })
+    if (usage === undefined || before === undefined || usage.cpuMs < before.cpuMs) return undefined
+    return (100 * (usage.cpuMs - before.cpuMs)) / (at - before.at)
+  }
+}
+
+function rank({ state, tier }: SandboxInfo): number {
+  if (state === 'standby') return tier === 'frozen' ? 1 : 0
+  return 2
+}
+
+function formatRows(rows: readonly Row[], limit = rows.length): string {
+  const count = (state: string) => rows.filter(({ info }) => stateText(info) === state).length
+  const memory = rows.reduce((sum, { usage }) => sum + (usage?.memoryBytes ?? 0), 0)
+  const now = Date.now()
+  const head = `${rows.length} sandboxes: ${count('running')} running, ${count('standby (frozen)')} frozen, ${count('standby (stored)')} stored; ${formatBytes(memory)} in memory\n`
+  const table = formatTable([
+    ['NAME', 'STATE', 'MEMORY', 'PEAK', 'CPU', 'PIDS', 'LAST WAKE', 'TOOK', 'CAUSE'],
+    ...rows
+      .slice(0, limit)
+      .map(({ info, usage, cpuPercent, lastWake }) => [
+        shortName(info),
+        stateText(info),
+        usage === undefined ? '-' : formatBytes(usage.memoryBytes),
+        usage === undefined ? '-' : formatBytes(usage.memoryPeakBytes),
+        cpuPercent === undefined ? '-' : `${cpuPercent.toFixed(0)} %`,
+        usage === undefined ? '-' : String(usage.pids),
+        lastWake === undefined ? '-' : `${formatDistance(Date.parse(lastWake.at), now)} ago`,
+        lastWake?.latencyMs === undefined ? '-' : formatMs(lastWake.latencyMs),
+        lastWake?.cause ?? '',
+      ]),
+  ])
+  const hidden = rows.length - limit
+  return `${head}\n${table}${hidden > 0 ? `… and ${hidden} more\n` : ''}`
+}

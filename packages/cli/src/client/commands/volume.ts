@@ -1,0 +1,46 @@
+import type { Volume } from 'dormouse'
+import { formatBytes, formatDistance } from '../../format/amounts.ts'
+import { formatFields, formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+
+export async function listVolumes(call: Call): Promise<void> {
+  const volumes = await call.client.volumes.list({ signal: call.signal }).all()
+  const now = Date.now()
+  const rows = volumes.map((volume) => [
+    volume.name,
+    sizeOf(volume) ?? '-',
+    String(volume.usedBy.length),
+    `${formatDistance(Date.parse(volume.createdAt), now)} ago`,
+  ])
+  call.answer(
+    { volumes },
+    rows.length === 0 ? '' : formatTable([['NAME', 'SIZE', 'USED BY', 'CREATED'], ...rows]),
+  )
+  if (rows.length === 0) call.note('There are no volumes. `dormouse volume create NAME` makes one.')
+}
+
+export async function createVolume(call: Call, name: string): Promise<void> {
+  const volume = await call.client.volumes.create({ name }, { signal: call.signal })
+  call.answer(volume, `${volume.name}\n`)
+  call.note(`\`dormouse create -v ${name}:/data\` makes a sandbox that has it.`)
+}
+
+export async function showVolume(call: Call, name: string): Promise<void> {
+  const volume = await call.client.volumes.get(name, { signal: call.signal })
+  const fields = formatFields([
+    ['name', volume.name],
+    ['size', sizeOf(volume)],
+    ['created', volume.createdAt],
+    ['used by', volume.usedBy.join(', ') || 'nobody'],
+  ])
+  call.answer(volume, fields)
+}
+
+export async function removeVolumes(call: Call, names: readonly string[]): Promise<void> {
+  for (const name of names) await call.client.volumes.delete(name, { signal: call.signal })
+  call.answer({ deleted: names }, names.map((name) => `${name}\n`).join(''))
+}
+
+function sizeOf({ bytes }: Volume): string | undefined {
+  return bytes === undefined ? undefined : formatBytes(bytes)
+}

@@ -1,0 +1,44 @@
+import type { LedgerEntry } from 'dormouse'
+import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
+import { formatFields, formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+
+const LAST_ENTRIES = 10
+
+export async function why(call: Call, ref: string): Promise<void> {
+  const { signal } = call
+  const sandbox = await call.sandbox(ref)
+  const [reasons, ledger] = await Promise.all([sandbox.why({ signal }), sandbox.ledger({ signal }).all()])
+  const now = Date.now()
+  const ahead = (time: string | undefined) =>
+    time === undefined ? undefined : `in ${formatDistance(now, Date.parse(time))} if nothing happens`
+  const fields = formatFields([
+    ['sleeps', ahead(reasons.sleepsAt)],
+    ['stored on disk', ahead(reasons.storesAt)],
+    ['deleted', ahead(reasons.expiresAt)],
+    ['cannot sleep', reasons.cannotSleep?.reason],
+  ])
+  const work = reasons.work.map(
+    ({ kind, what, since }) => `  ${kind}: ${what}, for ${formatDistance(Date.parse(since), now)}\n`,
+  )
+  const last = ledger.slice(-LAST_ENTRIES)
+  call.answer(
+    { ...reasons, ledger: last },
+    `${reasons.summary}\n${work.join('')}${fields}\n${formatLedger(last, now)}`,
+  )
+}
+
+function formatLedger(entries: readonly LedgerEntry[], now: number): string {
+  return formatTable([
+    ['WHEN', 'EVENT', 'TIER', 'CAUSE', 'TOOK', 'SIZE', ''],
+    ...entries.map(({ at, event, tier, cause, latencyMs, bytes, detail }) => [
+      `${formatDistance(Date.parse(at), now)} ago`,
+      event,
+      tier ?? '-',
+      cause,
+      latencyMs === undefined ? '-' : formatMs(latencyMs),
+      bytes === undefined ? '-' : formatBytes(bytes),
+      detail ?? '',
+    ]),
+  ])
+}

@@ -1,0 +1,67 @@
+import type { Command } from 'commander'
+
+/** A command as completion sees it. */
+export interface Node {
+  /** The words that lead to it, such as `snapshot create`; empty for `dormouse` itself. */
+  readonly path: string
+  readonly summary: string
+  readonly words: readonly Word[]
+  readonly flags: readonly Word[]
+  /** What its arguments are. */
+  readonly wants: 'sandbox' | 'copy' | 'file' | 'nothing'
+}
+
+export interface Word {
+  readonly word: string
+  readonly summary: string
+}
+
+/** Commands that are not a client's, and which arguments they complete is their own business. */
+const SET_UP: readonly Word[] = [
+  { word: 'up', summary: 'set everything up, then run the server' },
+  { word: 'doctor', summary: 'what this host offers and lacks' },
+  { word: 'key', summary: 'API keys' },
+  { word: 'test', summary: 'set everything up, then run the tests' },
+  { word: 'help', summary: 'what there is' },
+]
+
+export function completionTree(program: Command): Node[] {
+  return [
+    { path: '', summary: '', words: [...wordsOf(program), ...SET_UP], flags: [], wants: 'nothing' },
+    ...program.commands.flatMap((command) => nodesOf(command, command.name())),
+  ]
+}
+
+function nodesOf(command: Command, path: string): Node[] {
+  const node: Node = {
+    path,
+    summary: command.description(),
+    words: command.name() === 'completion' ? shells(command) : wordsOf(command),
+    flags: [...flagsOf(command), { word: '--help', summary: 'how it is used' }],
+    wants: wantsOf(command),
+  }
+  return [node, ...command.commands.flatMap((below) => nodesOf(below, `${path} ${below.name()}`))]
+}
+
+function wordsOf(command: Command): Word[] {
+  return command.commands.map((below) => ({ word: below.name(), summary: below.description() }))
+}
+
+function shells(command: Command): Word[] {
+  const choices = command.registeredArguments[0]?.argChoices ?? []
+  return choices.map((word) => ({ word, summary: '' }))
+}
+
+function flagsOf(command: Command): Word[] {
+  return command.options.flatMap(({ short, long, description }) =>
+    [short, long].flatMap((word) => (word ? [{ word, summary: description }] : [])),
+  )
+}
+
+function wantsOf(command: Command): Node['wants'] {
+  const names = command.registeredArguments.map((argument) => argument.name())
+  if (names.includes('from')) return 'copy'
+  if (names.includes('sandbox') || names.includes('sandboxes') || command.name() === 'snapshot')
+    return 'sandbox'
+  return 'nothing'
+}

@@ -1,0 +1,47 @@
+import type { Node } from './completion-tree.ts'
+
+/** For `~/.config/fish/completions/dormouse.fish`. */
+export function fishScript(nodes: readonly Node[]): string {
+  return `# fish completion of dormouse
+complete -c dormouse -f
+${nodes.map(linesOf).join('')}`
+}
+
+function linesOf({ path, words, flags, wants }: Node): string {
+  const when = quote(
+    condition(
+      path,
+      words.map(({ word }) => word),
+    ),
+  )
+  const lines = words.map(
+    ({ word, summary }) => `complete -c dormouse -n ${when} -a ${quote(word)} -d ${quote(summary)}\n`,
+  )
+  const below = quote(path === '' ? '__fish_use_subcommand' : seen(path))
+  for (const { word, summary } of flags) {
+    const kind = word.startsWith('--') ? `-l ${word.slice(2)}` : `-s ${word.slice(1)}`
+    lines.push(`complete -c dormouse -n ${below} ${kind} -d ${quote(summary)}\n`)
+  }
+  if (wants === 'sandbox' || wants === 'copy')
+    lines.push(`complete -c dormouse -n ${below} -a '(dormouse ls -q 2>/dev/null)' -d sandbox\n`)
+  if (wants === 'copy') lines.push(`complete -c dormouse -n ${below} -F\n`)
+  return lines.join('')
+}
+
+function condition(path: string, words: readonly string[]): string {
+  if (path === '') return '__fish_use_subcommand'
+  return words.length === 0
+    ? seen(path)
+    : `${seen(path)}; and not __fish_seen_subcommand_from ${words.join(' ')}`
+}
+
+function seen(path: string): string {
+  return path
+    .split(' ')
+    .map((word) => `__fish_seen_subcommand_from ${word}`)
+    .join('; and ')
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
+}

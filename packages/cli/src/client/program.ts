@@ -1,0 +1,86 @@
+import { Command, type Option } from 'commander'
+import { Call, type CommonOptions } from './call.ts'
+import type { CommandIo } from './command-io.ts'
+import { declareDataCommands } from './declare-data.ts'
+import { declareLifeCommands } from './declare-life.ts'
+import { declareViewCommands } from './declare-views.ts'
+import { declareWorkCommands } from './declare-work.ts'
+import { isDivided } from './separator.ts'
+
+/** What a command does: answers its exit status, 0 when nothing. */
+// biome-ignore lint/suspicious/noExplicitAny: Commander hands over what the declaration says, which no type follows
+export type Action = (call: Call, ...typed: any[]) => Promise<number | undefined> | Promise<void>
+
+export interface Declaration {
+  /** With its arguments, as Commander reads them. */
+  readonly usage: string
+  readonly summary: string
+  readonly options?: readonly Option[]
+  /** Loaded when it is typed: a command does not wait for the others. */
+  readonly load: () => Promise<Action>
+  /** Everything behind the first argument belongs to the command that is run. */
+  readonly passesThrough?: boolean
+  readonly isDefault?: boolean
+  readonly aliases?: readonly string[]
+  /** How it is used, below the help. */
+  readonly examples?: readonly string[]
+}
+
+export interface Finished {
+  exitCode: number
+}
+
+/** All that can be typed. `finished` hears how the one that was typed ended. */
+export function createProgram(
+  io: CommandIo,
+  args: readonly string[] = [],
+  finished: Finished = { exitCode: 0 },
+): Command {
+  const program = new Command('dormouse')
+    .description('The perpetual sandbox for AI agents: sandboxes that never forget.')
+    .enablePositionalOptions()
+    .helpCommand(false)
+    .showSuggestionAfterError(true)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error: /, 'dormouse: ')),
+      getOutHelpWidth: () => io.stdout.columns ?? 100,
+      getErrHelpWidth: () => io.stderr.columns ?? 100,
+    })
+  const declare = (parent: Command, declaration: Declaration) => {
+    const { usage, summary, options = [], load, examples = [] } = declaration
+    const command = parent.command(usage, declaration.isDefault === true ? { isDefault: true } : {})
+    command.description(summary)
+    for (const alias of declaration.aliases ?? []) command.alias(alias)
+    for (const option of options) command.addOption(option)
+    addCommonOptions(command)
+    if (declaration.passesThrough === true) command.passThroughOptions(!isDivided(args.slice(1), command))
+    if (examples.length > 0)
+      command.addHelpText(
+        'after',
+        `\nExamples:\n${examples.map((line) => `  $ dormouse ${line}`).join('\n')}`,
+      )
+    command.action(async (...typed: unknown[]) => {
+      const action = await load()
+      const given = typed.slice(0, -1)
+      const call = new Call(io, given.at(-1) as CommonOptions)
+      finished.exitCode = (await action(call, ...given)) ?? 0
+    })
+  }
+  declareLifeCommands(program, declare)
+  declareWorkCommands(program, declare)
+  declareDataCommands(program, declare)
+  declareViewCommands(program, declare)
+  return program
+}
+
+export type Declare = (parent: Command, declaration: Declaration) => void
+
+function addCommonOptions(command: Command): void {
+  command
+    .option('--json', 'print JSON for programs')
+    .option('--url <address>', 'the server (else DORMOUSE_URL, else the one of this machine)')
+    .option('--data <directory>', 'where the server of this machine keeps its data (else DORMOUSE_DATA)')
+}

@@ -1,0 +1,30 @@
+/** Commands that talk to a server, and need nothing of the set-up but what it has built. A test holds this against what they are. */
+export const CLIENT_COMMANDS = [
+  'create',
+  'ls',
+  'standby',
+  'resume',
+  'fork',
+  'rollback',
+  'rm',
+  'snapshot',
+  'run',
+  'exec',
+  'sh',
+  'repl',
+  'cp',
+  'forward',
+  'template',
+  'volume',
+  'logs',
+  'why',
+  'top',
+  'usage',
+  'demo',
+  'completion',
+]
+
+/** `template build` works on the host itself. @param {readonly string[]} args the command and what follows */
+export function isClientCommand([command, action]) {
+  return CLIENT_COMMANDS.includes(command ?? '') && !(command === 'template' && action === 'build')
+}

@@ -1,0 +1,38 @@
+const NOT_BUILT = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
+
+/**
+ * Runs a command of a client: no root, no set-up, no waiting. Answers the exit status.
+ * @param {string[]} args the command and what follows it
+ */
+export async function runClientCommand(args) {
+  const client = await import('@dormouse/cli/client').catch((error) => {
+    if (!NOT_BUILT.has(error.code)) throw error
+    return undefined
+  })
+  if (client === undefined) {
+    process.stderr.write(
+      `dormouse: \`${args[0]}\` is not built yet.\n  \`sudo ./dormouse up\` does that, and starts the server.\n`,
+    )
+    return 1
+  }
+  return client.runClient({ args, io: clientIo() })
+}
+
+/** The terminal or pipes that this was started in. The first Ctrl-C is heard by the command, the second ends it at once. */
+export function clientIo() {
+  const { stdin, stdout, stderr, env } = process
+  const interruption = new AbortController()
+  for (const [signal, number] of /** @type {const} */ ([
+    ['SIGINT', 2],
+    ['SIGTERM', 15],
+    ['SIGHUP', 1],
+  ])) {
+    process.on(signal, () => {
+      if (interruption.signal.aborted) process.exit(128 + number)
+      interruption.abort(signal)
+    })
+  }
+  // Who reads no further, as `| head` does, has what they want.
+  stdout.on('error', () => process.exit(0))
+  return { stdin, stdout, stderr, env, signal: interruption.signal }
+}
