@@ -7,7 +7,9 @@ type Call = Parameters<ServerProcess['ok']>[1]
 const GIB = 1024 ** 3
 /** What the tenant may have bounds what granted requests cost. */
 const QUOTAS = { sandboxes: 6, running: 5, memoryBytes: 6 * GIB }
+const SETTLE_MS = 10_000
 const MASTER = 'fuzz-master'
+const VOLUME = 'fuzz-volume'
 const POLICY = {
   ...{ name: null, metadata: {}, idleTimeoutMs: 0, storeAfterMs: 60_000, expires: null, ephemeral: false },
   limits: { memoryBytes: GIB, cpus: 1, pids: 512 },
@@ -25,11 +27,9 @@ export class World {
   #fixtures: Fixtures | undefined
   /** What nobody but its owner and an admin may ever read. */
   secrets: readonly string[] = []
-  readonly hasVolumes: boolean
 
-  private constructor(server: ServerProcess, hasVolumes: boolean) {
+  private constructor(server: ServerProcess) {
     this.server = server
-    this.hasVolumes = hasVolumes
     this.#keys = {
       none: undefined,
       garbage: 'dm_aaaaaaaaaaaa_x',
@@ -42,7 +42,7 @@ export class World {
   }
 
   static async make(server: ServerProcess): Promise<World> {
-    const world = new World(server, (await server.call('/v1/volumes')).status === 200)
+    const world = new World(server)
     await world.#begin()
     return world
   }
@@ -72,9 +72,10 @@ export class World {
     const deleted = await this.as('own', '/v1/sandboxes', { json: {} })
     await this.as('own', `/v1/sandboxes/${deleted.id}`, { method: 'DELETE' })
     await this.#makeMaster()
+    await this.as('own', '/v1/volumes', { json: { name: VOLUME } })
     this.#fixtures = {
       ...{ sandbox: '', run: '', snapshot: '', pid: this.#pid, context: CONTEXT, template: 'python' },
-      ...{ key: spare.id, volume: 'fuzz-volume', takenName: MASTER, others, deletedSandbox: deleted.id },
+      ...{ key: spare.id, volume: VOLUME, takenName: MASTER, others, deletedSandbox: deleted.id },
     }
     await this.refresh()
   }
@@ -90,7 +91,9 @@ export class World {
       json: { name: 'of-the-other', idleTimeoutMs: 0 },
     })
     const { runId } = await this.as('other', `/v1/sandboxes/${id}/run`, { json: { code: 'x = 1' } })
-    const snapshot = await this.as('other', `/v1/sandboxes/${id}/snapshots`, { json: {} })
+    const snapshot = await this.as('other', `/v1/sandboxes/${id}/snapshots`, {
+      json: { name: 'of-the-other' },
+    })
     this.secrets = [id, runId, snapshot.id, 'of-the-other', this.#keyIds.get('other') ?? '']
     return { sandbox: id, run: runId, snapshot: snapshot.id }
   }
@@ -116,14 +119,33 @@ export class World {
   /** Puts right what a granted request has done to the things that later requests name. */
   async repair(operationId: string): Promise<void> {
     await this.tidy()
+    await this.#mend(operationId)
+    await this.#settle()
+  }
+
+  async #mend(operationId: string): Promise<void> {
     const at = `/v1/sandboxes/${this.fixtures.sandbox}`
     const isThere = (await this.server.call(at)).status === 200
     if (!isThere || operationId === 'deleteSnapshot' || operationId === 'rollback') return this.refresh()
+    if (operationId === 'deleteVolume') await this.as('own', '/v1/volumes', { json: { name: VOLUME } })
     if (operationId === 'updateSandbox') await this.as('own', at, { method: 'PATCH', json: POLICY })
     if (operationId === 'deleteContext') await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
     if (operationId === 'signalProcess') {
       const { pid } = await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })
       this.#fixtures = { ...this.fixtures, pid: String(pid) }
+    }
+  }
+
+  /** States that a sandbox has slept with before are removed behind the scenes: that must not look like the work of the next request. */
+  async #settle(): Promise<void> {
+    const until = Date.now() + SETTLE_MS
+    for (;;) {
+      const { items } = await this.as('admin', '/v1/snapshots?limit=1000')
+      const old = items.filter(({ name, isHead }: Json) => name === undefined && !isHead)
+      if (old.length === 0) return
+      if (Date.now() > until) throw new Error(`snapshots that nobody wants stay: ${JSON.stringify(old)}`)
+      // Those that were asked for without a name are no longer needed; the others may be gone by now.
+      for (const { id } of old) await this.server.call(`/v1/snapshots/${id}`, { method: 'DELETE' })
     }
   }
 
@@ -143,7 +165,7 @@ export class World {
   /** All that a refused request could have changed, seen by who sees everything. */
   async state(): Promise<Json> {
     const { sandbox } = this.fixtures
-    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', ...(this.hasVolumes ? ['volumes'] : [])]
+    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes']
     const pages = await Promise.all(lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)))
     const state: Json = Object.fromEntries(lists.map((list, index) => [list, pages[index].items]))
     for (const one of state.sandboxes) delete one.lastActiveAt
