@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -19,8 +19,10 @@ DOC = """This sandbox, seen from inside.
         global db
         db = connect()
 
-Only the Python of a context has this module. Programs and Python processes that it starts do not.
+Only the Python of a context has this module. Programs and Python processes that it starts do not. Where the SDK of the
+same name is installed, its names are here as well.
 """
+OWN_NAMES = ["on_fork", "on_resume", "sandbox_id"]
 Function = TypeVar("Function", bound=Callable[[], Any])
 
 _hooks: dict[str, list[Callable[[], Any]]] = {"on_resume": [], "on_fork": []}
@@ -59,7 +61,8 @@ def install_user_module() -> None:
     for function in (on_resume, on_fork, sandbox_id):
         function.__module__ = "dormouse"
         setattr(module, function.__name__, function)
-    module.__all__ = ["on_fork", "on_resume", "sandbox_id"]  # type: ignore[attr-defined]
+    module.__all__ = [*OWN_NAMES]  # type: ignore[attr-defined]
+    module.__getattr__ = _from_sdk  # type: ignore[method-assign,assignment]
     sys.modules["dormouse"] = module
 
 
@@ -71,6 +74,27 @@ def update_environment(env: dict[str, str]) -> None:
     global _sandbox_id
     _sandbox_id = env.get(SANDBOX_ID, _sandbox_id)
     os.environ.update(env)
+
+
+def _from_sdk(name: str) -> Any:
+    """Loads the SDK into this module when a name of it is asked for; it may have been installed a moment ago."""
+    module = sys.modules["dormouse"]
+    spec = None if name.startswith("_") else PathFinder.find_spec("dormouse")
+    if spec is None or spec.loader is None or not spec.has_location or not spec.submodule_search_locations:
+        raise AttributeError(f"module 'dormouse' has no attribute {name!r}")
+    before = dict(vars(module))
+    # Looked for once: what the SDK does not have is not there.
+    del module.__getattr__
+    module.__spec__, module.__package__ = spec, "dormouse"
+    module.__path__ = list(spec.submodule_search_locations)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        vars(module).clear()
+        vars(module).update(before)
+        raise
+    module.__all__ = [*getattr(module, "__all__", []), *OWN_NAMES]  # type: ignore[attr-defined]
+    return getattr(module, name)
 
 
 def _register(kind: str, function: Callable[[], Any]) -> None:

@@ -1,0 +1,44 @@
+"""In a notebook, results display as themselves. The kernel of a sandbox is one: it displays what it was itself asked for."""
+
+import json
+import pathlib
+import unittest
+
+import dormouse
+from dormouse import Execution, Result, Sandbox
+
+PACKAGE = pathlib.Path(dormouse.__file__).parent
+
+
+class Display(unittest.TestCase):
+    def test_bundles(self):
+        result = Result({"text/plain": "t", "text/html": "<b>t</b>", "image/png": "aGk="}, True)
+        self.assertEqual(result._repr_mimebundle_(), dict(result))
+        self.assertEqual(result._repr_mimebundle_(include={"text/plain"}), {"text/plain": "t"})
+        self.assertEqual(result._repr_mimebundle_(exclude={"text/plain", "image/png"}), {"text/html": "<b>t</b>"})
+        self.assertEqual((result._repr_html_(), result._repr_png_(), repr(result)), ("<b>t</b>", b"hi", "t"))
+        self.assertEqual(result["text/plain"], "t")
+        shown = Execution("run", stdout="said\n", results=[result])._repr_mimebundle_()
+        self.assertEqual((shown["text/html"], shown["text/plain"]), ("<b>t</b>", "said\nt"))
+        self.assertIsNone(Result({"text/plain": "x"}).png)
+
+    def test_in_a_real_kernel(self):
+        with Sandbox() as s:
+            plot = "import matplotlib.pyplot as plt; plt.plot([1, 2]); print('said'); plt.show()\n[1, 2]"
+            seen = s.run_code(plot)
+            self.assertTrue(seen.results[0].png.startswith(b"\x89PNG"))
+            for path in PACKAGE.rglob("*.py"):
+                s.files.write(f"/root/sdk/dormouse/{path.relative_to(PACKAGE)}", path.read_bytes(), parents=True)
+            # The kernel has a module of that name already: both are there under it.
+            results = json.dumps([dict(result) for result in seen.results])
+            code = f"""
+import json, sys
+sys.path.insert(0, '/root/sdk')
+import dormouse
+from dormouse import Execution, Result
+assert dormouse.sandbox_id().startswith('sb-') and callable(dormouse.on_resume) and dormouse.Sandbox
+Execution('run', stdout='said\\n', results=[Result(each) for each in json.loads({results!r})])
+"""
+            again = s.run_code(code).check()
+            self.assertEqual([dict(each) for each in again.results], [dict(each) for each in seen.results])
+            self.assertEqual(again.stdout, "said\n")

@@ -1,0 +1,235 @@
+"""What can be said without a real server."""
+
+import json
+import os
+import pickle
+import socket
+import struct
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+from dormouse import AuthenticationError, Client, DormouseError, InvalidArgumentError, LimitError, Sandbox
+from dormouse import ServerUnreachableError
+from dormouse._address import find_address
+from dormouse._bounded_text import BoundedText
+from dormouse._frames import FrameReader, MessageJoiner, accept_of, encode_frame
+from dormouse._http1 import ProtocolError, path_part
+from dormouse._version import VERSION
+from scripted_server import ScriptedServer, answer
+
+HEALTHY = json.dumps({"status": "ok", "version": "1"})
+ERROR = json.dumps({"error": {"code": "rate_limited", "message": "slowly", "hint": "wait", "requestId": "r-1"}})
+
+
+def client_of(server):
+    return Client(server.url, "dm_key")
+
+
+class Address(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+        self.enterContext_(mock.patch.dict(os.environ, {"DORMOUSE_DATA": self.dir.name}))
+        for name in ("DORMOUSE_URL", "DORMOUSE_API_KEY"):
+            os.environ.pop(name, None)
+
+    def enterContext_(self, manager):
+        manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+
+    def write_file(self, text):
+        with open(os.path.join(self.dir.name, "client.json"), "w") as file:
+            file.write(text)
+
+    def test_arguments_then_environment_then_file(self):
+        with self.assertRaises(AuthenticationError) as raised:
+            find_address()
+        self.assertIn("DORMOUSE_API_KEY", raised.exception.hint)
+        self.write_file('{"url": "http://127.0.0.1:5", "key": "of-file"}')
+        found = find_address()
+        self.assertEqual((found.port, found.api_key, found.is_from_file), (5, "of-file", True))
+        os.environ["DORMOUSE_URL"] = "https://example.test/prefix/"
+        # The key of the local server is for nobody else.
+        with self.assertRaises(AuthenticationError):
+            find_address()
+        os.environ["DORMOUSE_API_KEY"] = "of-environment"
+        found = find_address()
+        self.assertEqual((found.host, found.port, found.is_tls, found.prefix), ("example.test", 443, True, "/prefix"))
+        self.assertEqual(find_address("http://[::1]:7", "given").api_key, "given")
+        self.assertEqual(find_address("http://[::1]:7", "given").host, "::1")
+
+    def test_what_cannot_be_used_is_said(self):
+        for url in ("nonsense", "ftp://a", "http://", "http://a:port"):
+            with self.assertRaises(InvalidArgumentError):
+                find_address(url, "key")
+        with self.assertRaises(AuthenticationError):
+            find_address("http://a", "key\r\nx: y")
+        self.write_file("{}")
+        with self.assertRaises(DormouseError) as raised:
+            find_address()
+        self.assertEqual(raised.exception.code, "setup_failed")
+
+
+class Http(unittest.TestCase):
+    def test_what_an_answer_may_look_like(self):
+        chunked = (
+            b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b'6;ext=1\r\n{"stat\r\n9\r\nus":"ok"}\r\n0\r\nTrailer: x\r\n\r\n'
+        )
+        until_end = b'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"status":"ok"}'
+        with ScriptedServer(chunked, answer(HEALTHY), until_end, answer("", "204 No Content")) as server:
+            client = client_of(server)
+            for _ in range(3):
+                self.assertEqual(client.health()["status"], "ok")
+            self.assertIsNone(client.volumes.delete("a b/../c"))
+            self.assertEqual(server.connections, 2)
+            head = server.requests[3][0]
+            self.assertTrue(head.startswith("DELETE /v1/volumes/a%20b%2F..%2Fc HTTP/1.1\r\n"), head)
+            self.assertIn("authorization: Bearer dm_key\r\n", head)
+            client.close()
+
+    def test_what_is_no_answer(self):
+        for wrong in (b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"):
+            with ScriptedServer(wrong) as server, self.assertRaises(DormouseError):
+                client_of(server).volumes.create("x")
+
+    def test_a_get_is_repeated_a_post_is_not(self):
+        with ScriptedServer(b"", b"", answer(HEALTHY)) as server:
+            self.assertEqual(client_of(server).health()["status"], "ok")
+        with ScriptedServer(b"", answer("{}")) as server, self.assertRaises(ServerUnreachableError):
+            client_of(server).volumes.create("x")
+        self.assertEqual(len(server.requests), 1)
+
+    def test_a_delete_whose_answer_was_lost_has_happened(self):
+        missing = json.dumps({"error": {"code": "not_found", "message": "no"}})
+        with ScriptedServer(b"", answer(missing, "404 Not Found")) as server:
+            self.assertIsNone(client_of(server).volumes.delete("x"))
+
+    def test_retry_after_is_waited_for_also_by_what_cannot_be_repeated(self):
+        refused = answer(ERROR, "429 Too Many Requests", "Retry-After: 1")
+        created = json.dumps({"name": "x", "createdAt": "2026-01-01T00:00:00.000Z", "usedBy": [], "new": 1})
+        with ScriptedServer(refused, answer(created, "201 Created")) as server:
+            began = time.monotonic()
+            self.assertEqual(client_of(server).volumes.create("x").created_at.year, 2026)
+            self.assertGreaterEqual(time.monotonic() - began, 0.99)
+
+    def test_not_for_ever(self):
+        refused = answer(ERROR, "429 Too Many Requests", "Retry-After: 3600")
+        with ScriptedServer(refused) as server, self.assertRaises(LimitError) as raised:
+            client_of(server).health()
+        error = raised.exception
+        self.assertEqual((error.code, error.hint, error.request_id, error.status, error.retry_after), ("rate_limited", "wait", "r-1", 429, 3600))
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(copy), copy.code, str(copy)), (LimitError, "rate_limited", str(error)))
+
+    def test_a_proxy_that_speaks_for_itself(self):
+        with ScriptedServer(answer("<h1>Bad Gateway</h1>", "502 Bad Gateway")) as server:
+            with self.assertRaises(ServerUnreachableError) as raised:
+                client_of(server).volumes.create("x")
+        self.assertIn("Bad Gateway", str(raised.exception))
+
+
+class WebSockets(unittest.TestCase):
+    def test_the_examples_of_the_rfc(self):
+        self.assertEqual(accept_of("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+        with mock.patch("os.urandom", return_value=bytes([0x37, 0xFA, 0x21, 0x3D])):
+            self.assertEqual(encode_frame(1, b"Hello").hex(), "818537fa213d7f9f4d5158")
+        reader, joiner = FrameReader(), MessageJoiner()
+        wire = bytes.fromhex("010348656c" + "8900" + "80026c6f")
+        for byte in wire:
+            reader.add(bytes([byte]))
+        self.assertIsNone(joiner.add(reader.next()))
+        self.assertEqual(reader.next().opcode, 9)
+        self.assertEqual(joiner.add(reader.next()), (1, b"Hello"))
+
+    def test_lengths(self):
+        for length in (0, 125, 126, 65535, 65536, 1_000_003):
+            payload = bytes(range(256)) * (length // 256 + 1)
+            payload = payload[:length]
+            frame = encode_frame(2, payload)
+            start = len(frame) - length
+            mask = frame[start - 4 : start]
+            self.assertEqual(bytes(b ^ mask[i % 4] for i, b in enumerate(frame[start:][:1000])), payload[:1000])
+            reader = FrameReader()
+            head = struct.pack("!BBQ", 0x82, 127, length)
+            reader.add(head + payload)
+            self.assertEqual(reader.next().payload, payload)
+
+    def test_what_is_not_agreed_on(self):
+        for wrong in ("c100", "8180", "8900"[:2] + "7e0080" + "00" * 128, "827fffffffffffffffff"):
+            reader = FrameReader()
+            reader.add(bytes.fromhex(wrong))
+            with self.assertRaises(ProtocolError):
+                reader.next()
+        reader = FrameReader()
+        reader.add(bytes.fromhex("8001aa"))
+        with self.assertRaises(ProtocolError):
+            MessageJoiner().add(reader.next())
+
+    def test_an_answer_that_is_no_upgrade(self):
+        started = json.dumps({"pid": 5})
+        info = answer(json.dumps(SANDBOX), "201 Created")
+
+        def fake(connection):
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: wrong\r\n\r\n")
+
+        no = json.dumps({"error": {"code": "conflict", "message": "has no terminal"}})
+        with ScriptedServer(info, answer(started), answer(no, "409 Conflict")) as server:
+            s = Sandbox(client=client_of(server))
+            with self.assertRaises(DormouseError) as raised:
+                s.pty.create().read()
+            self.assertEqual(raised.exception.code, "conflict")
+        with ScriptedServer(info, answer(started), fake) as server:
+            s = Sandbox(client=client_of(server))
+            # Typing is not repeated.
+            with self.assertRaises(ServerUnreachableError):
+                s.pty.create().write("x")
+
+
+class Small(unittest.TestCase):
+    def test_bounded_text_keeps_both_ends(self):
+        text = BoundedText(10)
+        for piece in ("abc", "defghij", "klm", "nö"):
+            text.add(piece)
+        self.assertEqual(text.text(), "abcde\n… 5 bytes left out …\nklmnö")
+        self.assertEqual(text.text(), "abcde\n… 5 bytes left out …\nklmnö")
+        short = BoundedText(10)
+        short.add("abcdefghij")
+        self.assertEqual((short.text(), short.lost_bytes), ("abcdefghij", 0))
+
+    def test_parts_of_paths_stay_parts(self):
+        self.assertEqual([path_part(text) for text in ("..", "a/b", "ü", 5)], ["%2E%2E", "a%2Fb", "%C3%BC", "5"])
+
+    def test_versions_agree(self):
+        project = os.path.join(os.path.dirname(__import__("dormouse").__file__), "..", "pyproject.toml")
+        with open(project) as file:
+            self.assertIn(f'version = "{VERSION}"', file.read())
+
+    def test_a_client_that_does_not_answer_is_not_waited_for(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with mock.patch("dormouse._sync.http.FIRST_CONTACT_SECONDS", 0.1):
+                with self.assertRaises(ServerUnreachableError):
+                    Client(url, "key").http.json("GET", "/healthz", timeout=0.2)
+        finally:
+            listener.close()
+
+
+SANDBOX = {
+    "id": "sb-2222222222222222",
+    "state": "running",
+    "template": "python",
+    "metadata": {},
+    "idleTimeoutMs": 1,
+    "storeAfterMs": 1,
+    "ephemeral": False,
+    "limits": {"memoryBytes": 1, "cpus": 1, "pids": 1},
+    "volumes": [],
+    "createdAt": "2026-01-01T00:00:00.000Z",
+    "lastActiveAt": "2026-01-01T00:00:00.000Z",
+    "stateSince": "2026-01-01T00:00:00.000Z",
+}
