@@ -128,6 +128,20 @@ describe('sleep and wake', () => {
   })
 })
 
+describe('the disk', () => {
+  test('one that writes more than it may is put to standby, and wakes when it may have more', async () => {
+    const limits = { ...wanted().limits, diskBytes: 32 * 1024 ** 2 }
+    const sandbox = await create({ limits })
+    await run(sandbox, 'x = 1; open("/root/big", "wb").write(bytes(range(256)) * (48 << 12))')
+    await until(() => sandbox.view().state === 'standby', 20_000)
+    await expect(run(sandbox, 'print(x)')).rejects.toMatchObject({ code: 'limit_reached' })
+    expect(sandbox.ledger({ limit: 9 }).items.at(-1)).toMatchObject({ event: 'slept', cause: 'disk' })
+    await sandbox.update({ limits: { diskBytes: 512 * 1024 ** 2 } })
+    expect(await run(sandbox, 'import os; os.unlink("/root/big"); print(x)')).toBe('1\n')
+    await sandbox.delete()
+  })
+})
+
 describe('fork, snapshot, rollback', () => {
   test('fork of one that runs and of one that sleeps', async () => {
     const sandbox = await create({ metadata: { team: 'blue' } })

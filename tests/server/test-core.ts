@@ -81,7 +81,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     storeAfterMs: 60_000,
     expires: undefined,
     ephemeral: false,
-    limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512 },
+    limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512, diskBytes: 10 * 1024 ** 3 },
     volumes: [],
     ...change,
   }

@@ -5,6 +5,12 @@ export const DEFAULT_MEMORY_BYTES = 1024 ** 3
 export const DEFAULT_CPUS = 1
 export const DEFAULT_PIDS = 512
 
+/** What a sandbox may write before it is put to standby; a host must survive one that fills its disk. */
+export const DEFAULT_DISK_BYTES = 10 * 1024 ** 3
+/** Less than a first package would take. */
+export const MIN_DISK_BYTES = 16 * 1024 ** 2
+export const MAX_DISK_BYTES = 1024 ** 5
+
 /** Below this the agent and one kernel with pandas do not fit and every run would end in the OOM killer. */
 export const MIN_MEMORY_BYTES = 64 * 1024 ** 2
 export const MAX_MEMORY_BYTES = 1024 ** 4

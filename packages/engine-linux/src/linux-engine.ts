@@ -241,9 +241,18 @@ export class LinuxEngine implements Engine {
     return this.#volumes.measure(volumeId)
   }
 
-  async storage(): Promise<StorageReport> {
+  storage(): Promise<StorageReport> {
+    return this.#storageMeter().measure()
+  }
+
+  writtenBytes(burrow: Burrow): Promise<number> {
+    const { paths, record } = this.#own(burrow)
+    return this.#storageMeter().written(paths.upper, record.layers)
+  }
+
+  #storageMeter(): StorageMeter {
     this.#storage ??= new StorageMeter(this.#host.layout, this.#canSleep().store)
-    return this.#storage.measure()
+    return this.#storage
   }
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {

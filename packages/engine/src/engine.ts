@@ -132,6 +132,8 @@ export interface Engine extends AsyncDisposable {
   storage(): Promise<StorageReport>
   /** Reads all of a snapshot's memory and images. Throws `snapshot_unusable` with the reason when it could not be restored here. */
   verifySnapshot(snapshotId: SnapshotId): Promise<void>
+  /** What was written in this burrow and in those before it, on disk. Reads the disk: for now and then. */
+  writtenBytes(burrow: Burrow): Promise<number>
   /** Frees what nobody else refers to. Throws `not_found`. */
   deleteSnapshot(snapshotId: SnapshotId): Promise<void>
   /**

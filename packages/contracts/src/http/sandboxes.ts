@@ -2,10 +2,13 @@ import { z } from 'zod'
 import { burrowLimitsSchema } from '../burrow-limits.ts'
 import {
   DEFAULT_CPUS,
+  DEFAULT_DISK_BYTES,
   DEFAULT_MEMORY_BYTES,
   DEFAULT_PIDS,
   ENV_MAX_BYTES,
   ENV_MAX_ENTRIES,
+  MAX_DISK_BYTES,
+  MIN_DISK_BYTES,
 } from '../limits.ts'
 import { findOverlap, mountPathProblem } from '../mount-path.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
@@ -84,9 +87,27 @@ export const volumeMountSchema = z
   .strictObject({ volume: nameField, path: mountPathField, readOnly: z.boolean().default(false) })
   .meta({ id: 'VolumeMount' })
 
+const diskBytesField = z
+  .int()
+  .min(MIN_DISK_BYTES)
+  .max(MAX_DISK_BYTES)
+  .describe(
+    'What it may have written. One that has more is put to standby, nothing lost, and cannot wake before the limit is raised.',
+  )
+
 export const limitsSchema = burrowLimitsSchema
+  .extend({ diskBytes: diskBytesField.default(DEFAULT_DISK_BYTES) })
   .prefault({})
-  .meta({ examples: [{ memoryBytes: DEFAULT_MEMORY_BYTES, cpus: DEFAULT_CPUS, pids: DEFAULT_PIDS }] })
+  .meta({
+    examples: [
+      {
+        memoryBytes: DEFAULT_MEMORY_BYTES,
+        cpus: DEFAULT_CPUS,
+        pids: DEFAULT_PIDS,
+        diskBytes: DEFAULT_DISK_BYTES,
+      },
+    ],
+  })
 
 export const createSandboxSchema = z
   .strictObject({
@@ -144,6 +165,7 @@ export const updateSandboxSchema = z
         memoryBytes: burrowLimitsSchema.shape.memoryBytes.unwrap().exactOptional(),
         cpus: burrowLimitsSchema.shape.cpus.unwrap().exactOptional(),
         pids: burrowLimitsSchema.shape.pids.unwrap().exactOptional(),
+        diskBytes: diskBytesField.exactOptional(),
       })
       .exactOptional()
       .describe('Limits that are not named stay as they are.'),
@@ -173,7 +195,7 @@ export const sandboxSchema = z
       })
       .optional(),
     ephemeral: z.boolean(),
-    limits: z.strictObject({ memoryBytes: z.int(), cpus: z.number(), pids: z.int() }),
+    limits: z.strictObject({ memoryBytes: z.int(), cpus: z.number(), pids: z.int(), diskBytes: z.int() }),
     volumes: z
       .array(z.strictObject({ volume: z.string(), path: z.string(), readOnly: z.boolean() }))
       .readonly(),
@@ -199,7 +221,7 @@ export const sandboxSchema = z
         idleTimeoutMs: 15_000,
         storeAfterMs: 300_000,
         ephemeral: false,
-        limits: { memoryBytes: 1_073_741_824, cpus: 1, pids: 512 },
+        limits: { memoryBytes: 1_073_741_824, cpus: 1, pids: 512, diskBytes: 10_737_418_240 },
         volumes: [],
         createdAt: '2026-01-01T12:00:00.000Z',
         lastActiveAt: '2026-01-01T12:00:04.000Z',

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { StorageReport } from '@dormouse/engine'
 import type { Layout } from '../burrow/layout.ts'
+import { runCommand } from '../host/run-command.ts'
 import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
 import { generationPaths } from './generation.ts'
 
@@ -41,6 +42,20 @@ export class StorageMeter {
     }
     this.#forget(new Set(manifests.flatMap(({ layers }) => layers)))
     return { totalBytes: Math.round(totalBytes), snapshots }
+  }
+
+  /** The sandbox can change its upper directory while it is read: `du` follows no link and leaves no file system. */
+  async written(upper: string, layers: readonly LayerId[]): Promise<number> {
+    const { stdout } = await runCommand({
+      argv: ['du', '--summarize', '--one-file-system', '--block-size=1', '--', upper],
+    })
+    // Files that go away meanwhile make it complain, and the sum is as good without them.
+    let bytes = Number(/^\d+/.exec(stdout)?.[0] ?? 0)
+    for (const layer of layers) {
+      const path = this.#layout.layer(layer)
+      if (!path.startsWith(this.#layout.templateLayersDir)) bytes += await this.#layer(layer, path)
+    }
+    return bytes
   }
 
   async #partsOf(id: SnapshotId, generation: number | undefined, layers: readonly LayerId[]) {

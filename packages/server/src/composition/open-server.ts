@@ -4,6 +4,7 @@ import type { Engine } from '@dormouse/engine'
 import { checkQuota } from '../access/quotas.ts'
 import { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
+import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { Closing } from '../host/closing.ts'
 import { hostRoom } from '../host/host-room.ts'
@@ -14,6 +15,8 @@ import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
 import { standbyAll } from '../lifecycle/standby-all.ts'
 import { Watch } from '../lifecycle/watch.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
+import { PortRows } from '../ports/port-rows.ts'
+import { PortService } from '../ports/port-service.ts'
 import { RunJournal } from '../runs/run-journal.ts'
 import { RunService } from '../runs/run-service.ts'
 import { openDatabase } from '../store/database.ts'
@@ -163,6 +166,13 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     now,
     log,
   })
+  const ports = new PortService({
+    rows: new PortRows(db),
+    access,
+    domain: previewDomain(config),
+    idleConnectionMs: config.idleConnectionMs,
+    now,
+  })
   await templates.open()
   const recovery = await recover(registry)
   await volumes.open()
@@ -179,7 +189,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     access,
     recovery,
     services: {
-      ...{ access, sandboxes: registry, runs, templates, volumes, usage, metrics },
+      ...{ access, sandboxes: registry, runs, templates, volumes, ports, usage, metrics },
       policyDefaults: { idleTimeoutMs: config.idleTimeoutMs, storeAfterMs: config.storeAfterMs },
     },
     sleep: (timeoutMs) => {
@@ -214,6 +224,6 @@ function mountedIn(registry: SandboxRegistry, id: VolumeId): SandboxId[] {
 async function dropSnapshot({ snapshots, engine }: LifecycleParts, id: SnapshotId): Promise<void> {
   const row = snapshots.get(id)
   if (row === undefined || row.isKept || snapshots.isHead(id) || snapshots.isTemplate(id)) return
-  await engine.deleteSnapshot(id)
   snapshots.delete(id)
+  await engine.deleteSnapshot(id)
 }

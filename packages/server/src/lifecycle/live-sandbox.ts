@@ -23,7 +23,7 @@ import { remove } from './transitions/remove.ts'
 import { rollback } from './transitions/rollback.ts'
 import { keepSnapshot } from './transitions/snapshot.ts'
 import { standby } from './transitions/standby.ts'
-import { wake } from './transitions/wake.ts'
+import { limitsOfProcesses, wake } from './transitions/wake.ts'
 import { explainWhy } from './why.ts'
 
 export interface Family {
@@ -78,16 +78,21 @@ export class LiveSandbox implements Sandbox {
   }
 
   async *attach<Item>(
-    options: UseOptions & { kind?: 'run' | 'stream' | 'connection' },
+    options: UseOptions & { kind?: 'run' | 'stream' | 'connection'; wakesUntilBegun?: boolean },
     open: (guest: Guest) => AsyncIterable<Item>,
   ): AsyncGenerator<Item> {
     using _work = this.body.work.begin(options.kind ?? 'stream', options.what)
-    while (this.body.runningBurrow() === undefined) await this.#awake(options.cause, options.signal)
+    let mayWake = true
     for (let failures = 0; ; failures += 1) {
+      // Somebody may put it to sleep between a wake and the first word.
+      while (mayWake && this.body.runningBurrow() === undefined)
+        await this.#awake(options.cause, options.signal)
       const burrow = await this.body.nextBurrow(options.signal)
+      mayWake &&= options.wakesUntilBegun === true
       try {
         for await (const item of open(burrow.guest)) {
           failures = 0
+          mayWake = false
           yield item
         }
         return
@@ -123,8 +128,8 @@ export class LiveSandbox implements Sandbox {
     await abortable(waking, signal)
   }
 
-  hold(what: string, untilMs?: number): Disposable {
-    const work = this.body.work.begin('hold', what)
+  hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
+    const work = this.body.work.begin(kind, what)
     if (untilMs === undefined) return work
     const timer = setTimeout(() => work[Symbol.dispose](), untilMs).unref()
     return {
@@ -144,6 +149,15 @@ export class LiveSandbox implements Sandbox {
       // Work may have come while this waited for its turn.
       if (cause === 'idle' && (this.body.work.isBusy || this.body.row.state !== 'running')) return
       await standby(this.body, { tier, cause })
+    })
+  }
+
+  /** It has written more than it may: asleep it can do no more harm. */
+  async sleepForDisk(diskBytes: number): Promise<void> {
+    await this.#change(async () => {
+      if (this.body.row.state !== 'running' || diskBytes <= this.body.row.limits.diskBytes) return
+      await standby(this.body, { tier: 'stored', cause: 'disk' })
+      this.body.write({ change: { diskBytes } })
     })
   }
 
@@ -197,7 +211,7 @@ export class LiveSandbox implements Sandbox {
       this.body.work.touch()
       if (limits === undefined || burrow === undefined) return
       try {
-        await burrow.setLimits(whole)
+        await burrow.setLimits(limitsOfProcesses(whole))
       } catch (error) {
         this.body.write({ change: { limits: row.limits } })
         throw error

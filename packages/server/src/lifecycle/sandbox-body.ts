@@ -176,15 +176,14 @@ export class SandboxBody {
     if (id === undefined) return
     const row = snapshots.get(id)
     if (row === undefined || row.isKept || snapshots.isHead(id) || snapshots.isTemplate(id)) return
+    // First, so that nobody is shown or given what is about to go. What stays on disk after a failure is collected at the next start.
+    snapshots.delete(id)
     try {
       await engine.deleteSnapshot(id)
     } catch (error) {
-      if (!hasErrorCode(error, 'not_found')) {
-        log.warn({ sandboxId: this.id, snapshotId: id, err: error }, 'a snapshot could not be removed')
-        return
-      }
+      if (hasErrorCode(error, 'not_found')) return
+      log.warn({ sandboxId: this.id, snapshotId: id, err: error }, 'a snapshot could not be removed')
     }
-    snapshots.delete(id)
   }
 
   view(): SandboxView {

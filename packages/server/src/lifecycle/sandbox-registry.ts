@@ -165,8 +165,8 @@ export class SandboxRegistry implements Sandboxes {
       snapshots.unkeep(row.id)
       return
     }
-    await engine.deleteSnapshot(row.id)
     snapshots.delete(row.id)
+    await engine.deleteSnapshot(row.id)
   }
 
   #snapshot(id: string, caller: Caller): SnapshotRow {
@@ -236,5 +236,6 @@ function rowOf(
     lastActiveAt: now,
     stateSince: now,
     lostSince: undefined,
+    diskBytes: undefined,
   }
 }

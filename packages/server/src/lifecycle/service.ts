@@ -30,6 +30,8 @@ export interface SandboxLimits {
   readonly memoryBytes: number
   readonly cpus: number
   readonly pids: number
+  /** What it may have written before it is put to standby. */
+  readonly diskBytes: number
 }
 
 export interface VolumeMount {
@@ -93,7 +95,7 @@ export type WakeCause =
   | 'rollback'
   | 'port'
   | 'ssh'
-export type StandbyCause = 'asked' | 'idle' | 'memory' | 'shutdown' | 'store_after'
+export type StandbyCause = 'asked' | 'disk' | 'idle' | 'memory' | 'shutdown' | 'store_after'
 
 export interface UseOptions {
   readonly cause: WakeCause
@@ -191,7 +193,7 @@ export interface Sandbox {
    */
   attach<Item>(options: UseOptions, open: (guest: Guest) => AsyncIterable<Item>): AsyncIterable<Item>
   /** Keeps it awake until disposed, or `untilMs` has passed. */
-  hold(what: string, untilMs?: number): Disposable
+  hold(what: string, untilMs?: number, kind?: 'hold' | 'connection'): Disposable
   usage(): Promise<BurrowUsage | undefined>
   /** Answers when that depth is reached. Again is fine. */
   standby(options: { tier: Tier; cause: StandbyCause }): Promise<SandboxView>

@@ -1,6 +1,7 @@
 import type { LiveSandbox } from './live-sandbox.ts'
 import type { SandboxBody } from './sandbox-body.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
+import { DiskWatch } from './watch-disk.ts'
 import { whenItExpires, whenItSleeps } from './why.ts'
 
 export interface WatchOptions {
@@ -19,11 +20,13 @@ export class Watch implements Disposable {
   readonly #options: WatchOptions
   readonly #working = new WeakMap<SandboxBody, Disposable>()
   readonly #inHand = new Set<SandboxBody>()
+  readonly #disk: DiskWatch
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
   constructor(options: WatchOptions) {
     this.#options = options
+    this.#disk = new DiskWatch(options.registry)
     this.#again()
   }
 
@@ -49,6 +52,9 @@ export class Watch implements Disposable {
   async #round(): Promise<void> {
     const { registry, freeMemoryBytes, lowMemoryBytes } = this.#options
     const now = registry.parts.now()
+    void this.#disk
+      .round()
+      .catch((error: unknown) => this.#log.error({ err: error }, 'a look at the disk failed'))
     const isMemoryLow = (await freeMemoryBytes()) < lowMemoryBytes
     const live = [...registry.all()].filter(({ body }) => body.row.state === 'running')
     await Promise.all(live.map(({ body }) => this.#sample(body)))

@@ -87,7 +87,14 @@ export class LiveRun {
     const { sandbox, row, journal } = this.#parts
     try {
       const events = sandbox.attach(
-        { cause: 'run', what: `run ${row.runId}`, kind: 'run', signal: this.#stop.signal },
+        {
+          cause: 'run',
+          what: `run ${row.runId}`,
+          kind: 'run',
+          // Whoever asks for a run wants it to begin; one that has begun waits with its sandbox.
+          wakesUntilBegun: this.#parts.request !== undefined,
+          signal: this.#stop.signal,
+        },
         (guest) => this.#open(guest),
       )
       for await (const event of events) this.#take(event)

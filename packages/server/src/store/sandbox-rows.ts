@@ -26,6 +26,8 @@ export interface SandboxRow {
   readonly lastActiveAt: number
   readonly stateSince: number
   readonly lostSince: number | undefined
+  /** What it had written when that was last looked at. */
+  readonly diskBytes: number | undefined
 }
 
 type Stored = string | number | null
@@ -52,6 +54,7 @@ const COLUMNS = [
   ['lastActiveAt', 'last_active_at'],
   ['stateSince', 'state_since'],
   ['lostSince', 'lost_since'],
+  ['diskBytes', 'disk_bytes'],
 ] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
 const JSON_FIELDS: ReadonlySet<string> = new Set(['env', 'limits', 'volumes', 'metadata', 'expires'])
 

@@ -138,5 +138,6 @@ function childOf(parent: SandboxRow, now: number): SandboxRow {
     lastActiveAt: now,
     stateSince: now,
     lostSince: undefined,
+    diskBytes: undefined,
   }
 }

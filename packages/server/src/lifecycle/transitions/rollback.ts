@@ -26,13 +26,17 @@ export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void
       throw error
     }
     body.work.touch()
-    body.write({ change: { head: to.id, lostSince: undefined }, intent: null, entry: entry() })
+    body.write({
+      change: { head: to.id, lostSince: undefined, diskBytes: undefined },
+      intent: null,
+      entry: entry(),
+    })
   } else {
     // Read before anything changes: one that cannot be restored must not become the head.
     await parts.engine.getSnapshot(to.id)
     body.leave()
     body.write({
-      change: { head: to.id, tier: 'stored', lostSince: undefined },
+      change: { head: to.id, tier: 'stored', lostSince: undefined, diskBytes: undefined },
       entry: entry(),
     })
     await burrow?.destroy()

@@ -1,4 +1,4 @@
-import { DormouseError, type SnapshotId } from '@dormouse/contracts'
+import { type BurrowLimitsInput, DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, CreateBurrow, RestoreOptions, VolumeMount } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { LifecycleParts } from '../parts.ts'
@@ -10,6 +10,7 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   const { row, parts, burrow } = body
   if (row.state === 'running') return
   if (row.state !== 'standby') throw gone(row.id)
+  requireDisk(row)
   const began = performance.now()
   if (row.tier === 'frozen' && burrow !== undefined) {
     // Written before anything runs: what a row calls frozen has not changed since its snapshot.
@@ -46,6 +47,24 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   })
 }
 
+/** What fills the disk of its host is let in again when somebody allows it more. */
+function requireDisk({ diskBytes, limits }: SandboxRow): void {
+  if (diskBytes === undefined || diskBytes <= limits.diskBytes) return
+  throw new DormouseError(
+    'limit_reached',
+    `The sandbox has written ${diskBytes} bytes; its limit is ${limits.diskBytes}.`,
+    {
+      hint: 'Raise limits.diskBytes, then delete inside what is not needed.',
+      details: { limit: 'diskBytes', usedBytes: diskBytes, limitBytes: limits.diskBytes },
+    },
+  )
+}
+
+/** The disk is not the engine's to limit; see watch-disk.ts. */
+export function limitsOfProcesses({ memoryBytes, cpus, pids }: SandboxRow['limits']): BurrowLimitsInput {
+  return { memoryBytes, cpus, pids }
+}
+
 /** As the engine knows them. */
 function mountsOf({ volumes }: SandboxRow): VolumeMount[] {
   return volumes.map(({ volumeId, path, readOnly }) => ({ volumeId, path, readOnly }))
@@ -58,7 +77,8 @@ export async function startBurrow(
   signal?: AbortSignal,
 ): Promise<Burrow> {
   const { engine, templateSnapshot } = parts
-  const { id: sandboxId, limits, env } = row
+  const { id: sandboxId, env } = row
+  const limits = limitsOfProcesses(row.limits)
   const volumes = mountsOf(row)
   const rest = { sandboxId, ...(signal && { signal }) }
   if (row.head !== undefined)
@@ -75,7 +95,8 @@ export function asNow(
   row: SandboxRow,
   id: SnapshotId,
 ): Pick<RestoreOptions, 'limits' | 'volumes' | 'env'> {
-  const { limits, env } = row
+  const { env } = row
+  const limits = limitsOfProcesses(row.limits)
   // Memory remembers its environment, with what was done to it since; files alone do not.
   const isBoot = snapshots.get(id)?.kind === 'files'
   return { limits, volumes: mountsOf(row), ...(isBoot && { env }) }

@@ -3,6 +3,8 @@ import { sql as sandboxes } from './0001-sandboxes.ts'
 import { sql as keys } from './0002-keys.ts'
 import { sql as templates } from './0003-templates.ts'
 import { sql as volumes } from './0004-volumes.ts'
+import { sql as ports } from './0005-ports.ts'
+import { sql as disk } from './0006-disk.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 
@@ -12,6 +14,8 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0002-keys', sql: keys },
   { name: '0003-templates', sql: templates },
   { name: '0004-volumes', sql: volumes },
+  { name: '0005-ports', sql: ports },
+  { name: '0006-disk', sql: disk },
 ]
 
 /** journal.db: the events of runs. */

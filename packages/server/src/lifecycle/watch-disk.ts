@@ -1,0 +1,46 @@
+import type { LiveSandbox } from './live-sandbox.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+
+/** How long one that was just looked at is left alone: at least this, and so long that looking takes a small share of the time. */
+const APART_MS = 2_000
+const REST_FACTOR = 20
+
+/**
+ * Looks at what running sandboxes have on disk, one after the other. The file systems of most hosts have no quota that we could set for
+ * them, so one that writes too much is found a little late: it is put to standby then, nothing lost, and stays there until it may have more.
+ */
+export class DiskWatch {
+  readonly #registry: SandboxRegistry
+  readonly #nextLook = new WeakMap<LiveSandbox, number>()
+  #isLooking = false
+
+  constructor(registry: SandboxRegistry) {
+    this.#registry = registry
+  }
+
+  /** Takes its time; whoever calls it does not wait. */
+  async round(): Promise<void> {
+    if (this.#isLooking) return
+    this.#isLooking = true
+    try {
+      for (const sandbox of [...this.#registry.all()]) await this.#look(sandbox)
+    } finally {
+      this.#isLooking = false
+    }
+  }
+
+  async #look(sandbox: LiveSandbox): Promise<void> {
+    const { body } = sandbox
+    const burrow = body.runningBurrow()
+    const began = performance.now()
+    if (burrow === undefined || began < (this.#nextLook.get(sandbox) ?? 0)) return
+    const diskBytes = await this.#registry.parts.engine.writtenBytes(burrow).catch(() => undefined)
+    const tookMs = performance.now() - began
+    this.#nextLook.set(sandbox, performance.now() + Math.max(APART_MS, tookMs * REST_FACTOR))
+    if (diskBytes === undefined || diskBytes <= body.row.limits.diskBytes || body.burrow !== burrow) return
+    await sandbox.sleepForDisk(diskBytes).catch((error: unknown) => {
+      const fields = { sandboxId: body.id, diskBytes, err: error }
+      this.#registry.parts.log.warn(fields, 'one that writes too much could not be put to standby')
+    })
+  }
+}
