@@ -9,7 +9,7 @@ type Rule = (file: SourceFile) => string[]
 const MAX_LINES = 400
 
 /** Imports point inward: a package may use those to its left, and nothing else of ours. */
-const PACKAGES = ['contracts', 'sdk', 'engine', 'guest', 'engine-linux', 'server', 'cli']
+const PACKAGES = ['contracts', 'sdk', 'mcp', 'engine', 'guest', 'engine-linux', 'server', 'cli']
 /** The composition root is the one place of the outer packages that names a concrete engine. */
 const NAMES_AN_ENGINE = /^packages\/(server|cli)\/src\/(composition|local)\//
 /** The one file of the SDK that browsers do not load. */

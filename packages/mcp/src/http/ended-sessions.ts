@@ -1,0 +1,20 @@
+import { ENDED_SESSIONS_MAX } from '../limits.ts'
+
+/** The sessions that were ended last: a request of one is refused, as the protocol wants it. */
+export class EndedSessions {
+  /** The oldest first. */
+  readonly #keys = new Set<string>()
+
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
+  add(key: string): void {
+    this.#keys.add(key)
+    if (this.#keys.size <= ENDED_SESSIONS_MAX) return
+    for (const oldest of this.#keys) {
+      this.#keys.delete(oldest)
+      return
+    }
+  }
+}

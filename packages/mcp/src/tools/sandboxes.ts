@@ -1,0 +1,85 @@
+import { Sandbox } from 'dormouse'
+import { z } from 'zod'
+import { describeSandbox, sandboxOutput } from '../fields.ts'
+import { SANDBOXES_LISTED_MAX } from '../limits.ts'
+import { defineTool } from '../tool.ts'
+
+const MIB = 1024 ** 2
+
+export const createSandbox = defineTool({
+  name: 'create_sandbox',
+  title: 'Create a sandbox',
+  description: `Create another sandbox. Usually not needed: this conversation has one of its own. Use it for work that must be kept apart, or to get a name that other conversations can use. \
+It has Python with numpy, pandas and matplotlib ready, and stays until it is deleted. With the name of one that exists, that one is returned as it is. \
+Returns its id and name; give either as \`sandbox\` to the other tools.`,
+  input: z.strictObject({
+    name: z
+      .string()
+      .optional()
+      .describe('Letters, digits, ".", "_" and "-". One that exists is returned instead of a new one.'),
+    template: z.string().optional().describe('What it is made from; `python` if not given.'),
+    memoryMb: z.int().min(64).optional().describe('1024 if not given.'),
+    cpus: z.number().optional().describe('1 if not given.'),
+    env: z.record(z.string(), z.string()).optional().describe('Environment of everything that runs in it.'),
+  }),
+  output: sandboxOutput,
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
+  call: async ({ name, template, memoryMb, cpus, env }, { conversation, signal }) => {
+    const limits = {
+      ...(memoryMb !== undefined && { memoryBytes: memoryMb * MIB }),
+      ...(cpus !== undefined && { cpus }),
+    }
+    const options = {
+      metadata: { via: 'mcp' },
+      limits,
+      ...(template !== undefined && { template }),
+      ...(env !== undefined && { env }),
+    }
+    const which = { client: conversation.client, signal }
+    const sandbox = await (name === undefined
+      ? Sandbox.create(options, which)
+      : Sandbox.getOrCreate(name, options, which))
+    return { structured: describeSandbox(sandbox.info) }
+  },
+})
+
+export const listSandboxes = defineTool({
+  name: 'list_sandboxes',
+  title: 'List sandboxes',
+  description: `List the sandboxes that exist, running or asleep, with their names, states and when they were last used. Use it to find the work of earlier conversations. Wakes none of them.`,
+  input: z.strictObject({
+    state: z.enum(['running', 'standby']).optional().describe('Only these.'),
+    cursor: z.string().optional().describe('`nextCursor` of the answer before.'),
+  }),
+  output: z.object({
+    sandboxes: z.array(sandboxOutput),
+    conversationSandbox: z.string().describe('The name that this conversation uses.'),
+    nextCursor: z.string().optional().describe('There are more: call again with this.'),
+  }),
+  annotations: { readOnlyHint: true },
+  call: async ({ state, cursor }, { conversation, signal }) => {
+    const pages = conversation.client.listSandboxes({ state, signal })
+    const { items, nextCursor } = await pages.page({ limit: SANDBOXES_LISTED_MAX, cursor })
+    return {
+      structured: {
+        sandboxes: items.map(describeSandbox),
+        conversationSandbox: conversation.name,
+        nextCursor,
+      },
+    }
+  },
+})
+
+export const deleteSandbox = defineTool({
+  name: 'delete_sandbox',
+  title: 'Delete a sandbox',
+  description: `Delete a sandbox with its memory, files and processes, for good. Only when nobody needs it any more, such as forks that were not chosen; a sandbox that is not used sleeps and costs nothing.`,
+  input: z.strictObject({ sandbox: z.string().describe('Id or name.') }),
+  output: z.object({ id: z.string(), name: z.string().optional(), deleted: z.literal(true) }),
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
+  call: async ({ sandbox: named }, { conversation, signal }) => {
+    const sandbox = await Sandbox.connect(named, { client: conversation.client, signal })
+    await sandbox.delete({ signal })
+    return { structured: { id: sandbox.id, name: sandbox.name, deleted: true as const } }
+  },
+})
