@@ -1,9 +1,9 @@
+import moduleSystem from 'node:module'
 import { constants } from 'node:os'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { commandIndex, parseArguments, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
-import { showFailure } from './show-failure.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
 const interruption = new AbortController()
@@ -11,6 +11,8 @@ const typed = process.argv.slice(2)
 const at = commandIndex(typed)
 
 if (isClientCommand(typed.slice(at))) {
+  // Node 22 and later keep compiled code: what is typed often should start fast.
+  Reflect.get(moduleSystem, 'enableCompileCache')?.()
   const { runClientCommand } = await import('./run-client-command.mjs')
   const [command = '', ...rest] = typed.slice(at)
   // What is still open (idle connections, stdin) is nothing to wait for.
@@ -28,6 +30,7 @@ try {
     process.stderr.write('dormouse: stopped. What was finished is kept; run it again to go on.\n')
     process.exitCode = 128 + signalNumber(interruption.signal.reason)
   } else {
+    const { showFailure } = await import('./show-failure.mjs')
     process.exitCode = showFailure(error, process.stderr)
   }
 }

@@ -40,9 +40,9 @@ export function declareViewCommands(program: Command, declare: Declare): void {
     usage: 'demo',
     summary: 'the story in a minute: load, ask, sleep, wake, fork; compared with starting afresh each time',
     options: [
-      new Option('--rows <number>', 'rows of the frame; 6,000,000 are about 300 MB')
+      new Option('--rows <number>', 'rows of the frame; 5,000,000 are about 240 MB')
         .argParser(numberFlag('--rows'))
-        .default(6_000_000),
+        .default(5_000_000),
       new Option('--keep', 'leave the sandbox there afterwards'),
     ],
     load: async () => (await import('./demo/demo.ts')).demo,

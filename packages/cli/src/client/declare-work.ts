@@ -34,7 +34,6 @@ export function declareWorkCommands(program: Command, declare: Declare): void {
       env(),
       new Option('--timeout <time>', 'kill it after so long').argParser(durationFlag('--timeout')),
     ],
-    passesThrough: true,
     load: async () => (await import('./commands/exec.ts')).exec,
     examples: ['exec analysis -- ls -l /root', 'exec analysis -- wc -l < data.csv'],
   })
@@ -47,7 +46,6 @@ export function declareWorkCommands(program: Command, declare: Declare): void {
       env(),
       new Option('--attach <pid>', 'back to a terminal that was left').argParser(numberFlag('--attach')),
     ],
-    passesThrough: true,
     load: async () => (await import('./commands/sh.ts')).sh,
     examples: ['sh analysis', 'sh analysis -- top'],
   })

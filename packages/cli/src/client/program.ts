@@ -5,7 +5,6 @@ import { declareDataCommands } from './declare-data.ts'
 import { declareLifeCommands } from './declare-life.ts'
 import { declareViewCommands } from './declare-views.ts'
 import { declareWorkCommands } from './declare-work.ts'
-import { isDivided } from './separator.ts'
 
 /** What a command does: answers its exit status, 0 when nothing. */
 // biome-ignore lint/suspicious/noExplicitAny: Commander hands over what the declaration says, which no type follows
@@ -18,8 +17,6 @@ export interface Declaration {
   readonly options?: readonly Option[]
   /** Loaded when it is typed: a command does not wait for the others. */
   readonly load: () => Promise<Action>
-  /** Everything behind the first argument belongs to the command that is run. */
-  readonly passesThrough?: boolean
   readonly isDefault?: boolean
   readonly aliases?: readonly string[]
   /** How it is used, below the help. */
@@ -31,11 +28,7 @@ export interface Finished {
 }
 
 /** All that can be typed. `finished` hears how the one that was typed ended. */
-export function createProgram(
-  io: CommandIo,
-  args: readonly string[] = [],
-  finished: Finished = { exitCode: 0 },
-): Command {
+export function createProgram(io: CommandIo, finished: Finished = { exitCode: 0 }): Command {
   const program = new Command('dormouse')
     .description('The perpetual sandbox for AI agents: sandboxes that never forget.')
     .enablePositionalOptions()
@@ -56,7 +49,6 @@ export function createProgram(
     for (const alias of declaration.aliases ?? []) command.alias(alias)
     for (const option of options) command.addOption(option)
     addCommonOptions(command)
-    if (declaration.passesThrough === true) command.passThroughOptions(!isDivided(args.slice(1), command))
     if (examples.length > 0)
       command.addHelpText(
         'after',

@@ -1,7 +1,8 @@
-import { CommanderError } from 'commander'
+import { type Command, CommanderError } from 'commander'
 import { formatTable } from '../format/table.ts'
 import type { CommandIo } from './command-io.ts'
 import { createProgram } from './program.ts'
+import { withSeparator } from './separator.ts'
 import { showError } from './show-error.ts'
 
 export interface ClientCommand {
@@ -14,7 +15,8 @@ export interface ClientCommand {
 export async function runClient({ args, io }: ClientCommand): Promise<number> {
   const finished = { exitCode: 0 }
   try {
-    await createProgram(io, args, finished).parseAsync([...args], { from: 'user' })
+    const program = createProgram(io, finished)
+    await program.parseAsync(prepare(args, program), { from: 'user' })
     return finished.exitCode
   } catch (error) {
     // What Commander throws it has shown already; help that was asked for is no mistake.
@@ -24,6 +26,14 @@ export async function runClient({ args, io }: ClientCommand): Promise<number> {
 }
 
 const USAGE_STATUS = 2
+
+/** These end with a command line of somebody else's. */
+const WITH_COMMAND = new Set(['exec', 'sh'])
+
+function prepare([name = '', ...rest]: readonly string[], program: Command): string[] {
+  const command = program.commands.find((one) => WITH_COMMAND.has(name) && one.name() === name)
+  return [name, ...(command === undefined ? rest : withSeparator(rest, command))]
+}
 
 /** One line for each command, for a help that also has others. */
 export function clientHelp(io: CommandIo): string {

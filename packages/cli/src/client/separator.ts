@@ -1,17 +1,17 @@
 import type { Command } from 'commander'
 
 /**
- * Does `--` divide what was typed into flags of ours and a command to run (`exec box -u root -- ls -l`)? Without it, or where it belongs
- * to that command itself (`exec box git checkout -- file`), everything behind the sandbox is the command's.
+ * Puts `--` between flags of ours and the command to run, where it was left out: `exec box -u root ls -l` is `exec box -u root -- ls -l`.
+ * What comes behind belongs to that command, a second `--` too.
  */
-export function isDivided(args: readonly string[], { options }: Command): boolean {
-  const end = args.indexOf('--')
-  if (end < 0) return false
+export function withSeparator(args: readonly string[], { options }: Pick<Command, 'options'>): string[] {
   let positionals = 0
-  for (let at = 0; at < end; at++) {
+  for (let at = 0; at < args.length; at++) {
     const arg = args[at] ?? ''
-    if (!arg.startsWith('-')) positionals += 1
-    else if (options.some(({ short, long, required }) => required && (arg === short || arg === long))) at += 1
+    if (arg === '--') break
+    if (arg.startsWith('-') && arg !== '-') {
+      if (options.some(({ short, long, required }) => required && (arg === short || arg === long))) at += 1
+    } else if (++positionals === 2) return [...args.slice(0, at), '--', ...args.slice(at)]
   }
-  return positionals <= 1
+  return [...args]
 }

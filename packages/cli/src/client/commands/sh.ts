@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import type { Pty, Sandbox } from 'dormouse'
 import { WebSocket } from 'ws'
 import type { Call } from '../call.ts'
@@ -83,6 +84,7 @@ async function talk({ io, signal }: Call, pty: Pty, screen: ScreenState): Promis
   const onStop = () => leave({ how: 'stopped' })
   signal.addEventListener('abort', onStop, { once: true })
   stdin.setRawMode(true)
+  leaveOutputAlone()
   stdin.on('data', onKeys)
   stdin.once('end', onStop)
   stdin.resume()
@@ -106,6 +108,11 @@ async function talk({ io, signal }: Call, pty: Pty, screen: ScreenState): Promis
     signal.removeEventListener('abort', onStop)
     if (!hasExited) stdout.write(`${screen.restore()}\r\n`)
   }
+}
+
+/** Node's raw mode still makes a new line return to the first column, which programs that draw do not mean. */
+function leaveOutputAlone(): void {
+  spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] })
 }
 
 function lost(error: unknown, sandbox: Sandbox, pty: Pty): Problem {
