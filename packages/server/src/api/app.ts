@@ -22,7 +22,7 @@ import { describeRoutes } from './openapi.ts'
 import { parseQueryString } from './query-string.ts'
 import { requestIds } from './request-id.ts'
 import { logRequests } from './request-log.ts'
-import type { App } from './route.ts'
+import type { App, Routes } from './route.ts'
 import { ROUTES } from './routes/all.ts'
 import type { Services } from './services.ts'
 import { answerUnknownRoutes } from './unknown-route.ts'
@@ -37,6 +37,8 @@ export interface AppOptions {
   /** Where the error codes are explained. */
   readonly docsUrl?: string
   readonly patience?: Partial<Patience>
+  /** Beside those of the API. */
+  readonly moreRoutes?: readonly Routes[]
   /** Compares every JSON answer with its schema: for tests, it costs time. */
   readonly checkAnswers?: boolean
 }
@@ -94,7 +96,9 @@ export async function createApp(services: Services, options: AppOptions): Promis
   await useWebSockets(app)
   requireKeys(app, services.access)
   await describeRoutes(app, services.health.check().version)
-  for (const routes of ROUTES) await app.register(async (scope) => routes(scope as unknown as App, services))
+  for (const routes of [...ROUTES, ...(options.moreRoutes ?? [])]) {
+    await app.register(async (scope) => routes(scope as unknown as App, services))
+  }
   await app.ready()
   return app
 }

@@ -11,6 +11,7 @@ import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { describeRecovery } from '../lifecycle/recover.ts'
 import { openLog } from '../log.ts'
+import { openMcp } from '../mcp/open-mcp.ts'
 import { VERSION } from '../version.ts'
 import { linuxBuilder } from './linux-builder.ts'
 import { openServer, type ServerCore } from './open-server.ts'
@@ -43,16 +44,19 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
   await using engine = await LinuxEngine.open({ dataDir: templatesDir, stateDir: dataDir })
   await using core = await openServer({ config, engine, builder: linuxBuilder(engine, templatesDir), log })
   const health = { status: 'ok' as 'ok' | 'stopping' }
+  const mcp = openMcp(config, (error) => log.error({ err: error }, 'mcp'))
   const app = await createApp(
     { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
     {
       logger,
       tls: config.tls && readTls(config.tls),
       hostPaths: [dataDir, templatesDir, '/run/dormouse'],
+      moreRoutes: [mcp.routes],
     },
   )
   try {
     const url = await listen(app, config)
+    await mcp.open(app, url)
     const firstKey = prepareClient({ access: core.access, dataDir, url })
     print('Dormouse is ready.')
     print(`  address    ${url}`)
@@ -73,7 +77,9 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
     await untilAborted(signal)
     health.status = 'stopping'
   } finally {
+    mcp.end()
     await app.close()
+    await mcp.close()
   }
   await sleepAndLeave(core, config, print)
   log.info({}, 'ended')

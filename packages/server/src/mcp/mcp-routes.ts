@@ -1,0 +1,62 @@
+import { nameField } from '@dormouse/contracts/http'
+import type { McpSessions } from '@dormouse/mcp'
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { RUN_BODY_MAX_BYTES } from '../api/limits.ts'
+import type { Routes } from '../api/route.ts'
+import type { OwnServer } from './own-server.ts'
+import type { Stranger } from './refuse-strangers.ts'
+
+export interface McpRoutesOptions {
+  readonly sessions: McpSessions
+  readonly ownServer: OwnServer
+  readonly refuseStrangers: (headers: Stranger) => void
+}
+
+const query = z.strictObject({
+  sandbox: nameField.exactOptional().describe('The sandbox of conversations that come to this address.'),
+})
+
+/** What the protocol looks at. The key stays here. */
+const HEADERS = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id']
+
+/** `/mcp`: another protocol than the rest of the API, so it is not in the OpenAPI document. */
+export function mcpRoutes({ sessions, ownServer, refuseStrangers }: McpRoutesOptions): Routes {
+  return (app) => {
+    app.route({
+      method: ['GET', 'POST', 'DELETE'],
+      url: '/mcp',
+      bodyLimit: RUN_BODY_MAX_BYTES,
+      // Any key may ask what there is; what a tool does is asked for with the same key once more.
+      config: { scope: 'read' },
+      schema: { hide: true, querystring: query },
+      onRequest: (request, _reply, done) => {
+        refuseStrangers({ host: request.headers.host, origin: request.headers.origin })
+        done()
+      },
+      handler: async (request, reply) => {
+        const answer = await sessions.handle({
+          request: toWebRequest(request),
+          body: request.body,
+          keyId: request.key.keyId,
+          revoked: request.key.revoked,
+          connect: () => ownServer.connect(keyIn(request)),
+          sandbox: request.query.sandbox,
+        })
+        return reply.send(answer)
+      },
+    })
+  }
+}
+
+function toWebRequest({ method, url, headers }: FastifyRequest): Request {
+  const kept = HEADERS.flatMap((name): [string, string][] => {
+    const value = headers[name]
+    return typeof value === 'string' ? [[name, value]] : []
+  })
+  return new Request(new URL(url, 'http://localhost'), { method, headers: kept })
+}
+
+function keyIn({ headers }: FastifyRequest): string {
+  return (headers.authorization ?? '').replace(/^Bearer +/i, '').trim()
+}

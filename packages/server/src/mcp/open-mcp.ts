@@ -1,0 +1,27 @@
+import { McpSessions } from '@dormouse/mcp'
+import type { App, Routes } from '../api/route.ts'
+import type { ServerConfig } from '../config/config.ts'
+import { mcpRoutes } from './mcp-routes.ts'
+import { OwnServer } from './own-server.ts'
+import { refuseStrangers } from './refuse-strangers.ts'
+
+export interface Mcp {
+  readonly routes: Routes
+  /** Once the app listens. */
+  open(app: App, url: string): Promise<void>
+  /** Before the app is closed. */
+  end(): void
+  /** After it. */
+  close(): Promise<void>
+}
+
+export function openMcp(config: ServerConfig, onProblem: (error: unknown) => void): Mcp {
+  const ownServer = new OwnServer()
+  const sessions = new McpSessions({ onProblem })
+  return {
+    routes: mcpRoutes({ sessions, ownServer, refuseStrangers: refuseStrangers(config) }),
+    open: (app, url) => ownServer.open(app, url),
+    end: () => ownServer.end(),
+    close: () => sessions.close(),
+  }
+}

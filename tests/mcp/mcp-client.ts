@@ -1,0 +1,74 @@
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import type { ServerProcess } from '../server/server-process.ts'
+
+const program = fileURLToPath(new URL('stdio.mjs', import.meta.url))
+
+// biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
+type Json = any
+
+export interface Answer extends CallToolResult {
+  readonly structuredContent?: Json
+}
+
+/** The official client, connected in one of the two ways. */
+export class McpClient implements AsyncDisposable {
+  readonly client = new Client({ name: 'test', version: '1' })
+  #http: StreamableHTTPClientTransport | undefined
+
+  static async overStdio(server: ServerProcess, sandbox?: string): Promise<McpClient> {
+    const mcp = new McpClient()
+    const args = [program, server.url, server.key, ...(sandbox === undefined ? [] : [sandbox])]
+    await mcp.client.connect(new StdioClientTransport({ command: process.execPath, args }))
+    return mcp
+  }
+
+  static async overHttp(
+    server: ServerProcess,
+    { sandbox, key = server.key, sessionId }: { sandbox?: string; key?: string; sessionId?: string } = {},
+  ): Promise<McpClient> {
+    const mcp = new McpClient()
+    const url = new URL(`/mcp${sandbox === undefined ? '' : `?sandbox=${sandbox}`}`, server.url)
+    const transport = new StreamableHTTPClientTransport(url, {
+      requestInit: { headers: { authorization: `Bearer ${key}` } },
+      ...(sessionId !== undefined && { sessionId }),
+    })
+    mcp.#http = transport
+    await mcp.client.connect(transport as Parameters<Client['connect']>[0])
+    return mcp
+  }
+
+  get sessionId(): string {
+    return this.#http?.sessionId ?? ''
+  }
+
+  async call(
+    name: string,
+    given: Record<string, unknown> = {},
+    options: Parameters<Client['callTool']>[2] = {},
+  ): Promise<Answer> {
+    return (await this.client.callTool({ name, arguments: given }, undefined, options)) as Answer
+  }
+
+  /** What the model reads. */
+  async text(name: string, given: Record<string, unknown> = {}): Promise<string> {
+    return textOf(await this.call(name, given))
+  }
+
+  /** Ends the session, as a client does that is closed. */
+  async end(): Promise<void> {
+    await this.#http?.terminateSession()
+    await this.client.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.client.close()
+  }
+}
+
+export function textOf({ content }: CallToolResult): string {
+  return content.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('\n')
+}
