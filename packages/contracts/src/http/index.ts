@@ -85,6 +85,23 @@ export {
   whySchema,
 } from './lifecycle.ts'
 export {
+  type CreatePortLinkBody,
+  createLinkSchema,
+  linkSchema,
+  type PortAccess,
+  type PortAnswer,
+  type PortLinkAnswer,
+  type PortListAnswer,
+  portListSchema,
+  portParams,
+  portSchema,
+  type SetPortBody,
+  setPortSchema,
+  tcpControlSchema,
+  type WaitForPortBody,
+  waitForPortSchema,
+} from './ports.ts'
+export {
   attachTerminalQuery,
   openTerminalQuery,
   type ProcessAnswer,

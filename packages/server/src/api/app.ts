@@ -19,6 +19,7 @@ import {
   TCP_KEEP_ALIVE_MS,
 } from './limits.ts'
 import { describeRoutes } from './openapi.ts'
+import { usePreviews } from './preview/previews.ts'
 import { parseQueryString } from './query-string.ts'
 import { requestIds } from './request-id.ts'
 import { logRequests } from './request-log.ts'
@@ -99,7 +100,9 @@ export async function createApp(services: Services, options: AppOptions): Promis
   for (const routes of [...ROUTES, ...(options.moreRoutes ?? [])]) {
     await app.register(async (scope) => routes(scope as unknown as App, services))
   }
+  const takePreviews = usePreviews(app, services)
   await app.ready()
+  takePreviews()
   return app
 }
 

@@ -1,11 +1,14 @@
+import type { ServerResponse } from 'node:http'
 import { DormouseError, ERRORS, type ErrorCode, hasErrorCode } from '@dormouse/contracts'
 import type { ErrorAnswer } from '@dormouse/contracts/http'
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 
 export interface ErrorAnswers {
   /** What a caller may see of a failure. */
   body(error: DormouseError, requestId: string): ErrorAnswer
   send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
+  /** For requests that do not go through the framework. Pre: nothing of the answer was sent. */
+  write(error: unknown, requestId: string, response: ServerResponse, log: FastifyBaseLogger): void
 }
 
 export interface ErrorAnswerOptions {
@@ -38,7 +41,7 @@ export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorA
     send: (thrown, request, reply) => {
       const error = toDormouseError(thrown)
       // A caller's mistake is his to read; the log is for what the operator has to know.
-      if (error.status >= 500) request.log.error({ err: thrown }, 'request failed')
+      if (isForTheOperator(error)) request.log.error({ err: thrown }, 'request failed')
       const retryAfterMs = error.details['retryAfterMs']
       if (typeof retryAfterMs === 'number') {
         reply.header('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
@@ -52,6 +55,22 @@ export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorA
           .header('content-type', 'application/json; charset=utf-8')
           .send(JSON.stringify(body(error, request.id)))
       )
+    },
+    write: (thrown, requestId, response, log) => {
+      const error = toDormouseError(thrown)
+      if (isForTheOperator(error)) log.error({ requestId, err: thrown }, 'request failed')
+      const retryAfterMs = error.details['retryAfterMs']
+      if (typeof retryAfterMs === 'number')
+        response.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
+      if (error.code === 'unauthorized') response.setHeader('www-authenticate', 'Bearer')
+      const text = JSON.stringify(body(error, requestId))
+      response
+        .writeHead(error.status, {
+          'x-request-id': requestId,
+          'content-type': 'application/json; charset=utf-8',
+          'content-length': Buffer.byteLength(text),
+        })
+        .end(text)
     },
   }
 }
@@ -78,6 +97,10 @@ export function toDormouseError(thrown: unknown): DormouseError {
   if (known !== undefined) return new DormouseError(known.code, known.message, { cause: thrown })
   return new DormouseError('internal', ERRORS.internal.hint, { cause: thrown })
 }
+
+/** What listens inside, or does not, is the caller's own. */
+export const isForTheOperator = ({ status, code }: DormouseError): boolean =>
+  status >= 500 && code !== 'port_closed'
 
 export const isCancelled = (error: unknown): boolean => hasErrorCode(error, 'cancelled')
 

@@ -51,3 +51,5 @@ export const TERMINAL_WAITING_BYTES = 256 * 1024
 export const TERMINAL_CONTROLS_MAX = 64
 /** A client that answers no ping of two in a row is gone. */
 export const TERMINAL_PING_MS = 30_000
+/** What may wait for the client of a TCP connection before the connection is not read any more. */
+export const TCP_WAITING_BYTES = 256 * 1024

@@ -14,6 +14,8 @@ const TAGS = {
   files: 'What is in a sandbox, of any size.',
   contexts: 'More REPLs.',
   processes: 'Commands, in the background or with a terminal.',
+  ports:
+    'TCP ports inside. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…`, and to `<port>-<id>.<domain>`, are passed on to what listens there, and wake the sandbox: with a key, by a link, or by anybody when the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; by host name every path is for the sandbox. Failures of ours are `port_closed` (502), `unauthorized` and what every route below a sandbox answers.',
   templates: 'What sandboxes are created from.',
   volumes: 'Directories that outlive sandboxes.',
   usage: 'What was used, and what it would have cost.',

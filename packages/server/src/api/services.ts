@@ -1,5 +1,6 @@
 import type { Access } from '../access/access.ts'
 import type { Caller, Page, Runs, Sandboxes, SandboxPolicy } from '../lifecycle/service.ts'
+import type { PortService } from '../ports/port-service.ts'
 
 /** What the routes call. Everything that they throw at callers is a DormouseError. */
 export interface Services {
@@ -10,6 +11,7 @@ export interface Services {
   readonly runs: Runs
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly ports: PortService
   readonly usage: Usage
   readonly metrics: Metrics
   readonly health: Health

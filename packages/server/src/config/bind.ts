@@ -25,6 +25,11 @@ export function refuseInsecureBind({
   })
 }
 
+/** Below which ports of sandboxes have host names. Browsers take every name below `localhost` for this machine. */
+export function previewDomain({ host, domain }: Pick<ServerConfig, 'host' | 'domain'>): string | undefined {
+  return domain ?? (isLoopback(host) ? 'localhost' : undefined)
+}
+
 /** What the listener needs. Read at the start: a wrong path is found before anything runs. */
 export function readTls({ certFile, keyFile }: TlsFiles): { cert: Buffer; key: Buffer } {
   return { cert: readPem(certFile, 'certificate'), key: readPem(keyFile, 'private key') }

@@ -28,6 +28,7 @@ export const configSchema = z
     domain: z.string().regex(DOMAIN, 'must be a host name in small letters, such as sandboxes.example.com'),
     idleTimeoutMs: timerMs,
     storeAfterMs: timerMs,
+    idleConnectionMs: timerMs,
     restoresAtOnce: z.int().min(1).max(1024),
     minFreeMemoryBytes: bytes,
     minFreeDiskBytes: bytes,

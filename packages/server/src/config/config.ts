@@ -39,6 +39,7 @@ export interface ServerConfig {
   readonly domain: string | undefined
   readonly idleTimeoutMs: number
   readonly storeAfterMs: number
+  readonly idleConnectionMs: number
   readonly restoresAtOnce: number
   readonly minFreeMemoryBytes: number
   readonly minFreeDiskBytes: number

@@ -25,6 +25,7 @@ export function defaultConfig({ cpus, memoryBytes, diskBytes }: HostFacts) {
     allowInsecureBind: false,
     idleTimeoutMs: 15_000,
     storeAfterMs: 60_000,
+    idleConnectionMs: 300_000,
     // A restore is bound by the CPU: more at once than there are CPUs only makes all of them late.
     restoresAtOnce: cpus,
     // Kept for the host itself: enough that nothing of it is killed, not so much that a small host could not start a sandbox.

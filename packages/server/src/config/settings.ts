@@ -17,6 +17,7 @@ export const SETTINGS: readonly Setting[] = [
   { path: ['domain'], env: 'DORMOUSE_DOMAIN', kind: 'text' },
   { path: ['idleTimeoutMs'], env: 'DORMOUSE_IDLE_TIMEOUT_MS', kind: 'number' },
   { path: ['storeAfterMs'], env: 'DORMOUSE_STORE_AFTER_MS', kind: 'number' },
+  { path: ['idleConnectionMs'], env: 'DORMOUSE_IDLE_CONNECTION_MS', kind: 'number' },
   { path: ['restoresAtOnce'], env: 'DORMOUSE_RESTORES_AT_ONCE', kind: 'number' },
   { path: ['minFreeMemoryBytes'], env: 'DORMOUSE_MIN_FREE_MEMORY_BYTES', kind: 'number' },
   { path: ['minFreeDiskBytes'], env: 'DORMOUSE_MIN_FREE_DISK_BYTES', kind: 'number' },

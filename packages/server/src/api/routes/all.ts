@@ -5,6 +5,7 @@ import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
+import { portRoutes } from './ports.ts'
 import { processRoutes } from './processes.ts'
 import { processStdinRoutes } from './processes-stdin.ts'
 import { ptyRoutes } from './pty.ts'
@@ -28,6 +29,7 @@ export const ROUTES: readonly Routes[] = [
   processRoutes,
   processStdinRoutes,
   ptyRoutes,
+  portRoutes,
   lifecycleRoutes,
   snapshotRoutes,
   templateRoutes,

@@ -5,6 +5,8 @@ import { Writable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import type { Scope } from '../../access/access.ts'
 import { StoredAccess } from '../../access/stored-access.ts'
+import { PortRows } from '../../ports/port-rows.ts'
+import { PortService } from '../../ports/port-service.ts'
 import { openDatabase } from '../../store/database.ts'
 import { stateMigrations } from '../../store/migrations/index.ts'
 import { type AppOptions, createApp } from '../app.ts'
@@ -57,6 +59,13 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     policyDefaults: { idleTimeoutMs: 15_000, storeAfterMs: 60_000 },
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
+    ports: new PortService({
+      rows: new PortRows(database),
+      access,
+      domain: 'example.com',
+      idleConnectionMs: 1000,
+      now: Date.now,
+    }),
     usage: { report: async () => USAGE },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
     health: { check: () => state.health },

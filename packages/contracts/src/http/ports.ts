@@ -1,0 +1,89 @@
+import { z } from 'zod'
+import { integerText, sandboxRefField, textField, timestampField } from './fields.ts'
+
+const PORT_MAX = 65_535
+const PATH_MAX_BYTES = 2048
+const HOUR_MS = 3600 * 1000
+/** A link that never ended would be a key that nobody can take back. */
+const LINK_MAX_MS = 30 * 24 * HOUR_MS
+/** Longer waits are asked again: a request that lasts so long is cut by proxies. */
+const WAIT_MAX_MS = 10 * 60_000
+
+export const portParams = z.strictObject({
+  id: sandboxRefField,
+  port: integerText({ min: 1, max: PORT_MAX }).describe('A TCP port inside.'),
+})
+
+export const portAccessField = z
+  .enum(['private', 'public'])
+  .describe(
+    '`private`: with a key or a link. `public`: anybody who knows the address, and it wakes the sandbox.',
+  )
+
+export const portSchema = z
+  .strictObject({
+    port: z.int().min(1).max(PORT_MAX),
+    isListening: z.boolean(),
+    addresses: z
+      .array(z.string())
+      .readonly()
+      .describe('What is bound to. Only 127.0.0.1, ::1 and every address (0.0.0.0, ::) can be reached.'),
+    access: portAccessField,
+    url: z.string().describe('Where it is reached from outside.'),
+  })
+  .meta({
+    id: 'Port',
+    examples: [
+      {
+        port: 8000,
+        isListening: true,
+        addresses: ['0.0.0.0'],
+        access: 'private',
+        url: 'http://8000-sb-k3v9x2m4p7q8r5t6.localhost:7070/',
+      },
+    ],
+  })
+
+export const portListSchema = z
+  .strictObject({ items: z.array(portSchema).readonly() })
+  .meta({ id: 'PortList' })
+
+export const setPortSchema = z
+  .strictObject({ access: portAccessField })
+  .meta({ id: 'SetPort', examples: [{ access: 'public' }] })
+
+export const createLinkSchema = z
+  .strictObject({
+    expiresInMs: z.int().min(1).max(LINK_MAX_MS).default(HOUR_MS),
+    path: textField({ maxBytes: PATH_MAX_BYTES })
+      .regex(/^\/[\x21-\x7e]*$/, 'must begin with "/" and be percent-encoded')
+      .default('/')
+      .describe('Path and query that it opens.'),
+  })
+  .prefault({})
+  .meta({ id: 'CreatePortLink', examples: [{ expiresInMs: 3_600_000, path: '/' }] })
+
+export const linkSchema = z.strictObject({ url: z.string(), expiresAt: timestampField }).meta({
+  id: 'PortLink',
+  examples: [
+    {
+      url: 'http://8000-sb-k3v9x2m4p7q8r5t6.localhost:7070/?dormouse-token=…',
+      expiresAt: '2026-01-01T13:00:00.000Z',
+    },
+  ],
+})
+
+export const waitForPortSchema = z
+  .strictObject({ timeoutMs: z.int().min(0).max(WAIT_MAX_MS).default(30_000) })
+  .prefault({})
+  .meta({ id: 'WaitForPort', examples: [{ timeoutMs: 30_000 }] })
+
+export const tcpControlSchema = z.strictObject({ type: z.literal('end') })
+
+export type PortAccess = z.output<typeof portAccessField>
+export type PortAnswer = z.output<typeof portSchema>
+export type PortListAnswer = z.output<typeof portListSchema>
+export type SetPortBody = z.input<typeof setPortSchema>
+export type CreatePortLinkBody = z.input<typeof createLinkSchema>
+export type PortLinkAnswer = z.output<typeof linkSchema>
+export type WaitForPortBody = z.input<typeof waitForPortSchema>

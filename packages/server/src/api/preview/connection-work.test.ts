@@ -1,0 +1,38 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { Sandbox } from '../../lifecycle/service.ts'
+import { ConnectionWork } from './connection-work.ts'
+
+let held = 0
+const sandbox = {
+  hold: () => {
+    held += 1
+    const end = () => {
+      held -= 1
+    }
+    return { [Symbol.dispose]: end }
+  },
+} as unknown as Sandbox
+
+beforeEach(() => vi.useFakeTimers())
+afterEach(() => vi.useRealTimers())
+
+test('an awaited answer is work however long it takes; silence behind it is not, and bytes are again', () => {
+  const work = new ConnectionWork(sandbox, { what: 'a connection', idleMs: 1000 })
+  vi.advanceTimersByTime(100_000)
+  expect(held).toBe(1)
+  work.mayIdle()
+  vi.advanceTimersByTime(999)
+  work.moved()
+  vi.advanceTimersByTime(999)
+  expect(held).toBe(1)
+  vi.advanceTimersByTime(2)
+  expect(held).toBe(0)
+  work.moved()
+  expect(held).toBe(1)
+  vi.advanceTimersByTime(1001)
+  expect(held).toBe(0)
+  work.moved()
+  work[Symbol.dispose]()
+  work.moved()
+  expect(held).toBe(0)
+})

@@ -1,0 +1,174 @@
+import { type IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { DormouseError } from '@dormouse/contracts'
+import { findPreview, type PreviewAddress } from '../../ports/address.ts'
+import { DISCARD_MAX_MS } from '../limits.ts'
+import { requestIds } from '../request-id.ts'
+import type { App } from '../route.ts'
+import type { Services } from '../services.ts'
+import { type Admitted, admit } from './admission.ts'
+import { TOKEN_COOKIE } from './credentials.ts'
+import { outsideOf } from './forwarded-headers.ts'
+import { proxyRequest } from './proxy-request.ts'
+import { openRelay } from './relay.ts'
+
+type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
+
+/** Takes what is for sandboxes before the framework sees it, once the returned function is called: when the framework listens. */
+export function usePreviews(app: App, services: PreviewServices): () => void {
+  const server = new PreviewServer(app, services)
+  app.addHook('preClose', async () => server.close())
+  const find = ({ url, headers }: IncomingMessage) =>
+    findPreview({ url, host: headers.host }, services.ports.domain)
+  return () => {
+    interpose(app, 'request', (request: IncomingMessage, response: ServerResponse) => {
+      const address = find(request)
+      if (address !== undefined) void server.serve(request, response, address, undefined)
+      return address !== undefined
+    })
+    interpose(app, 'upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+      const address = find(request)
+      if (address === undefined) return false
+      // Node has taken its own away.
+      socket.on('error', () => socket.destroy())
+      const response = new ServerResponse(request)
+      response.shouldKeepAlive = false
+      response.assignSocket(socket)
+      response.once('finish', () => socket.destroySoon())
+      void server.serve(request, response, address, head)
+      return true
+    })
+  }
+}
+
+/** `take` sees every event first, and the listeners that were there only what it does not take. */
+function interpose<Args extends unknown[]>(app: App, event: string, take: (...args: Args) => boolean): void {
+  const listeners = app.server.listeners(event)
+  app.server.removeAllListeners(event)
+  app.server.on(event, (...args: unknown[]) => {
+    if (take(...(args as Args))) return
+    for (const listener of listeners) listener.apply(app.server, args)
+  })
+}
+
+class PreviewServer {
+  readonly #app: App
+  readonly #services: PreviewServices
+  readonly #newId = requestIds()
+  readonly #open = new Set<AbortController>()
+
+  constructor(app: App, services: PreviewServices) {
+    this.#app = app
+    this.#services = services
+  }
+
+  close(): void {
+    for (const controller of this.#open) controller.abort()
+  }
+
+  async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    address: PreviewAddress,
+    head: Buffer | undefined,
+  ): Promise<void> {
+    const requestId = this.#newId(request)
+    const began = performance.now()
+    let admitted: Admitted | undefined
+    const gone = new AbortController()
+    const leave = () => gone.abort()
+    this.#open.add(gone)
+    // An answer ends here; what has become another protocol ends with its socket.
+    const over = () => {
+      this.#open.delete(gone)
+      admitted?.revoked?.removeEventListener('abort', leave)
+      if (!response.writableFinished) gone.abort()
+    }
+    gone.signal.addEventListener('abort', () => request.socket.destroy(), { once: true })
+    const socket = request.socket
+    response.once('close', () => {
+      if (head === undefined || socket.destroyed) over()
+    })
+    if (head !== undefined) socket.once('close', over)
+    try {
+      response.setHeader('x-request-id', requestId)
+      admitted = admit(request, address, this.#services)
+      admitted.revoked?.addEventListener('abort', leave, { once: true })
+      await this.#pass({ request, response, address, admitted, head, signal: gone.signal })
+    } catch (error) {
+      if (!gone.signal.aborted) this.#refuse(error, requestId, request, response)
+    } finally {
+      this.#app.log.info(
+        {
+          ...{ requestId, method: request.method, route: 'preview', port: address.port },
+          ...{ sandboxId: admitted?.sandbox.id, keyId: admitted?.keyId, status: response.statusCode },
+          durationMs: Math.round((performance.now() - began) * 100) / 100,
+        },
+        'request',
+      )
+    }
+  }
+
+  async #pass(passed: {
+    request: IncomingMessage
+    response: ServerResponse
+    address: PreviewAddress
+    admitted: Admitted
+    head: Buffer | undefined
+    signal: AbortSignal
+  }): Promise<void> {
+    const { request, response, address, admitted, head, signal } = passed
+    const { sandbox, target, opened } = admitted
+    if (!/^(?:\/|\*$)/.test(target))
+      throw new DormouseError('invalid_argument', 'the address is not a path on this server')
+    const { port, prefix } = address
+    if (opened !== undefined && head === undefined && isNavigation(request)) {
+      response.writeHead(303, {
+        location: (prefix ?? '') + target.replace(/^[/\\]+/, '/'),
+        'set-cookie': cookieOf(opened, request, prefix),
+        'referrer-policy': 'no-referrer',
+        'cache-control': 'no-store',
+      })
+      response.end()
+      return
+    }
+    const idleMs = this.#services.ports.idleConnectionMs
+    const relay = await openRelay(sandbox, port, { signal, idleMs })
+    try {
+      await proxyRequest({ request, response, port, prefix, target, relay, head })
+    } catch (error) {
+      relay.connection.destroy()
+      throw error
+    }
+  }
+
+  #refuse(error: unknown, requestId: string, request: IncomingMessage, response: ServerResponse): void {
+    if (response.headersSent || response.destroyed) {
+      response.destroy()
+      return
+    }
+    // A client that is still sending would not see the answer; one that never stops is not waited for.
+    if (!request.complete) {
+      request.resume()
+      const timer = setTimeout(() => request.complete || request.socket.destroy(), DISCARD_MAX_MS)
+      timer.unref()
+    }
+    this.#app.errorAnswers.write(error, requestId, response, this.#app.log)
+  }
+}
+
+/** Somebody looks at it in a browser: the token goes out of the address bar and into a cookie. Programs get what they asked for at once. */
+function isNavigation({ method, headers }: IncomingMessage): boolean {
+  if (method !== 'GET' && method !== 'HEAD') return false
+  return headers['sec-fetch-mode'] === 'navigate' || headers.accept?.includes('text/html') === true
+}
+
+function cookieOf(
+  { token, expiresAtMs }: { token: string; expiresAtMs: number },
+  request: IncomingMessage,
+  prefix: string | undefined,
+): string {
+  const seconds = Math.max(1, Math.floor((expiresAtMs - Date.now()) / 1000))
+  const secure = outsideOf(request).scheme === 'https' ? '; Secure' : ''
+  return `${TOKEN_COOKIE}=${token}; Path=${prefix ?? ''}/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`
+}

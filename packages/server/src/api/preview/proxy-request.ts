@@ -1,0 +1,138 @@
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import { DISCARD_MAX_MS } from '../limits.ts'
+import { headersForInside, headersForOutside, type Place } from './forwarded-headers.ts'
+import type { Relay } from './relay.ts'
+
+/** Frameworks that put a session into a cookie need more than Node allows by itself. */
+const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
+const REASON = /^[\t\x20-\x7e\x80-\xff]*$/
+
+export interface ProxyRequest extends Place {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly target: string
+  readonly relay: Relay
+  /** Of a request to change the protocol: bytes that came behind it. */
+  readonly head: Buffer | undefined
+}
+
+/** Passes one request on and its answer back, neither faster than the other end takes it. Throws before the answer begins, or never. */
+export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
+  const { request, response, target, relay, head } = proxied
+  const { connection, work } = relay
+  const outgoing = httpRequest({
+    createConnection: () => connection,
+    method: request.method ?? 'GET',
+    path: target,
+    headers: {
+      ...headersForInside(request, proxied),
+      ...(head !== undefined && { connection: 'Upgrade', upgrade: request.headers.upgrade }),
+    },
+    maxHeaderSize: ANSWER_HEADERS_MAX_BYTES,
+  })
+  const answered = new Promise<void>((resolve, reject) => {
+    outgoing.once('response', (answer) => {
+      work.mayIdle()
+      try {
+        passAnswer(answer, proxied)
+      } catch (error) {
+        reject(error)
+      }
+      resolve()
+    })
+    outgoing.once('upgrade', (answer, _connection, first: Buffer) => {
+      work.mayIdle()
+      passUpgrade(answer, first, proxied)
+      resolve()
+    })
+    outgoing.once('error', (cause) => reject(noAnswer(proxied.port, cause)))
+    outgoing.once('close', () => reject(noAnswer(proxied.port, undefined)))
+  })
+  // Once the answer has begun, how the request ends changes nothing.
+  outgoing.on('error', () => {})
+  const hasBody =
+    request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined
+  if (hasBody && head === undefined) {
+    request.on('data', () => work.moved())
+    request.pipe(outgoing)
+  } else outgoing.end()
+  try {
+    await answered
+  } finally {
+    // What an answer came without is not waited for.
+    if (response.headersSent === false && head === undefined) request.unpipe(outgoing)
+  }
+}
+
+function passAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
+  const { response, relay, head } = proxied
+  const { statusCode = 502, statusMessage = '' } = answer
+  response.writeHead(statusCode, REASON.test(statusMessage) ? statusMessage : '', {
+    ...headersForOutside(answer, proxied),
+    // What was to become another protocol is not used for another request.
+    ...(head !== undefined && { connection: 'close' }),
+  })
+  // Events and long polls: the caller knows that it is connected before there is anything to read.
+  response.flushHeaders()
+  answer.on('data', () => relay.work.moved())
+  answer.pipe(response)
+  // Half an answer must not look like a whole one.
+  answer.once('error', () => response.destroy())
+  answer.once('close', () => {
+    if (!answer.complete) response.destroy()
+  })
+}
+
+function passUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyRequest): void {
+  const { request, response, relay, head = Buffer.alloc(0) } = proxied
+  const { connection, work } = relay
+  const socket = request.socket
+  response.detachSocket(socket)
+  const headers = {
+    ...headersForOutside(answer, proxied),
+    connection: 'Upgrade',
+    upgrade: answer.headers.upgrade,
+  }
+  socket.write(headText(answer, headers))
+  socket.setTimeout(0)
+  socket.write(first)
+  connection.write(head)
+  socket.on('data', () => work.moved())
+  connection.on('data', () => work.moved())
+  join(socket, connection)
+}
+
+/** Each end's end is the other's: in order where it was in order. */
+function join(outside: Duplex, inside: Duplex): void {
+  outside.pipe(inside)
+  inside.pipe(outside)
+  outside.once('error', () => inside.destroy())
+  outside.once('close', () => inside.destroy())
+  inside.once('error', () => {})
+  inside.once('close', () => {
+    // The sandbox sleeps, or the program is gone: an ordinary end for whoever is outside, and some time to take it.
+    outside.end()
+    outside.resume()
+    setTimeout(() => outside.destroy(), DISCARD_MAX_MS).unref()
+  })
+}
+
+function headText({ statusMessage = '' }: IncomingMessage, headers: object): string {
+  const lines = Object.entries(headers).flatMap(([name, value]) =>
+    [value ?? []].flat().map((each) => `${name}: ${each}`),
+  )
+  return `HTTP/1.1 101 ${REASON.test(statusMessage) ? statusMessage : ''}\r\n${lines.join('\r\n')}\r\n\r\n`
+}
+
+function noAnswer(port: number, cause: unknown): DormouseError {
+  return new DormouseError(
+    'port_closed',
+    `What listens on port ${port} ended the connection before it had answered.`,
+    {
+      details: { port },
+      cause,
+    },
+  )
+}

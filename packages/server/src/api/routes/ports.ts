@@ -1,0 +1,178 @@
+import { DormouseError } from '@dormouse/contracts'
+import {
+  createLinkSchema,
+  linkSchema,
+  portListSchema,
+  portParams,
+  portSchema,
+  setPortSchema,
+  waitForPortSchema,
+} from '@dormouse/contracts/http'
+import { z } from 'zod'
+import { previewUrl } from '../../ports/address.ts'
+import { disconnected } from '../event-stream.ts'
+import { listPorts, lookAtPort, waitForPort } from '../inside/list-ports.ts'
+import { carryPort } from '../inside/port-socket.ts'
+import { TOKEN_PARAMETER } from '../preview/credentials.ts'
+import { outsideOf } from '../preview/forwarded-headers.ts'
+import { json, type Routes, sandboxParams } from '../route.ts'
+import { INSIDE_ERRORS } from './inside-errors.ts'
+
+const tags = ['ports']
+const url = '/v1/sandboxes/:id/ports'
+
+/** What is asked about ports. What is asked of them does not come here: see `preview`. */
+export const portRoutes: Routes = (app, { sandboxes, ports }) => {
+  app.get(
+    url,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'listPorts',
+        summary: 'List ports that something listens on, and those that are public',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('All of them, by number.', portListSchema) },
+      },
+    },
+    async (request, reply) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const look = { sandbox, ports, outside: outsideOf(request.raw), signal: disconnected(reply) }
+      return { items: await listPorts(look) }
+    },
+  )
+
+  app.get(
+    `${url}/:port`,
+    {
+      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'getPort',
+        summary: 'Look at a port',
+        description: 'With a slash at the end it is a request to what listens there.',
+        tags,
+        params: portParams,
+        response: { 200: json('Whether something listens, and who may reach it.', portSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, port } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      const look = { sandbox, ports, outside: outsideOf(request.raw), signal: disconnected(reply) }
+      return await lookAtPort(look, port)
+    },
+  )
+
+  app.put(
+    `${url}/:port`,
+    {
+      config: { scope: 'run', errors: [...INSIDE_ERRORS] },
+      schema: {
+        operationId: 'setPort',
+        summary: 'Say who may reach a port',
+        description: 'Private unless said otherwise, also in forks. Connections that are open stay open.',
+        tags,
+        params: portParams,
+        body: setPortSchema,
+        response: { 200: json('As it is now.', portSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, port } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      const look = { sandbox, ports, outside: outsideOf(request.raw), signal: disconnected(reply) }
+      const before = await lookAtPort(look, port)
+      ports.setAccess(sandbox.id, port, request.body.access)
+      return { ...before, access: request.body.access }
+    },
+  )
+
+  app.post(
+    `${url}/:port/link`,
+    {
+      config: { scope: 'run', errors: ['not_found'] },
+      schema: {
+        operationId: 'createPortLink',
+        summary: 'Make a link that opens a port without a key, for a while',
+        description:
+          'A browser that opens it gets a cookie for this port and the address without the token. It ends when its time is over or the key that made it is revoked.',
+        tags,
+        params: portParams,
+        body: createLinkSchema,
+        response: { 201: json('Whoever has it can reach the port.', linkSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, port } = request.params
+      const { expiresInMs, path } = request.body
+      const sandboxId = sandboxes.get(id, request.key).id
+      const { keyId } = request.key
+      const { token, expiresAtMs } = ports.sign({ sandboxId, port, keyId, expiresInMs })
+      const base = previewUrl(outsideOf(request.raw), { sandboxId, port, domain: ports.domain })
+      const [target, fragment] = path.slice(1).split('#', 2)
+      const withToken = `${target}${target?.includes('?') ? '&' : '?'}${TOKEN_PARAMETER}=${token}`
+      return reply.code(201).send({
+        url: base + withToken + (fragment === undefined ? '' : `#${fragment}`),
+        expiresAt: new Date(expiresAtMs).toISOString(),
+      })
+    },
+  )
+
+  app.post(
+    `${url}/:port/wait`,
+    {
+      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'port_closed'] },
+      schema: {
+        operationId: 'waitForPort',
+        summary: 'Wait until something listens on a port',
+        tags,
+        params: portParams,
+        body: waitForPortSchema,
+        response: { 200: json('Something listens.', portSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, port } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      const signal = disconnected(reply)
+      await waitForPort(sandbox, port, { ...request.body, signal })
+      return await lookAtPort({ sandbox, ports, outside: outsideOf(request.raw), signal }, port)
+    },
+  )
+
+  app.route({
+    method: 'GET',
+    url: `${url}/:port/tcp`,
+    config: { scope: 'run', errors: ['not_found'] },
+    schema: {
+      operationId: 'connectPort',
+      summary: 'A TCP connection to a port (WebSocket)',
+      tags,
+      params: portParams,
+      response: {
+        101: z
+          .undefined()
+          .describe(
+            'A WebSocket. Binary messages: bytes. Text messages, JSON: `{type: "start"}` first, `{type: "end"}` in either direction when that half is over, `{type: "error", error}` before it is closed for a reason.',
+          ),
+      },
+    },
+    preHandler: async (request) => {
+      sandboxes.get(request.params.id, request.key)
+    },
+    handler: async () => {
+      throw new DormouseError('invalid_argument', 'this route is a WebSocket', {
+        hint: 'Connect with a WebSocket client: `Connection: Upgrade`, `Upgrade: websocket`.',
+      })
+    },
+    wsHandler: async (socket, request) => {
+      const { id, port } = request.params as z.output<typeof portParams>
+      const { id: requestId, log, key, server } = request
+      await carryPort({
+        ...{ socket, port, requestId, log, answers: server.errorAnswers, revoked: key.revoked },
+        sandbox: sandboxes.get(id, key),
+        idleMs: ports.idleConnectionMs,
+      })
+    },
+  })
+}
