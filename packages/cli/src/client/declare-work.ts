@@ -69,4 +69,13 @@ export function declareWorkCommands(program: Command, declare: Declare): void {
     load: async () => (await import('./commands/forward.ts')).forward,
     examples: ['forward analysis 8888', 'forward analysis 8080:80'],
   })
+  declare(program, {
+    usage: 'mcp',
+    summary: 'serve the sandboxes as tools to the MCP client that starts this, over stdin and stdout',
+    options: [
+      new Option('--sandbox <name>', 'the one to use when the model names none; a new one if not given'),
+    ],
+    load: async () => (await import('./commands/mcp.ts')).mcp,
+    examples: ['mcp --sandbox analysis'],
+  })
 }

@@ -1,0 +1,238 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { useCommandLine } from './command-line.ts'
+
+const cli = useCommandLine()
+beforeAll(async () => {
+  await cli.json(['create', 'alpha'])
+  await cli.json(['create', 'alphabet', '--metadata', 'team=blue', '--idle', '1h', '--memory', '512MiB'])
+})
+
+describe('names', () => {
+  test('a sandbox is found by name, id, and the beginning of either, also without sb-', async () => {
+    const { sandboxes } = await cli.json(['ls'])
+    const { id } = sandboxes.find(({ name }: { name: string }) => name === 'alphabet')
+    for (const ref of ['alphabet', 'alphab', id, id.slice(0, 12), id.slice(3, 12)]) {
+      expect((await cli.json(['why', ref])).state).toBe('running')
+      const { stdout } = await cli.run(['run', ref, 'import os; os.uname().nodename and 1'])
+      expect(stdout).toBe('1\n')
+    }
+    // A whole name goes before the beginning of another.
+    expect((await cli.json(['resume', 'alpha'])).name).toBe('alpha')
+  })
+
+  test('what could be several is refused with all of them and status 2; what is none says how to list', async () => {
+    const several = await cli.run(['resume', 'alph'])
+    expect(several).toMatchObject({ status: 2, stdout: '' })
+    expect(several.stderr).toMatch(
+      /"alph" could be .*alpha \(sb-.*alphabet \(sb-|"alph" could be .*alphabet \(sb-.*alpha \(sb-/,
+    )
+    const none = await cli.run(['resume', 'omega'])
+    expect(none).toMatchObject({ status: 1, stdout: '' })
+    expect(none.stderr).toContain('There is no sandbox "omega"\n  `dormouse ls`')
+    expect((await cli.run(['resume', '../keys'])).status).toBe(2)
+    const json = await cli.run(['resume', 'omega', '--json'])
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'not_found', hint: expect.any(String) } })
+  })
+})
+
+describe('run', () => {
+  test('shows output as it comes and results as text, remembers, and ends with the status of the code', async () => {
+    expect(await cli.run(['run', 'alpha', 'x = 6; print("out")'])).toEqual({
+      status: 0,
+      stdout: 'out\n',
+      stderr: '',
+    })
+    expect(await cli.run(['run', 'alpha', 'x * 7'])).toEqual({ status: 0, stdout: '42\n', stderr: '' })
+    const failed = await cli.run(['run', 'alpha', '1/0'])
+    expect(failed).toMatchObject({ status: 1, stdout: '' })
+    expect(failed.stderr).toContain('ZeroDivisionError')
+    expect((await cli.run(['run', 'alpha', 'raise SystemExit(9)'])).status).toBe(9)
+    expect((await cli.run(['run', 'alpha', '-l', 'bash', 'echo $0; exit 4'])).status).toBe(4)
+    expect((await cli.run(['run', 'alpha', '-'], { input: 'print("piped")' })).stdout).toBe('piped\n')
+    expect((await cli.run(['run', 'alpha'], { input: 'print("piped too")' })).stdout).toBe('piped too\n')
+    expect(await cli.json(['run', 'alpha', 'x'])).toMatchObject({ text: '6', exitCode: 0, stdout: '' })
+  })
+
+  test('--new leaves no sandbox behind, also when the code fails', async () => {
+    const before = (await cli.json(['ls', '-q'])).length
+    expect((await cli.run(['run', '--new', 'print(1 + 1)'])).stdout).toBe('2\n')
+    expect((await cli.run(['run', '--new', 'raise SystemExit(3)'])).status).toBe(3)
+    expect((await cli.json(['ls', '-q'])).length).toBe(before)
+  })
+
+  test('Ctrl-C interrupts the code, shows how it ended, and the status is 130; the REPL lives on', async () => {
+    const code = 'y = 1; import time; print("begun", flush=True); time.sleep(1000)'
+    const stopped = await cli.run(['run', 'alpha', code], { interruptAt: { shows: /begun/ } })
+    expect(stopped.status).toBe(130)
+    expect(stopped.stderr).toContain('KeyboardInterrupt')
+    expect((await cli.run(['run', 'alpha', 'y'])).stdout).toBe('1\n')
+  })
+
+  test('--timeout interrupts it', async () => {
+    const { status, stderr } = await cli.run(['run', 'alpha', '--timeout', '300ms', 'while True: pass'])
+    expect(status).not.toBe(0)
+    expect(stderr).toContain('its time was over')
+  })
+})
+
+describe('exec', () => {
+  test('streams stdin, stdout and stderr, and ends with the status of the program', async () => {
+    const { status, stdout, stderr } = await cli.run(
+      ['exec', 'alpha', '-w', '/tmp', '-e', 'WHO=me', '--', 'bash', '-c', 'cat; pwd; echo $WHO >&2; exit 7'],
+      { input: 'fed\n' },
+    )
+    expect({ status, stdout, stderr }).toEqual({ status: 7, stdout: 'fed\n/tmp\n', stderr: 'me\n' })
+    const megabytes = 'x'.repeat(3_000_000)
+    expect((await cli.run(['exec', 'alpha', 'wc', '-c'], { input: megabytes })).stdout).toBe('3000000\n')
+    expect((await cli.run(['exec', 'alpha', '--', 'true'], { input: megabytes })).status).toBe(0)
+    expect((await cli.run(['exec', 'alpha', '--', 'no-such-program'])).status).toBe(127)
+    const result = await cli.run(['exec', '--json', 'alpha', 'cat'], { input: 'told' })
+    expect(JSON.parse(result.stdout)).toMatchObject({ stdout: 'told', exitCode: 0 })
+  })
+
+  test('Ctrl-C is a SIGINT for the program, and the status is 130', async () => {
+    const program = "trap 'echo bye; exit 5' INT; echo begun; while :; do sleep 0.05; done"
+    const { status, stdout } = await cli.run(['exec', 'alpha', '--', 'bash', '-c', program], {
+      interruptAt: { shows: /begun/ },
+    })
+    expect(stdout).toBe('begun\nbye\n')
+    expect(status).toBe(130)
+  })
+})
+
+describe('life', () => {
+  test('standby, resume, snapshot, rollback and fork keep or bring back what was there', async () => {
+    await cli.run(['run', 'alphabet', 'v = "first"'])
+    expect(await cli.json(['standby', 'alphabet', '--stored'])).toMatchObject({
+      state: 'standby',
+      tier: 'stored',
+    })
+    expect(await cli.json(['ls', '--state', 'standby'])).toMatchObject({ sandboxes: [{ name: 'alphabet' }] })
+    expect(await cli.json(['resume', 'alphabet'])).toMatchObject({ state: 'running' })
+    const snapshot = await cli.json(['snapshot', 'alphabet', '--name', 'one'])
+    await cli.run(['run', 'alphabet', 'v = "second"'])
+    await cli.json(['rollback', 'alphabet', 'one'])
+    expect((await cli.run(['run', 'alphabet', 'print(v)'])).stdout).toBe('first\n')
+    const { children } = await cli.json(['fork', 'alphabet', '-n', '2'])
+    expect(children).toHaveLength(2)
+    const ids = children.map(({ id }: { id: string }) => id)
+    expect((await cli.run(['run', ids[1], 'print(v)'])).stdout).toBe('first\n')
+    expect(await cli.json(['rm', ...ids])).toEqual({ deleted: ids })
+    expect(
+      (await cli.json(['snapshot', 'ls', 'alphabet'])).snapshots.map(({ id }: { id: string }) => id),
+    ).toContain(snapshot.id)
+  })
+
+  test('rm deletes nothing when one of them is not there, and is content with -f', async () => {
+    await cli.json(['create', 'doomed'])
+    expect((await cli.run(['rm', 'doomed', 'absent'])).status).toBe(1)
+    expect(await cli.json(['ls', '-q'])).toContain('doomed')
+    expect((await cli.run(['rm', '-f', 'doomed', 'absent'])).status).toBe(0)
+    expect(await cli.json(['ls', '-q'])).not.toContain('doomed')
+  })
+
+  test('create takes its policy from flags', async () => {
+    await cli.json(['volume', 'create', 'shelf'])
+    const made = await cli.json([
+      ...[
+        'create',
+        'made',
+        '--ephemeral',
+        '-e',
+        'A=1',
+        '-e',
+        'B=x=y',
+        '-v',
+        'shelf:/shelf:ro',
+        '--cpus',
+        '0.5',
+      ],
+      ...['--idle', '2m', '--expires-idle', '7d', '--pids', '100'],
+    ])
+    expect(made).toMatchObject({
+      name: 'made',
+      ephemeral: true,
+      idleTimeoutMs: 120_000,
+      expires: { idleMs: 604_800_000 },
+      limits: { cpus: 0.5, pids: 100 },
+      volumes: [{ volume: 'shelf', path: '/shelf', readOnly: true }],
+    })
+    expect((await cli.run(['exec', 'made', '--', 'sh', '-c', 'echo $A $B'])).stdout).toBe('1 x=y\n')
+    expect((await cli.json(['volume', 'show', 'shelf'])).usedBy).toEqual([made.id])
+    const taken = await cli.run(['create', 'made'])
+    expect(taken.status).toBe(1)
+    expect(taken.stderr).toContain('--get-or-create')
+    expect((await cli.json(['create', 'made', '--get-or-create'])).id).toBe(made.id)
+    await cli.json(['rm', 'made'])
+    expect(await cli.json(['volume', 'rm', 'shelf'])).toEqual({ deleted: ['shelf'] })
+  })
+})
+
+describe('views', () => {
+  test('logs show runs again, one by the beginning of its id, and follow those that begin later', async () => {
+    await cli.json(['create', 'logged'])
+    const { runId } = await cli.json(['run', 'logged', 'print("early")'])
+    await cli.run(['run', 'logged', 'print("late")'])
+    expect((await cli.run(['logs', 'logged'])).stdout).toBe('early\nlate\n')
+    expect((await cli.run(['logs', 'logged', '-n', '1'])).stdout).toBe('late\n')
+    expect((await cli.run(['logs', 'logged', runId.slice(0, 14)])).stdout).toBe('early\n')
+    const following = cli.run(['logs', '-f', 'logged'], { interruptAt: { shows: /later/ } })
+    await new Promise((resolve) => setTimeout(resolve, 1500))
+    await cli.run(['run', 'logged', 'print("even later")'])
+    const { status, stdout } = await following
+    expect(stdout).toBe('early\nlate\neven later\n')
+    expect(status).toBe(130)
+    const { stdout: lines } = await cli.run(['logs', 'logged', '--json'])
+    const events = lines
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(events.filter(({ type }) => type === 'stdout').map(({ data }) => data.trim())).toEqual([
+      'early',
+      'late',
+      'even later',
+    ])
+  })
+
+  test('top shows state, memory and the last wake; live it redraws on a screen of its own', async () => {
+    await cli.json(['standby', 'alpha', '--stored'])
+    await cli.json(['resume', 'alpha'])
+    const { sandboxes } = await cli.json(['top', '--once'])
+    const row = sandboxes.find(({ info }: { info: { name: string } }) => info.name === 'alpha')
+    expect(row).toMatchObject({
+      usage: { memoryBytes: expect.any(Number) },
+      lastWake: { tier: 'stored', cause: 'resume' },
+    })
+    const { stdout } = await cli.run(['top', '--once'])
+    expect(stdout).toMatch(/NAME +STATE +MEMORY[\s\S]*alpha +running +[\d.]+ MB/)
+    const terminal = cli.terminal(['top'])
+    await terminal.shows(/\[\?1049h/)
+    await terminal.shows(/alpha[\s\S]*alpha/)
+    terminal.type('\x03')
+    await terminal.shows(/\[\?1049l/)
+    expect(await terminal.status()).toBe(130)
+  })
+
+  test('why, usage, template ls and volume ls are tables for people and JSON for programs', async () => {
+    expect((await cli.run(['why', 'alpha'])).stdout).toMatch(
+      /sleeps +in \d+ s[\s\S]*WHEN +EVENT[\s\S]*created/,
+    )
+    expect((await cli.json(['why', 'alpha'])).ledger.length).toBeGreaterThan(0)
+    expect((await cli.run(['usage'])).stdout).toMatch(/SANDBOX +RUNNING[\s\S]*alpha[\s\S]*total/)
+    expect((await cli.json(['usage', 'alpha'])).sandboxes).toHaveLength(1)
+    expect((await cli.run(['template', 'ls'])).stdout).toMatch(/python +ready +built_in/)
+    expect((await cli.json(['template', 'list'])).templates[0]).toMatchObject({ name: 'python' })
+    expect((await cli.json(['template', 'show', 'python'])).state).toBe('ready')
+    expect(await cli.json(['volume', 'ls'])).toEqual({ volumes: [] })
+  })
+
+  test('a template is made from a snapshot by its name, used, and deleted', async () => {
+    await cli.run(['run', 'alpha', 'ready = "to go"'])
+    await cli.json(['snapshot', 'create', 'alpha', '--name', 'loaded'])
+    expect(await cli.json(['template', 'create', 'mine', '--snapshot', 'loaded'])).toMatchObject({
+      state: 'ready',
+    })
+    expect((await cli.run(['run', '--new', '--template', 'mine', 'print(ready)'])).stdout).toBe('to go\n')
+    expect(await cli.json(['template', 'rm', 'mine'])).toEqual({ deleted: ['mine'] })
+  })
+})
