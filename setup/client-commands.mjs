@@ -14,6 +14,7 @@ export const CLIENT_COMMANDS = [
   'repl',
   'cp',
   'forward',
+  'mcp',
   'template',
   'volume',
   'logs',

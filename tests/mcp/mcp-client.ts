@@ -5,7 +5,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import type { ServerProcess } from '../server/server-process.ts'
 
-const program = fileURLToPath(new URL('stdio.mjs', import.meta.url))
+const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
 type Json = any
@@ -18,11 +18,14 @@ export interface Answer extends CallToolResult {
 export class McpClient implements AsyncDisposable {
   readonly client = new Client({ name: 'test', version: '1' })
   #http: StreamableHTTPClientTransport | undefined
+  #stdio: StdioClientTransport | undefined
 
   static async overStdio(server: ServerProcess, sandbox?: string): Promise<McpClient> {
     const mcp = new McpClient()
-    const args = [program, server.url, server.key, ...(sandbox === undefined ? [] : [sandbox])]
-    await mcp.client.connect(new StdioClientTransport({ command: process.execPath, args }))
+    const args = ['mcp', '--url', server.url, ...(sandbox === undefined ? [] : ['--sandbox', sandbox])]
+    const env = { PATH: process.env['PATH'] ?? '', DORMOUSE_API_KEY: server.key }
+    mcp.#stdio = new StdioClientTransport({ command: launcher, args, env })
+    await mcp.client.connect(mcp.#stdio)
     return mcp
   }
 
@@ -39,6 +42,11 @@ export class McpClient implements AsyncDisposable {
     mcp.#http = transport
     await mcp.client.connect(transport as Parameters<Client['connect']>[0])
     return mcp
+  }
+
+  /** Of the process over stdio. */
+  get pid(): number {
+    return this.#stdio?.pid ?? -1
   }
 
   get sessionId(): string {

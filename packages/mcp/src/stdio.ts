@@ -1,12 +1,13 @@
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
-import { Dormouse, type DormouseOptions } from 'dormouse'
+import type { Dormouse } from 'dormouse'
 import { newConversationName } from './conversation-name.ts'
 import { createMcpServer } from './create-mcp-server.ts'
 import { STDIO_MESSAGE_MAX_BYTES } from './limits.ts'
 
-export interface RunStdio extends Pick<DormouseOptions, 'url' | 'apiKey' | 'dataDir'> {
+export interface RunStdio {
+  readonly client: Dormouse
   /** The sandbox to use when a call names none: the same name goes on with the same state. A new one if not given. */
   readonly sandbox?: string | undefined
   readonly stdin: Readable
@@ -20,18 +21,11 @@ export interface RunStdio extends Pick<DormouseOptions, 'url' | 'apiKey' | 'data
  * Serves one client over stdin and stdout, until it hangs up or `signal` ends it. What is still running then is interrupted: nobody
  * is there who could read its answer.
  */
-export async function runStdio({
-  sandbox,
-  stdin,
-  stdout,
-  stderr,
-  signal,
-  ...address
-}: RunStdio): Promise<void> {
+export async function runStdio({ client, sandbox, stdin, stdout, stderr, signal }: RunStdio): Promise<void> {
   const note = (error: unknown) =>
     stderr.write(`dormouse mcp: ${error instanceof Error ? error.message : error}\n`)
   const { server, callsEnded } = createMcpServer({
-    client: new Dormouse(address),
+    client,
     sandbox: sandbox ?? newConversationName(),
     isNamed: sandbox !== undefined,
     onProblem: note,
