@@ -24,6 +24,8 @@ import { VERSION } from './version.ts'
 export interface McpServerOptions extends ConversationOptions {
   /** What went wrong in here, for a log. */
   readonly onProblem?: ((error: unknown) => void) | undefined
+  /** What the client did wrong. It was told. */
+  readonly onMistake?: ((error: unknown) => void) | undefined
   /** A call that was cancelled has ended; nobody gets an answer to it. */
   readonly onCancelled?: ((id: RequestId) => void) | undefined
 }
@@ -39,7 +41,12 @@ export interface McpServer {
 type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>
 
 /** The tools, for one conversation. */
-export function createMcpServer({ onProblem, onCancelled, ...options }: McpServerOptions): McpServer {
+export function createMcpServer({
+  onProblem,
+  onMistake,
+  onCancelled,
+  ...options
+}: McpServerOptions): McpServer {
   const conversation = new Conversation(options)
   const server = new Server(
     { name: 'dormouse', title: 'Dormouse sandboxes', version: VERSION },
@@ -48,7 +55,7 @@ export function createMcpServer({ onProblem, onCancelled, ...options }: McpServe
       instructions: instructionsFor(conversation.name, conversation.isNamed),
     },
   )
-  server.onerror = (error) => onProblem?.(error)
+  server.onerror = (error) => onMistake?.(error)
   const calls = new Set<Promise<unknown>>()
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: LISTED }))
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {

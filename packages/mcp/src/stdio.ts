@@ -29,6 +29,7 @@ export async function runStdio({ client, sandbox, stdin, stdout, stderr, signal 
     sandbox: sandbox ?? newConversationName(),
     isNamed: sandbox !== undefined,
     onProblem: note,
+    onMistake: note,
   })
   const over = new AbortController()
   const hangUp = () => over.abort()

@@ -6,7 +6,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import type { Dormouse } from 'dormouse'
 import { isConversationName, newConversationName } from '../conversation-name.ts'
-import { createMcpServer, type McpServer } from '../create-mcp-server.ts'
+import { createMcpServer, type McpServer, type McpServerOptions } from '../create-mcp-server.ts'
 import { SESSION_IDLE_MS, SESSION_SWEEP_MS, SESSIONS_MAX, SESSIONS_OF_ONE_KEY_MAX } from '../limits.ts'
 import { EndedSessions } from './ended-sessions.ts'
 
@@ -24,8 +24,7 @@ export interface McpRequest {
   readonly sandbox: string | undefined
 }
 
-export interface McpSessionsOptions {
-  readonly onProblem: (error: unknown) => void
+export interface McpSessionsOptions extends Pick<McpServerOptions, 'onProblem' | 'onMistake'> {
   readonly limits?: Partial<SessionLimits>
 }
 
@@ -49,15 +48,15 @@ interface Session extends McpServer {
  * sandbox. So one that was let go, or that was begun before the server was restarted, goes on with its next request.
  */
 export class McpSessions {
-  readonly #onProblem: (error: unknown) => void
+  readonly #hearers: Pick<McpServerOptions, 'onProblem' | 'onMistake'>
   readonly #limits: SessionLimits
   /** The least recently used first. */
   readonly #sessions = new Map<string, Session>()
   readonly #ended = new EndedSessions()
   readonly #sweep: ReturnType<typeof setInterval>
 
-  constructor({ onProblem, limits }: McpSessionsOptions) {
-    this.#onProblem = onProblem
+  constructor({ limits, ...hearers }: McpSessionsOptions) {
+    this.#hearers = hearers
     this.#limits = {
       sessions: SESSIONS_MAX,
       sessionsOfOneKey: SESSIONS_OF_ONE_KEY_MAX,
@@ -113,7 +112,7 @@ export class McpSessions {
       client: connect(),
       sandbox: sandbox ?? id,
       isNamed: sandbox !== undefined,
-      onProblem: this.#onProblem,
+      ...this.#hearers,
       // Nobody gets an answer on it, so nothing else would end it.
       onCancelled: (requestId) => transport.closeSSEStream(requestId),
     })
@@ -152,7 +151,7 @@ export class McpSessions {
 
   #letGo(session: Session): void {
     this.#sessions.delete(session.key)
-    session.server.close().catch(this.#onProblem)
+    session.server.close().catch((error: unknown) => this.#hearers.onProblem?.(error))
   }
 }
 

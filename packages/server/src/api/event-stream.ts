@@ -80,7 +80,7 @@ function beat(raw: ServerResponse): void {
 }
 
 /** Post: there is room again, or the reader is gone. */
-function drained(raw: ServerResponse, stallMs: number): Promise<void> {
+export function drained(raw: ServerResponse, stallMs: number): Promise<void> {
   return new Promise((resolve) => {
     if (raw.destroyed) return resolve()
     const timer = setTimeout(() => raw.destroy(), stallMs)

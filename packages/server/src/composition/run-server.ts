@@ -44,7 +44,7 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
   await using engine = await LinuxEngine.open({ dataDir: templatesDir, stateDir: dataDir })
   await using core = await openServer({ config, engine, builder: linuxBuilder(engine, templatesDir), log })
   const health = { status: 'ok' as 'ok' | 'stopping' }
-  const mcp = openMcp(config, (error) => log.error({ err: error }, 'mcp'))
+  const mcp = openMcp(config, log)
   const app = await createApp(
     { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
     {

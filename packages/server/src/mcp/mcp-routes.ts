@@ -6,6 +6,7 @@ import { RUN_BODY_MAX_BYTES } from '../api/limits.ts'
 import type { Routes } from '../api/route.ts'
 import type { OwnServer } from './own-server.ts'
 import type { Stranger } from './refuse-strangers.ts'
+import { sendAnswer } from './send-answer.ts'
 
 export interface McpRoutesOptions {
   readonly sessions: McpSessions
@@ -43,7 +44,8 @@ export function mcpRoutes({ sessions, ownServer, refuseStrangers }: McpRoutesOpt
           connect: () => ownServer.connect(keyIn(request)),
           sandbox: request.query.sandbox,
         })
-        return reply.send(answer)
+        await sendAnswer(reply, answer)
+        return reply
       },
     })
   }

@@ -1,4 +1,5 @@
 import { McpSessions } from '@dormouse/mcp'
+import type { FastifyBaseLogger } from 'fastify'
 import type { App, Routes } from '../api/route.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { mcpRoutes } from './mcp-routes.ts'
@@ -15,9 +16,12 @@ export interface Mcp {
   close(): Promise<void>
 }
 
-export function openMcp(config: ServerConfig, onProblem: (error: unknown) => void): Mcp {
+export function openMcp(config: ServerConfig, log: FastifyBaseLogger): Mcp {
   const ownServer = new OwnServer()
-  const sessions = new McpSessions({ onProblem })
+  const sessions = new McpSessions({
+    onProblem: (err) => log.error({ err }, 'an MCP tool failed'),
+    onMistake: (err) => log.debug({ err }, 'an MCP client made a mistake'),
+  })
   return {
     routes: mcpRoutes({ sessions, ownServer, refuseStrangers: refuseStrangers(config) }),
     open: (app, url) => ownServer.open(app, url),

@@ -1,0 +1,27 @@
+import type { FastifyReply } from 'fastify'
+import { drained, SSE } from '../api/event-stream.ts'
+
+/** An answer of the protocol. A stream begins at once, though its first event may come much later. */
+export async function sendAnswer(reply: FastifyReply, answer: Response): Promise<void> {
+  const headers = Object.fromEntries(answer.headers)
+  if (answer.body === null || headers['content-type'] !== SSE) {
+    await reply
+      .code(answer.status)
+      .headers(headers)
+      .send(await answer.text())
+    return
+  }
+  const { raw, server } = reply
+  const own = reply.getHeaders() as Record<string, string>
+  reply.hijack()
+  raw.writeHead(answer.status, { ...own, ...headers })
+  raw.flushHeaders()
+  const reader = answer.body.getReader()
+  raw.once('close', () => reader.cancel().catch(() => {}))
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done || !raw.writable) break
+    if (!raw.write(value)) await drained(raw, server.patience.readerMs)
+  }
+  if (!raw.writableEnded) raw.end()
+}
