@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field, fields
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, Callable, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, Mapping, Optional, Type, TypeVar, cast
 
 Answer = TypeVar("Answer")
 
@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 def read(cls: Type[Answer], answer: Mapping[str, Any]) -> Answer:
     """What the server says beyond the fields of `cls` is left out: it may be newer than this."""
     found = {}
-    for name, key, by in _plan(cls):
+    for name, key, by in _plan(cast(Any, cls)):
         value = answer.get(key)
         if value is not None:
             found[name] = value if by is None else by(value)

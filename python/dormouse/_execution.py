@@ -124,7 +124,7 @@ class Execution:
 
     def _ipython_display_(self) -> None:
         """As if the code had been run in the notebook itself."""
-        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+        from IPython.display import display  # type: ignore
 
         if self.stdout:
             print(self.stdout, end="")
@@ -170,12 +170,9 @@ class RunCollector:
         stdout, stderr = self._stdout.text(), self._stderr.text()
         lost = Truncated(self._stdout.lost_bytes, self._stderr.lost_bytes, self._lost_result_bytes)
         truncated = None if lost == Truncated() else lost
+        known: dict[str, Any] = {"run_id": "", **self._known}
         return Execution(
-            **{"run_id": "", **self._known},
-            stdout=stdout,
-            stderr=stderr,
-            results=self._results,
-            truncated=truncated,
+            stdout=stdout, stderr=stderr, results=self._results, truncated=truncated, **known
         )
 
     def _add_result(self, result: Result) -> None:

@@ -30,7 +30,7 @@ class Patience:
         now = time.monotonic()
         if self._since is None:
             self._since = now
-        step = min(FIRST_WAIT * 2**self._tries, LONGEST_WAIT)
+        step: float = min(FIRST_WAIT * 2**self._tries, LONGEST_WAIT)
         self._tries += 1
         # Spread, so that many clients of one server do not come back all at once.
         wait = step * random.uniform(0.5, 1) if error.retry_after is None else error.retry_after

@@ -44,10 +44,10 @@ class VolumeMount:
 
 
 # `{"/data": "datasets"}`, or mounts that say more.
-Volumes = Union[Mapping[str, str], Sequence[VolumeMount]]
+Mounts = Union[Mapping[str, str], Sequence[VolumeMount]]
 
 
-def mounts_body(volumes: Optional[Volumes]) -> Optional[list[dict[str, Any]]]:
+def mounts_body(volumes: Optional[Mounts]) -> Optional[list[dict[str, Any]]]:
     if volumes is None:
         return None
     if isinstance(volumes, Mapping):

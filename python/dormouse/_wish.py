@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from ._answers import given, milliseconds
-from ._values import Expires, Volumes, mounts_body
+from ._values import Expires, Mounts, mounts_body
 
 # A sandbox that is to go at the end of its `with` block, and whose program died before: gone after an hour without use.
 FORGOTTEN_SECONDS = 3600.0
@@ -24,7 +24,7 @@ def wish_body(
     memory_bytes: Optional[int] = None,
     cpus: Optional[float] = None,
     pids: Optional[int] = None,
-    volumes: Optional[Volumes] = None,
+    volumes: Optional[Mounts] = None,
     ephemeral: bool = False,
 ) -> dict[str, Any]:
     if not persistent and expires is None:

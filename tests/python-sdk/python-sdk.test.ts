@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +18,9 @@ const PYTHON = '/usr/bin/python3'
 /** The oldest that the SDK promises, where this machine has it. */
 function findOldest(): string | undefined {
   const versions = join(homedir(), '.pyenv/versions')
-  const found = existsSync(versions) ? readdirSync(versions).find((name) => name.startsWith('3.9.')) : undefined
+  const found = existsSync(versions)
+    ? readdirSync(versions).find((name) => name.startsWith('3.9.'))
+    : undefined
   return found === undefined ? undefined : join(versions, found, 'bin/python')
 }
 
@@ -71,6 +74,32 @@ describe('the Python SDK', () => {
   test.skipIf(oldest === undefined)('Python 3.9', { timeout: 300_000 }, async () => {
     const { code, output } = await run(oldest!, ['-m', 'unittest', '-q', ...names], environment())
     expect(code, output).toBe(0)
+  })
+
+  test('a run and a command are followed across kill -9 of the server, to its new port', async () => {
+    const child = spawn(PYTHON, ['across_restart.py'], {
+      cwd: tests,
+      env: { PATH: process.env['PATH'], PYTHONPATH: sdk, DORMOUSE_DATA: server.factory.stateDir },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let output = ''
+    let problems = ''
+    child.stderr.on('data', (data) => (problems += data))
+    const asked = new Promise<void>((resolve) => {
+      child.stdout.on('data', (data) => {
+        output += data
+        if (output.includes('kill')) resolve()
+      })
+    })
+    const ended = once(child, 'close')
+    await Promise.race([asked, ended])
+    const before = server.url
+    await server.kill()
+    await server.begin()
+    expect(server.url).not.toBe(before)
+    const [code] = await ended
+    expect(code, problems).toBe(0)
+    expect(JSON.parse(output.replace('kill', '')).events).toBeGreaterThan(60)
   })
 
   test('nothing that was not to stay has stayed', async () => {

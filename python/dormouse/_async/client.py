@@ -10,7 +10,7 @@ from .._answers import given, milliseconds, read, read_all, when_text
 from .._execution import Execution
 from .._http1 import path_part
 from .._result import Result
-from .._values import SandboxInfo, Usage, Volumes, mounts_body, read_usage
+from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .http import Http
 from .io import CAN_SHARE
 from .resources import AsyncSnapshots, AsyncTemplates, AsyncVolumes
@@ -66,7 +66,7 @@ class AsyncClient:
         template: Optional[str] = None,
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
-        volumes: Optional[Volumes] = None,
+        volumes: Optional[Mounts] = None,
     ) -> Execution:
         """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted."""
         body = given(

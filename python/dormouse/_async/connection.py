@@ -98,7 +98,7 @@ class Response:
             raise
 
     async def read(self, timeout: Optional[float] = None) -> bytes:
-        pieces = []
+        pieces: list[bytes] = []
         while True:
             piece = await self.piece(timeout)
             if not piece:

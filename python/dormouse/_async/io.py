@@ -127,10 +127,29 @@ async def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
     tasks = [asyncio.ensure_future(in_turn(job)) for job in jobs]
     try:
         return list(await asyncio.gather(*tasks))
-    finally:
+    except asyncio.CancelledError:
+        # They have been told: told twice, they would not tidy up.
+        raise
+    except BaseException:
         for task in tasks:
             task.cancel()
+        raise
+    finally:
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def unbroken(job: Job[Value]) -> Value:
+    """To its end also when the caller is cancelled meanwhile: what it makes is then known, and can be cleared away."""
+    task = asyncio.ensure_future(job())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                pass
+        raise
 
 
 async def finish(job: Job[Any], timeout: float) -> None:

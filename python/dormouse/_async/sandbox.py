@@ -9,13 +9,14 @@ from .._answers import given, milliseconds, read, read_all, when
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._execution import Execution
+from .._fan_out import MapOutcome
 from .._http1 import path_part
 from .._unset import UNSET, Unset
-from .._values import Expires, LedgerEntry, Metrics, SandboxInfo, Snapshot, Usage, Volumes, Why
+from .._values import Expires, LedgerEntry, Metrics, Mounts, SandboxInfo, Snapshot, Usage, Why
 from .._wish import wish_body
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
-from .fan_out import Candidate, MapOutcome, RaceOutcome, Score, Work, map_over_forks, race_forks
+from .fan_out import Candidate, RaceOutcome, Score, Work, map_over_forks, race_forks
 from .files import AsyncFiles
 from .io import Beginning, new_lock
 from .pty import AsyncPtys
@@ -34,6 +35,8 @@ class AsyncSandbox(Beginning):
     on disk only after so long. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep.
     """
 
+    _goes_at_end: bool
+
     def __init__(
         self,
         template: Optional[str] = None,
@@ -48,7 +51,7 @@ class AsyncSandbox(Beginning):
         memory_bytes: Optional[int] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
-        volumes: Optional[Volumes] = None,
+        volumes: Optional[Mounts] = None,
         ephemeral: bool = False,
         url: Optional[str] = None,
         api_key: Optional[str] = None,

@@ -99,7 +99,7 @@ class Response:
             raise
 
     def read(self, timeout: Optional[float] = None) -> bytes:
-        pieces = []
+        pieces: list[bytes] = []
         while True:
             piece = self.piece(timeout)
             if not piece:

@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 
 from .._errors import DormouseError, error_of
 from .._fan_out import MapOutcome, RaceEntry, ranked
-from .io import call_all, finish, new_lock, run_all
+from .io import call_all, finish, new_lock, run_all, unbroken
 
 # Code to run in a child, or a function of `(child, index)` that does what it likes with one.
 Candidate = Union[str, Callable[[Any, int], Any]]
@@ -51,14 +51,17 @@ class Forks:
     def take(self) -> Any:
         with self._lock:
             if not self._ready:
-                count = min(self._batch, self._wanted)
-                self._wanted -= count
-                children = self._parent.fork(count)
-                self._ready += children
-                self.alive += children
+                unbroken(self._fork)
             child = self._ready.pop(0)
         child.update(ephemeral=True, idle_timeout=ORPHAN_SECONDS)
         return child
+
+    def _fork(self) -> None:
+        count = min(self._batch, self._wanted)
+        self._wanted -= count
+        children = self._parent.fork(count)
+        self._ready += children
+        self.alive += children
 
     def drop(self, child: Any) -> None:
         """One that is gone already is fine, and one that cannot be deleted now will delete itself."""

@@ -92,7 +92,8 @@ class Async(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(await pty.wait(), 4)
             with self.assertRaises(asyncio.TimeoutError):
                 await asyncio.wait_for(s.commands.run("exec sleep 600"), 1)
-            self.assertEqual([each.state for each in await s.commands.list()][-1], "exited")
+            killed = await s.commands.connect((await s.commands.list())[-1].pid)
+            self.assertEqual((await asyncio.wait_for(killed.wait(), 10)).signal, "SIGKILL")
 
     async def test_map_and_race(self):
         async with AsyncSandbox() as s:
@@ -105,6 +106,14 @@ class Async(unittest.IsolatedAsyncioTestCase):
             outcome = await s.race(["y = 1", "y = 2"], score="y", best="lowest")
             self.assertEqual((await outcome.winner.run_code("y")).text, "1")
             await outcome.winner.close()
+
+    async def test_cancelled_fan_out_leaves_no_child(self):
+        async with AsyncSandbox() as s:
+            for after in (0.05, 1.5):
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(s.map(range(4), "import time; time.sleep(600)"), after)
+                all_sandboxes = await s.client.list_sandboxes()
+                self.assertEqual([each.id for each in all_sandboxes if each.forked_from == s.id], [])
 
     async def test_lost_connections(self):
         with FlakyProxy() as proxy:

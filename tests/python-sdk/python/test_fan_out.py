@@ -1,3 +1,6 @@
+import os
+import signal
+import threading
 import unittest
 
 from dormouse import InvalidArgumentError, RunFailedError, Sandbox
@@ -36,7 +39,8 @@ class FanOut(unittest.TestCase):
         outcome = self.s.race(["y = 1", "y = base", "1 / 0", "y = 50"], score="y", concurrency=2)
         with outcome.winner as winner:
             self.assertEqual(winner.run_code("y").text, "100")
-            self.assertEqual([(e.rank, e.index, e.score) for e in outcome.ranking], [(1, 1, 100), (2, 3, 50), (3, 0, 1), (4, 2, None)])
+            ranking = [(entry.rank, entry.index, entry.score) for entry in outcome.ranking]
+            self.assertEqual(ranking, [(1, 1, 100), (2, 3, 50), (3, 0, 1), (4, 2, None)])
             self.assertIn("ZeroDivisionError", str(outcome.ranking[3].error))
             self.assertFalse(winner.info().ephemeral)
             self.assertEqual(winner.info().idle_timeout_ms, self.s.info().idle_timeout_ms)
@@ -51,6 +55,11 @@ class FanOut(unittest.TestCase):
         with self.assertRaises(RunFailedError) as raised:
             self.s.race(["1 / 0", "x = 1"], score="float('nan')")
         self.assertEqual(len(raised.exception.details["ranking"]), 2)
+
+    def test_ctrl_c_leaves_no_child(self):
+        threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            self.s.map(range(6), "import time; time.sleep(600)", concurrency=3)
 
     def test_what_makes_no_sense_is_refused(self):
         for wrong in (

@@ -92,7 +92,11 @@ class Http(unittest.TestCase):
             client.close()
 
     def test_what_is_no_answer(self):
-        for wrong in (b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"):
+        for wrong in (
+            b"SSH-2.0-x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+        ):
             with ScriptedServer(wrong) as server, self.assertRaises(DormouseError):
                 client_of(server).volumes.create("x")
 
@@ -121,7 +125,8 @@ class Http(unittest.TestCase):
         with ScriptedServer(refused) as server, self.assertRaises(LimitError) as raised:
             client_of(server).health()
         error = raised.exception
-        self.assertEqual((error.code, error.hint, error.request_id, error.status, error.retry_after), ("rate_limited", "wait", "r-1", 429, 3600))
+        self.assertEqual((error.code, error.hint, error.request_id), ("rate_limited", "wait", "r-1"))
+        self.assertEqual((error.status, error.retry_after), (429, 3600))
         copy = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(copy), copy.code, str(copy)), (LimitError, "rate_limited", str(error)))
 
