@@ -23,7 +23,7 @@ it('the launcher refuses an unknown command with status 2 and points to help', (
 it.each([
   [['up', 'extra'], '"extra"'],
   [['up', '--data'], '--data needs a directory'],
-  [['template'], '`build FILE`'],
+  [['template'], 'template build FILE'],
   [['template', 'build'], 'description file'],
   [['doctor', '--jason'], '"--jason"'],
 ])('the launcher refuses %j with status 2', (args, message) => {

@@ -4,7 +4,11 @@ import type { Declare } from './program.ts'
 
 /** Commands about what sandboxes are made from and share. */
 export function declareDataCommands(program: Command, declare: Declare): void {
-  const template = program.command('template').description('what sandboxes are made from')
+  const template = program.command('template').description('what sandboxes are made from').helpCommand(false)
+  template.addHelpText(
+    'after',
+    '\n`sudo ./dormouse template build FILE` builds one on the host, from a description of your own.',
+  )
   const templates = () => import('./commands/template.ts')
   declare(template, {
     usage: 'ls',
@@ -45,7 +49,10 @@ export function declareDataCommands(program: Command, declare: Declare): void {
     summary: 'delete templates that no sandbox needs',
     load: async () => (await templates()).removeTemplates,
   })
-  const volume = program.command('volume').description('directories that outlive sandboxes and can be shared')
+  const volume = program
+    .command('volume')
+    .description('directories that outlive sandboxes and can be shared')
+    .helpCommand(false)
   const volumes = () => import('./commands/volume.ts')
   declare(volume, {
     usage: 'ls',

@@ -91,7 +91,10 @@ function createOptions(): Option[] {
 }
 
 function declareSnapshots(program: Command, declare: Declare): void {
-  const snapshot = program.command('snapshot').description('save states of a sandbox to come back to')
+  const snapshot = program
+    .command('snapshot')
+    .helpCommand(false)
+    .description('save states of a sandbox to come back to')
   const load = async () => import('./commands/snapshot.ts')
   declare(snapshot, {
     usage: 'create <sandbox>',

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import type { Sandbox } from 'dormouse'
-import { createWebSocketStream, WebSocket } from 'ws'
+import { WebSocket } from 'ws'
 import type { Call } from '../call.ts'
+import { carry } from '../carry-connection.ts'
 import { UsageProblem } from '../problem.ts'
 import { shortName } from './ls.ts'
 
@@ -23,7 +24,9 @@ export async function forward(
   const servers: Server[] = []
   try {
     for (const { localPort, port } of wanted) {
-      const server = createServer((socket) => relay(call, sandbox, port, socket))
+      const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
+        relay(call, sandbox, port, socket),
+      )
       servers.push(server)
       server.listen(localPort, host)
       await once(server, 'listening', { signal: call.signal })
@@ -53,17 +56,7 @@ async function relay(call: Call, sandbox: Sandbox, port: number, socket: Socket)
     const { url, apiKey } = await call.client.http.address()
     const address = `${url.replace(/^http/, 'ws')}/v1/sandboxes/${sandbox.id}/ports/${port}/tcp`
     const webSocket = new WebSocket(address, { headers: { authorization: `Bearer ${apiKey}` } })
-    webSocket.on('unexpected-response', (_request, response) => {
-      call.note(
-        `dormouse: port ${port} was refused (${response.statusCode}). Does something listen there inside?`,
-      )
-      webSocket.terminate()
-    })
-    const stream = createWebSocketStream(webSocket)
-    stream.on('error', () => socket.destroy())
-    stream.on('close', () => socket.end())
-    socket.on('close', () => stream.destroy())
-    socket.pipe(stream).pipe(socket)
+    carry(socket, webSocket, (problem) => call.note(`dormouse: port ${port}: ${problem}`))
   } catch (error) {
     call.note(`dormouse: ${error instanceof Error ? error.message : String(error)}`)
     socket.destroy()

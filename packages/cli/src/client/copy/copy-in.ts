@@ -26,11 +26,17 @@ export async function copyIn(inside: Inside, from: string, to: string, how: How)
   const found = await findStat(inside, to, how)
   if (to.endsWith('/') && found === undefined && !source.isDirectory())
     throw new Problem('not_found', `There is no directory ${to} in the sandbox`)
-  const target = found?.type === 'directory' ? posix.join(to, basename(resolve(from))) : to
+  const isInto = found?.type === 'directory' && !namesContents(from)
+  const target = isInto ? posix.join(to, basename(resolve(from))) : to
   if (!source.isDirectory()) return copyFile(inside, from, target, how)
   const work = await makeDirectories(inside, from, target, how)
   await atOnce(work.files, (path) => copyFile(inside, join(from, path), posix.join(target, path), how))
   for (const path of work.links) await copyLink(inside, join(from, path), posix.join(target, path), how)
+}
+
+/** `dir/.`, or `.`: what is in it, and not under its own name. */
+export function namesContents(path: string): boolean {
+  return /(^|\/)\.$/.test(path)
 }
 
 async function findStat(

@@ -3,7 +3,7 @@ import { lstat, mkdir, open, stat, symlink, unlink } from 'node:fs/promises'
 import { basename, join, posix, resolve } from 'node:path'
 import type { FileStat, Sandbox } from 'dormouse'
 import { Problem } from '../problem.ts'
-import { atOnce, type How } from './copy-in.ts'
+import { atOnce, type How, namesContents } from './copy-in.ts'
 
 type Files = Sandbox['files']
 
@@ -26,9 +26,8 @@ export async function copyOut(files: Files, from: string, to: string, how: How):
   )
   if (to.endsWith('/') && !isDirectory && entry.type !== 'directory')
     throw new Problem('not_found', `There is no directory ${to}`)
-  const target = isDirectory
-    ? join(to, safeName(posix.basename(posix.resolve('/', entry.path)), from))
-    : resolve(to)
+  const target =
+    isDirectory && !namesContents(from) ? join(to, safeName(posix.basename(entry.path), from)) : resolve(to)
   if (entry.type === 'file') return copyFile(files, { from, to: target, entry }, how)
   if (entry.type !== 'directory')
     throw new Problem('not_a_file', `${from} is a ${entry.type}, and cannot be copied`)

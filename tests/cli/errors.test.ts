@@ -1,0 +1,75 @@
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { runLauncher, useCommandLine } from './command-line.ts'
+
+const cli = useCommandLine()
+const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
+
+test.each([
+  [['ls', '--bogus'], '--bogus'],
+  [['ls', 'extra'], 'too many arguments'],
+  [['standby'], "missing required argument 'sandbox'"],
+  [['run', 'box', '--language', 'cobol', 'x'], 'python, bash'],
+  [['run', 'box', 'x', '-f', 'y'], 'not both'],
+  [['run', '--new', 'a', 'b'], 'only the code'],
+  [['create', '--idle', 'soon'], '15s'],
+  [['create', '--memory', 'lots'], '4GiB'],
+  [['create', '--env', 'novalue'], 'NAME=VALUE'],
+  [['create', '-v', 'data'], 'VOLUME:/PATH'],
+  [['create', 'a', '--name', 'b'], 'two names'],
+  [['exec', 'box'], 'command'],
+  [['forward', 'box', 'http'], 'is not a port'],
+  [['snapshot', 'ls', 'a', 'b'], 'too many arguments'],
+  [['completion', 'powershell'], 'bash, zsh, fish'],
+  [['demo', '--rows', '5'], 'at least 1000'],
+])('%j is refused with status 2', async (args, message) => {
+  const { status, stdout, stderr } = await cli.run(args)
+  expect(stderr).toContain(message)
+  expect(stderr).toMatch(/^dormouse: /)
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+})
+
+test('a server that is not there: says how to start it', async () => {
+  const env = { ...cli.env, DORMOUSE_URL: 'http://127.0.0.1:9', DORMOUSE_API_KEY: 'dm_x_y' }
+  const { status, stderr } = await runLauncher(['ls'], { env })
+  expect(status).toBe(1)
+  expect(stderr).toContain('sudo ./dormouse up')
+})
+
+test('no key: says where keys come from; a wrong one is refused by the server with its request', async () => {
+  const none = await runLauncher(['ls'], { env: { ...cli.env, DORMOUSE_DATA: '/nonexistent' } })
+  expect(none.stderr).toContain('DORMOUSE_API_KEY')
+  expect(none.status).toBe(1)
+  const wrong = await cli.run(['ls'], { env: { DORMOUSE_API_KEY: 'dm_x_y' } })
+  expect(wrong.stderr).toMatch(/\(unauthorized, request req-/)
+})
+
+test('who may not read the key of the server is told to use sudo, and needs no root otherwise', () => {
+  const as = (env: Record<string, string>) =>
+    spawnSync(process.execPath, [launcher.replace(/dormouse$/, 'setup/main.mjs'), 'ls'], {
+      uid: 65_534,
+      gid: 65_534,
+      encoding: 'utf8',
+      env: { ...cli.env, ...env },
+    })
+  const refused = as({ DORMOUSE_DATA: '/var/lib/dormouse' })
+  expect(refused.stderr).toContain('only root may read it: run this with sudo')
+  expect(refused.status).toBe(1)
+  const allowed = as({ DORMOUSE_URL: cli.server.url, DORMOUSE_API_KEY: cli.server.key })
+  expect(allowed).toMatchObject({ status: 0, stdout: '' })
+})
+
+test('--data and --url say which server, before or behind the command', async () => {
+  const { stateDir } = cli.server.factory
+  for (const args of [
+    ['--data', stateDir, 'ls', '--json'],
+    [`--data=${stateDir}`, 'ls', '--json'],
+    ['ls', '--json', '--data', stateDir],
+    ['ls', '--json', '--data', stateDir, '--url', cli.server.url],
+  ]) {
+    const { status, stdout } = await runLauncher(args, { env: { ...cli.env, DORMOUSE_DATA: '/nonexistent' } })
+    expect(status).toBe(0)
+    expect(JSON.parse(stdout)).toEqual({ sandboxes: [] })
+  }
+})
