@@ -3,15 +3,27 @@
 import asyncio
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dormouse_agent.errors import OpError
 from dormouse_agent.limits import PORT_LOOK_FIRST_S, PORT_LOOK_LAST_S, PORTS_LISTED
 
+TCP_LISTEN = 10
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-LISTENING = "0A"
 # Of those that the loopback leads to.
 REACHABLE = {"0.0.0.0", "127.0.0.1", "::", "::1", "::ffff:0.0.0.0", "::ffff:127.0.0.1"}
+
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+REQUEST_AND_DUMP = 0x301
+MESSAGE_HEADER = struct.Struct("=IHHII")
+# struct inet_diag_req_v2: family, protocol, extensions, states; no socket in particular.
+QUESTION = struct.Struct("=BBBxI48x")
+# struct inet_diag_msg: family, then behind three bytes the port and behind the other port the address.
+ANSWER = struct.Struct("!B3xH2x16s")
+ANSWER_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True, order=True)
@@ -21,19 +33,12 @@ class Listener:
 
 
 def listeners() -> list[Listener]:
-    found: set[Listener] = set()
-    for table in TABLES:
-        try:
-            with open(table, encoding="ascii") as file:
-                next(file, None)
-                for line in file:
-                    local, _, state = line.split()[1:4]
-                    if state == LISTENING and len(found) < PORTS_LISTED:
-                        found.add(_listener(local))
-        except FileNotFoundError:
-            # A kernel without IPv6.
-            continue
-    return sorted(found)
+    try:
+        found = {one for family in (socket.AF_INET, socket.AF_INET6) for one in _ask_kernel(family)}
+    except OSError:
+        # A kernel without inet_diag. Its tables are read through all connections of the host, which takes milliseconds.
+        found = {one for table in TABLES for one in _read_table(table)}
+    return sorted(found)[:PORTS_LISTED]
 
 
 async def wait_for_listener(port: int, timeout_s: float) -> Listener:
@@ -52,10 +57,48 @@ async def wait_for_listener(port: int, timeout_s: float) -> Listener:
         pause = min(pause * 2, PORT_LOOK_LAST_S)
 
 
-def _listener(local: str) -> Listener:
+def _ask_kernel(family: int) -> Iterator[Listener]:
+    # Not kept: a snapshot holds no such socket.
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG) as kernel:
+        question = QUESTION.pack(family, socket.IPPROTO_TCP, 0, 1 << TCP_LISTEN)
+        length = MESSAGE_HEADER.size + len(question)
+        kernel.send(MESSAGE_HEADER.pack(length, SOCK_DIAG_BY_FAMILY, REQUEST_AND_DUMP, 1, 0) + question)
+        while True:
+            # The kernel answers within the call, so this does not wait.
+            data = kernel.recv(ANSWER_BYTES, socket.MSG_DONTWAIT)
+            at = 0
+            while at < len(data):
+                length, kind, _, _, _ = MESSAGE_HEADER.unpack_from(data, at)
+                if kind == NLMSG_DONE:
+                    return
+                if kind == NLMSG_ERROR:
+                    raise OSError("the kernel does not tell")
+                yield _listener(*ANSWER.unpack_from(data, at + MESSAGE_HEADER.size))
+                at += (length + 3) & ~3
+
+
+def _listener(family: int, port: int, address: bytes) -> Listener:
+    size = 4 if family == socket.AF_INET else 16
+    return Listener(port, socket.inet_ntop(family, address[:size]))
+
+
+def _read_table(table: str) -> Iterator[Listener]:
+    try:
+        with open(table, encoding="ascii") as file:
+            next(file, None)
+            for line in file:
+                local, _, state = line.split()[1:4]
+                if int(state, 16) == TCP_LISTEN:
+                    yield _read_local(local)
+    except FileNotFoundError:
+        # No IPv6.
+        return
+
+
+def _read_local(local: str) -> Listener:
     address, port = local.split(":")
     raw = bytes.fromhex(address)
-    # The kernel writes an address as words in the order of the machine's bytes.
+    # Words in the order of the machine's bytes.
     words = struct.pack(f"={len(raw) // 4}I", *struct.unpack(f">{len(raw) // 4}I", raw))
     family = socket.AF_INET if len(words) == 4 else socket.AF_INET6
-    return Listener(int(port, 16), socket.inet_ntop(family, words))
+    return _listener(family, int(port, 16), words)

@@ -50,7 +50,11 @@ async def _connect(loop: asyncio.AbstractEventLoop, port: int, host: str | None)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
-            await loop.sock_connect(connection, (address, port))
+            try:
+                # On the loopback this is settled at once, unless the queue of the listener is full.
+                connection.connect((address, port))
+            except BlockingIOError:
+                await loop.sock_connect(connection, (address, port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection
         except BaseException as error:
