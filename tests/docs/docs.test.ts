@@ -23,8 +23,7 @@ beforeAll(async () => {
   await symlink(join(root, 'dormouse'), join(bin, 'dormouse'))
   const { url, key } = server
   place = { cwd, env: readersEnvironment({ bin, url, key, dataDir: server.factory.stateDir }) }
-  vi.stubEnv('DORMOUSE_URL', url)
-  vi.stubEnv('DORMOUSE_API_KEY', key)
+  for (const name of ['PATH', 'DORMOUSE_URL', 'DORMOUSE_API_KEY']) vi.stubEnv(name, place.env[name])
 })
 afterAll(async () => {
   vi.unstubAllEnvs()

@@ -8,7 +8,7 @@ import { testDataDir } from '../test-data-dir.ts'
 const factory = await linuxFactory()
 afterAll(() => factory.cleanUp())
 
-test('the example of the README does what it says, and leaves nothing', async () => {
+test('the example of the engine alone does what it says, and leaves nothing', async () => {
   const program = fileURLToPath(new URL('../../examples/first-sleep/first-sleep.mjs', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [program, testDataDir, factory.stateDir])
   expect(stdout).toMatch(/^awake after \d+ ms\n499999500000 True\n/)
