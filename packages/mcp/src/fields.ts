@@ -1,5 +1,6 @@
 import type { SandboxInfo } from 'dormouse'
 import { z } from 'zod'
+import { TIMEOUT_MAX_MS } from './limits.ts'
 
 /** Inputs and outputs that several tools share. */
 
@@ -11,6 +12,7 @@ export const sandboxInput = z
 export const timeoutInput = z
   .int()
   .min(1)
+  .max(TIMEOUT_MAX_MS)
   .optional()
   .describe('Stop it after so many milliseconds. If not given, it may take as long as it takes.')
 

@@ -13,6 +13,9 @@ export const FILES_LISTED_MAX = 500
 export const SANDBOXES_LISTED_MAX = 100
 export const SNAPSHOTS_LISTED_MAX = 100
 
+/** What the server takes. */
+export const TIMEOUT_MAX_MS = 24 * 3600 * 1000
+
 /** Clients give up on calls that are silent, many after a minute. */
 export const PROGRESS_BEAT_MS = 5_000
 /** More often than this nobody can read. */
