@@ -29,8 +29,8 @@ export async function readPart(
   const all = Buffer.concat(pieces)
   // A character that is cut in the middle belongs to the next part.
   const whole = hasMore ? all.subarray(0, all.length - cutBytes(all)) : all
-  const isText = isUtf8(whole) && !whole.includes(0)
-  const bytes = isText && whole.length > 0 ? whole : all
+  const isText = isUtf8(whole) && !whole.includes(0) && (whole.length > 0 || all.length === 0)
+  const bytes = isText ? whole : all
   const endBytes = Math.min(position, offsetBytes + bytes.length)
   return {
     bytes,
