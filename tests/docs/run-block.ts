@@ -78,7 +78,9 @@ async function runSession({ code }: Block, place: Place): Promise<void> {
   expect(typed.length, 'a line with "$ "').toBeGreaterThan(0)
   for (const one of typed) {
     const [command = '', ...said] = one.replace(/\\\n/g, '').trimEnd().split('\n')
-    const { output } = await run('bash', ['-c', command.replace(/\s{2,}# .*$/, '')], place)
+    // Through one pipe, as on a terminal: through two, data and notes could change places.
+    const script = `exec 2>&1\n${command.replace(/\s{2,}# .*$/, '')}`
+    const { output } = await run('bash', ['-c', script], place)
     expectSaid(linesOf(output), said, command)
   }
 }
