@@ -12,11 +12,12 @@ from __future__ import annotations
 from ._async.client import AsyncClient
 from ._async.commands import AsyncCommand, AsyncCommands, AsyncEvents
 from ._async.fan_out import RaceOutcome as AsyncRaceOutcome
-from ._async.files import AsyncFiles, AsyncFileStream, AsyncWatch
+from ._async.files import AsyncFiles, AsyncFileStream
 from ._async.pty import AsyncPty, AsyncPtys
 from ._async.resources import AsyncContexts, AsyncRuns, AsyncSnapshots, AsyncTemplates, AsyncVolumes
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.watch import AsyncWatch
 from ._errors import (
     AuthenticationError,
     ConflictError,
@@ -34,11 +35,12 @@ from ._result import Result
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
-from ._sync.files import Files, FileStream, Watch
+from ._sync.files import Files, FileStream
 from ._sync.pty import Pty, Ptys
 from ._sync.resources import Contexts, Runs, Snapshots, Templates, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
+from ._sync.watch import Watch
 from ._values import (
     ContextInfo,
     Expires,

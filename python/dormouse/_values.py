@@ -184,7 +184,7 @@ class FileStat:
 
 @dataclass(frozen=True)
 class FileChange:
-    """`type` is ready (first), created, modified, deleted, moved, or overflow: changes below `path` were missed."""
+    """`type` is created, modified, deleted, moved, or overflow: changes in or below `path` were missed, look again."""
 
     type: str
     path: str

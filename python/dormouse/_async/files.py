@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import IO, Any, AsyncIterator, Iterable, List, Optional, Union
 
 from .._answers import given, read, read_all
-from .._errors import DormouseError, error_from_answer, error_of, is_passing
+from .._errors import DormouseError, error_of, is_passing
 from .._http1 import ProtocolError
 from .._patience import Patience
-from .._values import FileChange, FileStat
+from .._values import FileStat
 from .connection import PIECE_BYTES, Body, Response
-from .follow import SILENCE_SECONDS, SSE, EventLines
+from .follow import SILENCE_SECONDS
 from .http import RESTART_SECONDS, Http
 from .io import sleep
+from .watch import AsyncWatch
 
 Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], AsyncIterator[bytes]]
 
@@ -103,8 +104,8 @@ class AsyncFiles:
         """Changes from now on. Keeps the sandbox awake until it is closed."""
         query = {"path": path, "recursive": recursive, "user": user}
         target = await self._sandbox._at("files", "watch")
-        watch = AsyncWatch(EventLines(await self._http.open("GET", target, query=query, headers=SSE)))
-        await watch._begin()
+        watch = AsyncWatch(self._http, target, query)
+        await watch._connect()
         return watch
 
     async def _get(self, what: str, query: Any) -> Any:
@@ -179,37 +180,6 @@ class AsyncFileStream:
             raise error_of("conflict", changed, hint="Read it again.")
         self._modified = response.headers.get("last-modified")
         return response
-
-
-class AsyncWatch:
-    """Changes of files as they come. Close it, or use it with `with`."""
-
-    def __init__(self, lines: EventLines) -> None:
-        self._lines = lines
-
-    async def _begin(self) -> None:
-        # The first line says that from now on nothing is missed.
-        await self._lines.next()
-
-    def __aiter__(self) -> AsyncWatch:
-        return self
-
-    async def __anext__(self) -> FileChange:
-        change = await self._lines.next()
-        if change is None:
-            raise StopAsyncIteration
-        if change["type"] == "failed":
-            raise error_from_answer(change["error"])
-        return FileChange(change["type"], change["path"], change.get("from"))
-
-    async def __aenter__(self) -> AsyncWatch:
-        return self
-
-    async def __aexit__(self, *_: Any) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._lines.close()
 
 
 def _octal(mode: Optional[int]) -> Optional[str]:

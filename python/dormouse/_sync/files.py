@@ -6,14 +6,15 @@ from __future__ import annotations
 from typing import IO, Any, Iterator, Iterable, List, Optional, Union
 
 from .._answers import given, read, read_all
-from .._errors import DormouseError, error_from_answer, error_of, is_passing
+from .._errors import DormouseError, error_of, is_passing
 from .._http1 import ProtocolError
 from .._patience import Patience
-from .._values import FileChange, FileStat
+from .._values import FileStat
 from .connection import PIECE_BYTES, Body, Response
-from .follow import SILENCE_SECONDS, SSE, EventLines
+from .follow import SILENCE_SECONDS
 from .http import RESTART_SECONDS, Http
 from .io import sleep
+from .watch import Watch
 
 Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], Iterator[bytes]]
 
@@ -104,8 +105,8 @@ class Files:
         """Changes from now on. Keeps the sandbox awake until it is closed."""
         query = {"path": path, "recursive": recursive, "user": user}
         target = self._sandbox._at("files", "watch")
-        watch = Watch(EventLines(self._http.open("GET", target, query=query, headers=SSE)))
-        watch._begin()
+        watch = Watch(self._http, target, query)
+        watch._connect()
         return watch
 
     def _get(self, what: str, query: Any) -> Any:
@@ -180,37 +181,6 @@ class FileStream:
             raise error_of("conflict", changed, hint="Read it again.")
         self._modified = response.headers.get("last-modified")
         return response
-
-
-class Watch:
-    """Changes of files as they come. Close it, or use it with `with`."""
-
-    def __init__(self, lines: EventLines) -> None:
-        self._lines = lines
-
-    def _begin(self) -> None:
-        # The first line says that from now on nothing is missed.
-        self._lines.next()
-
-    def __iter__(self) -> Watch:
-        return self
-
-    def __next__(self) -> FileChange:
-        change = self._lines.next()
-        if change is None:
-            raise StopIteration
-        if change["type"] == "failed":
-            raise error_from_answer(change["error"])
-        return FileChange(change["type"], change["path"], change.get("from"))
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._lines.close()
 
 
 def _octal(mode: Optional[int]) -> Optional[str]:

@@ -78,8 +78,18 @@ class Files(unittest.TestCase):
     def test_a_watch_ends_when_another_thread_closes_it(self):
         watch = self.files.watch("/tmp")
         threading.Timer(0.3, watch.close).start()
-        with self.assertRaises((DormouseError, StopIteration)):
-            next(watch)
+        self.assertEqual(list(watch), [])
+
+    def test_a_watch_says_when_it_may_have_missed_something(self):
+        with FlakyProxy() as proxy, Sandbox(client=Client(proxy.url)) as s:
+            with s.files.watch("/root") as watch:
+                proxy.cut_all()
+                self.assertEqual(next(watch).type, "overflow")
+                s.files.write("/root/seen", "")
+                while next(watch).path != "/root/seen":
+                    pass
+        with self.assertRaises(NotFoundError):
+            self.files.watch("/no/such/path")
 
     def test_reading_goes_on_after_a_lost_connection(self):
         content = os.urandom(3_000_000)

@@ -1,0 +1,82 @@
+# Written by tools/make_sync.py from _async/watch.py: change that one.
+"""Changes of files."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from .._errors import DormouseError, error_from_answer, is_passing
+from .._patience import Patience
+from .._values import FileChange
+from .follow import PATIENCE_SECONDS, SSE, EventLines
+from .http import Http
+from .io import sleep
+
+
+class Watch:
+    """Changes as they come. Close it, or use it with `with`.
+
+    They are not numbered: what happened while a connection was lost is one `overflow`, which means "look again".
+    """
+
+    def __init__(self, http: Http, path: str, query: Mapping[str, object]) -> None:
+        self._http = http
+        self._path = path
+        self._query = query
+        self._lines: Optional[EventLines] = None
+        self._patience = Patience(PATIENCE_SECONDS)
+        self._is_over = False
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> FileChange:
+        while not self._is_over:
+            try:
+                if self._lines is None:
+                    return self._connect()
+                change = self._lines.next()
+                if change is None:
+                    self.close()
+                    break
+                return self._read(change)
+            except DormouseError as error:
+                if self._is_over:
+                    # Another thread has closed it.
+                    break
+                self._drop()
+                if not is_passing(error):
+                    self._is_over = True
+                    raise
+                sleep(self._patience.next_wait(error))
+        raise StopIteration
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._is_over = True
+        self._drop()
+
+    def _connect(self) -> FileChange:
+        """From now on nothing is missed; what happened before may have been."""
+        lines = EventLines(self._http.open("GET", self._path, query=self._query, headers=SSE))
+        ready = lines.next()
+        self._lines = lines
+        if ready is not None:
+            self._read(ready)
+        return FileChange("overflow", str(self._query["path"]) if ready is None else ready["path"])
+
+    def _read(self, change: Mapping[str, Any]) -> FileChange:
+        if change["type"] == "failed":
+            raise error_from_answer(change["error"])
+        self._patience.renew()
+        return FileChange(change["type"], change["path"], change.get("from"))
+
+    def _drop(self) -> None:
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.close()
