@@ -1,3 +1,4 @@
+import type { Burrow } from '@dormouse/engine'
 import type { LiveSandbox } from './live-sandbox.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 
@@ -31,10 +32,11 @@ export class DiskWatch {
 
   async #look(sandbox: LiveSandbox): Promise<void> {
     const { body } = sandbox
-    const burrow = body.runningBurrow()
+    const { burrow } = body
     const began = performance.now()
-    if (burrow === undefined || began < (this.#nextLook.get(sandbox) ?? 0)) return
-    const diskBytes = await this.#registry.parts.engine.writtenBytes(burrow).catch(() => undefined)
+    if (burrow === undefined || body.row.state !== 'running') return
+    if (began < (this.#nextLook.get(sandbox) ?? 0)) return
+    const diskBytes = await this.#writtenBytes(burrow)
     const tookMs = performance.now() - began
     this.#nextLook.set(sandbox, performance.now() + Math.max(APART_MS, tookMs * REST_FACTOR))
     if (diskBytes === undefined || diskBytes <= body.row.limits.diskBytes || body.burrow !== burrow) return
@@ -42,5 +44,14 @@ export class DiskWatch {
       const fields = { sandboxId: body.id, diskBytes, err: error }
       this.#registry.parts.log.warn(fields, 'one that writes too much could not be put to standby')
     })
+  }
+
+  /** undefined when it has ended meanwhile. */
+  async #writtenBytes(burrow: Burrow): Promise<number | undefined> {
+    try {
+      return await this.#registry.parts.engine.writtenBytes(burrow)
+    } catch {
+      return undefined
+    }
   }
 }
