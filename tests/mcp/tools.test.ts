@@ -60,6 +60,16 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(structuredContent.images).toBe(1)
   })
 
+  test('what only calls itself an image comes as what it is', async () => {
+    const code =
+      'from IPython.display import display\ndisplay({"image/png": "bm9uZQ==", "text/plain": "none"}, raw=True)'
+    const shown = await mcp.call('run_python', { code })
+    expect(shown.content).toEqual([{ type: 'text', text: 'none' }])
+    await mcp.call('write_file', { path: 'fake.png', content: 'not a picture' })
+    const { content } = await mcp.call('read_file', { path: 'fake.png' })
+    expect(content).toEqual([{ type: 'text', text: 'not a picture' }])
+  })
+
   test('what the code raises is an error with its traceback, and the variables stay', async () => {
     const failed = await mcp.call('run_python', { code: 'kept = 7\n1 / 0' })
     expect(failed.isError).toBe(true)

@@ -26,7 +26,7 @@ export const PROGRESS_MESSAGE_MAX_CHARACTERS = 200
 export const UNNAMED_IDLE_MS = 30 * 24 * 3600 * 1000
 
 /** Of one conversation at the same time. A model makes a few; each may hold megabytes of answer. */
-export const CALLS_AT_ONCE_MAX = 32
+export const CALLS_AT_ONCE_MAX = 16
 
 /** Sessions held in memory. One that was let go comes back with its next request. */
 export const SESSIONS_MAX = 1_000

@@ -3,10 +3,13 @@ import type { ResultData, RunResult, Sandbox } from 'dormouse'
 import { z } from 'zod'
 import { boundedOutput } from './bounded-output.ts'
 import { noteOutput } from './fields.ts'
+import { imageType } from './image-type.ts'
 import { IMAGE_MAX_CHARACTERS, IMAGES_MAX } from './limits.ts'
 import type { ToolAnswer } from './tool.ts'
 
+/** What code says that it displays; `imageType` has the last word. */
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp']
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 export const runOutput = z.object({
   sandbox: z.string().describe('Where it ran.'),
@@ -84,10 +87,12 @@ function displayedBy({ results, text }: RunResult): string[] | undefined {
 }
 
 function imagesOf(data: ResultData): Extract<ContentBlock, { type: 'image' }>[] {
-  const mimeType = IMAGE_TYPES.find((type) => typeof data[type] === 'string')
-  if (mimeType === undefined) return []
+  const label = IMAGE_TYPES.find((type) => typeof data[type] === 'string')
+  if (label === undefined) return []
   // A line every 76 characters is how notebooks write base64; clients want it in one piece.
-  return [{ type: 'image', mimeType, data: String(data[mimeType]).replace(/\s/g, '') }]
+  const text = String(data[label]).replace(/\s/g, '')
+  const mimeType = BASE64.test(text) ? imageType(Buffer.from(text.slice(0, 16), 'base64')) : undefined
+  return mimeType === undefined ? [] : [{ type: 'image', mimeType, data: text }]
 }
 
 function notes(note: string | undefined, imagesLeftOut: number): string | undefined {

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { noteOutput, sandboxInput } from '../fields.ts'
+import { imageType, isNamedLikeImage } from '../image-type.ts'
 import {
   FILE_READ_DEFAULT_BYTES,
   FILE_READ_MAX_BYTES,
   FILES_LISTED_MAX,
   IMAGE_MAX_CHARACTERS,
 } from '../limits.ts'
-import { imageType, readPart } from '../read-part.ts'
+import { readPart } from '../read-part.ts'
 import { defineTool } from '../tool.ts'
 
 const path = z.string().min(1).describe('Absolute, or relative to the home of the user (/root).')
@@ -38,21 +39,24 @@ For large data work on it with run_python instead.`,
   call: async ({ path, sandbox: named, offsetBytes = 0, maxBytes }, { conversation, signal }) => {
     const { sandbox } = await conversation.sandbox(named, signal)
     const { sizeBytes } = await sandbox.files.stat(path, { signal })
-    const whole = offsetBytes === 0 && maxBytes === undefined && sizeBytes <= (IMAGE_MAX_CHARACTERS / 4) * 3
-    const mimeType = whole ? imageType(path) : undefined
-    const limit = mimeType === undefined ? (maxBytes ?? FILE_READ_DEFAULT_BYTES) : sizeBytes
+    const isWhole = offsetBytes === 0 && maxBytes === undefined && sizeBytes <= (IMAGE_MAX_CHARACTERS / 4) * 3
+    if (isWhole && isNamedLikeImage(path)) {
+      const bytes = await sandbox.files.readBytes(path, { signal })
+      const mimeType = imageType(bytes)
+      if (mimeType !== undefined) {
+        const data = Buffer.from(bytes).toString('base64')
+        return {
+          structured: { path, sizeBytes, encoding: 'image' as const },
+          content: [{ type: 'image', mimeType, data }],
+        }
+      }
+    }
+    const limit = maxBytes ?? FILE_READ_DEFAULT_BYTES
     const part = await readPart(sandbox.files.stream(path, { signal }), { offsetBytes, maxBytes: limit })
     const about = {
       path,
       sizeBytes: Math.max(sizeBytes, part.endBytes),
       nextOffsetBytes: part.nextOffsetBytes,
-    }
-    if (mimeType !== undefined) {
-      const data = part.bytes.toString('base64')
-      return {
-        structured: { ...about, encoding: 'image' as const },
-        content: [{ type: 'image', mimeType, data }],
-      }
     }
     const encoding = part.text === undefined ? ('base64' as const) : ('text' as const)
     const content = part.text ?? part.bytes.toString('base64')
