@@ -1,15 +1,13 @@
 // The server over HTTP: from the request to the first result, and a crowd of sandboxes woken in random order.
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { Layout } from '../packages/engine-linux/dist/burrow/layout.js'
 import { megabytes, ms, report, summarize, timesTable } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
 import { startIpykernel } from './server/ipykernel.mjs'
+import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
 
 const options = readOptions({ crowd: { type: 'string' }, clients: { type: 'string', default: '16' } })
@@ -22,7 +20,7 @@ const HEAP =
   'import numpy; heap = numpy.random.default_rng(1).integers(0, 255, 1_000_000_000, dtype=numpy.uint8)'
 
 const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer()
+const server = await startServer(stateDir, options.data)
 try {
   const client = clientOf(server)
   const result = {
@@ -38,21 +36,6 @@ try {
   server.child.kill('SIGTERM')
   await once(server.child, 'exit')
   await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
-}
-
-async function startServer() {
-  await writeFile(join(stateDir, 'config.json'), JSON.stringify({ logLevel: 'warn' }))
-  const program = fileURLToPath(new URL('server/serve.mjs', import.meta.url))
-  const child = spawn(process.execPath, [program, stateDir, options.data], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let url
-  for await (const line of createInterface({ input: child.stdout })) {
-    url ??= /^\s+address\s+(\S+)$/.exec(line)?.[1]
-    if (line.startsWith('Ctrl-C')) break
-  }
-  const { key } = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8'))
-  return { child, url, key }
 }
 
 async function timed(work) {

@@ -66,6 +66,17 @@ describe('an agent that misbehaves', () => {
     await expect(client.runs.run({ code: '1' })).rejects.toMatchObject({ code: 'agent_unreachable' })
   })
 
+  test('sends more than the window before anybody has read: the connection ends', async () => {
+    const piece = Buffer.alloc(256 * 1024)
+    afterHello((socket, channel) => {
+      socket.write(encodeJsonFrame(FrameType.item, channel, { type: 'open' }))
+      for (let n = 0; n < 32; n += 1) socket.write(encodeFrame(FrameType.data, channel, piece))
+    })
+    const connection = await client.ports.connect(80)
+    const error = await new Promise((resolve) => connection.once('error', resolve))
+    expect(error).toMatchObject({ code: 'agent_unreachable' })
+  })
+
   test('speaks another protocol: protocol_mismatch', async () => {
     play = (socket) => socket.write(encodeJsonFrame(FrameType.hello, 0, { protocol: 2 }))
     await expect(client.info()).rejects.toMatchObject({ code: 'protocol_mismatch' })

@@ -25,6 +25,8 @@ export class PortConnection extends Duplex {
       throw malformed('answer to port.connect')
     }
     const connection = new PortConnection(channel)
+    // Also when nobody reads at the moment, and what waits to be read is waited for.
+    channel.result.catch((error: Error) => connection.destroy(error))
     void connection.#follow(received)
     return connection
   }

@@ -52,13 +52,16 @@ export function draft(api: OpenApi, operation: Operation, fixtures: Fixtures, pi
       return Object.entries(value).map(([key, one]) => [`${name}[${key}]`, String(one)])
     })
   const isJson = operation.bodyType === 'application/json'
+  const body = isJson ? tame(pick(valuesOf(api, operation.bodySchema)) as Json, fixtures, pick) : undefined
+  // Nothing ever listens there.
+  if (operation.id === 'waitForPort') body.timeoutMs = pick(fc.nat(500))
   return {
     operation,
     method: operation.method.toUpperCase(),
     params: paramsOf(operation, fixtures),
     query,
     headers: pick(fc.nat(3)) === 0 ? { accept: pick(fc.constantFrom(...ACCEPTS)) } : {},
-    body: isJson ? tame(pick(valuesOf(api, operation.bodySchema)) as Json, fixtures, pick) : undefined,
+    body,
     bytes: operation.bodyType === 'application/octet-stream' ? Buffer.from(pick(fc.uint8Array())) : undefined,
     caller: operation.scope === 'admin' ? 'admin' : 'own',
     faults: [],
@@ -87,7 +90,7 @@ function paramsOf({ path }: Operation, fixtures: Fixtures): Record<string, strin
   const { sandbox, snapshot, key, run, pid, context, template, volume } = fixtures
   const id = path.startsWith('/v1/snapshots') ? snapshot : path.startsWith('/v1/keys') ? key : sandbox
   const name = path.includes('/contexts') ? context : path.startsWith('/v1/templates') ? template : volume
-  return { id, name, runId: run, pid }
+  return { id, name, runId: run, pid, port: '8000' }
 }
 
 /** Bounds what a granted request costs: the machine is shared, and a minute is all there is. */

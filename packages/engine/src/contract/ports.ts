@@ -189,10 +189,13 @@ def talk(connection):
       await runPython(burrow.guest, serve(4010, ECHO))
       const before = await echoing(burrow.guest, 4010)
       const unread = await burrow.guest.ports.connect(4010)
-      unread.on('error', () => {})
-      const ended = new Promise((resolve) => before.on('error', resolve))
+      unread.write(Buffer.alloc(MIB))
+      await eventually('something to read', async () => unread.readableLength > 0)
+      const ended = Promise.all(
+        [before, unread].map((one) => new Promise((resolve) => one.on('error', resolve))),
+      )
       const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
-      expect(await ended).toBeInstanceOf(Error)
+      for (const error of await ended) expect(error).toBeInstanceOf(Error)
       const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
       const after = await echoing(woken.guest, 4010)
       after.destroy()

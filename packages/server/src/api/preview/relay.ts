@@ -23,6 +23,8 @@ export async function openRelay(
     const connection = await sandbox.use({ cause: 'port', what, signal }, (guest) =>
       guest.ports.connect(port, { signal }),
     )
+    // Also between two users of it, none of whom listens.
+    connection.on('error', () => {})
     connection.once('close', () => work[Symbol.dispose]())
     return { connection, work }
   } catch (error) {

@@ -1,0 +1,101 @@
+// A server inside a sandbox, reached through a preview, beside the same server on the host's loopback.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { Layout } from '../packages/engine-linux/dist/burrow/layout.js'
+import { median, megabytes, ms, report, summarize, table } from './measure.mjs'
+import { download, load } from './ports/load.mjs'
+import { clientOf } from './server/client.mjs'
+import { startServer } from './server/start-server.mjs'
+import { readOptions, removeState } from './workbench.mjs'
+
+const options = readOptions({ seconds: { type: 'string' } })
+const PORT = 8000
+const ROUNDS = options.quick ? 2 : 5
+const ROUND_MS = (Number(options.seconds ?? (options.quick ? 2 : 10)) * 1000) / ROUNDS
+const CLIENTS = 16
+const program = fileURLToPath(new URL('ports/serve.py', import.meta.url))
+
+const stateDir = await mkdtemp(join(options.data, 'bench-'))
+const server = await startServer(stateDir, options.data)
+const direct = spawn('python3', [program, '0'], { stdio: ['ignore', 'pipe', 'inherit'] })
+try {
+  const client = clientOf(server)
+  const { id } = await client.create({ limits: { cpus: 2 } })
+  const code = `import subprocess; open("/root/serve.py", "w").write(${JSON.stringify(await readFile(program, 'utf8'))}); subprocess.Popen(["python3", "/root/serve.py", "${PORT}"], stdout=subprocess.DEVNULL)`
+  await client.run(id, code)
+  await client.call('POST', `/v1/sandboxes/${id}/ports/${PORT}/wait`, {})
+  const [line] = await once(createInterface({ input: direct.stdout }), 'line')
+  const below = `/v1/sandboxes/${id}/ports/${PORT}`
+  const result = await measure({
+    preview: { url: server.url, headers: { authorization: `Bearer ${server.key}` }, below },
+    direct: { url: `http://127.0.0.1:${line}`, headers: {}, below: '' },
+    // As the preview reaches it: a connection for each request.
+    'direct, without keep-alive': {
+      url: `http://127.0.0.1:${line}`,
+      headers: {},
+      below: '',
+      keepAlive: false,
+    },
+  })
+  await report({ name: 'ports', options, result, text: describe(result) })
+  await client.remove(id)
+  client.close()
+} finally {
+  direct.kill()
+  server.child.kill('SIGTERM')
+  await once(server.child, 'exit')
+  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+}
+
+/** In turns, so that all see the same noise. */
+async function measure(targets) {
+  const found = Object.fromEntries(
+    Object.keys(targets).map((name) => [name, { one: [], many: [], rates: [], bytesPerSecond: [] }]),
+  )
+  for (let round = 0; round < ROUNDS + 1; round++) {
+    for (const [name, target] of Object.entries(targets)) {
+      const small = { ...target, path: `${target.below}/` }
+      const one = await load({ ...small, clients: 1, ms: ROUND_MS })
+      const many = await load({ ...small, clients: CLIENTS, ms: ROUND_MS })
+      const bytesPerSecond = await download({ ...target, path: `${target.below}/big` })
+      // The first is for warming up.
+      if (round === 0) continue
+      found[name].one.push(...one.samples)
+      found[name].many.push(...many.samples)
+      found[name].rates.push(many.perSecond)
+      found[name].bytesPerSecond.push(bytesPerSecond)
+    }
+  }
+  return Object.fromEntries(
+    Object.entries(found).map(([name, { one, many, rates, bytesPerSecond }]) => [
+      name,
+      {
+        one: summarize(one),
+        many: summarize(many),
+        perSecond: median(rates),
+        bytesPerSecond: median(bytesPerSecond),
+      },
+    ]),
+  )
+}
+
+function describe(result) {
+  const rows = Object.entries(result).map(([name, { one, many, perSecond, bytesPerSecond }]) => [
+    name,
+    ms(one.p50),
+    ms(one.p99),
+    Math.round(perSecond),
+    ms(many.p50),
+    ms(many.p99),
+    megabytes(bytesPerSecond),
+  ])
+  const head = [
+    ...['1 KB from', 'one client: p50 ms', 'p99 ms', `${CLIENTS} clients: requests/s`, 'p50 ms', 'p99 ms'],
+    'one large answer: MB/s',
+  ]
+  return `${table(head, rows)}\n\nClients, server and what it serves share the CPUs.`
+}

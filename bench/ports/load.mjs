@@ -1,0 +1,45 @@
+import { Agent, request } from 'node:http'
+
+/** Requests from so many clients for so long: what each took, and how many there were in a second. */
+export async function load({ url, headers, path, clients, ms, keepAlive = true }) {
+  const agent = keepAlive && new Agent({ keepAlive, maxSockets: clients })
+  const samples = []
+  const began = performance.now()
+  const until = began + ms
+  const work = async () => {
+    while (performance.now() < until) {
+      const start = performance.now()
+      await get({ agent, url, headers, path })
+      samples.push(performance.now() - start)
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, work))
+  if (agent) agent.destroy()
+  return { samples, perSecond: (samples.length / (performance.now() - began)) * 1000 }
+}
+
+/** Bytes a second of one large answer. */
+export async function download({ url, headers, path }) {
+  const began = performance.now()
+  const bytes = await get({ agent: false, url, headers, path })
+  return (bytes / (performance.now() - began)) * 1000
+}
+
+function get({ agent, url, headers, path }) {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    const sent = request({ agent, hostname, port, path, headers }, (response) => {
+      let bytes = 0
+      response.on('data', (part) => {
+        bytes += part.length
+      })
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve(bytes)
+        else reject(new Error(`${path}: ${response.statusCode}`))
+      })
+      response.on('error', reject)
+    })
+    sent.on('error', (cause) => reject(new Error(`${url}${path}: ${cause.message}`, { cause })))
+    sent.end()
+  })
+}

@@ -1,0 +1,21 @@
+import { spawn } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+/** A server in a process of its own, on a state directory of its own. */
+export async function startServer(stateDir, dataDir) {
+  await writeFile(join(stateDir, 'config.json'), JSON.stringify({ logLevel: 'warn' }))
+  const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
+  const child = spawn(process.execPath, [program, stateDir, dataDir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let url
+  for await (const line of createInterface({ input: child.stdout })) {
+    url ??= /^\s+address\s+(\S+)$/.exec(line)?.[1]
+    if (line.startsWith('Ctrl-C')) break
+  }
+  const { key } = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8'))
+  return { child, url, key }
+}
