@@ -1,6 +1,7 @@
 import { Dormouse, type DormouseOptions, type Sandbox } from 'dormouse'
 import type { CommandIo } from './command-io.ts'
 import { findSandbox } from './find-sandbox.ts'
+import { lightFetch } from './light-fetch.ts'
 import { Progress } from './progress.ts'
 
 /** What every command takes. */
@@ -35,7 +36,7 @@ export class Call {
   /** A client with settings of its own. */
   connect(more: DormouseOptions = {}): Dormouse {
     const { url, data } = this.#options
-    return new Dormouse({ url, dataDir: data, ...more })
+    return new Dormouse({ url, dataDir: data, fetch: lightFetch, ...more })
   }
 
   /** By name, id or the beginning of either. */
