@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest'
+import { useCommandLine } from './command-line.ts'
+
+const cli = useCommandLine()
+
+test('run shows everything once when the server is killed and started again in the middle of it', async () => {
+  await cli.json(['create', 'box'])
+  const code = 'import time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.2)\n'
+  const running = cli.run(['run', 'box', code])
+  await new Promise((resolve) => setTimeout(resolve, 2500))
+  await cli.server.kill()
+  await cli.server.begin()
+  const { status, stdout } = await running
+  expect(stdout).toBe(Array.from({ length: 30 }, (_, i) => `${i}\n`).join(''))
+  expect(status).toBe(0)
+})
+
+test('a shell is still the same one after the server was restarted', async () => {
+  await cli.json(['create', 'box', '--get-or-create'])
+  const terminal = cli.terminal(['sh', 'box'])
+  terminal.type('x=kept; echo re""ady\r')
+  await terminal.shows(/ready\r\n/)
+  await cli.server.kill()
+  await cli.server.begin()
+  terminal.type('echo was-$x\r')
+  await terminal.shows(/was-kept\r\n/)
+  terminal.type('exit 4\r')
+  expect(await terminal.status()).toBe(4)
+})
