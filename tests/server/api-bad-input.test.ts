@@ -150,15 +150,17 @@ describe('bad input', () => {
     let tried = 0
     for (const [path, methods] of below.filter(([path]) => path.startsWith('/v1/sandboxes/{id}'))) {
       for (const [method, { parameters = [] }] of Object.entries(methods)) {
-        if (path.endsWith('/pty')) continue
+        // Only for WebSockets.
+        if (path.endsWith('/pty') || path.endsWith('/tcp')) continue
         const address = path
           .replace('{id}', deleted)
           .replace('{runId}', 'run-2222222222222222')
           .replace('{pid}', '5')
+          .replace('{port}', '8000')
         const query = parameters.some(({ name }) => name === 'path') ? '?path=/a' : ''
         const json =
           BODIES[path.split('/').at(-1) ?? ''] ?? (method === 'patch' ? { idleTimeoutMs: 1 } : undefined)
-        const isBytes = method === 'put' || path.endsWith('stdin')
+        const isBytes = (method === 'put' && json === undefined) || path.endsWith('stdin')
         const { status, body } = await server.call(address.replace('{name}', 'default') + query, {
           method: method.toUpperCase(),
           ...(isBytes && { body: 'x', headers: { 'content-type': 'application/octet-stream' } }),
@@ -208,6 +210,7 @@ describe('bad input', () => {
 })
 
 const BODIES: Record<string, unknown> = {
+  '{port}': { access: 'public' },
   run: { code: '1' },
   contexts: { name: 'a' },
   mkdir: { path: '/a' },
