@@ -132,12 +132,17 @@ describe('HTTP to a port inside', () => {
     expect(await server.ok(`${at}/up`, streamed)).toMatchObject({ bytes: body.length, sha256 })
   })
 
-  test('a refusal in the middle of an upload is seen', async () => {
-    const body = Buffer.alloc(100_000)
+  test('a refusal from inside in the middle of an upload is seen', async () => {
+    const body = Buffer.alloc(64 * MIB)
     expect(await send(server, `${at}/refuse`, { method: 'POST', headers: key(), body })).toMatchObject({
       status: 413,
       text: 'too much',
     })
+  })
+
+  test('a body without a right to send it is not passed on, and its sender sees why', async () => {
+    const body = Buffer.alloc(16 * MIB)
+    expect(await send(server, `${at}/up`, { method: 'PUT', body })).toMatchObject({ status: 401 })
   })
 
   test('100 MB are downloaded with flat memory, also by a reader that pauses', async () => {

@@ -10,6 +10,7 @@ export class PortConnection extends Duplex {
   readonly #channel: Channel
   #wanted: (() => void) | undefined
   #hasEnded = false
+  #hasFailed = false
 
   private constructor(channel: Channel) {
     super({ allowHalfOpen: true, highWaterMark: BUFFERED_BYTES })
@@ -25,8 +26,7 @@ export class PortConnection extends Duplex {
       throw malformed('answer to port.connect')
     }
     const connection = new PortConnection(channel)
-    // Also when nobody reads at the moment, and what waits to be read is waited for.
-    channel.result.catch((error: Error) => connection.destroy(error))
+    channel.result.catch(() => connection.#stopWaiting())
     void connection.#follow(received)
     return connection
   }
@@ -50,10 +50,17 @@ export class PortConnection extends Duplex {
     }
   }
 
-  #untilWanted(): Promise<void> {
-    return new Promise((resolve) => {
+  async #untilWanted(): Promise<void> {
+    if (this.#hasFailed) return
+    await new Promise<void>((resolve) => {
       this.#wanted = resolve
     })
+  }
+
+  /** What came before a failure is passed on, and then the failure, also when nobody reads: whoever holds the other end must hear of it. */
+  #stopWaiting(): void {
+    this.#hasFailed = true
+    this._read()
   }
 
   override _read(): void {

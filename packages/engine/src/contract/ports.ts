@@ -173,6 +173,26 @@ def talk(connection):
       await eventually('the reset', async () => (await seen()) === 'ConnectionResetError')
     })
 
+    test('what is said before hanging up on a sender is heard', async () => {
+      const talk = `
+def talk(connection):
+    connection.recv(10)
+    connection.sendall(b"enough")
+    connection.close()
+`
+      await runPython(shared.guest, serve(4011, talk))
+      for (let n = 0; n < 20; n += 1) {
+        const connection = await shared.guest.ports.connect(4011)
+        const heard: Buffer[] = []
+        connection.on('data', (piece: Buffer) => heard.push(piece))
+        connection.write(Buffer.alloc(8 * MIB))
+        expect(await new Promise((resolve) => connection.on('error', resolve))).toMatchObject({
+          code: 'port_closed',
+        })
+        expect(Buffer.concat(heard).toString()).toBe('enough')
+      }
+    })
+
     test('waiting ends when something listens, or in time; listening ports are listed', async () => {
       const { ports } = shared.guest
       await expect(ports.wait(4009, { timeoutMs: 100 })).rejects.toMatchObject({ code: 'port_closed' })

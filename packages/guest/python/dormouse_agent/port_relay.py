@@ -34,6 +34,9 @@ async def relay(agent: "Agent", channel: Channel, port: int, host: str | None) -
         received, sent = await asyncio.gather(inward, outward)
         return {"received": received, "sent": sent}
     except BaseException as error:
+        if isinstance(error, OSError) and not outward.done():
+            # It takes nothing any more; what it said before is still to be read.
+            await asyncio.wait((outward,))
         # Also before a snapshot: after an orderly end its other half would stay behind until the program inside has noticed.
         _reset(connection)
         raise _broken(error, port) from None

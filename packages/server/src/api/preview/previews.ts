@@ -2,14 +2,13 @@ import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
 import { findPreview, type PreviewAddress } from '../../ports/address.ts'
-import { DISCARD_MAX_MS } from '../limits.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type Admitted, admit } from './admission.ts'
 import { TOKEN_COOKIE } from './credentials.ts'
 import { outsideOf } from './forwarded-headers.ts'
-import { proxyRequest } from './proxy-request.ts'
+import { letFinish, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
 
 type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
@@ -147,12 +146,7 @@ class PreviewServer {
       response.destroy()
       return
     }
-    // A client that is still sending would not see the answer; one that never stops is not waited for.
-    if (!request.complete) {
-      request.resume()
-      const timer = setTimeout(() => request.complete || request.socket.destroy(), DISCARD_MAX_MS)
-      timer.unref()
-    }
+    letFinish(request)
     this.#app.errorAnswers.write(error, requestId, response, this.#app.log)
   }
 }

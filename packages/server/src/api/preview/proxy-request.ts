@@ -20,7 +20,7 @@ export interface ProxyRequest extends Place {
 
 /** Passes one request on and its answer back, neither faster than the other end takes it. Throws before the answer begins, or never. */
 export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
-  const { request, response, target, relay, head } = proxied
+  const { request, target, relay, head } = proxied
   const { connection, work } = relay
   const outgoing = httpRequest({
     createConnection: () => connection,
@@ -57,13 +57,19 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
   if (hasBody && head === undefined) {
     request.on('data', () => work.moved())
     request.pipe(outgoing)
+    outgoing.once('close', () => {
+      request.unpipe(outgoing)
+      letFinish(request)
+    })
   } else outgoing.end()
-  try {
-    await answered
-  } finally {
-    // What an answer came without is not waited for.
-    if (response.headersSent === false && head === undefined) request.unpipe(outgoing)
-  }
+  await answered
+}
+
+/** A client that is still sending would not see its answer; one that never stops is not waited for. */
+export function letFinish(request: IncomingMessage): void {
+  if (request.complete) return
+  request.resume()
+  setTimeout(() => request.complete || request.socket.destroy(), DISCARD_MAX_MS).unref()
 }
 
 function passAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
