@@ -128,6 +128,16 @@ describe('sleep and wake', () => {
   })
 })
 
+test('a sandbox that is deleted in the middle of a run', async () => {
+  const sandbox = await create()
+  const started = await core.services.runs.start(sandbox, {
+    language: 'python',
+    code: 'print(1, flush=True); import time; time.sleep(60)',
+  })
+  const result = started.result()
+  await Promise.all([expect(result).rejects.toMatchObject({ code: 'not_found' }), sandbox.delete()])
+})
+
 describe('the disk', () => {
   test('one that writes more than it may is put to standby, and wakes when it may have more', async () => {
     const limits = { ...wanted().limits, diskBytes: 32 * 1024 ** 2 }

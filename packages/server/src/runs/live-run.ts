@@ -67,11 +67,6 @@ export class LiveRun {
     return new Promise((resolve) => this.#waiters.push(resolve))
   }
 
-  /** The sandbox is gone. */
-  abandon(): void {
-    this.#stop.abort()
-  }
-
   /** Stops following without a word in the journal. */
   release(): void {
     this.#isReleased = true

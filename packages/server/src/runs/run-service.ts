@@ -64,7 +64,8 @@ export class RunService implements Runs, Disposable {
         if (event === 'slept') journal.flush()
       },
       deleted: ({ id }) => {
-        for (const run of this.#of(id)) run.abandon()
+        // Nothing is written about it any more.
+        for (const run of this.#of(id)) run.release()
         journal.deleteOf(id)
       },
     }
@@ -211,8 +212,10 @@ export class RunService implements Runs, Disposable {
       collector.add(event)
       hasEnded ||= event.type === 'exit'
     }
-    if (!hasEnded) throw new DormouseError('cancelled', 'The caller gave up before the end of the run.')
-    return collector.result()
+    if (hasEnded) return collector.result()
+    if (this.#options.journal.get(row.sandboxId, row.runId) === undefined)
+      throw new DormouseError('not_found', 'The sandbox was deleted in the middle of the run.')
+    throw new DormouseError('cancelled', 'The caller gave up before the end of the run.')
   }
 }
 
