@@ -37,7 +37,8 @@ async function startServer() {
   const open = await openStoredAccess(dataDir)
   ends.push(() => open[Symbol.asyncDispose]())
   const health = { check: () => ({ status: 'ok', version: '0.0.0' }) }
-  const app = await createApp({ access: open.access, health } as unknown as Services, {
+  const ports = { domain: undefined }
+  const app = await createApp({ access: open.access, health, ports } as unknown as Services, {
     logger: false,
     checkAnswers: true,
   })
