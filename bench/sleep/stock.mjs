@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { findCriu } from '../../packages/engine-linux/dist/criu/find-criu.js'
 import { GUARD_IN_TOOLS } from '../../packages/engine-linux/dist/guest-tools.js'
+import { Dumper } from '../../packages/engine-linux/dist/snapshot/dumper.js'
 import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-snapshot.js'
 
 /**
@@ -10,9 +11,15 @@ import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-sna
  * The engine does everything else as always, and restores the result like any other snapshot, with the same call and flags.
  */
 export async function takeStockSnapshot({ layout, dataDir }, burrow) {
-  const criu = await findCriu(dataDir)
-  const manifest = await takeSnapshot({ layout }, { burrow, criu, toolsDir: await toolsWithoutGuard(layout) })
-  return manifest
+  const dumper = new Dumper(await findCriu(dataDir))
+  try {
+    const toolsDir = await toolsWithoutGuard(layout)
+    const { manifest, rest } = await takeSnapshot({ layout }, { burrow, dumper, toolsDir })
+    await rm(rest, { recursive: true, force: true })
+    return manifest
+  } finally {
+    dumper[Symbol.dispose]()
+  }
 }
 
 /** Memory is mapped only for processes that have the guard loaded. By this table, too small to be one, none has. */
