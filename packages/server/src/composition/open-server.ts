@@ -9,6 +9,7 @@ import type { ServerConfig } from '../config/config.ts'
 import { Closing } from '../host/closing.ts'
 import { hostRoom } from '../host/host-room.ts'
 import { Admission } from '../lifecycle/admission.ts'
+import { dropSnapshot } from '../lifecycle/drop-snapshot.ts'
 import type { LifecycleListener, LifecycleParts, Log } from '../lifecycle/parts.ts'
 import { type Recovery, recover } from '../lifecycle/recover.ts'
 import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
@@ -219,11 +220,4 @@ function mountedIn(registry: SandboxRegistry, id: VolumeId): SandboxId[] {
   return [...registry.all()].flatMap(({ body }) =>
     body.row.volumes.some(({ volumeId }) => volumeId === id) ? body.id : [],
   )
-}
-
-async function dropSnapshot({ snapshots, engine }: LifecycleParts, id: SnapshotId): Promise<void> {
-  const row = snapshots.get(id)
-  if (row === undefined || row.isKept || snapshots.isHead(id) || snapshots.isTemplate(id)) return
-  snapshots.delete(id)
-  await engine.deleteSnapshot(id)
 }

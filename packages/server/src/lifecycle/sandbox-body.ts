@@ -1,7 +1,6 @@
 import {
   canMove,
   DormouseError,
-  hasErrorCode,
   type SandboxId,
   type SandboxState,
   type SnapshotId,
@@ -10,6 +9,7 @@ import type { Burrow } from '@dormouse/engine'
 import type { IntentKind } from '../store/intent-rows.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { dropSnapshot } from './drop-snapshot.ts'
 import type { LifecycleParts } from './parts.ts'
 import type { SandboxView } from './service.ts'
 import { Turns } from './turns.ts'
@@ -170,20 +170,8 @@ export class SandboxBody {
     background.add(drop)
   }
 
-  /** Frees a snapshot unless somebody wants it. Failing to do so costs disk space, nothing else: the next start tries again. */
-  async dropSnapshot(id: SnapshotId | undefined): Promise<void> {
-    const { snapshots, engine, log } = this.parts
-    if (id === undefined) return
-    const row = snapshots.get(id)
-    if (row === undefined || row.isKept || snapshots.isHead(id) || snapshots.isTemplate(id)) return
-    // First, so that nobody is shown or given what is about to go. What stays on disk after a failure is collected at the next start.
-    snapshots.delete(id)
-    try {
-      await engine.deleteSnapshot(id)
-    } catch (error) {
-      if (hasErrorCode(error, 'not_found')) return
-      log.warn({ sandboxId: this.id, snapshotId: id, err: error }, 'a snapshot could not be removed')
-    }
+  dropSnapshot(id: SnapshotId | undefined): Promise<void> {
+    return dropSnapshot(this.parts, id)
   }
 
   view(): SandboxView {

@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Burrow } from '@dormouse/engine'
 import type { LiveSandbox } from './live-sandbox.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 
-/** How long one that was just looked at is left alone: at least this, and so long that looking takes a small share of the time. */
+/** How long one that was just looked at is left alone, at least. */
 const APART_MS = 2_000
+/** After each look there is a rest so many times as long: however many sandboxes run, looking takes a twentieth of one CPU at most. */
 const REST_FACTOR = 20
 
 /**
@@ -38,10 +40,15 @@ export class DiskWatch {
     if (began < (this.#nextLook.get(sandbox) ?? 0)) return
     const diskBytes = await this.#writtenBytes(burrow)
     const tookMs = performance.now() - began
-    this.#nextLook.set(sandbox, performance.now() + Math.max(APART_MS, tookMs * REST_FACTOR))
-    if (diskBytes === undefined || diskBytes <= body.row.limits.diskBytes || body.burrow !== burrow) return
+    this.#nextLook.set(sandbox, began + tookMs + APART_MS)
+    const isOver = diskBytes !== undefined && diskBytes > body.row.limits.diskBytes
+    if (isOver && body.burrow === burrow) await this.#putToStandby(sandbox, diskBytes)
+    await sleep(tookMs * REST_FACTOR, undefined, { ref: false })
+  }
+
+  async #putToStandby(sandbox: LiveSandbox, diskBytes: number): Promise<void> {
     await sandbox.sleepForDisk(diskBytes).catch((error: unknown) => {
-      const fields = { sandboxId: body.id, diskBytes, err: error }
+      const fields = { sandboxId: sandbox.id, diskBytes, err: error }
       this.#registry.parts.log.warn(fields, 'one that writes too much could not be put to standby')
     })
   }

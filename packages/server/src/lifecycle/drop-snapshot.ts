@@ -1,0 +1,19 @@
+import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { LifecycleParts } from './parts.ts'
+
+/** Frees a snapshot unless somebody wants it. Failing to do so costs disk space, nothing else: the next start tries again. */
+export async function dropSnapshot(
+  { snapshots, engine, log }: Pick<LifecycleParts, 'snapshots' | 'engine' | 'log'>,
+  id: SnapshotId | undefined,
+): Promise<void> {
+  const row = id === undefined ? undefined : snapshots.get(id)
+  if (row === undefined || row.isKept || snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) return
+  // The row first, so that nobody is shown or given what is about to go.
+  snapshots.delete(row.id)
+  try {
+    await engine.deleteSnapshot(row.id)
+  } catch (error) {
+    if (hasErrorCode(error, 'not_found')) return
+    log.warn({ snapshotId: row.id, err: error }, 'a snapshot could not be removed')
+  }
+}
