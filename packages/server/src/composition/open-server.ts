@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { SandboxId, SnapshotId, VolumeId } from '@dormouse/contracts'
+import type { SandboxId, VolumeId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import { checkQuota } from '../access/quotas.ts'
 import { StoredAccess } from '../access/stored-access.ts'
