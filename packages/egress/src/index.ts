@@ -1,0 +1,2 @@
+export type { InterceptedDestination, Interceptor } from './gate/interceptor.ts'
+export type { AllowRule, CidrRule, DomainRule, EdgeSecret, EgressPolicy } from './policy/egress-policy.ts'
