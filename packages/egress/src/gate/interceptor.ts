@@ -14,7 +14,7 @@ export interface InterceptedDestination {
   /** The name the client asked for (SNI): lower case, no dot at the end. */
   readonly name: string
   readonly port: number
-  /** Those of the policy's secrets that have a domain which covers `name`. Never empty. */
+  /** Those of the policy's secrets that have a domain which covers `name`, as they are now: read for every request, so a changed value counts at once. */
   readonly secrets: readonly EdgeSecret[]
   /** Dials `name` as the policy allows now; the address that the sandbox had asked for plays no part. Plain TCP. Rejects when refused or unreachable. */
   readonly connect: () => Promise<Socket>

@@ -1,0 +1,140 @@
+import {
+  type Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+  type InformationEvent,
+  ServerResponse,
+} from 'node:http'
+import { type Duplex, pipeline } from 'node:stream'
+import type { InterceptedDestination } from '../gate/interceptor.ts'
+import { addTrailers, answer, answerHeaders } from './answer.ts'
+import { HEAD_MAX_BYTES } from './limits.ts'
+import { type OutgoingHead, outgoingHead } from './outgoing-head.ts'
+import { Refusal, refuse } from './refusal.ts'
+
+export interface Way {
+  readonly to: InterceptedDestination
+  readonly agent: Agent
+}
+
+/** A request with its body, and the answer to it, both as they come. */
+export function forward(request: IncomingMessage, response: ServerResponse, way: Way): void {
+  const begun = begin(request, response, way)
+  if (begun === undefined) return
+  const { outgoing, head } = begun
+  outgoing.once('continue', () => response.writeContinue())
+  outgoing.on('information', (information) => passOn(information, response))
+  outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
+  if (!head.hasBody) {
+    outgoing.end()
+    return
+  }
+  // The server may want to refuse the body before it is sent.
+  outgoing.flushHeaders()
+  request.pipe(outgoing, { end: false })
+  request.once('end', () => {
+    addTrailers(outgoing, request)
+    outgoing.end()
+  })
+}
+
+/** A request that wants the connection for something else: a WebSocket. `early` is what the client has sent behind it. */
+export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: Buffer, way: Way): void {
+  const response = new ServerResponse(request)
+  response.assignSocket(client as Parameters<ServerResponse['assignSocket']>[0])
+  response.shouldKeepAlive = false
+  response.once('finish', () => client.end())
+  client.on('error', () => client.destroy())
+  const upgrade = ['Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? '']
+  const begun = begin(request, response, way, upgrade)
+  if (begun === undefined) return
+  const { outgoing, head } = begun
+  outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
+  outgoing.once('upgrade', (incoming, server, serverEarly) => {
+    response.detachSocket(client as Parameters<ServerResponse['detachSocket']>[0])
+    client.write(headOf(incoming, way), 'latin1')
+    if (serverEarly.length > 0) client.write(serverEarly)
+    if (early.length > 0) server.write(early)
+    pipeline(server, client, server, () => {
+      server.destroy()
+      client.destroy()
+    })
+  })
+  if (!head.hasBody) outgoing.end()
+  else outgoing.destroy(new Refusal('bad_request', 'A request for another protocol must have no body.'))
+}
+
+/** The request to the server, with nothing of it sent. Undefined: it was refused. */
+function begin(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { to, agent }: Way,
+  more: readonly string[] = [],
+): { outgoing: ClientRequest; head: OutgoingHead } | undefined {
+  const fail = (error: unknown) => {
+    // Whoever still sends must be able to read why.
+    request.resume()
+    if (error instanceof Refusal && !response.headersSent) refuse(response, error)
+    else response.destroy()
+  }
+  try {
+    const head = outgoingHead(request, to)
+    const { method, path } = head
+    const headers = [...head.headers, ...more]
+    const outgoing = httpRequest({
+      ...{ agent, method, path, headers, host: to.name, port: to.port },
+      ...{ maxHeaderSize: HEAD_MAX_BYTES, insecureHTTPParser: false },
+    })
+    outgoing.on('error', fail)
+    // The client has gone, or the answer is complete: then this does nothing.
+    response.once('close', () => outgoing.destroy())
+    return { outgoing, head }
+  } catch (error) {
+    fail(error instanceof Refusal ? error : new Refusal('bad_request', 'The request cannot be passed on.'))
+    return undefined
+  }
+}
+
+function takeAnswer(parts: {
+  incoming: IncomingMessage
+  outgoing: ClientRequest
+  response: ServerResponse
+  way: Way
+}): void {
+  const { incoming, outgoing, response, way } = parts
+  const encoding = incoming.headers['transfer-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
+    outgoing.destroy(new Refusal('not_supported', `The server sends in a way that is not passed on.`))
+    return
+  }
+  // As the server does it: one that ends its connection behind this answer ends the client's, too.
+  response.shouldKeepAlive &&= outgoing.shouldKeepAlive
+  answer(incoming, response, way.to.secrets)
+}
+
+/** 102 and 103. Hints that Node does not write are left out: they are only hints. */
+function passOn({ statusCode, headers }: InformationEvent, response: ServerResponse): void {
+  if (response.headersSent) return
+  try {
+    if (statusCode === 102) response.writeProcessing()
+    const { link } = headers
+    if (statusCode === 103 && link !== undefined)
+      response.writeEarlyHints({ link: String(link).split(/, (?=<)/) })
+  } catch {
+    // As said.
+  }
+}
+
+function headOf(incoming: IncomingMessage, { to }: Way): string {
+  const headers = answerHeaders(incoming, to.secrets)
+  const lines = headers.flatMap((name, index) => (index % 2 === 0 ? `${name}: ${headers[index + 1]}` : []))
+  const { upgrade } = incoming.headers
+  return [
+    `HTTP/1.1 101 ${incoming.statusMessage}`,
+    ...lines.filter((line) => !/^upgrade:/i.test(line)),
+    `Connection: Upgrade`,
+    `Upgrade: ${upgrade}`,
+    '\r\n',
+  ].join('\r\n')
+}

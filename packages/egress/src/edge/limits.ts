@@ -1,0 +1,10 @@
+/** Bounds of what the edge holds for one connection. How many there are is the gate's to say. */
+
+/** Large cookies and signed tokens fit; servers take less than this. */
+export const HEAD_MAX_BYTES = 64 * 1024
+/** Handshake with the client. */
+export const CLIENT_HANDSHAKE_MS = 30_000
+/** Name, connection and handshake with the server. */
+export const SERVER_HANDSHAKE_MS = 30_000
+/** Between two requests. Longer than servers wait, so that it is them who end it. */
+export const KEEP_ALIVE_MS = 10 * 60_000

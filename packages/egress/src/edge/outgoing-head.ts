@@ -1,0 +1,90 @@
+import type { IncomingMessage } from 'node:http'
+import type { InterceptedDestination } from '../gate/interceptor.ts'
+import { Refusal } from './refusal.ts'
+import { substitute } from './substitute.ts'
+
+export interface OutgoingHead {
+  readonly method: string
+  readonly path: string
+  /** Names and values in turn, as they came, with secrets in them. */
+  readonly headers: string[]
+  readonly hasBody: boolean
+}
+
+/** About one connection, not about the request: our own connection to the server has its own. */
+const OF_A_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'proxy-connection'])
+/** How a body is read, and for whom it is, is not the sender's to take away. `TE: trailers` holds here, too. */
+const STAYS: ReadonlySet<string> = new Set(['host', 'content-length', 'transfer-encoding', 'te'])
+/** A server's answer to these repeats what it was sent, or takes us out of what follows. */
+const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT'])
+const METHODS_WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
+
+/**
+ * What is sent for a request. Everything in it was understood by Node's parser and is written anew by Node: nothing that one server reads
+ * in one way and another in another gets through. Throws a Refusal.
+ */
+export function outgoingHead(request: IncomingMessage, to: InterceptedDestination): OutgoingHead {
+  const { method = '', url: path = '' } = request
+  if (REFUSED_METHODS.has(method)) throw new Refusal('method_not_allowed', `${method} is not passed on.`)
+  const given = pairs(request.rawHeaders)
+  requireHost(given, to)
+  // An address in the target would name the server a second time.
+  if (!path.startsWith('/') && !(path === '*' && method === 'OPTIONS'))
+    throw new Refusal('misdirected', 'The target of the request must be a path.')
+  const dropped = namesInConnection(given)
+  const headers = given
+    .filter(([name]) => !dropped.has(name.toLowerCase()))
+    .flatMap(([name, value]) => [name, substitute({ name, value }, to.secrets)])
+  const hasBody = requireFraming(given)
+  // Node would announce a body in pieces where there is none.
+  if (!hasBody && METHODS_WITH_BODY.has(method) && !has(given, 'content-length')) {
+    headers.push('Content-Length', '0')
+  }
+  return { method, path, headers, hasBody }
+}
+
+export function pairs(rawHeaders: readonly string[]): [name: string, value: string][] {
+  return Array.from({ length: rawHeaders.length / 2 }, (_, index) => [
+    rawHeaders[2 * index] ?? '',
+    rawHeaders[2 * index + 1] ?? '',
+  ])
+}
+
+/** Lower case: those that are about the connection that they came over. */
+export function namesInConnection(headers: readonly (readonly [string, string])[]): Set<string> {
+  const named = headers
+    .filter(([name]) => name.toLowerCase() === 'connection')
+    .flatMap(([, value]) => value.split(','))
+    .map((name) => name.trim().toLowerCase())
+    .filter((name) => !STAYS.has(name))
+  return new Set([...OF_A_CONNECTION, ...named])
+}
+
+/** A server that has many names finds the right one by this header: it must be the name that the secret is for. */
+function requireHost(headers: readonly (readonly [string, string])[], to: InterceptedDestination): void {
+  const [host, ...others] = valuesOf(headers, 'host')
+  if (host === undefined || others.length > 0)
+    throw new Refusal('bad_request', 'A request must have one Host header.')
+  const { name, port } = /^(?<name>[^:]*?)\.?(?::(?<port>\d{1,5}))?$/.exec(host.toLowerCase())?.groups ?? {}
+  if (name === to.name && (port === undefined || Number(port) === to.port)) return
+  throw new Refusal(
+    'misdirected',
+    `The connection is for ${to.name}, the request for another host. Nothing was sent.`,
+  )
+}
+
+/** Whether there is a body. Node's parser has refused what is ambiguous. */
+function requireFraming(headers: readonly (readonly [string, string])[]): boolean {
+  const encodings = valuesOf(headers, 'transfer-encoding')
+  if (encodings.length === 0) return valuesOf(headers, 'content-length').some((value) => Number(value) > 0)
+  if (encodings.length === 1 && encodings[0]?.toLowerCase() === 'chunked') return true
+  throw new Refusal('not_supported', 'The one Transfer-Encoding that is passed on is chunked.')
+}
+
+function has(headers: readonly (readonly [string, string])[], wanted: string): boolean {
+  return valuesOf(headers, wanted).length > 0
+}
+
+function valuesOf(headers: readonly (readonly [string, string])[], wanted: string): string[] {
+  return headers.filter(([name]) => name.toLowerCase() === wanted).map(([, value]) => value)
+}
