@@ -12,6 +12,7 @@
 
 #include "devices.h"
 #include "masks.h"
+#include "network.h"
 #include "overlay.h"
 #include "report.h"
 #include "volumes.h"
@@ -72,6 +73,7 @@ void mount_inner(const struct config *config)
     const char *terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=64";
     CHECK(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, terminals), "mount /dev/pts");
     write_sysctls();
+    network_up();
     set_last_pid(config->last_pid);
     mask_paths();
 

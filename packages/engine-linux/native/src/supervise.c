@@ -3,15 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,14 +22,6 @@
 #define AGENT_PID 2
 #define READY_FD 3
 #define AGENT_LOG "/var/log/dormouse-agent.log"
-
-static void loopback_up(void)
-{
-    int fd = CHECK(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback socket");
-    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    CHECK(ioctl(fd, SIOCSIFFLAGS, &request), "loopback up");
-    close(fd);
-}
 
 static void clock_offset(char *line, size_t size, const char *name, clockid_t clock, int64_t wanted_ns)
 {
@@ -138,7 +127,6 @@ static void reap(int end_fd)
 
 noreturn void supervise(const struct config *config, const struct filters *filters, int end_fd)
 {
-    loopback_up();
     /* Changing uids made us undumpable, and with that our own /proc files belong to a root that we are not. */
     CHECK(prctl(PR_SET_DUMPABLE, 1), "dumpable");
     prepare_clocks(config);

@@ -1,6 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { RESOLVER } from '../network/addresses.ts'
 import type { TemplateDescription } from './description.ts'
+import { type PipIndexes, writePipConf } from './host-pip.ts'
 
 /** Marks the lines by which the hooks say what they are doing; the rest of their output is for error messages. */
 export const HOOK_MARK = 'dormouse: '
@@ -8,7 +10,6 @@ export const HOOK_MARK = 'dormouse: '
 const PREPARE = `
 groupadd --gid 1000 user
 useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash user
-printf '[global]\\nbreak-system-packages = true\\n' > /etc/pip.conf
 `
 
 // mmdebstrap copies the builder's own hostname and resolver into the root; a template must not carry them on.
@@ -16,7 +17,7 @@ const FINISH = `
 echo sandbox > /etc/hostname
 printf '127.0.0.1\\tlocalhost\\n127.0.0.1\\tsandbox\\n::1\\tlocalhost ip6-localhost ip6-loopback\\n' > /etc/hosts
 rm -f /etc/resolv.conf
-echo '# Written by Dormouse when the sandbox has a network.' > /etc/resolv.conf
+printf 'nameserver ${RESOLVER}\\noptions timeout:5 attempts:2\\n' > /etc/resolv.conf
 for packages in /usr/local/lib/python3*/dist-packages; do
   if [ -d "$packages" ]; then python3 -m compileall -q "$packages" || true; fi
 done
@@ -32,10 +33,12 @@ rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/l
 export async function writeBuildHooks(
   directory: string,
   description: TemplateDescription,
+  pip: PipIndexes,
 ): Promise<string[]> {
+  const pipConf = `printf %s ${quoteForShell(writePipConf(pip))} > /etc/pip.conf\n`
   const imports = ['IPython', ...description.preload].map((module) => `import ${module}`).join('; ')
   const steps = [
-    { doing: 'preparing users and settings', script: `set -eu${PREPARE}` },
+    { doing: 'preparing users and settings', script: `set -eu${PREPARE}${pipConf}` },
     ...description.commands.map((script, index) => ({
       doing: `command ${index + 1} of ${description.commands.length}`,
       script: `set -e\n${script}`,

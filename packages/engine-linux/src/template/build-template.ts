@@ -9,6 +9,8 @@ import { inOwnNamespaces, runCommand, runCommandOrFail } from '../host/run-comma
 import { writeBuildHooks } from './build-hooks.ts'
 import { followBuild } from './build-progress.ts'
 import type { TemplateDescription } from './description.ts'
+import { type AptSettings, readAptSettings } from './host-apt.ts'
+import { readPipIndexes } from './host-pip.ts'
 import { UID_BASE, UID_COUNT, unpackShifted } from './shifted-root.ts'
 import {
   readTemplate,
@@ -19,7 +21,7 @@ import {
 } from './template-store.ts'
 
 /** Raise when the same description would give another result: it is part of every template's hash. */
-const BUILDER_VERSION = 1
+const BUILDER_VERSION = 2
 /** What the agent, the kernel and the builder itself need in every template. */
 const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
 const EXCLUDED_EVERYWHERE = [
@@ -100,9 +102,10 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
 
 async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<void> {
   const { description, report = () => {}, signal } = options
-  const hooks = await writeBuildHooks(work, description)
+  const hooks = await writeBuildHooks(work, description, await readPipIndexes(process.env))
+  const apt = await readAptSettings({ suite: description.suite, workDir: work, signal })
   const result = await runCommand({
-    argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv(description, hooks, archive)]),
+    argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv({ description, hooks, archive, apt })]),
     onLine: followBuild(report),
     signal,
   })
@@ -117,7 +120,13 @@ async function makeArchive(work: string, archive: string, options: BuildTemplate
   )
 }
 
-function mmdebstrapArgv(description: TemplateDescription, hooks: string[], archive: string): string[] {
+function mmdebstrapArgv(build: {
+  description: TemplateDescription
+  hooks: string[]
+  archive: string
+  apt: AptSettings
+}): string[] {
+  const { description, hooks, archive, apt } = build
   const packages = [...new Set([...REQUIRED_PACKAGES, ...description.packages])]
   return [
     'mmdebstrap',
@@ -126,6 +135,7 @@ function mmdebstrapArgv(description: TemplateDescription, hooks: string[], archi
     '--format=tar',
     // A burrow brings its own /dev; device nodes cannot be made in a user namespace anyway.
     '--skip=output/dev',
+    ...apt.options.map((option) => `--aptopt=${option}`),
     // An out-of-date mirror is still a good one; signatures are checked all the same.
     '--aptopt=Acquire::Check-Valid-Until "false"',
     '--aptopt=APT::Install-Recommends "false"',
@@ -135,6 +145,7 @@ function mmdebstrapArgv(description: TemplateDescription, hooks: string[], archi
     ...hooks.map((hook) => `--customize-hook=${hook}`),
     description.suite,
     archive,
+    ...apt.sources,
   ]
 }
 

@@ -1,0 +1,90 @@
+import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { runCommand } from '../host/run-command.ts'
+
+/** Where the host gets Debian's packages from, and how; both are to be the same in a template. */
+export interface AptSettings {
+  /** Lines of a sources.list; none means Debian's own servers. */
+  readonly sources: readonly string[]
+  /** Lines of an apt.conf. */
+  readonly options: readonly string[]
+}
+
+const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+const HELPER = '/usr/lib/apt/apt-helper'
+const PROBE_TIMEOUT_MS = 60_000
+/** These have no -updates and no -security. */
+const ROLLING_SUITES = new Set(['sid', 'unstable', 'experimental'])
+/**
+ * What tells of the way to the mirror. Proxies are not among them: a sandbox's connections are made by the host, which knows its own
+ * way out. Nor is anything that trusts more than Debian does.
+ */
+const PASSED_ON =
+  /^Acquire::(Check-Date|Max-FutureTime|Min-ValidTime|Max-ValidTime|Retries|ForceIPv4|ForceIPv6|By-Hash|https?::(Timeout|Pipeline-Depth|Dl-Limit|AllowRedirect)) "[\w.-]*";$/
+
+export async function readAptSettings(options: {
+  readonly suite: string
+  readonly workDir: string
+  readonly signal?: AbortSignal | undefined
+}): Promise<AptSettings> {
+  const dump = await runCommand({ argv: ['apt-config', 'dump'], signal: options.signal })
+  const targets = await runCommand({
+    argv: ['apt-get', 'indextargets', '--format', '$(ORIGIN)|$(LABEL)|$(REPO_URI)', 'Created-By: Packages'],
+    signal: options.signal,
+  })
+  const mirrors = findMirrors(targets.stdout)
+  return {
+    sources: (await hasSuite(mirrors, options)) ? sourceLines(mirrors, options.suite) : [],
+    options: dump.stdout.split('\n').filter((line) => PASSED_ON.test(line)),
+  }
+}
+
+interface Mirrors {
+  readonly archive?: string
+  readonly security?: string
+}
+
+/** Of lines `origin|label|uri`. A mirror that wants a password is of no use inside, where nobody knows it. */
+export function findMirrors(targets: string): Mirrors {
+  const uris = new Map<string, string>()
+  for (const line of targets.split('\n')) {
+    const [origin, label = '', uri = ''] = line.split('|')
+    if (origin !== 'Debian' || uris.has(label) || !URL.canParse(uri)) continue
+    const { protocol, username, password } = new URL(uri)
+    if (/^https?:$/.test(protocol) && username === '' && password === '') uris.set(label, uri)
+  }
+  const archive = uris.get('Debian')
+  const security = uris.get('Debian-Security')
+  return { ...(archive && { archive }), ...(security && { security }) }
+}
+
+/** The host may be of another release than the template, and its mirror need not have all of them. */
+async function hasSuite(
+  { archive, security }: Mirrors,
+  { suite, workDir, signal }: { suite: string; workDir: string; signal?: AbortSignal | undefined },
+): Promise<boolean> {
+  if (archive === undefined || !existsSync(HELPER) || !existsSync(KEYRING)) return false
+  const needed = [`${archive}dists/${suite}/InRelease`]
+  if (security !== undefined && !ROLLING_SUITES.has(suite))
+    needed.push(`${security}dists/${suite}-security/InRelease`)
+  const file = join(workDir, 'InRelease')
+  for (const uri of needed) {
+    const argv = [HELPER, 'download-file', uri, file] as const
+    const { exitCode } = await runCommand({ argv, signal, timeoutMs: PROBE_TIMEOUT_MS })
+    await rm(file, { force: true })
+    if (exitCode !== 0) return false
+  }
+  return true
+}
+
+export function sourceLines({ archive, security }: Mirrors, suite: string): string[] {
+  if (archive === undefined) return []
+  const line = (uri: string, name: string) => `deb [signed-by=${KEYRING}] ${uri} ${name} main`
+  if (ROLLING_SUITES.has(suite)) return [line(archive, suite)]
+  return [
+    line(archive, suite),
+    line(archive, `${suite}-updates`),
+    line(security ?? 'http://security.debian.org/debian-security', `${suite}-security`),
+  ]
+}
