@@ -81,6 +81,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     storeAfterMs: 60_000,
     expires: undefined,
     ephemeral: false,
+    network: { mode: 'public', allow: [] },
     limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512, diskBytes: 10 * 1024 ** 3 },
     volumes: [],
     ...change,

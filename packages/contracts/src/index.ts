@@ -1,3 +1,4 @@
+export { type AllowRule, allowRuleProblem, parseAllowRule } from './allow-rule.ts'
 export { BoundedText } from './bounded-text.ts'
 export { type BurrowLimits, type BurrowLimitsInput, burrowLimitsSchema } from './burrow-limits.ts'
 export {

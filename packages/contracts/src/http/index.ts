@@ -85,6 +85,21 @@ export {
   whySchema,
 } from './lifecycle.ts'
 export {
+  type DeniedAnswer,
+  deniedSchema,
+  NETWORK_MODES,
+  type NetworkBody,
+  type NetworkCountersAnswer,
+  type NetworkMode,
+  type NetworkReportAnswer,
+  type NetworkViewAnswer,
+  networkCountersSchema,
+  networkModeField,
+  networkReportSchema,
+  networkSchema,
+  networkViewSchema,
+} from './network.ts'
+export {
   type CreatePortLinkBody,
   createLinkSchema,
   linkSchema,
@@ -165,6 +180,22 @@ export {
   updateSandboxSchema,
   volumeMountSchema,
 } from './sandboxes.ts'
+export {
+  type CreateSecretBody,
+  createSecretSchema,
+  deleteSecretQuery,
+  listSecretsQuery,
+  SECRETS_PER_SANDBOX_MAX,
+  type SecretAnswer,
+  type SecretPageAnswer,
+  sandboxSecretsField,
+  secretNameField,
+  secretPageSchema,
+  secretParams,
+  secretSchema,
+  type UpdateSecretBody,
+  updateSecretSchema,
+} from './secrets.ts'
 export {
   type CreateSnapshotBody,
   createSnapshotSchema,

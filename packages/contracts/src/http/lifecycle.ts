@@ -8,6 +8,7 @@ import {
   textField,
   timestampField,
 } from './fields.ts'
+import { deniedSchema, networkCountersSchema } from './network.ts'
 import { FORK_MAX_COUNT, sandboxSchema, stateField, tierField } from './sandboxes.ts'
 
 /** A hold that nobody takes back keeps a sandbox awake for a day at most. */
@@ -94,12 +95,14 @@ const ledgerEntrySchema = z
       'refused',
       'failed',
       'changed',
+      'denied',
     ]),
     cause: z.string(),
     tier: tierField.optional(),
     latencyMs: z.number().optional(),
     bytes: z.int().optional(),
     detail: z.string().optional(),
+    denied: deniedSchema.optional().describe('With `denied`: what its policy refused.'),
   })
   .meta({
     id: 'LedgerEntry',
@@ -143,6 +146,7 @@ export const sandboxMetricsSchema = z
       })
       .optional()
       .describe('Absent while nothing of it is in memory.'),
+    network: networkCountersSchema,
   })
   .meta({
     id: 'SandboxMetrics',
@@ -151,6 +155,7 @@ export const sandboxMetricsSchema = z
         sandboxId: 'sb-k3v9x2m4p7q8r5t6',
         state: 'running',
         usage: { memoryBytes: 94_000_000, memoryPeakBytes: 120_000_000, cpuMs: 812.5, pids: 6, oomKills: 0 },
+        network: { connections: 12, denied: 1, names: 9, bytesOut: 8_120, bytesIn: 1_204_511 },
       },
     ],
   })

@@ -46,9 +46,9 @@ export const runSchema = z
   .meta({ id: 'RunCode', examples: [{ code: 'import pandas as pd; pd.DataFrame({"a": [1, 2]})' }] })
 
 /** What a sandbox that lives for one run can be given. */
-const { template, env, limits, volumes } = createSandboxSchema.shape
+const { template, env, limits, volumes, network, secrets } = createSandboxSchema.shape
 export const runOnceSchema = z
-  .strictObject({ ...whatToRun, template, env, limits, volumes })
+  .strictObject({ ...whatToRun, template, env, limits, volumes, network, secrets })
   .meta({ id: 'RunOnce', examples: [{ code: 'print(1 + 1)' }] })
 
 const resultData = z

@@ -21,6 +21,8 @@ import {
   textField,
   timestampField,
 } from './fields.ts'
+import { networkSchema, networkViewSchema } from './network.ts'
+import { sandboxSecretsField } from './secrets.ts'
 
 const STATES = Object.keys(NEXT_STATES) as [SandboxState, ...SandboxState[]]
 
@@ -141,6 +143,16 @@ export const createSandboxSchema = z
         context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
       })
       .default([]),
+    network: networkSchema
+      .exactOptional()
+      .describe(
+        'What it may reach. If not given, what the server is configured with: everything public by default.',
+      ),
+    secrets: sandboxSecretsField
+      .default([])
+      .describe(
+        'Names of secrets: the environment has their placeholders, requests to their domains the values.',
+      ),
     ephemeral: z.boolean().default(false).describe('Deleted instead of put to standby.'),
   })
   .refine(({ getOrCreate, name }) => !getOrCreate || name !== undefined, {
@@ -160,6 +172,16 @@ export const updateSandboxSchema = z
     storeAfterMs: durationMs.exactOptional(),
     expires: expiresField.nullable().exactOptional().describe('`null`: never.'),
     ephemeral: z.boolean().exactOptional(),
+    network: networkSchema
+      .exactOptional()
+      .describe(
+        'Replaces all of it, at once: connections that are no longer allowed have ended with the answer.',
+      ),
+    secrets: sandboxSecretsField
+      .exactOptional()
+      .describe(
+        'Replaces all of them. Values count at once; what is started from now on has the variables of new ones.',
+      ),
     limits: z
       .strictObject({
         memoryBytes: burrowLimitsSchema.shape.memoryBytes.unwrap().exactOptional(),
@@ -199,6 +221,8 @@ export const sandboxSchema = z
     volumes: z
       .array(z.strictObject({ volume: z.string(), path: z.string(), readOnly: z.boolean() }))
       .readonly(),
+    network: networkViewSchema,
+    secrets: z.array(z.string()).readonly().describe('Names of secrets that it has.'),
     createdAt: timestampField,
     lastActiveAt: timestampField,
     stateSince: timestampField,
@@ -223,6 +247,8 @@ export const sandboxSchema = z
         ephemeral: false,
         limits: { memoryBytes: 1_073_741_824, cpus: 1, pids: 512, diskBytes: 10_737_418_240 },
         volumes: [],
+        network: { mode: 'public', allow: [] },
+        secrets: [],
         createdAt: '2026-01-01T12:00:00.000Z',
         lastActiveAt: '2026-01-01T12:00:04.000Z',
         stateSince: '2026-01-01T12:00:19.000Z',

@@ -7,7 +7,7 @@ export interface Services {
   readonly access: Access
   readonly sandboxes: Sandboxes
   /** Of sandboxes that are created without saying. */
-  readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs'>
+  readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs' | 'network'>
   readonly runs: Runs
   readonly templates: Templates
   readonly volumes: Volumes

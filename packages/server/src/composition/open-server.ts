@@ -16,6 +16,9 @@ import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
 import { standbyAll } from '../lifecycle/standby-all.ts'
 import { Watch } from '../lifecycle/watch.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
+import { Denials } from '../network/denials.ts'
+import { NetworkService } from '../network/network-service.ts'
+import { type EntryOf, recordEntries } from '../network/record-entries.ts'
 import { PortRows } from '../ports/port-rows.ts'
 import { PortService } from '../ports/port-service.ts'
 import { RunJournal } from '../runs/run-journal.ts'
@@ -90,15 +93,32 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     },
     room,
   )
+  const rows = new SandboxRows(db)
+  const ledger = new LedgerRows(db)
+  const defaultNetwork = { mode: config.network.defaultMode, allow: [] }
+  rows.settleNetwork(defaultNetwork)
+  const record = (entries: readonly EntryOf[]) =>
+    recordEntries({ db, ledger, log, now }, (id) => registry.find(id)?.body.isDeleted === false, entries)
+  const denials = opened.use(new Denials({ record, now }))
+  const network = opened.use(
+    new NetworkService({
+      egress: undefined,
+      denials,
+      secretsOf: () => [],
+      recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
+      log,
+    }),
+  )
   const listeners: LifecycleListener[] = []
   const parts: LifecycleParts = {
     engine,
     db,
-    rows: new SandboxRows(db),
+    rows,
     snapshots,
     intents: new IntentRows(db),
-    ledger: new LedgerRows(db),
+    ledger,
     admission,
+    network,
     listeners,
     templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
     background: new Set(),
@@ -133,6 +153,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     sandboxes: () => registry.all(),
     admission,
     runsUnderWay: () => runs.liveCount,
+    network: () => network.total([...registry.all()].map(({ id }) => id)),
     freeMemoryBytes: room.freeMemoryBytes,
     freeDiskBytes: room.freeDiskBytes,
   })
@@ -191,7 +212,11 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     recovery,
     services: {
       ...{ access, sandboxes: registry, runs, templates, volumes, ports, usage, metrics },
-      policyDefaults: { idleTimeoutMs: config.idleTimeoutMs, storeAfterMs: config.storeAfterMs },
+      policyDefaults: {
+        idleTimeoutMs: config.idleTimeoutMs,
+        storeAfterMs: config.storeAfterMs,
+        network: defaultNetwork,
+      },
     },
     sleep: (timeoutMs) => {
       registry.close()

@@ -97,6 +97,7 @@ function convert({ kind }: Setting, text: string): unknown {
   if (kind === 'number' && /^\d+(\.\d+)?$/.test(text)) return Number(text)
   if (kind === 'boolean' && ['1', 'true', 'yes'].includes(text)) return true
   if (kind === 'boolean' && ['0', 'false', 'no'].includes(text)) return false
+  if (kind === 'list') return text.split(',').map((word) => word.trim())
   // Left as it is: the schema says what is expected instead.
   return text
 }

@@ -9,6 +9,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 const HOST_NAME = /^(?!-)[a-zA-Z0-9-]{1,63}(\.[a-zA-Z0-9-]{1,63})*$/
 const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*$/
 
+const REGISTRY = /^(?!-)[a-zA-Z0-9-]{1,63}(\.[a-zA-Z0-9-]{1,63})*(:\d{1,5})?$/
+
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 const timerMs = z.int().min(0).max(MAX_TIMER_MS)
@@ -47,6 +49,22 @@ export const configSchema = z
         storedGbHour: price,
         alwaysOnCpuSecond: price,
         alwaysOnMemoryGbSecond: price,
+      })
+      .exactPartial(),
+    network: z
+      .strictObject({
+        defaultMode: z.enum(['none', 'public']),
+        resolvers: z
+          .array(z.union([z.ipv4(), z.ipv6()], 'must be an IP address'))
+          .min(1)
+          .max(8),
+        reachable: z.array(z.union([z.cidrv4(), z.cidrv6()], 'must be a range of addresses')).max(64),
+        registries: z.array(z.string().regex(REGISTRY, 'must be `host` or `host:port`')).max(64),
+        proxy: z.union(
+          [z.literal('none'), z.url({ protocol: /^https?$/ })],
+          'must be a URL such as http://proxy.example.com:3128, or `none`',
+        ),
+        maxConnections: z.int().min(1).max(65_536),
       })
       .exactPartial(),
     logLevel: z.enum(LOG_LEVELS),

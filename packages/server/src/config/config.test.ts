@@ -32,6 +32,15 @@ describe('loadConfig', () => {
       ...defaultConfig(hostFacts),
       tls: undefined,
       domain: undefined,
+      network: {
+        defaultMode: 'public',
+        maxConnections: 512,
+        resolvers: undefined,
+        reachable: [],
+        registries: undefined,
+        pipIndexes: [],
+        proxy: { http: undefined, https: undefined, bypass: undefined },
+      },
     })
     expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 4 })
     expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
@@ -57,7 +66,44 @@ describe('loadConfig', () => {
     expect(config.prices).toMatchObject({ storedGbHour: 1, currency: 'USD' })
   })
 
+  it('takes the way out of the host from the environment, unless it is told another or none', () => {
+    const env = {
+      HTTPS_PROXY: 'http://p.example.com:1',
+      no_proxy: 'a.example.com',
+      PIP_INDEX_URL: 'http://i.example.com/',
+    }
+    expect(load({ env }).network).toMatchObject({
+      proxy: { http: undefined, https: 'http://p.example.com:1', bypass: 'a.example.com' },
+      pipIndexes: ['http://i.example.com/'],
+    })
+    const other = { ...env, DORMOUSE_NETWORK_PROXY: 'http://q.example.com:2' }
+    expect(load({ env: other }).network.proxy).toMatchObject({
+      http: 'http://q.example.com:2',
+      https: 'http://q.example.com:2',
+    })
+    const none = { ...env, DORMOUSE_NETWORK_PROXY: 'none' }
+    expect(load({ env: none }).network.proxy).toMatchObject({ http: undefined, https: undefined })
+  })
+
+  it('reads lists from the environment with commas between', () => {
+    const env = {
+      DORMOUSE_NETWORK_RESOLVERS: '192.0.2.1, 2001:db8::1',
+      DORMOUSE_NETWORK_REACHABLE: '10.1.0.0/16',
+    }
+    expect(load({ env }).network).toMatchObject({
+      resolvers: ['192.0.2.1', '2001:db8::1'],
+      reachable: ['10.1.0.0/16'],
+    })
+    expect(() => load({ env: { DORMOUSE_NETWORK_REACHABLE: '10.1.0.0' } })).toThrow(
+      invalid('DORMOUSE_NETWORK_REACHABLE'),
+    )
+  })
+
   it.each([
+    ['a resolver that is a name', { network: { resolvers: ['dns.example.com'] } }, 'network.resolvers'],
+    ['a mode that needs a list', { network: { defaultMode: 'allow' } }, 'network.defaultMode'],
+    ['a registry with a path', { network: { registries: ['example.com/simple'] } }, 'network.registries'],
+    ['a proxy that is none', { network: { proxy: 'proxy:3128' } }, 'network.proxy'],
     ['an unknown field', { prt: 7070 }, 'prt'],
     ['an unknown inner field', { journal: { keepHours: 3 } }, 'journal.keepHours'],
     ['a wrong type', { port: '7070' }, 'port'],

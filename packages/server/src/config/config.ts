@@ -2,7 +2,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { refuseInsecureBind } from './bind.ts'
 import { envLayer, flagLayer, mergeLayers, readConfigFile } from './config-layers.ts'
-import type { LOG_LEVELS } from './config-schema.ts'
+import type { ConfigInput, LOG_LEVELS } from './config-schema.ts'
 import { defaultConfig, type HostFacts, readHostFacts } from './defaults.ts'
 import type { Env } from './env.ts'
 
@@ -29,6 +29,29 @@ export interface Prices {
   readonly alwaysOnMemoryGbSecond: number
 }
 
+/** What leaves sandboxes. */
+export interface NetworkConfig {
+  readonly defaultMode: 'none' | 'public'
+  /** Those of the host, if none are named. */
+  readonly resolvers: readonly string[] | undefined
+  /** Private ranges that policies may name. */
+  readonly reachable: readonly string[]
+  /** Where packages come from; undefined: find out how the host does it. */
+  readonly registries: readonly string[] | undefined
+  /** Indexes that pip is told by the environment. */
+  readonly pipIndexes: readonly string[]
+  readonly proxy: ProxyConfig
+  readonly maxConnections: number
+}
+
+/** The host's way out, as other programs read it from the environment. */
+export interface ProxyConfig {
+  readonly http: string | undefined
+  readonly https: string | undefined
+  /** Not by it: names, addresses and ranges, with commas between. */
+  readonly bypass: string | undefined
+}
+
 /** What the server runs with. docs/configuration.md says what each means. */
 export interface ServerConfig {
   readonly dataDir: string
@@ -46,6 +69,7 @@ export interface ServerConfig {
   readonly shutdownTimeoutMs: number
   readonly journal: JournalRetention
   readonly prices: Prices
+  readonly network: NetworkConfig
   readonly logLevel: (typeof LOG_LEVELS)[number]
 }
 
@@ -62,7 +86,7 @@ export interface LoadConfig {
 export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadConfig): ServerConfig {
   const dataDir = parseDataDir(named ?? env.DORMOUSE_DATA)
   const layers = [readConfigFile(join(dataDir, 'config.json')), envLayer(env), flagLayer(args)]
-  const { tls, domain, host, journal, prices, ...rest } = mergeLayers(layers)
+  const { tls, domain, host, journal, prices, network, ...rest } = mergeLayers(layers)
   const defaults = defaultConfig(hostFacts ?? readHostFacts(dataDir))
   const config: ServerConfig = {
     ...defaults,
@@ -74,6 +98,7 @@ export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadCo
     domain,
     journal: { ...defaults.journal, ...journal },
     prices: { ...defaults.prices, ...prices },
+    network: completeNetwork({ ...defaults.network, ...network }, env),
   }
   refuseInsecureBind(config)
   return config
@@ -86,6 +111,31 @@ function parseDataDir(value: string | undefined): string {
   throw new DormouseError('invalid_argument', `DORMOUSE_DATA must be an absolute path (saw "${value}")`, {
     details: { field: 'DORMOUSE_DATA' },
   })
+}
+
+function completeNetwork(
+  network: NonNullable<ConfigInput['network']> & Pick<NetworkConfig, 'defaultMode' | 'maxConnections'>,
+  env: Env,
+): NetworkConfig {
+  const { defaultMode, maxConnections, resolvers, reachable = [], registries, proxy } = network
+  const words = (text: string | undefined) => (text ?? '').split(/\s+/).filter((word) => word !== '')
+  return {
+    ...{ defaultMode, maxConnections, resolvers, reachable, registries },
+    pipIndexes: [...words(env.PIP_INDEX_URL), ...words(env.PIP_EXTRA_INDEX_URL)],
+    proxy: proxyOf(proxy, env),
+  }
+}
+
+function proxyOf(named: string | undefined, env: Env): ProxyConfig {
+  const bypass = env.no_proxy ?? env.NO_PROXY
+  if (named === 'none') return { http: undefined, https: undefined, bypass }
+  // An empty variable is how a program is told to use none. Capital HTTP_PROXY is read by few, but meant by all who set it.
+  const read = (value: string | undefined) => (value === '' ? undefined : value)
+  return {
+    http: named ?? read(env.http_proxy ?? env.HTTP_PROXY),
+    https: named ?? read(env.https_proxy ?? env.HTTPS_PROXY),
+    bypass,
+  }
 }
 
 function completeTls(tls: Partial<TlsFiles> | undefined): TlsFiles | undefined {

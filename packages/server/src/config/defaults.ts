@@ -42,6 +42,11 @@ export function defaultConfig({ cpus, memoryBytes, diskBytes }: HostFacts) {
       alwaysOnCpuSecond: 0.000014,
       alwaysOnMemoryGbSecond: 0.0000045,
     },
+    network: {
+      defaultMode: 'public' as const,
+      // More than a browser opens, and a thousand sandboxes that do it still fit into what a process may have open.
+      maxConnections: 512,
+    },
     logLevel: 'info' as const,
   }
 }

@@ -4,7 +4,8 @@ export interface Setting {
   readonly env: string
   /** Of `dormouse up`. */
   readonly flag?: string
-  readonly kind: 'text' | 'number' | 'boolean'
+  /** A list has commas between its words. */
+  readonly kind: 'text' | 'number' | 'boolean' | 'list'
 }
 
 /** Prices are in the file only: a table is no environment variable. */
@@ -24,5 +25,11 @@ export const SETTINGS: readonly Setting[] = [
   { path: ['shutdownTimeoutMs'], env: 'DORMOUSE_SHUTDOWN_TIMEOUT_MS', kind: 'number' },
   { path: ['journal', 'keepRuns'], env: 'DORMOUSE_JOURNAL_KEEP_RUNS', kind: 'number' },
   { path: ['journal', 'keepDays'], env: 'DORMOUSE_JOURNAL_KEEP_DAYS', kind: 'number' },
+  { path: ['network', 'defaultMode'], env: 'DORMOUSE_NETWORK', kind: 'text' },
+  { path: ['network', 'resolvers'], env: 'DORMOUSE_NETWORK_RESOLVERS', kind: 'list' },
+  { path: ['network', 'reachable'], env: 'DORMOUSE_NETWORK_REACHABLE', kind: 'list' },
+  { path: ['network', 'registries'], env: 'DORMOUSE_NETWORK_REGISTRIES', kind: 'list' },
+  { path: ['network', 'proxy'], env: 'DORMOUSE_NETWORK_PROXY', kind: 'text' },
+  { path: ['network', 'maxConnections'], env: 'DORMOUSE_NETWORK_MAX_CONNECTIONS', kind: 'number' },
   { path: ['logLevel'], env: 'DORMOUSE_LOG_LEVEL', kind: 'text' },
 ]

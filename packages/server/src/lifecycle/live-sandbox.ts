@@ -4,6 +4,7 @@ import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { gone, type SandboxBody } from './sandbox-body.ts'
 import type {
   LedgerEntry,
+  NetworkReport,
   Page,
   Sandbox,
   SandboxLimits,
@@ -73,7 +74,9 @@ export class LiveSandbox implements Sandbox {
       using _turn = entered instanceof Promise ? await entered : entered
       const burrow = this.body.runningBurrow()
       // It may have gone to sleep again while this waited for its turn.
-      if (burrow !== undefined) return await work(burrow.guest)
+      if (burrow === undefined) continue
+      if (this.body.connecting !== undefined) await this.body.connecting
+      return await work(burrow.guest)
     }
   }
 
@@ -88,6 +91,7 @@ export class LiveSandbox implements Sandbox {
       while (mayWake && this.body.runningBurrow() === undefined)
         await this.#awake(options.cause, options.signal)
       const burrow = await this.body.nextBurrow(options.signal)
+      if (this.body.connecting !== undefined) await this.body.connecting
       mayWake &&= options.wakesUntilBegun === true
       try {
         for await (const item of open(burrow.guest)) {
@@ -209,14 +213,31 @@ export class LiveSandbox implements Sandbox {
       const entry = { event: 'changed', cause: 'asked', detail } as const
       this.body.write({ change: { ...policy, limits: whole }, entry })
       this.body.work.touch()
-      if (limits === undefined || burrow === undefined) return
       try {
-        await burrow.setLimits(limitsOfProcesses(whole))
+        if (policy.network !== undefined) await this.body.parts.network.change(this.body)
+        if (limits !== undefined) await burrow?.setLimits(limitsOfProcesses(whole))
       } catch (error) {
-        this.body.write({ change: { limits: row.limits } })
+        this.body.write({ change: { limits: row.limits, network: row.network } })
+        if (policy.network !== undefined) await this.#restoreNetwork()
         throw error
       }
     })
+  }
+
+  /** The row is as it was before. A way out that cannot follow it is closed: too little is better than too much. */
+  async #restoreNetwork(): Promise<void> {
+    const { network, log } = this.body.parts
+    await network.change(this.body).catch((error: unknown) => {
+      log.error(
+        { sandboxId: this.id, err: error },
+        'the network of a sandbox is closed: its policy cannot be applied',
+      )
+      network.shut(this.id)
+    })
+  }
+
+  network(): NetworkReport {
+    return { ...this.view().network, ...this.body.parts.network.report(this.id) }
   }
 
   async delete(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import type { NetworkService } from '../network/network-service.ts'
 import type { Database } from '../store/database.ts'
 import type { IntentRows } from '../store/intent-rows.ts'
 import type { LedgerRows, NewLedgerEntry } from '../store/ledger-rows.ts'
@@ -37,6 +38,7 @@ export interface LifecycleParts {
   readonly intents: IntentRows
   readonly ledger: LedgerRows
   readonly admission: Admission
+  readonly network: NetworkService
   readonly listeners: LifecycleListener[]
   /** The snapshot that a template which was made from one stands for. */
   readonly templateSnapshot: (name: string, owner: string) => SnapshotId | undefined

@@ -36,6 +36,7 @@ export class SandboxBody {
   #row: SandboxRow
   #burrow: Burrow | undefined
   #waiters: (() => void)[] = []
+  #connecting: Promise<void> | undefined
   #lastSample: { readonly at: number; readonly cpuMs: number } | undefined
   #runningSince: number | undefined
   /** Why the last attempt to save it failed, and when to try again. */
@@ -57,6 +58,11 @@ export class SandboxBody {
 
   get burrow(): Burrow | undefined {
     return this.#burrow
+  }
+
+  /** Until its burrow has its way out: what is called before that would find no network. */
+  get connecting(): Promise<void> | undefined {
+    return this.#connecting
   }
 
   get isDeleted(): boolean {
@@ -101,6 +107,10 @@ export class SandboxBody {
     void burrow.ended.then((end) => {
       if (end.reason === 'killed' || end.reason === 'agent_ended') this.onDeath?.(burrow, end)
     })
+    const connecting = this.parts.network.open(this, burrow).finally(() => {
+      if (this.#connecting === connecting) this.#connecting = undefined
+    })
+    this.#connecting = connecting
     for (const listener of this.parts.listeners) listener.awake?.(this, { isContinued })
   }
 
@@ -189,6 +199,7 @@ export class SandboxBody {
       storeAfterMs: row.storeAfterMs,
       expires: row.expires,
       ephemeral: row.ephemeral,
+      network: { ...row.network, unavailable: this.parts.network.problemOf(row.id) },
       createdAt: new Date(row.createdAt).toISOString(),
       lastActiveAt: new Date(this.work.lastActiveAt).toISOString(),
       stateSince: new Date(row.stateSince).toISOString(),

@@ -123,6 +123,7 @@ export class SandboxRegistry implements Sandboxes {
       body.leave()
       body.move('deleting')
       parts.rows.delete(body.id)
+      parts.network.forget(body.id)
       throw error
     }
   }

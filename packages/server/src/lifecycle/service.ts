@@ -45,6 +45,45 @@ export interface MountedVolume extends VolumeMount {
   readonly volumeId: VolumeId
 }
 
+/** What it may reach; rules as they were written. */
+export interface NetworkPolicy {
+  readonly mode: 'none' | 'public' | 'allow'
+  readonly allow: readonly string[]
+}
+
+export interface NetworkCounters {
+  readonly connections: number
+  readonly denied: number
+  readonly names: number
+  readonly bytesOut: number
+  readonly bytesIn: number
+}
+
+/** Something that the policy refused, and how often. */
+export interface Denied {
+  readonly protocol: 'tcp' | 'dns'
+  readonly name?: string | undefined
+  readonly address?: string | undefined
+  readonly port?: number | undefined
+  readonly reason: string
+  readonly count: number
+}
+
+export interface DeniedView extends Denied {
+  readonly at: string
+}
+
+export interface NetworkView extends NetworkPolicy {
+  /** Why it reaches nothing at all now. */
+  readonly unavailable: string | undefined
+}
+
+export interface NetworkReport extends NetworkView {
+  readonly counters: NetworkCounters
+  /** Newest first. */
+  readonly denied: readonly DeniedView[]
+}
+
 /** What may be changed while it lives. */
 export interface SandboxPolicy {
   readonly name: string | undefined
@@ -55,6 +94,7 @@ export interface SandboxPolicy {
   readonly storeAfterMs: number
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
+  readonly network: NetworkPolicy
 }
 
 export interface CreateSandbox extends SandboxPolicy {
@@ -74,6 +114,7 @@ export interface SandboxView extends SandboxPolicy {
   readonly template: string
   readonly limits: SandboxLimits
   readonly volumes: readonly VolumeMount[]
+  readonly network: NetworkView
   readonly createdAt: string
   readonly lastActiveAt: string
   readonly stateSince: string
@@ -142,11 +183,13 @@ export interface LedgerEntry {
     | 'refused'
     | 'failed'
     | 'changed'
+    | 'denied'
   readonly cause: string
   readonly tier?: Tier
   readonly latencyMs?: number
   readonly bytes?: number
   readonly detail?: string
+  readonly denied?: Denied
 }
 
 export interface SnapshotView {
@@ -207,6 +250,8 @@ export interface Sandbox {
   rollback(snapshotId: SnapshotId): Promise<SandboxView>
   update(change: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxView>
   delete(): Promise<void>
+  /** What it may reach, what it did, and what was refused. */
+  network(): NetworkReport
   why(): Promise<Why>
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry>
 }

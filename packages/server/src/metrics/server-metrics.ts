@@ -2,6 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { Metrics } from '../api/services.ts'
 import type { Admission } from '../lifecycle/admission.ts'
 import type { LifecycleListener } from '../lifecycle/parts.ts'
+import type { NetworkCounters } from '../lifecycle/service.ts'
 
 /** From a thaw to a wake on a host that is drowning. */
 const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -12,6 +13,7 @@ export interface ServerMetricsOptions {
   }>
   readonly admission: Pick<Admission, 'load'>
   readonly runsUnderWay: () => number
+  readonly network: () => NetworkCounters
   readonly freeMemoryBytes: () => Promise<number>
   readonly freeDiskBytes: () => Promise<number>
 }
@@ -64,6 +66,25 @@ export class ServerMetrics implements Metrics {
           this.set(await read())
         },
       })
+    const counter = (name: string, help: string, read: (counters: NetworkCounters) => number) =>
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset()
+          this.inc(read(options.network()))
+        },
+      })
+    counter(
+      'dormouse_network_connections_total',
+      'Connections of sandboxes to the outside.',
+      (all) => all.connections,
+    )
+    counter('dormouse_network_denied_total', 'What policies of sandboxes refused.', (all) => all.denied)
+    counter('dormouse_network_names_total', 'Names that sandboxes asked for.', (all) => all.names)
+    counter('dormouse_network_out_bytes_total', 'Bytes that left sandboxes.', (all) => all.bytesOut)
+    counter('dormouse_network_in_bytes_total', 'Bytes that sandboxes got from outside.', (all) => all.bytesIn)
     gauge('dormouse_runs', 'Runs under way.', options.runsUnderWay)
     gauge('dormouse_starts', 'Burrows being started now.', () => options.admission.load.running)
     gauge('dormouse_starts_waiting', 'Starts that wait for their turn.', () => options.admission.load.waiting)

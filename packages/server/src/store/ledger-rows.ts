@@ -1,5 +1,5 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { LedgerEntry, Page, Tier } from '../lifecycle/service.ts'
+import type { Denied, LedgerEntry, Page, Tier } from '../lifecycle/service.ts'
 import type { Database } from './database.ts'
 
 export type NewLedgerEntry = Omit<LedgerEntry, 'seq' | 'at'>
@@ -13,6 +13,7 @@ interface StoredEntry {
   latency_ms: number | null
   bytes: number | null
   detail: string | null
+  denied: string | null
 }
 
 /** A sandbox that wakes every minute for a year still has a ledger that can be read. */
@@ -26,15 +27,16 @@ export class LedgerRows {
   constructor(db: Database) {
     this.#db = db
     this.#insert = db.prepare<(string | number | null)[]>(
-      `INSERT INTO ledger (sandbox_id, seq, at, event, cause, tier, latency_ms, bytes, detail)
-       SELECT ?1, coalesce((SELECT max(seq) FROM ledger WHERE sandbox_id = ?1), -1) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8`,
+      `INSERT INTO ledger (sandbox_id, seq, at, event, cause, tier, latency_ms, bytes, detail, denied)
+       SELECT ?1, coalesce((SELECT max(seq) FROM ledger WHERE sandbox_id = ?1), -1) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9`,
     )
     this.#prune = db.prepare<[string, string, number]>(
       'DELETE FROM ledger WHERE sandbox_id = ? AND seq <= (SELECT max(seq) FROM ledger WHERE sandbox_id = ?) - ?',
     )
   }
 
-  add(id: SandboxId, at: number, { event, cause, tier, latencyMs, bytes, detail }: NewLedgerEntry): void {
+  add(id: SandboxId, at: number, entry: NewLedgerEntry): void {
+    const { event, cause, tier, latencyMs, bytes, detail, denied } = entry
     this.#insert.run(
       id,
       at,
@@ -44,6 +46,7 @@ export class LedgerRows {
       latencyMs ?? null,
       bytes === undefined ? null : Math.round(bytes),
       detail ?? null,
+      denied === undefined ? null : JSON.stringify(denied),
     )
     this.#prune.run(id, id, ENTRIES_KEPT)
   }
@@ -70,5 +73,6 @@ function toEntry(row: StoredEntry): LedgerEntry {
     ...(row.latency_ms !== null && { latencyMs: row.latency_ms }),
     ...(row.bytes !== null && { bytes: row.bytes }),
     ...(row.detail !== null && { detail: row.detail }),
+    ...(row.denied !== null && { denied: JSON.parse(row.denied) as Denied }),
   }
 }

@@ -1,5 +1,13 @@
 import { DormouseError, type SandboxId, type SandboxState, type SnapshotId } from '@dormouse/contracts'
-import type { Expiry, ListSandboxes, MountedVolume, Page, SandboxLimits, Tier } from '../lifecycle/service.ts'
+import type {
+  Expiry,
+  ListSandboxes,
+  MountedVolume,
+  NetworkPolicy,
+  Page,
+  SandboxLimits,
+  Tier,
+} from '../lifecycle/service.ts'
 import { cursorOf, positionOf } from './cursor.ts'
 import type { Database } from './database.ts'
 import { isUniqueViolation } from './sqlite-error.ts'
@@ -22,6 +30,7 @@ export interface SandboxRow {
   readonly storeAfterMs: number
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
+  readonly network: NetworkPolicy
   readonly createdAt: number
   readonly lastActiveAt: number
   readonly stateSince: number
@@ -50,13 +59,21 @@ const COLUMNS = [
   ['storeAfterMs', 'store_after_ms'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],
+  ['network', 'network'],
   ['createdAt', 'created_at'],
   ['lastActiveAt', 'last_active_at'],
   ['stateSince', 'state_since'],
   ['lostSince', 'lost_since'],
   ['diskBytes', 'disk_bytes'],
 ] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
-const JSON_FIELDS: ReadonlySet<string> = new Set(['env', 'limits', 'volumes', 'metadata', 'expires'])
+const JSON_FIELDS: ReadonlySet<string> = new Set([
+  'env',
+  'limits',
+  'volumes',
+  'metadata',
+  'expires',
+  'network',
+])
 
 export class SandboxRows {
   readonly #db: Database
@@ -80,6 +97,13 @@ export class SandboxRows {
       if (!isUniqueViolation(error)) throw error
       throw new DormouseError('name_taken', `There is already a sandbox named "${row.name}".`)
     }
+  }
+
+  /** Sandboxes that are older than networks get this one. */
+  settleNetwork(policy: NetworkPolicy): void {
+    this.#db
+      .prepare<[string]>('UPDATE sandboxes SET network = ? WHERE network IS NULL')
+      .run(JSON.stringify(policy))
   }
 
   all(): SandboxRow[] {

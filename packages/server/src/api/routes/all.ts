@@ -5,6 +5,7 @@ import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
+import { networkRoutes } from './network.ts'
 import { portRoutes } from './ports.ts'
 import { processRoutes } from './processes.ts'
 import { processStdinRoutes } from './processes-stdin.ts'
@@ -30,6 +31,7 @@ export const ROUTES: readonly Routes[] = [
   processStdinRoutes,
   ptyRoutes,
   portRoutes,
+  networkRoutes,
   lifecycleRoutes,
   snapshotRoutes,
   templateRoutes,

@@ -168,7 +168,7 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
       const usage = await sandbox.usage()
       const { id, state, tier } = sandbox.view()
-      return { sandboxId: id, state, tier, usage }
+      return { sandboxId: id, state, tier, usage, network: sandbox.network().counters }
     },
   )
 }

@@ -9,7 +9,7 @@ import { eventContent, JSON_TYPE } from './runs.ts'
 /** Longer than any pause of a client between two packets; nothing waits for it, the sandbox is deleted before. */
 const IDLE_TIMEOUT_MS = 15_000
 
-export const runOnceRoutes: Routes = (app, { sandboxes, runs }) => {
+export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults }) => {
   app.post(
     '/v1/run',
     {
@@ -42,11 +42,11 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs }) => {
     },
     async (request, reply) => {
       const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON, SSE])
-      const { template, env, limits, volumes, ...wanted } = request.body
+      const { template, env, limits, volumes, network = policyDefaults.network, ...wanted } = request.body
       const gone = disconnected(reply)
       const { sandbox } = await sandboxes.create(
         {
-          ...{ template, env, limits, volumes },
+          ...{ template, env, limits, volumes, network },
           ...{ name: undefined, metadata: {}, expires: undefined },
           // If the server dies before the end, the sandbox deletes itself when nothing runs in it any more.
           ...{ ephemeral: true, idleTimeoutMs: IDLE_TIMEOUT_MS, storeAfterMs: 0 },

@@ -51,6 +51,7 @@ export class FakeSandboxes implements Sandboxes {
     const { env: _env, getOrCreate: _getOrCreate, ...shown } = request
     const view: SandboxView = {
       ...shown,
+      network: { ...shown.network, unavailable: undefined },
       id: newSandboxId(),
       state: 'running',
       tier: undefined,
@@ -126,6 +127,11 @@ export class FakeSandboxes implements Sandboxes {
         held.holds.push({ what, untilMs })
         return { [Symbol.dispose]: () => {} }
       },
+      network: () => ({
+        ...held.view.network,
+        counters: { connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 },
+        denied: [],
+      }),
       usage: async () => ({ memoryBytes: 1, memoryPeakBytes: 2, cpuMs: 3.5, pids: 4, oomKills: 0 }),
       standby: async ({ tier }) => change({ state: 'standby', tier }),
       resume: async () => change({ state: 'running', tier: undefined }),
@@ -147,8 +153,12 @@ export class FakeSandboxes implements Sandboxes {
         this.getSnapshot(snapshotId)
         return change({ headSnapshotId: snapshotId })
       },
-      update: async ({ limits, ...policy }) =>
-        change({ ...policy, limits: { ...held.view.limits, ...limits } }),
+      update: async ({ limits, network, ...policy }) =>
+        change({
+          ...policy,
+          limits: { ...held.view.limits, ...limits },
+          network: { ...held.view.network, ...network },
+        }),
       delete: async () => void this.held.delete(held.view.id),
       why: async () => ({
         ...{ state: held.view.state, tier: held.view.tier, summary: 'Awake: just used.' },

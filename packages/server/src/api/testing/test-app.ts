@@ -56,7 +56,11 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
   const state = { health: HEALTHY }
   const services: Services = {
     ...{ access, sandboxes, runs },
-    policyDefaults: { idleTimeoutMs: 15_000, storeAfterMs: 60_000 },
+    policyDefaults: {
+      idleTimeoutMs: 15_000,
+      storeAfterMs: 60_000,
+      network: { mode: 'public', allow: [] },
+    },
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
     ports: new PortService({

@@ -53,7 +53,10 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
   } catch (error) {
     await Promise.allSettled(burrows.map((burrow) => burrow.destroy()))
     parts.db.transaction(() => {
-      for (const { id } of children) parts.rows.delete(id)
+      for (const { id } of children) {
+        parts.rows.delete(id)
+        parts.network.forget(id)
+      }
       if (!body.isDeleted) body.write({ intent: null })
     })
     throw error

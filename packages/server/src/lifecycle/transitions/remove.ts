@@ -8,6 +8,7 @@ export async function remove(body: SandboxBody): Promise<void> {
   body.leave()
   await burrow?.destroy()
   parts.rows.delete(row.id)
+  parts.network.forget(row.id)
   for (const listener of parts.listeners) listener.deleted?.(row)
   await body.dropSnapshot(row.head)
 }

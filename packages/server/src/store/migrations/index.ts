@@ -5,6 +5,7 @@ import { sql as templates } from './0003-templates.ts'
 import { sql as volumes } from './0004-volumes.ts'
 import { sql as ports } from './0005-ports.ts'
 import { sql as disk } from './0006-disk.ts'
+import { sql as network } from './0007-network.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 
@@ -16,6 +17,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0004-volumes', sql: volumes },
   { name: '0005-ports', sql: ports },
   { name: '0006-disk', sql: disk },
+  { name: '0007-network', sql: network },
 ]
 
 /** journal.db: the events of runs. */

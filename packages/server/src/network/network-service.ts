@@ -1,0 +1,201 @@
+import { closeSync } from 'node:fs'
+import { parseAllowRule, type SandboxId } from '@dormouse/contracts'
+import type { EdgeSecret, EgressPolicy } from '@dormouse/egress'
+import type { Burrow } from '@dormouse/engine'
+import type { Log } from '../lifecycle/parts.ts'
+import type { NetworkCounters, NetworkReport } from '../lifecycle/service.ts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { Denials } from './denials.ts'
+
+/** What decides and carries; see `Egress`. */
+export interface WayOut {
+  attach(id: string, gate: { tcp: number; dns: number }, policy: EgressPolicy): Promise<void>
+  change(id: string, policy: EgressPolicy): Promise<void>
+  detach(id: string): Promise<void>
+  forget(id: string): void
+  counters(id: string): NetworkCounters
+}
+
+interface Gate {
+  readonly tcp: number
+  readonly dns: number
+  close(): void
+}
+
+export interface NetworkServiceOptions {
+  /** Undefined: this host cannot open gates. */
+  readonly egress: WayOut | undefined
+  readonly denials: Denials
+  /** The values behind the secrets that a sandbox may use. */
+  readonly secretsOf: (row: SandboxRow) => readonly EdgeSecret[]
+  /** Tells the ledger of a sandbox that it has no network. */
+  readonly recordFailure: (id: SandboxId, detail: string) => void
+  readonly log: Log
+}
+
+/** A row as it is whenever it is looked at. */
+interface Tenant {
+  readonly id: SandboxId
+  readonly row: SandboxRow
+}
+
+/** The gate of one burrow. */
+interface Opening {
+  readonly burrow: Burrow
+  gate: Gate | undefined
+  isAttached: boolean
+  problem: string | undefined
+}
+
+/** A call that waits for the network of its sandbox goes on without it after this. */
+const PATIENCE_MS = 5_000
+const NOT_HERE = 'The kernel of this host lacks what networks of sandboxes need; `dormouse doctor` says what.'
+const NOT_OPENED =
+  'Its way out could not be opened; the server log has the reason. The next wake tries again.'
+const NOTHING: NetworkCounters = { connections: 0, denied: 0, names: 0, bytesOut: 0, bytesIn: 0 }
+
+/** Gives every burrow that a sandbox lives in its way out, and takes it away. */
+export class NetworkService implements Disposable {
+  readonly #options: NetworkServiceOptions
+  readonly #openings = new Map<SandboxId, Opening>()
+  readonly #turns = new Map<SandboxId, Promise<unknown>>()
+  #deletedTotal = NOTHING
+
+  constructor(options: NetworkServiceOptions) {
+    this.#options = options
+  }
+
+  /** Nothing leaves any sandbox any more. */
+  [Symbol.dispose](): void {
+    for (const { gate } of this.#openings.values()) gate?.close()
+    this.#openings.clear()
+  }
+
+  /** Resolves when the burrow has its way out, or will not have one: then the sandbox lives without, and says why. Never rejects. */
+  async open(tenant: Tenant, burrow: Burrow): Promise<void> {
+    const { egress } = this.#options
+    const opening: Opening = { burrow, gate: undefined, isAttached: false, problem: undefined }
+    this.#openings.set(tenant.id, opening)
+    if (egress === undefined) {
+      opening.problem = NOT_HERE
+      return
+    }
+    void burrow.ended.then(() => this.#end(tenant.id, opening))
+    // Begun before it is this one's turn: an earlier burrow of the sandbox may still be in the way, and this takes time of its own.
+    const gate = (burrow as Burrow & { openGate(): Promise<Gate> }).openGate()
+    gate.catch(() => {})
+    const opened = this.#inTurn(tenant.id, async () =>
+      this.#attach(egress, tenant, opening, await gate),
+    ).catch((error: unknown) => this.#fail(tenant.id, opening, error))
+    const patience = new Promise<void>((resolve) => setTimeout(resolve, PATIENCE_MS).unref())
+    await Promise.race([opened, patience])
+  }
+
+  async #attach(egress: WayOut, tenant: Tenant, opening: Opening, gate: Gate): Promise<void> {
+    if (this.#openings.get(tenant.id) !== opening) {
+      gate.close()
+      closeSync(gate.tcp)
+      closeSync(gate.dns)
+      return
+    }
+    opening.gate = gate
+    // The row is read now: its policy may have changed since the burrow came.
+    await egress.attach(tenant.id, gate, this.#policyOf(tenant.row))
+    opening.isAttached = true
+  }
+
+  #fail(id: SandboxId, opening: Opening, error: unknown): void {
+    // What ended meanwhile needs no way out.
+    if (this.#openings.get(id) !== opening) return
+    opening.gate?.close()
+    opening.gate = undefined
+    opening.problem = NOT_OPENED
+    this.#options.log.error({ sandboxId: id, err: error }, 'a sandbox has no network')
+    this.#options.recordFailure(id, NOT_OPENED)
+  }
+
+  #end(id: SandboxId, opening: Opening): void {
+    opening.gate?.close()
+    if (this.#openings.get(id) !== opening) return
+    this.#openings.delete(id)
+    const detached = this.#inTurn(id, async () => this.#options.egress?.detach(id))
+    detached.catch((error: unknown) =>
+      this.#options.log.error({ sandboxId: id, err: error }, 'connections of a sandbox were not ended'),
+    )
+  }
+
+  /**
+   * Post: what the row says holds, and connections that it does not allow have ended. Pre: an exclusive turn. On failure the caller puts the row
+   * back and calls this again; if that fails too, the sandbox has no network rather than too much.
+   */
+  async change(tenant: Tenant): Promise<void> {
+    await this.#inTurn(tenant.id, async () => {
+      if (this.#openings.get(tenant.id)?.isAttached !== true) return
+      await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.row))
+    })
+  }
+
+  /** The way out is closed until the next burrow. */
+  shut(id: SandboxId): void {
+    const opening = this.#openings.get(id)
+    if (opening === undefined) return
+    this.#end(id, opening)
+    this.#openings.set(id, { ...opening, gate: undefined, isAttached: false, problem: NOT_OPENED })
+  }
+
+  /** Why it reaches nothing although it is awake. */
+  problemOf(id: SandboxId): string | undefined {
+    return this.#openings.get(id)?.problem
+  }
+
+  counters(id: SandboxId): NetworkCounters {
+    const { egress } = this.#options
+    return egress === undefined ? NOTHING : pick(egress.counters(id))
+  }
+
+  report(id: SandboxId): Pick<NetworkReport, 'counters' | 'denied'> {
+    return { counters: this.counters(id), denied: this.#options.denials.recent(id) }
+  }
+
+  /** Of all sandboxes that there are and were, since the server began. */
+  total(ids: Iterable<SandboxId>): NetworkCounters {
+    return [...ids].reduce((sum, id) => plus(sum, this.counters(id)), this.#deletedTotal)
+  }
+
+  forget(id: SandboxId): void {
+    this.#deletedTotal = plus(this.#deletedTotal, this.counters(id))
+    this.#options.denials.forget(id)
+    void this.#inTurn(id, async () => this.#options.egress?.forget(id)).finally(() => this.#turns.delete(id))
+  }
+
+  #policyOf(row: SandboxRow): EgressPolicy {
+    const { mode, allow } = row.network
+    return { mode, allow: allow.map(parseAllowRule), secrets: this.#options.secretsOf(row) }
+  }
+
+  /** One thing at a time for each sandbox, in the order in which they were asked for. */
+  #inTurn<Value>(id: SandboxId, work: () => Promise<Value>): Promise<Value> {
+    const before = this.#turns.get(id)
+    const turn = before === undefined ? work() : before.then(work)
+    const settled = turn.catch(() => {})
+    this.#turns.set(id, settled)
+    void settled.then(() => {
+      if (this.#turns.get(id) === settled) this.#turns.delete(id)
+    })
+    return turn
+  }
+}
+
+function pick({ connections, denied, names, bytesOut, bytesIn }: NetworkCounters): NetworkCounters {
+  return { connections, denied, names, bytesOut, bytesIn }
+}
+
+function plus(a: NetworkCounters, b: NetworkCounters): NetworkCounters {
+  return {
+    connections: a.connections + b.connections,
+    denied: a.denied + b.denied,
+    names: a.names + b.names,
+    bytesOut: a.bytesOut + b.bytesOut,
+    bytesIn: a.bytesIn + b.bytesIn,
+  }
+}

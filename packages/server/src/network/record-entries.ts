@@ -1,0 +1,26 @@
+import type { SandboxId } from '@dormouse/contracts'
+import type { LifecycleParts } from '../lifecycle/parts.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
+
+export interface EntryOf {
+  readonly id: SandboxId
+  readonly entry: NewLedgerEntry
+}
+
+/**
+ * Writes into ledgers what comes from outside of any transition. What is about a sandbox that was deleted meanwhile is about nobody, and a
+ * full disk is no reason to end.
+ */
+export function recordEntries(
+  { db, ledger, log, now }: Pick<LifecycleParts, 'db' | 'ledger' | 'log' | 'now'>,
+  isThere: (id: SandboxId) => boolean,
+  entries: readonly EntryOf[],
+): void {
+  try {
+    db.transaction(() => {
+      for (const { id, entry } of entries) if (isThere(id)) ledger.add(id, now(), entry)
+    })
+  } catch (error) {
+    log.warn({ err: error }, 'what happened to networks of sandboxes was not written down')
+  }
+}
