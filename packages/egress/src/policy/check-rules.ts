@@ -1,0 +1,58 @@
+import { DormouseError } from '@dormouse/contracts'
+import { edgesOf, isInRange, parseRange, type Range } from './address.ts'
+import { classOf } from './address-class.ts'
+import { normalizePattern } from './domain-name.ts'
+import type { AllowRule } from './egress-policy.ts'
+
+/**
+ * Throws when a rule could never allow anything here, so that its author hears of it now and not from a reset connection.
+ * A range that is public in part is fine: the rest of it stays closed.
+ */
+export function checkRules(rules: readonly AllowRule[], reachable: readonly string[] = []): void {
+  const opened = reachable.map((text) => parseRange(text)).filter((range) => range !== undefined)
+  for (const rule of rules) {
+    if ('cidr' in rule) checkRange(rule.cidr, opened)
+    else if (normalizePattern(rule.domain) === undefined) {
+      throw new DormouseError(
+        'invalid_argument',
+        `network.allow: ${JSON.stringify(rule.domain)} is no name`,
+        {
+          hint: 'Write a name as `example.com`, or `*.example.com` for every name below it.',
+        },
+      )
+    }
+  }
+}
+
+function checkRange(cidr: string, opened: readonly Range[]): void {
+  const range = parseRange(cidr)
+  if (range === undefined) {
+    throw new DormouseError(
+      'invalid_argument',
+      `network.allow: ${JSON.stringify(cidr)} is no range of addresses`,
+      {
+        hint: 'Write a range as `203.0.113.0/24` or `2001:db8::/32`.',
+      },
+    )
+  }
+  const [first, last] = edgesOf(range)
+  const kind = classOf(first)
+  if (first.range() !== last.range() || kind.reach === 'public' || classOf(last).kind !== kind.kind) return
+  if (kind.reach === 'forbidden') {
+    throw new DormouseError(
+      'invalid_argument',
+      `network.allow: ${cidr} is ${kind.kind}, which no rule can open`,
+      {
+        hint: 'Inside a sandbox, loopback is the sandbox itself. Addresses of the host and of its links are never reachable.',
+      },
+    )
+  }
+  const isOpen = opened.some(
+    (open) => (isInRange(first, open) && isInRange(last, open)) || isInRange(open[0], range),
+  )
+  if (!isOpen) {
+    throw new DormouseError('invalid_argument', `network.allow: ${cidr} is not public (${kind.kind})`, {
+      hint: 'The operator of this server decides which networks of his rules may open: the setting `network.reachable`.',
+    })
+  }
+}

@@ -1,0 +1,49 @@
+import { type Address, isInRange, parseAddress, parseRange, type Range } from './address.ts'
+import { normalizeName } from './domain-name.ts'
+
+/** A place that the host itself installs packages from. */
+export interface Registry {
+  readonly host: string
+  readonly port: number
+}
+
+export interface SurroundingsOptions {
+  readonly registries?: readonly Registry[]
+  /** Ranges that are not public, and that rules may name all the same. */
+  readonly reachable?: readonly string[]
+  readonly isOwn: (address: string) => boolean
+}
+
+/** What is true of the host, whatever a sandbox's policy says. */
+export class Surroundings {
+  readonly #registries: readonly Registry[]
+  readonly #reachable: readonly Range[]
+  readonly #isOwn: (address: string) => boolean
+
+  constructor({ registries = [], reachable = [], isOwn }: SurroundingsOptions) {
+    this.#registries = registries.map(({ host, port }) => ({ host: canonicalHost(host), port }))
+    this.#reachable = reachable.map((text) => parseRange(text)).filter((range) => range !== undefined)
+    this.#isOwn = isOwn
+  }
+
+  /** Of this host: then it is its services that would be reached, behind every firewall. */
+  isOwn(address: Address): boolean {
+    return this.#isOwn(address.toString())
+  }
+
+  isReachable(address: Address): boolean {
+    return this.#reachable.some((range) => isInRange(address, range))
+  }
+
+  /** `host` is a normalized name or a canonical address. Without a port: on any. */
+  isRegistry(host: string, port?: number): boolean {
+    return this.#registries.some(
+      (registry) => registry.host === host && (port === undefined || registry.port === port),
+    )
+  }
+}
+
+function canonicalHost(host: string): string {
+  const bare = host.replace(/^\[|\]$/g, '')
+  return parseAddress(bare)?.toString() ?? normalizeName(bare) ?? bare
+}
