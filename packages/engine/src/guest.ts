@@ -91,6 +91,38 @@ export type StartProcess = ({ readonly args: readonly string[] } | { readonly sh
   readonly pty?: { readonly cols: number; readonly rows: number }
 }
 
+export type ConnectProcess = ({ readonly args: readonly string[] } | { readonly shell: string }) &
+  Pick<Extract<StartProcess, { shell: string }>, 'cwd' | 'env' | 'user' | 'pty'>
+
+export interface ProcessOutput {
+  readonly stream: 'stdout' | 'stderr'
+  readonly data: Buffer
+}
+
+export interface ProcessExit {
+  readonly exitCode: number
+  /** Such as `SIGKILL`, when one ended it. */
+  readonly signal: string | undefined
+}
+
+/** A process whose input and output are this connection, byte for byte. Neither side can run ahead of the other. */
+export interface ProcessConnection {
+  readonly pid: number
+  /**
+   * What it writes, as it writes it; what is not taken makes it wait. Ends when it has ended and none of its children can write any
+   * more. Fails when the sandbox is saved: this end is not in the snapshot. To be read once; leaving the loop lets go.
+   */
+  readonly output: AsyncIterable<ProcessOutput>
+  /** Of a process whose output has been read to the end. */
+  readonly exit: Promise<ProcessExit>
+  /** Post: it is on its way, or (false) the connection is over. What a process does not read any more is thrown away. */
+  write(data: Uint8Array): Promise<boolean>
+  /** Of its input. A terminal gets Ctrl-D. */
+  end(): void
+  /** Lets go: its pipes are closed, its terminal is hung up; the process itself is left alone. */
+  close(): void
+}
+
 export interface ProcessInfo {
   readonly pid: number
   readonly command: string
@@ -107,6 +139,8 @@ export interface GuestProcesses {
   /** Starts and yields events. Leaving the loop does not end the process. */
   stream(request: StartProcess, options?: { signal?: AbortSignal }): AsyncIterable<ProcessEvent>
   events(pid: number, options?: Follow): AsyncIterable<ProcessEvent>
+  /** Starts it. Its output is nowhere but in the connection. Aborting `signal` lets go of it at any time. */
+  connect(request: ConnectProcess, options?: { signal?: AbortSignal }): Promise<ProcessConnection>
   list(): Promise<readonly ProcessInfo[]>
   /** Goes to the whole process group. */
   signal(pid: number, signal: string): Promise<void>

@@ -16,6 +16,7 @@ export type {
 } from './engine.ts'
 export type {
   ByteSource,
+  ConnectProcess,
   ContextInfo,
   CreateContext,
   FileChange,
@@ -31,7 +32,10 @@ export type {
   GuestRuns,
   ListeningPort,
   OpenFile,
+  ProcessConnection,
+  ProcessExit,
   ProcessInfo,
+  ProcessOutput,
   RunInfo,
   StartProcess,
   StartRun,

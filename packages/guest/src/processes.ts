@@ -1,9 +1,18 @@
 import type { ProcessEvent } from '@dormouse/contracts'
-import type { ByteSource, Follow, GuestProcesses, ProcessInfo, StartProcess } from '@dormouse/engine'
+import type {
+  ByteSource,
+  ConnectProcess,
+  Follow,
+  GuestProcesses,
+  ProcessConnection,
+  ProcessInfo,
+  StartProcess,
+} from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { requireByteSource } from './channel.ts'
 import { checkProcessEvent } from './event-check.ts'
 import { checkCount, checkList, checkProcessInfo } from './info-check.ts'
+import { AgentProcessConnection } from './process-connection.ts'
 
 export class AgentProcesses implements GuestProcesses {
   readonly #client: AgentClient
@@ -22,6 +31,14 @@ export class AgentProcesses implements GuestProcesses {
 
   events(pid: number, { signal, ...position }: Follow = {}): AsyncIterable<ProcessEvent> {
     return this.#client.stream('process.events', { pid, ...position }, { check: checkProcessEvent, signal })
+  }
+
+  async connect(
+    request: ConnectProcess,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<ProcessConnection> {
+    const channel = await this.#client.open('process.connect', request, { signal })
+    return this.#client.explain(AgentProcessConnection.open(channel))
   }
 
   async list(): Promise<readonly ProcessInfo[]> {

@@ -78,6 +78,16 @@ const PROCESSES: Call[] = ['start', 'stream'].flatMap((method): Call[] => [
   [`processes.${method}`, { args: ['true'], colour: 'red' }],
 ])
 
+const CONNECTED: Call[] = [
+  ['processes.connect', {}],
+  ['processes.connect', { args: ['true'], shell: 'true' }],
+  ['processes.connect', { args: [''] }],
+  ['processes.connect', { shell: 'echo a\0b' }],
+  ['processes.connect', { args: ['true'], user: '../root' }],
+  ['processes.connect', { args: ['true'], stdin: true }],
+  ['processes.connect', { args: ['true'], pty: { cols: 0, rows: 24 } }],
+]
+
 const PROCESS_QUERIES: Call[] = [
   ['processes.events', '5'],
   ['processes.events', 0],
@@ -160,6 +170,7 @@ export function describeBadInput(factory: EngineFactory): void {
       ['a query about runs', RUN_QUERIES],
       ['a context', CONTEXTS],
       ['a process', PROCESSES],
+      ['a connected process', CONNECTED],
       ['a query about processes', PROCESS_QUERIES],
       ['a path', BAD_PATHS],
       ['the options of a file', BAD_FILE_OPTIONS],

@@ -2,6 +2,7 @@ import { describe } from 'vitest'
 import { describeAdopt } from './adopt.ts'
 import { describeBadInput } from './bad-input.ts'
 import { describeBash } from './bash.ts'
+import { describeConnectedProcesses } from './connected-processes.ts'
 import { describeContexts } from './contexts.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { describeFiles } from './files.ts'
@@ -52,6 +53,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeContexts(factory)
     describeProcesses(factory)
     describeTerminals(factory)
+    describeConnectedProcesses(factory)
     describePorts(factory)
     describeFiles(factory)
     describeFilesSafety(factory)

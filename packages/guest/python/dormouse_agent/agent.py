@@ -51,6 +51,10 @@ class Agent:
         context.keeper.want()
         return context
 
+    def process_started(self, process: StartedProcess) -> None:
+        self.finished_processes.drop(process.pid)
+        self.processes[process.pid] = process
+
     def process_ended(self, process: StartedProcess) -> None:
         del self.processes[process.pid]
         process.linger(self.lingering)

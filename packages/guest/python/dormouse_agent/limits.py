@@ -43,8 +43,13 @@ WATCHED_DIRECTORIES = 8192
 WATCH_BATCH_S = 0.01
 WATCH_BATCH_EVENTS = 4096
 
-# Ports. What is read from a connection at once; the kernel hands out what is there.
-PORT_CHUNK_BYTES = 128 * KIB
+# Relays. What is read from a connection or a process at once; the kernel hands out what is there.
+RELAY_CHUNK_BYTES = 128 * KIB
+# After the end of a process its terminal is read until nothing has come for so long.
+TERMINAL_LINGER_S = 0.05
+# What a terminal's process gets to end in when the terminal is gone, before nobody waits for it.
+HANG_UP_S = 0.5
+# Ports.
 # How often is looked whether something listens: soon at first, then less often.
 PORT_LOOK_FIRST_S = 0.01
 PORT_LOOK_LAST_S = 0.1

@@ -12,6 +12,7 @@ from dormouse_agent.follower import follow
 from dormouse_agent.op_table import op
 from dormouse_agent.ops_runs import AFTER
 from dormouse_agent.process import StartedProcess
+from dormouse_agent.process_relay import relay_process
 from dormouse_agent.spawn import Spawn, base_environment
 
 if TYPE_CHECKING:
@@ -20,44 +21,60 @@ if TYPE_CHECKING:
 PID = Whole(1, 2**31 - 1)
 SIZE = {"cols": Whole(1, 65535), "rows": Whole(1, 65535)}
 SIGNALS = tuple(known.name for known in signal.Signals)
+# What is started, and in what.
+WHAT = {
+    "args": Arguments(default=None),
+    "shell": Text(max_bytes=limits.ARGUMENT_BYTES - 1, default=None),
+    "cwd": PathText(default=None),
+    "env": Environment(default=None),
+    "user": Text(USER, default=None),
+    "pty": Record(SIZE, default=None),
+}
 
 
 @op(
     "process.start",
     {
-        "args": Arguments(default=None),
-        "shell": Text(max_bytes=limits.ARGUMENT_BYTES - 1, default=None),
-        "cwd": PathText(default=None),
-        "env": Environment(default=None),
-        "user": Text(USER, default=None),
+        **WHAT,
         "stdin": Flag(default=False),
         "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
-        "pty": Record(SIZE, default=None),
         "follow": Flag(default=True),
     },
 )
 def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any] | None:
-    if (args["args"] is None) == (args["shell"] is None):
-        raise invalid("args", "give either args or shell")
-    if len(agent.processes) >= limits.LIVE_PROCESSES:
-        raise OpError("limit_reached", f"{limits.LIVE_PROCESSES} started processes are alive already")
-    user = agent.user(args["user"])
-    what = Spawn(
-        args["args"] or ["/bin/bash", "-c", args["shell"]],
-        user,
-        base_environment(user, agent.sandbox_id, agent.env, args["env"] or {}),
-        user.start_directory() if args["cwd"] is None else user.resolve(args["cwd"]),
-    )
+    what = _what_to_start(agent, args)
     process = StartedProcess(agent.loop, args["shell"] or shlex.join(what.args), agent.process_ended)
     process.start(agent.reaper, what, args["stdin"], args["pty"])
-    agent.finished_processes.drop(process.pid)
-    agent.processes[process.pid] = process
+    agent.process_started(process)
     if args["timeoutMs"] is not None:
         process.limit_time(args["timeoutMs"])
     if not args["follow"]:
         return {"pid": process.pid}
     follow(process.journal, channel)
     return None
+
+
+@op("process.connect", WHAT, takes_data=True)
+async def connect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    what = _what_to_start(agent, args)
+    process = StartedProcess(agent.loop, args["shell"] or shlex.join(what.args), agent.process_ended)
+    process.start_connected(agent.reaper, what, args["pty"])
+    agent.process_started(process)
+    return await relay_process(agent.loop, channel, process)
+
+
+def _what_to_start(agent: "Agent", args: dict[str, Any]) -> Spawn:
+    if (args["args"] is None) == (args["shell"] is None):
+        raise invalid("args", "give either args or shell")
+    if len(agent.processes) >= limits.LIVE_PROCESSES:
+        raise OpError("limit_reached", f"{limits.LIVE_PROCESSES} started processes are alive already")
+    user = agent.user(args["user"])
+    return Spawn(
+        args["args"] or ["/bin/bash", "-c", args["shell"]],
+        user,
+        base_environment(user, agent.sandbox_id, agent.env, args["env"] or {}),
+        user.start_directory() if args["cwd"] is None else user.resolve(args["cwd"]),
+    )
 
 
 @op("process.events", {"pid": PID, "after": AFTER, "follow": Flag(default=True)})

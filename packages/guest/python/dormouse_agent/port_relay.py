@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError
 from dormouse_agent.frames import encode_json
-from dormouse_agent.limits import PORT_CHUNK_BYTES
+from dormouse_agent.limits import RELAY_CHUNK_BYTES
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -83,7 +83,7 @@ async def _outward(loop: asyncio.AbstractEventLoop, channel: Channel, connection
     total = 0
     while True:
         await channel.wait_to_send()
-        data = await loop.sock_recv(connection, PORT_CHUNK_BYTES)
+        data = await loop.sock_recv(connection, RELAY_CHUNK_BYTES)
         if not data:
             break
         channel.data(data)

@@ -29,10 +29,15 @@ class StartedProcess:
         self._pipes: list[OutputPipe] = []
         self._timed_out = False
         self._terminal: int | None = None
+        self._is_connected = False
         self.command = command
         self.journal = Journal()
         self.input: ProcessInput | None = None
         self.exit_code: int | None = None
+        # Settled with the exit code and the name of the signal that ended it, if one did.
+        self.ended: asyncio.Future[tuple[int, str | None]] = loop.create_future()
+        # Of a connected process: what it writes to, by kind, for whoever relays it to read and to close.
+        self.outputs: dict[str, int] = {}
         self.started_at_ms = 0
 
     def start(self, reaper: Reaper, what: Spawn, stdin: bool, pty: dict[str, int] | None) -> None:
@@ -43,6 +48,11 @@ class StartedProcess:
         self._started_monotonic = time.monotonic()
         self.journal.append("start", pid=self.pid)
         reaper.watch(child, self._on_exit)
+
+    def start_connected(self, reaper: Reaper, what: Spawn, pty: dict[str, int] | None) -> None:
+        """Its output is not in the journal: it waits in `outputs` until somebody takes it."""
+        self._is_connected = True
+        self.start(reaper, what, True, pty)
 
     def _spawn_on_pipes(self, what: Spawn, stdin: bool) -> subprocess.Popen[bytes]:
         opened: list[int] = []
@@ -83,6 +93,10 @@ class StartedProcess:
         return child
 
     def _listen(self, fd: int, kind: str) -> None:
+        if self._is_connected:
+            os.set_blocking(fd, False)
+            self.outputs[kind] = fd
+            return
         pipe = OutputPipe(self._loop, fd)
         pipe.lane = TextLane(self.journal, kind)
         self._pipes.append(pipe)
@@ -105,9 +119,14 @@ class StartedProcess:
 
     def resize(self, cols: int, rows: int) -> None:
         self._require_alive()
-        if self._terminal is None or self._pipes[0].fd < 0:
+        is_open = bool(self.outputs) if self._is_connected else self._pipes[0].fd >= 0
+        if self._terminal is None or not is_open:
             raise OpError("conflict", f"process {self.pid} has no PTY")
         resize_terminal(self._terminal, cols, rows)
+
+    @property
+    def has_terminal(self) -> bool:
+        return self._terminal is not None
 
     def get_input(self) -> ProcessInput:
         self._require_alive()
@@ -133,12 +152,13 @@ class StartedProcess:
         duration_ms = round((time.monotonic() - self._started_monotonic) * 1000, 3)
         self.journal.append("exit", exitCode=self.exit_code, durationMs=duration_ms, **marks)
         self.journal.close()
+        self.ended.set_result((self.exit_code, name))
         self._on_end(self)
 
     def linger(self, pipes: LingeringPipes) -> None:
         """Children that still write must not meet a closed pipe; what they write is thrown away."""
         for pipe in self._pipes:
-            if self._terminal is not None:
+            if self.has_terminal:
                 pipe.close()
             else:
                 pipes.keep(pipe)
@@ -150,7 +170,7 @@ class StartedProcess:
             "user": self.user,
             "state": "running" if self.exit_code is None else "exited",
             "startedAt": self.started_at_ms,
-            "pty": self._terminal is not None,
+            "pty": self.has_terminal,
         }
         if self.exit_code is not None:
             info["exitCode"] = self.exit_code

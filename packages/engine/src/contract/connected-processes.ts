@@ -1,0 +1,177 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import type { ConnectProcess, ProcessConnection, ProcessExit } from '../guest.ts'
+import { eventually, runPython } from './collect.ts'
+import type { EngineFactory } from './engine-factory.ts'
+import { useSharedBurrow } from './shared-burrow.ts'
+
+const MIB = 1024 ** 2
+
+interface Finished {
+  readonly stdout: Buffer
+  readonly stderr: Buffer
+  readonly exit: ProcessExit
+}
+
+export function describeConnectedProcesses(factory: EngineFactory): void {
+  describe('connected processes', () => {
+    const shared = useSharedBurrow(factory)
+    const connect = (request: ConnectProcess) => shared.guest.processes.connect(request)
+    const run = async (request: ConnectProcess, input?: Uint8Array) => {
+      const connection = await connect(request)
+      if (input !== undefined) void connection.write(input).then(() => connection.end())
+      else connection.end()
+      return finish(connection)
+    }
+    const isAlive = async (pid: number) =>
+      (await runPython(shared.guest, `import os; print(os.path.exists("/proc/${pid}"))`)).trim() === 'True'
+    const isGone = (pid: number) => eventually(`the end of ${pid}`, async () => !(await isAlive(pid)))
+
+    test('stdout and stderr come apart and as bytes, then the exit code', async () => {
+      const done = await run({ shell: String.raw`printf '\377\000\200'; printf 'err\376' >&2; exit 3` })
+      expect(done.stdout).toEqual(Buffer.from([0xff, 0, 0x80]))
+      expect(done.stderr).toEqual(Buffer.from([0x65, 0x72, 0x72, 0xfe]))
+      expect(done.exit).toEqual({ exitCode: 3, signal: undefined })
+    })
+
+    test('a signal that ended it is named', async () => {
+      expect((await run({ shell: 'kill -KILL $$' })).exit).toEqual({ exitCode: 137, signal: 'SIGKILL' })
+      const connection = await connect({ args: ['sleep', '1000'] })
+      expect((await shared.guest.processes.list()).map(({ pid }) => pid)).toContain(connection.pid)
+      await shared.guest.processes.signal(connection.pid, 'SIGTERM')
+      expect((await finish(connection)).exit).toEqual({ exitCode: 143, signal: 'SIGTERM' })
+    })
+
+    test('64 MiB there and back are the same, also beside a full stderr', async () => {
+      const connection = await connect({
+        shell: `head -c ${16 * MIB} /dev/zero | tr '\\0' e >&2 & cat; wait`,
+      })
+      const sent = createHash('sha256')
+      const sending = (async () => {
+        for (let n = 0; n < 64; n += 1) {
+          const piece = Buffer.alloc(MIB, `\xff\0piece ${n}, `, 'latin1')
+          sent.update(piece)
+          await connection.write(piece)
+        }
+        connection.end()
+      })()
+      const { stdout, stderr, exit } = await finish(connection)
+      await sending
+      expect(createHash('sha256').update(stdout).digest('hex')).toBe(sent.digest('hex'))
+      expect(stderr.equals(Buffer.alloc(16 * MIB, 'e'))).toBe(true)
+      expect(exit.exitCode).toBe(0)
+    })
+
+    test('output that nobody takes makes it wait, and none is lost', async () => {
+      const code = 'import sys\nfor n in range(64):\n sys.stdout.write("x" * 1048576); sys.stderr.write(".")'
+      const connection = await connect({ args: ['python3', '-c', code] })
+      await sleep(500)
+      expect(await isAlive(connection.pid)).toBe(true)
+      const { stdout, stderr } = await finish(connection)
+      expect([stdout.length, stderr.length]).toEqual([64 * MIB, 64])
+    })
+
+    test('input that it does not read makes the sender wait, and is thrown away when it ends', async () => {
+      const deaf = await connect({ args: ['sleep', '1000'] })
+      let taken = 0
+      const sending = (async () => {
+        for (let n = 0; n < 16; n += 1) {
+          await deaf.write(Buffer.alloc(MIB))
+          taken += MIB
+        }
+      })()
+      await sleep(300)
+      expect(taken).toBeLessThan(4 * MIB)
+      deaf.close()
+      await sending
+      await shared.guest.processes.signal(deaf.pid, 'SIGKILL')
+      const early = await run(
+        { shell: 'head -c 5; exec 0<&-; sleep 0.2; echo " done"' },
+        Buffer.alloc(16 * MIB, 'a'),
+      )
+      expect(early.stdout.toString()).toBe('aaaaa done\n')
+      expect(early.exit.exitCode).toBe(0)
+    })
+
+    test('what its children write behind its end is there; a terminal ends with its process', async () => {
+      expect((await run({ shell: '(sleep 0.3; echo later) & echo now' })).stdout.toString()).toBe(
+        'now\nlater\n',
+      )
+      const pty = { cols: 80, rows: 24 }
+      const shell = 'trap "" HUP; (trap "" HUP; sleep 1000) & echo shown; exit 4'
+      const { stdout, exit } = await run({ shell, pty })
+      expect([stdout.toString(), exit.exitCode]).toEqual(['shown\r\n', 4])
+    })
+
+    test('a terminal is typed into and resized; Ctrl-D ends it', async () => {
+      const connection = await connect({
+        args: ['bash', '--norc'],
+        env: { PS1: '> ' },
+        pty: { cols: 70, rows: 20 },
+      })
+      const finished = finish(connection)
+      await connection.write(Buffer.from('stty size\r'))
+      await sleep(200)
+      await shared.guest.processes.resize(connection.pid, { cols: 132, rows: 50 })
+      await connection.write(Buffer.from('stty size; exit 6\r'))
+      const { stdout, exit } = await finished
+      expect(stdout.toString()).toMatch(/20 70\r\n[\s\S]*50 132\r\n/)
+      expect(exit.exitCode).toBe(6)
+      expect((await run({ args: ['cat'], pty: { cols: 80, rows: 24 } })).exit.exitCode).toBe(0)
+    })
+
+    test('letting go closes its pipes and hangs up its terminal', async () => {
+      const reader = await connect({ args: ['cat'] })
+      reader.close()
+      await isGone(reader.pid)
+      const writer = await connect({ shell: 'while echo more; do sleep 0.05; done' })
+      for await (const { data } of writer.output) {
+        expect(data.toString()).toMatch(/more/)
+        break
+      }
+      await isGone(writer.pid)
+      const stop = new AbortController()
+      const shell = await shared.guest.processes.connect(
+        { args: ['bash', '--norc', '-i'], pty: { cols: 80, rows: 24 } },
+        { signal: stop.signal },
+      )
+      stop.abort()
+      await isGone(shell.pid)
+      await expect(finish(shell)).rejects.toMatchObject({ code: 'cancelled' })
+    })
+
+    test('it ends with the burrow that is saved; what it began goes on in the next', async () => {
+      const burrow = await shared.create()
+      const { processes } = burrow.guest
+      const quiet = await processes.connect({ shell: 'sleep 1 & sleep 1; sleep 1000' })
+      const shell = await processes.connect({ args: ['bash', '-i'], pty: { cols: 80, rows: 24 } })
+      const ends = [quiet, shell].map((one) =>
+        finish(one).then(
+          () => 'no error',
+          () => 'error',
+        ),
+      )
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      expect(await Promise.all(ends)).toEqual(['error', 'error'])
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+      const left = await woken.guest.processes.list()
+      expect(left.find(({ pid }) => pid === quiet.pid)).toMatchObject({ state: 'running' })
+      const again = await woken.guest.processes.connect({ shell: 'echo here' })
+      expect((await finish(again)).stdout.toString()).toBe('here\n')
+      await woken.destroy()
+      await shared.engine.deleteSnapshot(snapshot.id)
+    })
+
+    test('what cannot be started is refused', async () => {
+      await expect(connect({ args: ['/nowhere'] })).rejects.toMatchObject({ code: 'not_found' })
+      await expect(connect({ shell: 'true', cwd: '/nowhere' })).rejects.toMatchObject({ code: 'not_found' })
+    })
+  })
+}
+
+async function finish({ output, exit }: ProcessConnection): Promise<Finished> {
+  const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+  for await (const { stream, data } of output) parts[stream].push(data)
+  return { stdout: Buffer.concat(parts.stdout), stderr: Buffer.concat(parts.stderr), exit: await exit }
+}

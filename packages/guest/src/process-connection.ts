@@ -1,0 +1,63 @@
+import type { ProcessConnection, ProcessExit, ProcessOutput } from '@dormouse/engine'
+import type { Channel } from './channel.ts'
+import { malformed } from './file-check.ts'
+
+/** The first byte of DATA, PROTOCOL.md. */
+const STREAMS: readonly (ProcessOutput['stream'] | undefined)[] = [undefined, 'stdout', 'stderr']
+const SIGNAL = /^SIG[A-Z0-9]{1,16}$/
+
+/** The host's end of `process.connect`. */
+export class AgentProcessConnection implements ProcessConnection {
+  readonly pid: number
+  readonly output: AsyncIterable<ProcessOutput>
+  readonly exit: Promise<ProcessExit>
+  readonly #channel: Channel
+
+  private constructor(channel: Channel, pid: number, received: AsyncGenerator<unknown, void>) {
+    this.#channel = channel
+    this.pid = pid
+    this.output = outputOf(received)
+    this.exit = channel.result.then(checkExit)
+    // Whoever reads the output hears of a failure there.
+    this.exit.catch(() => {})
+  }
+
+  /** Post: it has been started. Throws what the agent says instead. */
+  static async open(channel: Channel): Promise<AgentProcessConnection> {
+    const received = channel.received()
+    const first = await received.next()
+    const { type, pid } = (first.value ?? {}) as { type?: unknown; pid?: unknown }
+    if (type !== 'start' || !Number.isSafeInteger(pid) || (pid as number) < 1) {
+      await received.return(undefined)
+      throw malformed('answer to process.connect')
+    }
+    return new AgentProcessConnection(channel, pid as number, received)
+  }
+
+  write(data: Uint8Array): Promise<boolean> {
+    return this.#channel.sendPiece(data)
+  }
+
+  end(): void {
+    this.#channel.sendEnd()
+  }
+
+  close(): void {
+    this.#channel.cancel(undefined)
+  }
+}
+
+async function* outputOf(received: AsyncGenerator<unknown, void>): AsyncGenerator<ProcessOutput> {
+  for await (const value of received) {
+    const stream = value instanceof Uint8Array ? STREAMS[value[0] ?? 0] : undefined
+    if (stream === undefined) throw malformed('output of a process')
+    yield { stream, data: (value as Buffer).subarray(1) }
+  }
+}
+
+function checkExit(value: unknown): ProcessExit {
+  const { exitCode, signal } = (value ?? {}) as { exitCode?: unknown; signal?: unknown }
+  const isSignal = signal === undefined || (typeof signal === 'string' && SIGNAL.test(signal))
+  if (!Number.isSafeInteger(exitCode) || !isSignal) throw malformed('end of a process')
+  return { exitCode: exitCode as number, signal }
+}
