@@ -55,6 +55,55 @@ def mounts_body(volumes: Optional[Mounts]) -> Optional[list[dict[str, Any]]]:
     return [mount.body() for mount in volumes]
 
 
+# `"public"`, `"none"`, or what may be reached: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`.
+Network = Union[str, Sequence[str]]
+
+
+def network_body(network: Optional[Network]) -> Optional[dict[str, Any]]:
+    if network is None:
+        return None
+    return {"mode": network} if isinstance(network, str) else {"mode": "allow", "allow": list(network)}
+
+
+@dataclass(frozen=True)
+class NetworkInfo:
+    # public, none or allow
+    mode: str
+    allow: Sequence[str] = ()
+    # Why it reaches nothing at all now, whatever the mode says.
+    unavailable: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Denied:
+    """Something that the policy refused, and how often."""
+
+    # tcp or dns
+    protocol: str
+    reason: str
+    count: int
+    name: Optional[str] = None
+    address: Optional[str] = None
+    port: Optional[int] = None
+    at: Optional[datetime] = converted(when, default=None)
+
+
+@dataclass(frozen=True)
+class NetworkCounters:
+    connections: int
+    denied: int
+    names: int
+    bytes_out: int
+    bytes_in: int
+
+
+@dataclass(frozen=True)
+class NetworkReport(NetworkInfo):
+    counters: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
+    # Newest first.
+    denied: Sequence[Denied] = converted(lambda all: read_all(Denied, all), default=())
+
+
 @dataclass(frozen=True)
 class Limits:
     memory_bytes: int
@@ -74,6 +123,7 @@ class SandboxInfo:
     last_active_at: datetime = converted(when)
     state_since: datetime = converted(when)
     limits: Limits = converted(lambda limits: read(Limits, limits))
+    network: Optional[NetworkInfo] = converted(lambda network: read(NetworkInfo, network), default=None)
     name: Optional[str] = None
     # While asleep: `frozen` in memory, or `stored` on disk only.
     tier: Optional[str] = None
@@ -126,6 +176,7 @@ class LedgerEntry:
     latency_ms: Optional[float] = None
     bytes: Optional[int] = None
     detail: Optional[str] = None
+    denied: Optional[Denied] = converted(lambda said: read(Denied, said), default=None)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from ._answers import given, milliseconds
-from ._values import Expires, Mounts, mounts_body
+from ._values import Expires, Mounts, Network, mounts_body, network_body
 
 # A sandbox that is to go at the end of its `with` block, and whose program died before: gone after an hour without use.
 FORGOTTEN_SECONDS = 3600.0
@@ -25,6 +25,7 @@ def wish_body(
     cpus: Optional[float] = None,
     pids: Optional[int] = None,
     volumes: Optional[Mounts] = None,
+    network: Optional[Network] = None,
     ephemeral: bool = False,
 ) -> dict[str, Any]:
     if not persistent and expires is None:
@@ -39,5 +40,6 @@ def wish_body(
         expires=None if expires is None else expires.body(),
         limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
         volumes=mounts_body(volumes),
+        network=network_body(network),
         ephemeral=ephemeral or None,
     )

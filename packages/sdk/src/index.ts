@@ -24,7 +24,15 @@ export type {
   StartOptions,
 } from './processes/command-options.ts'
 export type { ResultData, RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
-export { type ClientOptions, type CreateOptions, type LedgerEntry, Sandbox } from './sandbox.ts'
+export {
+  type ClientOptions,
+  type CreateOptions,
+  type LedgerEntry,
+  type NetworkMode,
+  type NetworkOptions,
+  type NetworkReport,
+  Sandbox,
+} from './sandbox.ts'
 export type { Snapshot } from './snapshots.ts'
 export type { CreateTemplate, Template } from './templates.ts'
 export type { PtyExit } from './terminals/line.ts'

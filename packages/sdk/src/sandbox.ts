@@ -5,6 +5,9 @@ import type {
   ForkBody,
   HoldAnswer,
   LedgerPageAnswer,
+  NetworkBody,
+  NetworkMode,
+  NetworkReportAnswer,
   SandboxMetricsAnswer,
   StandbyBody,
   UpdateSandboxBody,
@@ -39,6 +42,9 @@ export type ClientOptions = DormouseOptions & { readonly client?: Dormouse | und
 
 export type CreateOptions = Omit<CreateSandboxBody, 'getOrCreate'>
 export type LedgerEntry = LedgerPageAnswer['items'][number]
+export type NetworkOptions = NetworkBody
+export type NetworkReport = NetworkReportAnswer
+export type { NetworkMode }
 
 /**
  * A Linux machine that never forgets. Left alone it goes to sleep, for as long as you like; any call wakes it, with its variables,
@@ -161,7 +167,7 @@ export class Sandbox {
     return this
   }
 
-  /** Changes its name, metadata, time-outs and limits. Does not wake it. */
+  /** Changes its name, metadata, time-outs, limits and what it may reach. Does not wake it. */
   async update({ signal, ...change }: Abortable & UpdateSandboxBody): Promise<SandboxInfo> {
     const call = { method: 'PATCH', path: this.#path, json: change, repeatable: true } as const
     return this.#note(await this.client.http.json<SandboxInfo>({ ...call, signal }))
@@ -188,6 +194,11 @@ export class Sandbox {
   /** What it uses now: memory, CPU, processes. Does not wake it. */
   metrics({ signal }: Abortable = {}): Promise<SandboxMetricsAnswer> {
     return this.client.http.json({ path: `${this.#path}/metrics`, signal })
+  }
+
+  /** What it may reach, what it did, and what was refused. Does not wake it; `update` changes it. */
+  network({ signal }: Abortable = {}): Promise<NetworkReport> {
+    return this.client.http.json({ path: `${this.#path}/network`, signal })
   }
 
   /** What it has used in a span of time, this month if not given. */

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Awaitable, Callable, Iterable, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, read_all, when
+from .._answers import given, milliseconds, read, when
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._execution import Execution
 from .._fan_out import MapOutcome
 from .._http1 import path_part
 from .._unset import UNSET, Unset
-from .._values import Expires, LedgerEntry, Metrics, Mounts, SandboxInfo, Snapshot, Usage, Why
+from .._values import Expires, Mounts, Network, SandboxInfo, Snapshot, network_body
 from .._wish import wish_body
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
@@ -22,9 +22,10 @@ from .io import Beginning, new_lock
 from .pty import AsyncPtys
 from .resources import AsyncContexts, AsyncRuns
 from .run_stream import AsyncRunStream
+from .views import AsyncViews
 
 
-class AsyncSandbox(Beginning):
+class AsyncSandbox(AsyncViews, Beginning):
     """A Linux machine that never forgets. Left alone it goes to sleep; any call wakes it, with its variables, threads,
     processes and files as they were.
 
@@ -33,6 +34,7 @@ class AsyncSandbox(Beginning):
 
     Durations are seconds. `idle_timeout`: asleep after so long without work (0: never by itself); `store_after`: then
     on disk only after so long. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep.
+    `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`.
     """
 
     _goes_at_end: bool
@@ -52,6 +54,7 @@ class AsyncSandbox(Beginning):
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         volumes: Optional[Mounts] = None,
+        network: Optional[Network] = None,
         ephemeral: bool = False,
         url: Optional[str] = None,
         api_key: Optional[str] = None,
@@ -70,6 +73,7 @@ class AsyncSandbox(Beginning):
             cpus=cpus,
             pids=pids,
             volumes=volumes,
+            network=network,
             ephemeral=ephemeral,
         )
         self._set_up(client_of(client, url, api_key), None, body, goes_at_end=not persistent)
@@ -235,6 +239,7 @@ class AsyncSandbox(Beginning):
         memory_bytes: Optional[int] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        network: Optional[Network] = None,
     ) -> SandboxInfo:
         """What is not given stays as it is. None takes the name away, or lets it never expire. Does not wake it."""
         body = given(
@@ -243,6 +248,7 @@ class AsyncSandbox(Beginning):
             store_after_ms=milliseconds(store_after),
             ephemeral=ephemeral,
             limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
+            network=network_body(network),
         )
         if not isinstance(name, Unset):
             body["name"] = name
@@ -255,24 +261,6 @@ class AsyncSandbox(Beginning):
         """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
         answer = await self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
         return when(answer["until"])
-
-    async def why(self) -> Why:
-        """What keeps it awake, and when it will sleep."""
-        return read(Why, await self.client.http.json("GET", await self._at("why")))
-
-    async def ledger(self, *, after: int = -1) -> Sequence[LedgerEntry]:
-        """Every sleep and wake, with cause and latency, oldest first."""
-        return read_all(LedgerEntry, await self.client.http.pages(await self._at("ledger"), {"after": after}))
-
-    async def metrics(self) -> Metrics:
-        """What it uses now: memory, CPU, processes. Does not wake it."""
-        answer = await self.client.http.json("GET", await self._at("metrics"))
-        return read(Metrics, {**answer, **(answer.get("usage") or {})})
-
-    async def usage(self, *, start: Optional[datetime] = None, end: Optional[datetime] = None) -> Usage:
-        """What it has used in a span of time, this month if not given."""
-        await self._ready()
-        return await self.client.usage(start=start, end=end, sandbox_id=self.id)
 
     async def race(
         self,

@@ -13,6 +13,8 @@ export function declareLifeCommands(program: Command, declare: Declare): void {
       'create analysis --memory 4GiB',
       'create --ephemeral --env TOKEN=x',
       'create -v data:/data:ro',
+      'create --network none',
+      'create --allow pypi.org:443 --allow "*.pythonhosted.org:443"',
     ],
   })
   declare(program, {
@@ -72,6 +74,14 @@ function createOptions(): Option[] {
     new Option('-e, --env <name=value>', 'environment of everything inside').argParser(pairsFlag('--env')),
     new Option('--metadata <key=value>', 'labels of yours').argParser(pairsFlag('--metadata')),
     new Option('-v, --volume <volume:path[:ro]>', 'mount a volume').argParser(collected),
+    new Option('--network <mode>', 'what it may reach: everything public, or nothing').choices([
+      'public',
+      'none',
+    ]),
+    new Option(
+      '--allow <what>',
+      'reach this and nothing else, any number of times: example.com, *.example.com:443, 203.0.113.0/24',
+    ).argParser(collected),
     new Option('--memory <size>', 'at most so much memory, such as 4GiB').argParser(bytesFlag('--memory')),
     new Option('--cpus <number>', 'at most so many CPUs').argParser(numberFlag('--cpus')),
     new Option('--pids <number>', 'at most so many processes and threads').argParser(numberFlag('--pids')),

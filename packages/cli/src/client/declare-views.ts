@@ -1,5 +1,5 @@
 import { Argument, type Command, Option } from 'commander'
-import { numberFlag } from './flags.ts'
+import { collected, numberFlag } from './flags.ts'
 import type { Declare } from './program.ts'
 
 /** Commands that look, and wake nobody. */
@@ -17,6 +17,22 @@ export function declareViewCommands(program: Command, declare: Declare): void {
     usage: 'why <sandbox>',
     summary: 'what keeps a sandbox awake, when it will sleep, and its last sleeps and wakes',
     load: async () => (await import('./commands/why.ts')).why,
+  })
+  declare(program, {
+    usage: 'network <sandbox>',
+    summary: 'what a sandbox may reach, what it did, and what was refused; or change what it may reach',
+    options: [
+      new Option('--mode <mode>', 'from now on: everything public, or nothing').choices(['public', 'none']),
+      new Option('--allow <what>', 'from now on this and nothing else, any number of times').argParser(
+        collected,
+      ),
+    ],
+    load: async () => (await import('./commands/network.ts')).network,
+    examples: [
+      'network analysis',
+      'network analysis --mode none',
+      'network analysis --allow example.com:443',
+    ],
   })
   declare(program, {
     usage: 'top',

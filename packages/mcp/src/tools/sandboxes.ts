@@ -1,4 +1,4 @@
-import { Sandbox } from 'dormouse'
+import { type NetworkOptions, Sandbox } from 'dormouse'
 import { z } from 'zod'
 import { describeSandbox, sandboxOutput } from '../fields.ts'
 import { SANDBOXES_LISTED_MAX } from '../limits.ts'
@@ -21,10 +21,16 @@ Returns its id and name; give either as \`sandbox\` to the other tools.`,
     memoryMb: z.int().min(64).optional().describe('1024 if not given.'),
     cpus: z.number().optional().describe('1 if not given.'),
     env: z.record(z.string(), z.string()).optional().describe('Environment of everything that runs in it.'),
+    network: z
+      .union([z.enum(['public', 'none']), z.array(z.string())])
+      .optional()
+      .describe(
+        'What it may reach: `public` (the internet), `none`, or a list of what is allowed, such as ["pypi.org:443", "*.example.com"].',
+      ),
   }),
   output: sandboxOutput,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  call: async ({ name, template, memoryMb, cpus, env }, { conversation, signal }) => {
+  call: async ({ name, template, memoryMb, cpus, env, network }, { conversation, signal }) => {
     const limits = {
       ...(memoryMb !== undefined && { memoryBytes: memoryMb * MIB }),
       ...(cpus !== undefined && { cpus }),
@@ -34,6 +40,7 @@ Returns its id and name; give either as \`sandbox\` to the other tools.`,
       limits,
       ...(template !== undefined && { template }),
       ...(env !== undefined && { env }),
+      ...(network !== undefined && { network: networkOf(network) }),
     }
     const which = { client: conversation.client, signal }
     const sandbox = await (name === undefined
@@ -42,6 +49,10 @@ Returns its id and name; give either as \`sandbox\` to the other tools.`,
     return { structured: describeSandbox(sandbox.info) }
   },
 })
+
+function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
+  return typeof network === 'string' ? { mode: network } : { mode: 'allow', allow: network }
+}
 
 export const listSandboxes = defineTool({
   name: 'list_sandboxes',

@@ -1,9 +1,10 @@
 import { type CreateOptions, Sandbox } from 'dormouse'
 import { formatMs } from '../../format/amounts.ts'
 import type { Call } from '../call.ts'
+import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { UsageProblem } from '../problem.ts'
 
-export interface CreateFlags {
+export interface CreateFlags extends NetworkFlags {
   readonly name?: string
   readonly template?: string
   readonly getOrCreate?: boolean
@@ -52,6 +53,7 @@ function toOptions(flags: CreateFlags): Omit<CreateOptions, 'name'> {
     env,
     metadata,
     volumes: flags.volume?.map(parseMount),
+    network: networkOptions(flags),
     limits: Object.keys(limits).length === 0 ? undefined : limits,
     idleTimeoutMs: idle,
     storeAfterMs: storeAfter,

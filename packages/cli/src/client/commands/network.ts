@@ -1,0 +1,47 @@
+import type { NetworkMode, NetworkReport } from 'dormouse'
+import { formatBytes, formatDistance } from '../../format/amounts.ts'
+import { formatFields, formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+import { networkOptions } from '../network-flags.ts'
+
+export interface ChangeNetworkFlags {
+  readonly mode?: NetworkMode
+  readonly allow?: readonly string[]
+}
+
+/** Shows it; changes it first when told what to. */
+export async function network(call: Call, ref: string, { mode, allow }: ChangeNetworkFlags): Promise<void> {
+  const { signal } = call
+  const sandbox = await call.sandbox(ref)
+  const wanted = networkOptions({ ...(mode && { network: mode }), ...(allow && { allow }) })
+  if (wanted !== undefined) await sandbox.update({ network: wanted, signal })
+  const report = await sandbox.network({ signal })
+  call.answer(report, describe(report))
+}
+
+function describe({ mode, allow, unavailable, counters, denied }: NetworkReport): string {
+  const { connections, names, bytesOut, bytesIn } = counters
+  const fields = formatFields([
+    ['network', mode],
+    ['allowed', mode === 'allow' ? allow.join(' ') || 'nothing' : undefined],
+    ['unavailable', unavailable],
+    ['connections', String(connections)],
+    ['names asked', String(names)],
+    ['out', formatBytes(bytesOut)],
+    ['in', formatBytes(bytesIn)],
+    ['refused', String(counters.denied)],
+  ])
+  if (denied.length === 0) return fields
+  const now = Date.now()
+  const refused = formatTable([
+    ['WHEN', 'WHAT', 'PORT', 'TIMES', 'WHY'],
+    ...denied.map(({ at, name, address, port, count, reason }) => [
+      `${formatDistance(Date.parse(at), now)} ago`,
+      name ?? address ?? '-',
+      port === undefined ? '-' : String(port),
+      String(count),
+      reason,
+    ]),
+  ])
+  return `${fields}\n${refused}`
+}

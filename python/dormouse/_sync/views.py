@@ -1,0 +1,45 @@
+# Written by tools/make_sync.py from _async/views.py: change that one.
+"""What a sandbox says of itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Optional, Sequence
+
+from .._answers import read, read_all
+from .._values import LedgerEntry, Metrics, NetworkReport, SandboxInfo, Usage, Why
+from .client import Client
+
+
+class Views:
+    """The calls that only look. None of them wakes it."""
+
+    client: Client
+
+    def _ready(self) -> SandboxInfo:
+        raise NotImplementedError
+
+    def _at(self, *what: str) -> str:
+        raise NotImplementedError
+
+    def why(self) -> Why:
+        """What keeps it awake, and when it will sleep."""
+        return read(Why, self.client.http.json("GET", self._at("why")))
+
+    def ledger(self, *, after: int = -1) -> Sequence[LedgerEntry]:
+        """Every sleep and wake, with cause and latency, oldest first."""
+        return read_all(LedgerEntry, self.client.http.pages(self._at("ledger"), {"after": after}))
+
+    def metrics(self) -> Metrics:
+        """What it uses now: memory, CPU, processes. Does not wake it."""
+        answer = self.client.http.json("GET", self._at("metrics"))
+        return read(Metrics, {**answer, **(answer.get("usage") or {})})
+
+    def network(self) -> NetworkReport:
+        """What it may reach, what it did, and what was refused. Does not wake it; `update` changes it."""
+        return read(NetworkReport, self.client.http.json("GET", self._at("network")))
+
+    def usage(self, *, start: Optional[datetime] = None, end: Optional[datetime] = None) -> Usage:
+        """What it has used in a span of time, this month if not given."""
+        info = self._ready()
+        return self.client.usage(start=start, end=end, sandbox_id=info.id)
