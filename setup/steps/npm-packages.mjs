@@ -12,6 +12,7 @@ const NEEDED = [
   '@dormouse/cli',
   'commander',
   'dormouse',
+  'ssh2',
 ]
 /** npm begins its explanations with what went wrong and ends them with general advice. */
 const NPM_TAIL_LINES = 40
@@ -38,9 +39,10 @@ export const npmPackages = {
     mkdirSync(dirname(began), { recursive: true })
     writeFileSync(began, '')
     // Not `npm ci`: it refuses a lock file without the packages of every other platform, and a registry mirror need not
-    // have those. This installs what the lock file says and leaves it as it is.
+    // have those. This installs what the lock file says and leaves it as it is. No package gets to run a script on this host:
+    // those that have one would only look for a compiler (sqlite comes built, ssh2 works without its own).
     await run({
-      argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund'],
+      argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts'],
       cwd: repoDir,
       tailLines: NPM_TAIL_LINES,
       onLine: (line) => {

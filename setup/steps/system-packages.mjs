@@ -17,6 +17,9 @@ const PACKAGES = [
   ['util-linux', 'setpriv'],
   // For the tests of the guard: an allocator that relies on what the guard keeps.
   ['libjemalloc2', `/usr/lib/${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu/libjemalloc.so.2`],
+  // For the tests of SSH, and `dormouse ssh`: the clients that people use.
+  ['openssh-client', 'ssh'],
+  ['rsync', 'rsync'],
 ]
 
 /** @type {import('../run-steps.mjs').Step} */
