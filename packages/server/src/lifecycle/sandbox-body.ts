@@ -23,6 +23,8 @@ export interface Move {
   readonly entry?: NewLedgerEntry
   /** What else has to be written in the same transaction. */
   readonly alongside?: () => void
+  /** A power cut a moment later may take it back: whoever finds the row as it was before goes on from there without loss. */
+  readonly isQuick?: boolean
 }
 
 /**
@@ -85,16 +87,18 @@ export class SandboxBody {
   }
 
   /** Writes without a change of state. */
-  write({ change, intent, entry, alongside }: Move): void {
+  write({ change, intent, entry, alongside, isQuick = false }: Move): void {
     const { db, rows, intents, ledger, now, listeners } = this.parts
     const row: SandboxRow = { ...this.#row, lastActiveAt: this.work.lastActiveAt, ...change }
-    db.transaction(() => {
+    const put = () => {
       rows.put(row)
       if (intent === null) intents.end(row.id)
       else if (intent !== undefined) intents.begin(row.id, intent, now())
       if (entry !== undefined) ledger.add(row.id, now(), entry)
       alongside?.()
-    })
+    }
+    if (isQuick) db.quickTransaction(put)
+    else db.transaction(put)
     this.#row = row
     if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
   }

@@ -14,6 +14,11 @@ export interface LiveRunParts {
 
 /** A run that waits behind others says nothing; what is wrong with a request is said sooner. */
 const BEGUN_MS = 50
+/** That a run has begun says little: it is written with what comes next, unless that takes longer than this. */
+const START_ALONE_MS = 5
+/** Readers who keep up take events from memory as long as there are no more of them than this. */
+const RECENT_EVENTS = 64
+const RECENT_BYTES = 256 * 1024
 
 /**
  * A run under way: takes its events from the agent into the journal, from burrow to burrow, and tells those who follow. It does not
@@ -29,6 +34,11 @@ export class LiveRun {
   #hasEnded = false
   #pending: RunEvent[] = []
   #flushing: NodeJS.Immediate | undefined
+  #startTimer: NodeJS.Timeout | undefined
+  /** All that is in the journal of this run, while it is little. */
+  #recent: RunEvent[] | undefined = []
+  #recentBytes = 0
+  #onBegun: (() => void)[] = []
   #waiters: (() => void)[] = []
   #isOver = false
   #wasSent = false
@@ -38,9 +48,11 @@ export class LiveRun {
     this.#parts = parts
     this.row = parts.row
     this.#lastSeq = parts.request === undefined ? parts.journal.lastSeq(parts.row.id) : -1
+    if (parts.request === undefined) this.#recent = undefined
     this.over = this.#pump().finally(() => {
       this.#isOver = true
       this.#tell()
+      this.#tellBegun()
     })
     // Nobody may be waiting for it.
     this.over.catch(() => {})
@@ -57,8 +69,14 @@ export class LiveRun {
     const patience = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, BEGUN_MS)
     })
-    await Promise.race([this.news().then(() => (this.#isOver ? this.over : undefined)), patience])
+    const begun = new Promise<void>((resolve) => this.#onBegun.push(resolve))
+    await Promise.race([begun.then(() => (this.#lastSeq < 0 ? this.over : undefined)), patience])
     clearTimeout(timer)
+  }
+
+  /** What the journal has after `seq`; undefined: read it there. */
+  recent(seq: number): RunEvent[] | undefined {
+    return this.#recent?.slice(seq + 1)
   }
 
   /** Settles when there is more in the journal than before, or it is over. */
@@ -126,20 +144,39 @@ export class LiveRun {
     if (event.seq <= this.#lastSeq) return
     this.#lastSeq = event.seq
     this.#pending.push(event)
+    this.#tellBegun()
     // What arrives together is written together; the end is not waited for.
     if (event.type === 'exit') {
       this.#hasEnded = true
       this.#flush()
-    } else this.#flushing ??= setImmediate(() => this.#flush())
+    } else if (event.type === 'start') this.#startTimer = setTimeout(() => this.#flush(), START_ALONE_MS)
+    else this.#flushing ??= setImmediate(() => this.#flush())
   }
 
   #flush(): void {
     clearImmediate(this.#flushing)
+    clearTimeout(this.#startTimer)
     this.#flushing = undefined
     if (this.#pending.length === 0 || this.#isReleased) return
     const { journal, now, row } = this.#parts
-    journal.append(row.id, this.#pending.splice(0), now())
+    const events = this.#pending.splice(0)
+    const bytes = journal.append(row.id, events, now())
+    this.#remember(events, bytes)
     this.#tell()
+  }
+
+  #remember(events: readonly RunEvent[], bytes: number): void {
+    this.#recentBytes += bytes
+    if (this.#recent === undefined) return
+    this.#recent.push(...events)
+    // The agent leaves out what it could not keep, and then the place of an event is no longer its number.
+    const isWhole = this.#recent.length === this.#lastSeq + 1
+    const isLittle = this.#recent.length <= RECENT_EVENTS && this.#recentBytes <= RECENT_BYTES
+    if (!isWhole || !isLittle) this.#recent = undefined
+  }
+
+  #tellBegun(): void {
+    for (const tell of this.#onBegun.splice(0)) tell()
   }
 
   #endLost(message: string): void {
@@ -149,6 +186,7 @@ export class LiveRun {
       { seq, type: 'error', name: 'RunLost', message, traceback: '' },
       { seq: seq + 1, type: 'exit', exitCode: -1, durationMs: Math.max(0, now() - row.startedAt) },
     ]
+    this.#recent = undefined
     journal.endLost(row.id, events, now())
     this.#hasEnded = true
   }

@@ -106,15 +106,20 @@ export class RunJournal {
     }
   }
 
-  /** One commit, however many there are. */
-  append(run: number, events: readonly RunEvent[], now: number): void {
+  /** One commit, however many there are. Answers how long they are. */
+  append(run: number, events: readonly RunEvent[], now: number): number {
+    const isOver = events.at(-1)?.type === 'exit'
+    let characters = 0
     this.#db.transaction(() => {
-      this.#begin.run(run)
+      if (!isOver) this.#begin.run(run)
       for (const event of events) {
-        this.#insertEvent.run(run, event.seq, JSON.stringify(event))
+        const text = JSON.stringify(event)
+        characters += text.length
+        this.#insertEvent.run(run, event.seq, text)
         if (event.type === 'exit') this.#finish.run('finished', now, event.exitCode, run)
       }
     })
+    return characters
   }
 
   /** Its processes are gone and it with them. What was said stays, and an end is put to it. */

@@ -106,8 +106,9 @@ export class RunService implements Runs, Disposable {
       ...(asked.context !== undefined && { context: asked.context }),
       ...(asked.timeoutMs !== undefined && { timeoutMs: asked.timeoutMs }),
     }
-    await this.#follow(sandbox as LiveSandbox, row, start).begun()
-    return this.#run(row)
+    const live = this.#follow(sandbox as LiveSandbox, row, start)
+    await live.begun()
+    return this.#run(row, live)
   }
 
   get(sandbox: Sandbox, runId: string): Run {
@@ -166,12 +167,13 @@ export class RunService implements Runs, Disposable {
     journal.prune(sandboxId, { keep: keepRuns, before: now() - keepMs })
   }
 
-  #run(row: RunRow): Run {
+  /** `started`: the caller has just begun it. */
+  #run(row: RunRow, started?: LiveRun): Run {
     return {
       runId: row.runId as RunId,
       view: () => viewOf(this.#options.journal.get(row.sandboxId, row.runId) ?? row),
-      events: (options) => this.#events(row, options),
-      result: (signal) => this.#result(row, signal),
+      events: (options) => this.#events(row, options, started),
+      result: (signal) => this.#result(row, signal, started),
     }
   }
 
@@ -182,6 +184,7 @@ export class RunService implements Runs, Disposable {
       follow = true,
       signal,
     }: { after?: number; follow?: boolean; signal?: AbortSignal | undefined } = {},
+    started?: LiveRun,
   ): AsyncGenerator<RunEvent> {
     const { journal } = this.#options
     let seq = after
@@ -189,7 +192,7 @@ export class RunService implements Runs, Disposable {
       const live = this.#live.get(keyOf(row))
       // Asked for before the journal is read: what comes in between is not missed.
       const news = live?.news()
-      const page = journal.page(row.id, seq)
+      const page = (live ?? started)?.recent(seq) ?? journal.page(row.id, seq)
       for (const event of page) {
         seq = event.seq
         yield event
@@ -205,10 +208,10 @@ export class RunService implements Runs, Disposable {
     }
   }
 
-  async #result(row: RunRow, signal?: AbortSignal): Promise<RunResult> {
+  async #result(row: RunRow, signal?: AbortSignal, started?: LiveRun): Promise<RunResult> {
     const collector = new RunCollector(row.runId)
     let hasEnded = false
-    for await (const event of this.#events(row, { signal })) {
+    for await (const event of this.#events(row, { signal }, started)) {
       collector.add(event)
       hasEnded ||= event.type === 'exit'
     }

@@ -91,6 +91,23 @@ describe('openDatabase', () => {
     expect(journal.prepare<[], object>('PRAGMA synchronous').get()).toMatchObject({ synchronous: 1 })
   })
 
+  it('a quick transaction is as whole as any other, and the next one waits for the disk again', () => {
+    const database = open()
+    database.quickTransaction(() => insert(database).run({ id: 'a', size: 1 }))
+    const synchronous = database.prepare<[], object>('PRAGMA synchronous')
+    expect(synchronous.get()).toMatchObject({ synchronous: 2 })
+    expect(() =>
+      database.quickTransaction(() => {
+        insert(database).run({ id: 'b', size: 1 })
+        throw new Error('no')
+      }),
+    ).toThrow('no')
+    expect(synchronous.get()).toMatchObject({ synchronous: 2 })
+    database.transaction(() => database.quickTransaction(() => insert(database).run({ id: 'c', size: 1 })))
+    database.close()
+    expect(ids(open())).toEqual(['a', 'c'])
+  })
+
   it('runs only the migrations that are missing', () => {
     const first = open([things])
     insert(first).run({ id: 'a', size: 1 })

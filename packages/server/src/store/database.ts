@@ -2,6 +2,7 @@ import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { types } from 'node:util'
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
+import { LateSync } from './late-sync.ts'
 import { type Migration, migrate, refuseNewer } from './migrate.ts'
 import { corruptDatabase, toCodedError } from './sqlite-error.ts'
 import { prepareStatement, type SqlParams, type Statement } from './statement.ts'
@@ -29,6 +30,11 @@ export interface Database extends Disposable {
    * Inside another transaction it is a savepoint: what it did is undone alone when it throws.
    */
   transaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
+  /**
+   * The same, but returns before it is on disk, where it is a moment later: what a power cut in that moment takes must be of no
+   * consequence. Survives `kill -9` as any other. Outermost only.
+   */
+  quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
   /** Several statements without parameters. */
   exec(sql: string): void
   /** Moves everything into the one file. Again is fine. */
@@ -50,7 +56,7 @@ export function openDatabase({ path, migrations, synchronous }: OpenDatabase): D
         PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`)
       refuseNewer(connection, migrations, name)
       migrate(connection, migrations)
-      return new SqliteDatabase(connection, name)
+      return new SqliteDatabase(connection, name, new LateSync(`${path}-wal`, synchronous))
     } catch (error) {
       connection.close()
       throw error
@@ -63,11 +69,13 @@ export function openDatabase({ path, migrations, synchronous }: OpenDatabase): D
 class SqliteDatabase implements Database {
   readonly #connection: DatabaseSyncInstance
   readonly #name: string
+  readonly #late: LateSync
   #depth = 0
 
-  constructor(connection: DatabaseSyncInstance, name: string) {
+  constructor(connection: DatabaseSyncInstance, name: string, late: LateSync) {
     this.#connection = connection
     this.#name = name
+    this.#late = late
   }
 
   prepare<Params extends SqlParams, Row>(sql: string): Statement<Params, Row> {
@@ -104,8 +112,20 @@ class SqliteDatabase implements Database {
     }
   }
 
+  quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
+    if (this.#depth > 0) return this.transaction(work)
+    this.#connection.exec('PRAGMA synchronous = NORMAL')
+    try {
+      return this.transaction(work)
+    } finally {
+      this.#connection.exec(`PRAGMA synchronous = ${this.#late.synchronous}`)
+      this.#late.sync()
+    }
+  }
+
   close(): void {
     if (!this.#connection.isOpen) return
+    this.#late.close()
     try {
       this.#connection.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     } finally {

@@ -23,7 +23,7 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
     { length: request.count },
     () => new SandboxBody(parts, childOf(row, parts.now())),
   )
-  parts.db.transaction(() => {
+  parts.db.quickTransaction(() => {
     for (const child of children) child.write({ intent: 'create' })
     body.write({ intent: 'fork' })
   })

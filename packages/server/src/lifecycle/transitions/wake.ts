@@ -17,12 +17,14 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
     body.move(['resuming', 'running'], {
       change: { tier: undefined },
       entry: { event: 'woke', cause, tier: 'frozen' },
+      isQuick: true,
     })
     body.work.touch()
     await burrow.thaw()
     return
   }
-  body.move('resuming', { intent: 'wake' })
+  // Nobody who wakes something waits for the disk: after a power cut it is asleep as before, with the snapshot it woke from.
+  body.move('resuming', { intent: 'wake', isQuick: true })
   let next: Burrow
   try {
     next = await parts.admission.run(row.owner, () => startBurrow(parts, row))
@@ -44,6 +46,7 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
     change: { tier: undefined },
     intent: null,
     entry: { event: 'woke', cause, tier: 'stored', latencyMs: performance.now() - began },
+    isQuick: true,
   })
 }
 
