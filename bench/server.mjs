@@ -16,6 +16,9 @@ const QUICK = { hot: 100, frozen: 5, stored: 2, creates: 3, crowd: 8 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
 /** So long that spares are made again. */
 const PAUSE_MS = 500
+const FROZEN_PAUSE_MS = 20
+/** So many runs in a row before it is the other's turn. */
+const TURN = 100
 const HEAP =
   'import numpy; heap = numpy.random.default_rng(1).integers(0, 255, 1_000_000_000, dtype=numpy.uint8)'
 
@@ -44,22 +47,35 @@ async function timed(work) {
   return performance.now() - began
 }
 
-/** Ours and a plain ipykernel in turns, so that both see the same noise. */
+/**
+ * Ours and a plain ipykernel in turns of a hundred runs each: both see the same noise, and neither finds its caches full of the other.
+ * Then ours after pauses, awake: what an idle machine takes to do anything at all, to be held against a wake.
+ */
 async function measureHot(client) {
   const ipykernel = await startIpykernel()
   const { id } = await client.create()
   const ours = []
   const theirs = []
-  for (let i = 0; i < times.hot + 50; i++) {
-    const mine = await timed(() => client.run(id, 'print(1)'))
-    const its = await ipykernel?.runOnce()
-    if (i < 50) continue
-    ours.push(mine)
-    if (its !== undefined) theirs.push(its)
+  const once = () => timed(() => client.run(id, 'print(1)'))
+  for (let i = 0; i < times.hot / 2; i++) await once()
+  for (let turn = 0; turn < times.hot / TURN; turn++) {
+    await once()
+    for (let i = 0; i < TURN; i++) ours.push(await once())
+    await ipykernel?.runOnce()
+    for (let i = 0; ipykernel !== undefined && i < TURN; i++) theirs.push(await ipykernel.runOnce())
   }
   await ipykernel?.end()
+  const paused = []
+  for (let i = 0; i < times.frozen; i++) {
+    await sleep(FROZEN_PAUSE_MS)
+    paused.push(await once())
+  }
   await client.remove(id)
-  return { ours: summarize(ours), ...(theirs.length > 0 && { ipykernel: summarize(theirs) }) }
+  return {
+    ours: summarize(ours),
+    ...(theirs.length > 0 && { ipykernel: summarize(theirs) }),
+    paused: summarize(paused),
+  }
 }
 
 async function measureWake(client, tier, count) {
@@ -68,7 +84,7 @@ async function measureWake(client, tier, count) {
   const samples = []
   for (let i = 0; i < count; i++) {
     await client.standby(id, tier)
-    await sleep(tier === 'stored' ? PAUSE_MS : 20)
+    await sleep(tier === 'stored' ? PAUSE_MS : FROZEN_PAUSE_MS)
     samples.push(await timed(() => client.run(id, 'print(1)')))
   }
   await client.remove(id)
@@ -146,7 +162,8 @@ function describe({ hot, frozen, stored, create, crowd }) {
   const rows = [
     { title: 'hot run, `print(1)`', ...hot.ours, goal: { atMost: 2 } },
     ...(hot.ipykernel ? [{ title: '… plain ipykernel with jupyter_client', ...hot.ipykernel }] : []),
-    { title: 'first result from `frozen`', ...frozen, goal: { atMost: 3 } },
+    { title: `run after a pause of ${FROZEN_PAUSE_MS} ms, awake`, ...hot.paused },
+    { title: 'first result from `frozen`, after the same pause', ...frozen, goal: { atMost: 3 } },
     { title: 'first result from `stored`, 1 GB', ...stored, goal: { atMost: 40 } },
     { title: 'create and first result', ...create, goal: { atMost: 50 } },
     { title: `${crowd.count} asleep, woken in random order by ${crowd.clients} clients`, ...crowd },
