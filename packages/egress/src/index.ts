@@ -1,4 +1,3 @@
-export type { Certified } from './edge/certificate.ts'
-export { openAuthority } from './edge/open-authority.ts'
+export { type Certified, makeAuthority } from './edge/certificate.ts'
 export type { InterceptedDestination, Interceptor } from './gate/interceptor.ts'
 export type { AllowRule, CidrRule, DomainRule, EdgeSecret, EgressPolicy } from './policy/egress-policy.ts'

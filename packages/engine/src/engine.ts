@@ -71,6 +71,8 @@ export interface Burrow extends AsyncDisposable {
 
   /** Post: the new limits hold and `limits` shows them; or they are refused and the old ones hold. */
   setLimits(limits: BurrowLimitsInput): Promise<void>
+  /** Post: everything that is started inside from now on has these, and live Python contexts have them in their next run. Others stay. */
+  addEnv(env: Readonly<Record<string, string>>): Promise<void>
   usage(): Promise<BurrowUsage>
   /** Post: nothing inside runs, and nothing inside can notice that it did not. Memory stays. Again is fine. */
   freeze(): Promise<void>

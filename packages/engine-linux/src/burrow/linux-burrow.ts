@@ -85,6 +85,10 @@ export class LinuxBurrow implements Burrow {
     this.#record = record
   }
 
+  async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
+    await this.guest.configure({ sandboxId: this.sandboxId, env })
+  }
+
   async usage(): Promise<BurrowUsage> {
     return this.#cgroup.usage()
   }

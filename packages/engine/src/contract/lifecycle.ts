@@ -101,6 +101,16 @@ export function describeLifecycle(factory: EngineFactory): void {
       }
     })
 
+    test('what is added to the environment holds for live contexts and for what is started later, beside what was there', async () => {
+      const burrow = await (await open()).createBurrow(request({ user: 'user', env: { COLOUR: 'blue' } }))
+      const code = 'import os; print(os.environ["COLOUR"], os.environ.get("SHAPE"), os.getuid())'
+      expect((await burrow.guest.runs.run({ code })).stdout).toBe('blue None 1000\n')
+      await burrow.addEnv({ SHAPE: 'round' })
+      expect((await burrow.guest.runs.run({ code })).stdout).toBe('blue round 1000\n')
+      const bash = await burrow.guest.runs.run({ code: 'echo $COLOUR $SHAPE', language: 'bash' })
+      expect(bash.stdout).toBe('blue round\n')
+    })
+
     test('the environment and the user of a burrow hold for runs and processes', async () => {
       const burrow = await (await open()).createBurrow(request({ user: 'user', env: { COLOUR: 'blue' } }))
       const code =

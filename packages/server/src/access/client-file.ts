@@ -1,16 +1,8 @@
-import {
-  closeSync,
-  fchmodSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { z } from 'zod'
+import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
 const clientSchema = z.object({ url: z.url(), key: z.string() })
 
@@ -36,23 +28,5 @@ export function findClient(dataDir: string): Client | undefined {
 
 /** Whole or not at all, and on disk when it returns. */
 export function writeClient(dataDir: string, { url, key }: Client): void {
-  const path = clientFile(dataDir)
-  const draft = `${path}.new`
-  // Left by a crash, perhaps with another mode: opening it would keep that.
-  rmSync(draft, { force: true })
-  const file = openSync(draft, 'wx', 0o600)
-  try {
-    fchmodSync(file, 0o600)
-    writeSync(file, `${JSON.stringify({ url, key }, null, 2)}\n`)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(draft, path)
-  const directory = openSync(dirname(path), 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
-  }
+  writePrivateFile(clientFile(dataDir), `${JSON.stringify({ url, key }, null, 2)}\n`)
 }

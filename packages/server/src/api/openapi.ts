@@ -18,6 +18,7 @@ const TAGS = {
     'TCP ports inside. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…`, and to `<port>-<id>.<domain>`, are passed on to what listens there, and wake the sandbox: with a key, by a link, or by anybody when the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; by host name every path is for the sandbox. Failures of ours are `port_closed` (502), `unauthorized` and what every route below a sandbox answers.',
   templates: 'What sandboxes are created from.',
   volumes: 'Directories that outlive sandboxes.',
+  secrets: 'Values that sandboxes use in requests and never hold.',
   usage: 'What was used, and what it would have cost.',
   keys: 'Who may call.',
   host: 'The server itself.',

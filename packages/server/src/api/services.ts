@@ -11,6 +11,7 @@ export interface Services {
   readonly runs: Runs
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly secrets: Secrets
   readonly ports: PortService
   readonly usage: Usage
   readonly metrics: Metrics
@@ -53,6 +54,32 @@ export interface Templates {
   ): Promise<TemplateView>
   /** Throws `in_use` while sandboxes need its files, `template_not_found`. A build under way is ended. */
   delete(name: string, caller: Caller): Promise<void>
+}
+
+export interface SecretView {
+  readonly name: string
+  readonly placeholder: string
+  readonly domains: readonly string[]
+  readonly createdAt: string
+  readonly updatedAt: string
+  /** Ids of the sandboxes that have it. */
+  readonly usedBy: readonly string[]
+}
+
+/** No answer has a value. */
+export interface Secrets {
+  /** Throws `name_taken`, `limit_reached`. */
+  create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretView
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretView>
+  get(name: string, caller: Caller): SecretView
+  /** Post: requests that begin from now on go by it. */
+  update(
+    name: string,
+    change: { value?: string; domains?: readonly string[] },
+    caller: Caller,
+  ): Promise<SecretView>
+  /** Throws `in_use` while a sandbox has it; with `force` it is taken from them first. */
+  delete(name: string, options: { force: boolean }, caller: Caller): Promise<void>
 }
 
 export interface VolumeView {

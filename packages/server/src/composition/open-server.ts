@@ -23,6 +23,12 @@ import { PortRows } from '../ports/port-rows.ts'
 import { PortService } from '../ports/port-service.ts'
 import { RunJournal } from '../runs/run-journal.ts'
 import { RunService } from '../runs/run-service.ts'
+import { openAuthority } from '../secrets/open-authority.ts'
+import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
+import { SealedValues } from '../secrets/sealed-value.ts'
+import { SecretRows } from '../secrets/secret-rows.ts'
+import { SecretService } from '../secrets/secret-service.ts'
+import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import { openDatabase } from '../store/database.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
@@ -100,11 +106,19 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, now }, (id) => registry.find(id)?.body.isDeleted === false, entries)
   const denials = opened.use(new Denials({ record, now }))
+  const authority = openAuthority(join(dataDir, 'edge.pem'))
+  const secrets = new SecretService({
+    rows: new SecretRows(db),
+    values: SealedValues.open(join(dataDir, 'secrets.key')),
+    ...secretsInUse(() => registry),
+    now,
+    log,
+  })
   const network = opened.use(
     new NetworkService({
       egress: undefined,
       denials,
-      secretsOf: () => [],
+      secretsOf: (row) => secrets.secretsOf(row),
       recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
       log,
     }),
@@ -119,6 +133,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     ledger,
     admission,
     network,
+    secrets: new SandboxSecrets({ service: secrets, certificate: authority.certificate, log }),
     listeners,
     templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
     background: new Set(),
@@ -211,7 +226,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     access,
     recovery,
     services: {
-      ...{ access, sandboxes: registry, runs, templates, volumes, ports, usage, metrics },
+      ...{ access, sandboxes: registry, runs, templates, volumes, secrets, ports, usage, metrics },
       policyDefaults: {
         idleTimeoutMs: config.idleTimeoutMs,
         storeAfterMs: config.storeAfterMs,

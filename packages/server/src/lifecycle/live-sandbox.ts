@@ -75,7 +75,8 @@ export class LiveSandbox implements Sandbox {
       const burrow = this.body.runningBurrow()
       // It may have gone to sleep again while this waited for its turn.
       if (burrow === undefined) continue
-      if (this.body.connecting !== undefined) await this.body.connecting
+      const preparing = this.body.preparing(burrow)
+      if (preparing !== undefined) await preparing
       return await work(burrow.guest)
     }
   }
@@ -91,7 +92,8 @@ export class LiveSandbox implements Sandbox {
       while (mayWake && this.body.runningBurrow() === undefined)
         await this.#awake(options.cause, options.signal)
       const burrow = await this.body.nextBurrow(options.signal)
-      if (this.body.connecting !== undefined) await this.body.connecting
+      const preparing = this.body.preparing(burrow)
+      if (preparing !== undefined) await preparing
       mayWake &&= options.wakesUntilBegun === true
       try {
         for await (const item of open(burrow.guest)) {
@@ -208,17 +210,19 @@ export class LiveSandbox implements Sandbox {
       // What sleeps is asked when it wakes.
       if (row.state === 'running')
         this.#family.requireMoreMemory(this.body, whole.memoryBytes - row.limits.memoryBytes)
+      if (policy.secrets !== undefined) this.body.parts.secrets.require(policy.secrets, row)
       const detail = [...Object.keys(policy), ...(limits ? ['limits'] : [])].join(', ')
       // Before anything is done to its processes: the name may be taken.
       const entry = { event: 'changed', cause: 'asked', detail } as const
       this.body.write({ change: { ...policy, limits: whole }, entry })
       this.body.work.touch()
+      const isReach = policy.network !== undefined || policy.secrets !== undefined
       try {
-        if (policy.network !== undefined) await this.body.parts.network.change(this.body)
+        if (isReach) await this.body.parts.network.change(this.body)
         if (limits !== undefined) await burrow?.setLimits(limitsOfProcesses(whole))
       } catch (error) {
-        this.body.write({ change: { limits: row.limits, network: row.network } })
-        if (policy.network !== undefined) await this.#restoreNetwork()
+        this.body.write({ change: { limits: row.limits, network: row.network, secrets: row.secrets } })
+        if (isReach) await this.#restoreNetwork()
         throw error
       }
     })

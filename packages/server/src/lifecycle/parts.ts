@@ -1,6 +1,7 @@
 import type { SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { NetworkService } from '../network/network-service.ts'
+import type { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
 import type { Database } from '../store/database.ts'
 import type { IntentRows } from '../store/intent-rows.ts'
 import type { LedgerRows, NewLedgerEntry } from '../store/ledger-rows.ts'
@@ -39,6 +40,7 @@ export interface LifecycleParts {
   readonly ledger: LedgerRows
   readonly admission: Admission
   readonly network: NetworkService
+  readonly secrets: SandboxSecrets
   readonly listeners: LifecycleListener[]
   /** The snapshot that a template which was made from one stands for. */
   readonly templateSnapshot: (name: string, owner: string) => SnapshotId | undefined

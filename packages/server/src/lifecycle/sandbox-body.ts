@@ -62,9 +62,10 @@ export class SandboxBody {
     return this.#burrow
   }
 
-  /** Until its burrow has its way out: what is called before that would find no network. */
-  get connecting(): Promise<void> | undefined {
-    return this.#connecting
+  /** Until its burrow has its way out and what its secrets need: what is called before that would find neither. Undefined: it has. */
+  preparing(burrow: Burrow): Promise<unknown> | undefined {
+    const secrets = this.parts.secrets.prepare(this.#row, burrow)
+    return secrets === undefined ? this.#connecting : Promise.all([secrets, this.#connecting])
   }
 
   get isDeleted(): boolean {
@@ -203,6 +204,7 @@ export class SandboxBody {
       storeAfterMs: row.storeAfterMs,
       expires: row.expires,
       ephemeral: row.ephemeral,
+      secrets: row.secrets,
       network: { ...row.network, unavailable: this.parts.network.problemOf(row.id) },
       createdAt: new Date(row.createdAt).toISOString(),
       lastActiveAt: new Date(this.work.lastActiveAt).toISOString(),

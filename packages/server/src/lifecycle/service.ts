@@ -95,6 +95,8 @@ export interface SandboxPolicy {
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
   readonly network: NetworkPolicy
+  /** Names of its owner's. */
+  readonly secrets: readonly string[]
 }
 
 export interface CreateSandbox extends SandboxPolicy {

@@ -31,6 +31,7 @@ export interface SandboxRow {
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
   readonly network: NetworkPolicy
+  readonly secrets: readonly string[]
   readonly createdAt: number
   readonly lastActiveAt: number
   readonly stateSince: number
@@ -60,6 +61,7 @@ const COLUMNS = [
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],
   ['network', 'network'],
+  ['secrets', 'secrets'],
   ['createdAt', 'created_at'],
   ['lastActiveAt', 'last_active_at'],
   ['stateSince', 'state_since'],
@@ -73,6 +75,7 @@ const JSON_FIELDS: ReadonlySet<string> = new Set([
   'metadata',
   'expires',
   'network',
+  'secrets',
 ])
 
 export class SandboxRows {

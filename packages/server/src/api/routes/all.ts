@@ -13,6 +13,7 @@ import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { secretRoutes } from './secrets.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { templateRoutes } from './templates.ts'
 import { usageRoutes } from './usage.ts'
@@ -36,6 +37,7 @@ export const ROUTES: readonly Routes[] = [
   snapshotRoutes,
   templateRoutes,
   volumeRoutes,
+  secretRoutes,
   usageRoutes,
   keyRoutes,
 ]

@@ -42,11 +42,19 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults }) 
     },
     async (request, reply) => {
       const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON, SSE])
-      const { template, env, limits, volumes, network = policyDefaults.network, ...wanted } = request.body
+      const {
+        template,
+        env,
+        limits,
+        volumes,
+        secrets,
+        network = policyDefaults.network,
+        ...wanted
+      } = request.body
       const gone = disconnected(reply)
       const { sandbox } = await sandboxes.create(
         {
-          ...{ template, env, limits, volumes, network },
+          ...{ template, env, limits, volumes, network, secrets },
           ...{ name: undefined, metadata: {}, expires: undefined },
           // If the server dies before the end, the sandbox deletes itself when nothing runs in it any more.
           ...{ ephemeral: true, idleTimeoutMs: IDLE_TIMEOUT_MS, storeAfterMs: 0 },

@@ -11,7 +11,7 @@ import { openDatabase } from '../../store/database.ts'
 import { stateMigrations } from '../../store/migrations/index.ts'
 import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
-import type { Health, Services, TemplateView, UsageNumbers, VolumeView } from '../services.ts'
+import type { Health, SecretView, Services, TemplateView, UsageNumbers, VolumeView } from '../services.ts'
 import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -63,6 +63,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     },
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
+    secrets: fakeSecrets(),
     ports: new PortService({
       rows: new PortRows(database),
       access,
@@ -192,5 +193,30 @@ function fakeVolumes(): Services['volumes'] {
     list: () => ({ items: [...volumes.values()], nextCursor: undefined }),
     get,
     delete: async (name) => void volumes.delete((await get(name)).name),
+  }
+}
+
+function fakeSecrets(): Services['secrets'] {
+  const secrets = new Map<string, SecretView>()
+  const get = (name: string) => {
+    const secret = secrets.get(name)
+    if (secret === undefined) throw new DormouseError('not_found', `there is no secret "${name}"`)
+    return secret
+  }
+  return {
+    create: ({ name, domains }) => {
+      if (secrets.has(name)) throw new DormouseError('name_taken', `the name "${name}" is taken`)
+      const times = { createdAt: NOW, updatedAt: NOW }
+      secrets.set(name, { name, domains, ...times, placeholder: `dormouse-secret-${name}`, usedBy: [] })
+      return get(name)
+    },
+    list: () => ({ items: [...secrets.values()], nextCursor: undefined }),
+    get,
+    update: async (name, { domains }) => {
+      const secret = get(name)
+      secrets.set(name, { ...secret, domains: domains ?? secret.domains })
+      return get(name)
+    },
+    delete: async (name) => void secrets.delete(get(name).name),
   }
 }

@@ -80,7 +80,8 @@ export async function startBurrow(
   signal?: AbortSignal,
 ): Promise<Burrow> {
   const { engine, templateSnapshot } = parts
-  const { id: sandboxId, env } = row
+  const { id: sandboxId } = row
+  const env = parts.secrets.envOf(row)
   const limits = limitsOfProcesses(row.limits)
   const volumes = mountsOf(row)
   const rest = { sandboxId, ...(signal && { signal }) }
@@ -94,13 +95,12 @@ export async function startBurrow(
 
 /** A snapshot comes back with what holds for the sandbox now, not with what held when it was taken. */
 export function asNow(
-  { snapshots }: LifecycleParts,
+  { snapshots, secrets }: LifecycleParts,
   row: SandboxRow,
   id: SnapshotId,
 ): Pick<RestoreOptions, 'limits' | 'volumes' | 'env'> {
-  const { env } = row
   const limits = limitsOfProcesses(row.limits)
   // Memory remembers its environment, with what was done to it since; files alone do not.
   const isBoot = snapshots.get(id)?.kind === 'files'
-  return { limits, volumes: mountsOf(row), ...(isBoot && { env }) }
+  return { limits, volumes: mountsOf(row), ...(isBoot && { env: secrets.envOf(row) }) }
 }

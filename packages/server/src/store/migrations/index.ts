@@ -6,6 +6,8 @@ import { sql as volumes } from './0004-volumes.ts'
 import { sql as ports } from './0005-ports.ts'
 import { sql as disk } from './0006-disk.ts'
 import { sql as network } from './0007-network.ts'
+import { sql as secrets } from './0008-secrets.ts'
+import { sql as sshKeys } from './0009-ssh-keys.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 
@@ -18,6 +20,8 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0005-ports', sql: ports },
   { name: '0006-disk', sql: disk },
   { name: '0007-network', sql: network },
+  { name: '0008-secrets', sql: secrets },
+  { name: '0009-ssh-keys', sql: sshKeys },
 ]
 
 /** journal.db: the events of runs. */

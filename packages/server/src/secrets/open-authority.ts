@@ -1,17 +1,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import {
-  closeSync,
-  fchmodSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
-import { dirname } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
-import { type Certified, makeAuthority } from './certificate.ts'
+import { type Certified, makeAuthority } from '@dormouse/egress'
+import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
 /** Made anew when so little is left: sandboxes learn the next one when they wake. */
 const RENEW_BEFORE_MS = 365 * 24 * 3600 * 1000
@@ -24,7 +15,7 @@ export function openAuthority(path: string, now: Date = new Date()): Certified {
   const found = find(path)
   if (found !== undefined && validUntil(found) - now.getTime() > RENEW_BEFORE_MS) return found
   const made = makeAuthority(now)
-  write(path, `${made.key}${made.certificate}`)
+  writePrivateFile(path, `${made.key}${made.certificate}`)
   return made
 }
 
@@ -54,26 +45,4 @@ function find(path: string): Certified | undefined {
 
 function validUntil({ certificate }: Certified): number {
   return Date.parse(new X509Certificate(certificate).validTo)
-}
-
-/** Whole or not at all, and on disk when it returns. */
-function write(path: string, text: string): void {
-  const draft = `${path}.new`
-  // Left by a crash, perhaps with another mode: opening it would keep that.
-  rmSync(draft, { force: true })
-  const file = openSync(draft, 'wx', 0o600)
-  try {
-    fchmodSync(file, 0o600)
-    writeSync(file, text)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(draft, path)
-  const directory = openSync(dirname(path), 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
-  }
 }

@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+import { rootCertificates } from 'node:tls'
+import { hasErrorCode } from '@dormouse/contracts'
+import type { Burrow, Guest } from '@dormouse/engine'
+
+/** Debian's, where OpenSSL, curl and git look. */
+const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
+/** `update-ca-certificates` makes the bundle anew from this directory, too. */
+const CERTIFICATE = '/usr/local/share/ca-certificates/dormouse.crt'
+/** What was done here, in the same files and memory that a rollback, a fork or a template goes back to. */
+const RECORD = '/var/lib/dormouse/secrets'
+const RECORD_MAX_BYTES = 64 * 1024
+const AS_ROOT = { user: 'root' }
+
+/** Programs that bring their own roots look at these. */
+export const TRUST_ENV: Readonly<Record<string, string>> = Object.fromEntries(
+  [
+    'SSL_CERT_FILE',
+    'REQUESTS_CA_BUNDLE',
+    'CURL_CA_BUNDLE',
+    'NODE_EXTRA_CA_CERTS',
+    'GIT_SSL_CAINFO',
+    'PIP_CERT',
+  ].map((name) => [name, BUNDLE]),
+)
+
+export interface Inside {
+  readonly burrow: Pick<Burrow, 'guest' | 'addEnv'>
+  /** Of the edge, PEM. */
+  readonly certificate: string
+  /** Of secrets and of what they need. What the sandbox was given a value for itself stays as it is. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+/**
+ * Makes everything that is started from now on find the variables and trust the edge. Again is fine: only what is missing is done, so that what
+ * programs inside have changed since stays changed.
+ */
+export async function prepareInside({ burrow, certificate, env }: Inside): Promise<void> {
+  const { guest } = burrow
+  const wanted = [
+    `certificate ${fingerprintOf(certificate)}`,
+    ...Object.keys(env).map((name) => `env ${name}`),
+  ]
+  const done = await readRecord(guest)
+  const missing = wanted.filter((line) => !done.has(line))
+  if (missing.length === 0) return
+  if (missing[0] === wanted[0]) await trust(guest, certificate)
+  const names = new Set(missing)
+  const added = Object.entries(env).filter(([name]) => names.has(`env ${name}`))
+  if (added.length > 0) await burrow.addEnv(Object.fromEntries(added))
+  const record = [...done, ...missing].map((line) => `${line}\n`).join('')
+  await guest.files.write(RECORD, record, { ...AS_ROOT, parents: true, mode: 0o644 })
+}
+
+async function trust({ files }: Guest, certificate: string): Promise<void> {
+  await files.write(CERTIFICATE, certificate, { ...AS_ROOT, parents: true, mode: 0o644 })
+  const bundle = await files.stat(BUNDLE, AS_ROOT).catch(absent)
+  if (bundle !== undefined && bundle.sizeBytes > 0) {
+    await files.write(BUNDLE, `\n${certificate}`, { ...AS_ROOT, append: true })
+    return
+  }
+  // The variables above name this file for everything: without the roots of others nothing else would be trusted.
+  const roots = [...rootCertificates, certificate].join('\n')
+  await files.write(BUNDLE, `${roots}\n`, { ...AS_ROOT, parents: true, mode: 0o644 })
+}
+
+async function readRecord({ files }: Guest): Promise<Set<string>> {
+  const pieces: Uint8Array[] = []
+  try {
+    for await (const piece of files.read(RECORD, { ...AS_ROOT, length: RECORD_MAX_BYTES })) pieces.push(piece)
+  } catch (error) {
+    absent(error)
+  }
+  const lines = Buffer.concat(pieces).toString().split('\n')
+  return new Set(lines.filter((line) => line !== ''))
+}
+
+function absent(error: unknown): undefined {
+  if (!hasErrorCode(error, 'not_found')) throw error
+}
+
+function fingerprintOf(certificate: string): string {
+  return createHash('sha256').update(certificate).digest('hex')
+}

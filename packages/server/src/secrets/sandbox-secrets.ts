@@ -1,0 +1,71 @@
+import type { Burrow } from '@dormouse/engine'
+import type { Log } from '../lifecycle/parts.ts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { prepareInside, TRUST_ENV } from './inside.ts'
+import type { SecretService } from './secret-service.ts'
+
+export interface SandboxSecretsOptions {
+  readonly service: Pick<SecretService, 'placeholdersOf' | 'require'>
+  /** Of the edge, PEM. */
+  readonly certificate: string
+  readonly log: Log
+}
+
+interface Prepared {
+  readonly secrets: string
+  /** Undefined: it is done. */
+  work: Promise<void> | undefined
+}
+
+/** What the lifecycle of sandboxes has to do with secrets. */
+export class SandboxSecrets {
+  readonly #options: SandboxSecretsOptions
+  readonly #prepared = new WeakMap<Burrow, Prepared>()
+
+  constructor(options: SandboxSecretsOptions) {
+    this.#options = options
+  }
+
+  /** Throws when a sandbox cannot have these. */
+  require(names: readonly string[], row: Pick<SandboxRow, 'owner' | 'env'>): void {
+    this.#options.service.require(names, row)
+  }
+
+  /** The environment that a sandbox starts with. What its maker said wins. */
+  envOf(row: SandboxRow): Readonly<Record<string, string>> {
+    if (row.secrets.length === 0) return row.env
+    return { ...TRUST_ENV, ...this.#options.service.placeholdersOf(row), ...row.env }
+  }
+
+  /**
+   * Until a live burrow has what its secrets need; undefined when it has. Asked before every call into a sandbox, so that a secret which it was
+   * given a moment ago, or asleep, is there. Never rejects: a sandbox whose disk is full must be able to run what frees it.
+   */
+  prepare(row: SandboxRow, burrow: Burrow): Promise<void> | undefined {
+    if (row.secrets.length === 0) return undefined
+    const secrets = row.secrets.join()
+    const known = this.#prepared.get(burrow)
+    if (known?.secrets === secrets) return known.work
+    const prepared: Prepared = { secrets, work: undefined }
+    this.#prepared.set(burrow, prepared)
+    prepared.work = this.#prepare(row, burrow).then((isDone) => {
+      prepared.work = undefined
+      // The next call tries again.
+      if (!isDone && this.#prepared.get(burrow) === prepared) this.#prepared.delete(burrow)
+    })
+    return prepared.work
+  }
+
+  async #prepare(row: SandboxRow, burrow: Burrow): Promise<boolean> {
+    const { certificate, log } = this.#options
+    const { env: own } = row
+    const env = Object.entries(this.envOf(row)).filter(([name]) => !Object.hasOwn(own, name))
+    try {
+      await prepareInside({ burrow, certificate, env: Object.fromEntries(env) })
+      return true
+    } catch (error) {
+      log.warn({ sandboxId: row.id, err: error }, 'a sandbox could not be prepared for its secrets')
+      return false
+    }
+  }
+}

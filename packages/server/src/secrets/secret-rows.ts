@@ -1,0 +1,119 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { Page } from '../lifecycle/service.ts'
+import { cursorOf, positionOf } from '../store/cursor.ts'
+import type { Database } from '../store/database.ts'
+import { isUniqueViolation } from '../store/sqlite-error.ts'
+
+export interface SecretRow {
+  readonly id: string
+  readonly owner: string
+  readonly name: string
+  readonly placeholder: string
+  readonly sealedValue: Uint8Array
+  readonly domains: readonly string[]
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+
+interface StoredRow {
+  id: string
+  owner: string
+  name: string
+  placeholder: string
+  sealed_value: Uint8Array
+  domains: string
+  created_at: number
+  updated_at: number
+}
+
+export class SecretRows {
+  readonly #db: Database
+  readonly #find
+
+  constructor(db: Database) {
+    this.#db = db
+    this.#find = db.prepare<[string, string], StoredRow>(
+      'SELECT * FROM edge_secrets WHERE owner = ? AND name = ?',
+    )
+  }
+
+  add(row: SecretRow): void {
+    try {
+      this.#db
+        .prepare<[string, string, string, string, Uint8Array, string, number, number]>(
+          `INSERT INTO edge_secrets (id, owner, name, placeholder, sealed_value, domains, created_at, updated_at)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+        )
+        .run(
+          ...([row.id, row.owner, row.name, row.placeholder] as const),
+          ...([row.sealedValue, JSON.stringify(row.domains), row.createdAt, row.updatedAt] as const),
+        )
+    } catch (error) {
+      if (!isUniqueViolation(error)) throw error
+      throw new DormouseError('name_taken', `There is already a secret named "${row.name}".`, {
+        hint: 'Choose another name, or change the one that exists.',
+      })
+    }
+  }
+
+  change({ id, sealedValue, domains, updatedAt }: SecretRow): void {
+    this.#db
+      .prepare<[Uint8Array, string, number, string]>(
+        'UPDATE edge_secrets SET sealed_value = ?, domains = ?, updated_at = ? WHERE id = ?',
+      )
+      .run(sealedValue, JSON.stringify(domains), updatedAt, id)
+  }
+
+  delete(id: string): void {
+    this.#db.prepare<[string]>('DELETE FROM edge_secrets WHERE id = ?').run(id)
+  }
+
+  find(owner: string, name: string): SecretRow | undefined {
+    const row = this.#find.get(owner, name)
+    return row === undefined ? undefined : toRow(row)
+  }
+
+  /** Everybody's of that name. */
+  named(name: string): SecretRow[] {
+    return this.#db
+      .prepare<[string], StoredRow>('SELECT * FROM edge_secrets WHERE name = ?')
+      .all(name)
+      .map(toRow)
+  }
+
+  count(owner: string): number {
+    const row = this.#db
+      .prepare<[string], { count: number }>('SELECT count(*) AS count FROM edge_secrets WHERE owner = ?')
+      .get(owner)
+    return row?.count ?? 0
+  }
+
+  /** Newest first. `owner` undefined: everybody's. */
+  list({ limit, cursor }: { limit: number; cursor?: string }, owner: string | undefined): Page<SecretRow> {
+    const where = ['TRUE']
+    const values: (string | number)[] = []
+    if (owner !== undefined) {
+      where.push('owner = ?')
+      values.push(owner)
+    }
+    if (cursor !== undefined) {
+      where.push('(created_at, id) < (?, ?)')
+      values.push(...positionOf(cursor))
+    }
+    const rows = this.#db
+      .prepare<(string | number)[], StoredRow>(
+        `SELECT * FROM edge_secrets WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
+      )
+      .all(...values, limit + 1)
+      .map(toRow)
+    const items = rows.slice(0, limit)
+    const last = items.at(-1)
+    const hasMore = rows.length > limit && last !== undefined
+    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  }
+}
+
+function toRow(stored: StoredRow): SecretRow {
+  const { sealed_value: sealedValue, created_at: createdAt, updated_at: updatedAt, domains, ...rest } = stored
+  return { ...rest, sealedValue, createdAt, updatedAt, domains: JSON.parse(domains) as string[] }
+}

@@ -1,0 +1,25 @@
+import type { SandboxId } from '@dormouse/contracts'
+import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
+import type { SecretServiceOptions } from './secret-service.ts'
+
+/** Who has which secret is in the rows of sandboxes, and in memory before it is on disk. */
+export function secretsInUse(
+  registry: () => SandboxRegistry,
+): Pick<SecretServiceOptions, 'usedBy' | 'apply' | 'takeFrom'> {
+  return {
+    usedBy: (owner, name) =>
+      [...registry().all()].flatMap(({ body: { id, row } }) =>
+        row.owner === owner && row.state !== 'deleting' && row.secrets.includes(name) ? id : [],
+      ),
+    apply: async (id: SandboxId) => {
+      const body = registry().find(id)?.body
+      if (body !== undefined) await body.parts.network.change(body)
+    },
+    takeFrom: async (id, name) => {
+      const sandbox = registry().find(id)
+      if (sandbox === undefined || sandbox.body.isDeleted) return
+      const secrets = sandbox.body.row.secrets.filter((other) => other !== name)
+      await sandbox.update({ secrets })
+    },
+  }
+}
