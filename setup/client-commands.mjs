@@ -19,6 +19,7 @@ export const CLIENT_COMMANDS = [
   'volume',
   'logs',
   'why',
+  'network',
   'top',
   'usage',
   'demo',
