@@ -21,8 +21,21 @@ export const nativeBuild = {
   title: 'Native programs',
   scope: 'repo',
   hint: 'The C sources do not compile here. See the output above; `./dormouse doctor` shows what the machine lacks.',
-  inputs: ({ repoDir }) => hashOf(process.arch, hashFiles(join(repoDir, NATIVE))),
+  inputs: ({ repoDir }) =>
+    hashOf(process.arch, hashFiles(join(repoDir, NATIVE)), existsSync(headers(repoDir))),
   isInPlace: ({ repoDir }) => PROGRAMS.every((name) => existsSync(join(repoDir, NATIVE, 'build', name))),
-  run: ({ report, run }, { repoDir }) =>
-    run({ argv: ['make', '-C', join(repoDir, NATIVE)], onLine: (line) => report({ doing: line }) }),
+  async run({ report, run, signal }, { repoDir }) {
+    const make = ['make', '-C', join(repoDir, NATIVE)]
+    const onLine = (/** @type {string} */ line) => report({ doing: line })
+    await run({ argv: [...make, 'all'], onLine })
+    // Only the network needs it: whoever cannot build it has sandboxes all the same, and the doctor says what is missing.
+    await run({ argv: [...make, 'gate', `NODE_API_HEADERS=${headers(repoDir)}`], onLine }).catch(() =>
+      signal.throwIfAborted(),
+    )
+  },
+}
+
+/** @param {string} repoDir */
+function headers(repoDir) {
+  return join(repoDir, 'node_modules/node-api-headers/include')
 }

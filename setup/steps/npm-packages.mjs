@@ -11,6 +11,7 @@ const NEEDED = [
   '@dormouse/engine-linux',
   '@dormouse/cli',
   'commander',
+  'node-api-headers',
   'dormouse',
   'ssh2',
 ]

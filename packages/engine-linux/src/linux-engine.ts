@@ -33,6 +33,7 @@ import { findHierarchies } from './cgroup/find-hierarchies.ts'
 import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
 import { kdatDirectory, prepareKdat } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
+import { findGateAddon } from './network/gate-addon.ts'
 import { describe, Sleeper } from './snapshot/sleeper.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import { Upkeep } from './storage/upkeep.ts'
@@ -92,6 +93,7 @@ export class LinuxEngine implements Engine {
     toolsDir: string
     host: BurrowHost
     criu: Criu | undefined
+    network: boolean
   }) {
     const { dataDir, toolsDir, host, criu } = parts
     this.#dataDir = dataDir
@@ -113,6 +115,7 @@ export class LinuxEngine implements Engine {
       snapshot: criu !== undefined,
       adopt: true,
       limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
+      network: parts.network,
     }
   }
 
@@ -130,16 +133,17 @@ export class LinuxEngine implements Engine {
     ]) {
       await mkdir(path, { recursive: true, mode: 0o700 })
     }
-    const [hierarchies, toolsDir, found] = await Promise.all([
+    const [hierarchies, toolsDir, found, gates] = await Promise.all([
       findHierarchies(),
       prepareGuestTools(dataDir),
       findCriu(dataDir),
+      findGateAddon(),
     ])
     const criu = found !== undefined && isUsable(found) ? found : undefined
     const spares = new SparePool({ layout, hierarchies, criu })
     const host = { layout, hierarchies, spares, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
-    return new LinuxEngine({ dataDir, toolsDir, host, criu })
+    return new LinuxEngine({ dataDir, toolsDir, host, criu, network: 'addon' in gates })
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {

@@ -16,6 +16,24 @@ export interface EngineCapabilities {
   readonly adopt: boolean
   /** Limits are enforced for these resources. */
   readonly limits: { readonly memory: boolean; readonly cpu: boolean; readonly pids: boolean }
+  /** Burrows have gates; without them nothing goes out. */
+  readonly network: boolean
+}
+
+/**
+ * The only way out of a burrow: a socket inside it that belongs to this process. Both descriptors belong to whoever opens the gate, who
+ * closes them too, also when the burrow has ended: `net.Server.listen({ fd })`, `dgram.Socket.bind({ fd })`.
+ */
+export interface Gate {
+  /**
+   * Listens. Every connection that is made inside to an address that is not the burrow's own arrives here; the local address of what is
+   * accepted is the one that was asked for. Where the host has IPv6 an IPv4 address looks like `::ffff:192.0.2.1`.
+   */
+  readonly tcp: number
+  /** Datagrams that are sent to the resolver inside, 198.18.0.1 port 53. */
+  readonly dns: number
+  /** Post: nothing arrives any more; who tries is refused. What was accepted goes on. Again is fine. */
+  close(): void
 }
 
 export interface CreateBurrow {
@@ -78,6 +96,12 @@ export interface Burrow extends AsyncDisposable {
   freeze(): Promise<void>
   /** Post: everything goes on. Again is fine. */
   thaw(): Promise<void>
+  /**
+   * Opens the way out, which no burrow has by itself: not when it is new, restored or adopted.
+   * Pre: `capabilities.network` (`host_unsupported`), no other gate of it is open (`conflict`), nobody inside has taken the resolver's
+   * port (`in_use`). A process that goes on from a snapshot finds its connections to the outside ended.
+   */
+  openGate(): Promise<Gate>
   /**
    * Ends every process and removes everything of the burrow: mounts, cgroups, files.
    * Post: nothing of it is left on the host. Calling it again is fine.

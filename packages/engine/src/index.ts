@@ -7,6 +7,7 @@ export type {
   Engine,
   EngineCapabilities,
   ForkOptions,
+  Gate,
   LostBurrow,
   RestoreOptions,
   Snapshot,

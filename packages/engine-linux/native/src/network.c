@@ -18,7 +18,6 @@
 #define OWN_IPV4 "198.18.0.2"
 #define OWN_IPV6 "fd64:6f72:6d6f::2"
 #define LOOPBACK 1 /* The first interface of a network namespace is its `lo`. */
-#define RULE_PRIORITY 100 /* After the table of own addresses (0), before the one with the default routes (32766). */
 
 struct request {
     struct nlmsghdr header;
@@ -59,6 +58,14 @@ static int ask(int netlink, struct request *request)
     return -answer.error.error;
 }
 
+static void must(int error, const char *what)
+{
+    if (error == 0)
+        return;
+    errno = error;
+    fail("network: %s", what);
+}
+
 static struct request start(unsigned short type, unsigned short flags, size_t size)
 {
     return (struct request){.header = {
@@ -81,14 +88,14 @@ static int add_address(int netlink, unsigned char family, const void *address, s
 
 /*
  * `local default dev lo`: whatever is sent anywhere is received here. Without a preferred source the source would be the
- * destination itself. In the main table, not in the local one, so that a rule can come before it.
+ * destination itself. In the table of local addresses, because IPv4 answers only from what is found there.
  */
 static int add_default_route(int netlink, unsigned char family, const void *source, size_t size)
 {
     struct request request = start(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof(request.route));
     request.route = (struct rtmsg){
         .rtm_family = family,
-        .rtm_table = RT_TABLE_MAIN,
+        .rtm_table = RT_TABLE_LOCAL,
         .rtm_protocol = RTPROT_BOOT,
         .rtm_scope = family == AF_INET ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE,
         .rtm_type = RTN_LOCAL,
@@ -99,15 +106,51 @@ static int add_default_route(int netlink, unsigned char family, const void *sour
     return ask(netlink, &request);
 }
 
-/* The kernel would answer for all the world to `ping`. There is no way to own addresses before this rule is asked. */
-static int forbid_echo(int netlink, unsigned char family, unsigned char protocol)
+struct rule {
+    unsigned char action, protocol, prefix_bits;
+    const char *destination;
+};
+
+static int change_rule(int netlink, unsigned short type, unsigned char family, unsigned int priority, struct rule rule)
 {
-    struct request request = start(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, sizeof(request.rule));
-    request.rule = (struct fib_rule_hdr){.family = family, .action = FR_ACT_UNREACHABLE};
-    unsigned int priority = RULE_PRIORITY;
+    struct request request = start(type, type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof(request.rule));
+    request.rule = (struct fib_rule_hdr){
+        .family = family,
+        .action = rule.action,
+        .dst_len = rule.prefix_bits,
+        .table = rule.action == FR_ACT_TO_TBL ? RT_TABLE_LOCAL : RT_TABLE_UNSPEC,
+    };
     attribute(&request, FRA_PRIORITY, &priority, sizeof(priority));
-    attribute(&request, FRA_IP_PROTO, &protocol, sizeof(protocol));
+    if (rule.protocol)
+        attribute(&request, FRA_IP_PROTO, &rule.protocol, sizeof(rule.protocol));
+    if (rule.destination) {
+        unsigned char address[sizeof(struct in6_addr)];
+        inet_pton(family, rule.destination, address);
+        attribute(&request, FRA_DST, address, family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr));
+    }
     return ask(netlink, &request);
+}
+
+/*
+ * The kernel would answer `ping` for all the world. So echoes, and whatever else is of their protocol, have no way to addresses other
+ * than our own, and are told so; everything else goes on to the table that every namespace asks first, with the priority 0. False when
+ * this kernel has no such rules.
+ */
+static bool forbid_echo(int netlink, unsigned char family, unsigned char protocol, const struct rule own[2])
+{
+    const struct rule rules[] = {
+        own[0],
+        own[1],
+        {.action = FR_ACT_UNREACHABLE, .protocol = protocol},
+        {.action = FR_ACT_TO_TBL},
+    };
+    if (change_rule(netlink, RTM_NEWRULE, family, 1, rules[0]) != 0)
+        return false;
+    for (unsigned int i = 1; i < sizeof(rules) / sizeof(*rules); i++)
+        must(change_rule(netlink, RTM_NEWRULE, family, 1 + i, rules[i]), "rule");
+    /* Deleted is the first that matches, and 0 comes first. */
+    must(change_rule(netlink, RTM_DELRULE, family, 0, rules[3]), "first rule");
+    return true;
 }
 
 /* For kernels without such rules: then it answers nobody. */
@@ -115,14 +158,6 @@ static void ignore_echo(const char *sysctl)
 {
     if (access(sysctl, F_OK) == 0)
         write_file(sysctl, "1");
-}
-
-static void must(int error, const char *what)
-{
-    if (error == 0)
-        return;
-    errno = error;
-    fail("network: %s", what);
 }
 
 static void loopback_up(int netlink)
@@ -137,7 +172,11 @@ static void ipv4_up(int netlink)
     struct in_addr own;
     inet_pton(AF_INET, OWN_IPV4, &own);
     must(add_address(netlink, AF_INET, &own, sizeof(own)), "address");
-    if (forbid_echo(netlink, AF_INET, IPPROTO_ICMP) != 0)
+    const struct rule own_rules[] = {
+        {.action = FR_ACT_TO_TBL, .destination = OWN_IPV4, .prefix_bits = 32},
+        {.action = FR_ACT_TO_TBL, .destination = "127.0.0.0", .prefix_bits = 8},
+    };
+    if (!forbid_echo(netlink, AF_INET, IPPROTO_ICMP, own_rules))
         ignore_echo("proc/sys/net/ipv4/icmp_echo_ignore_all");
     must(add_default_route(netlink, AF_INET, &own, sizeof(own)), "route");
 }
@@ -149,7 +188,11 @@ static void ipv6_up(int netlink)
     inet_pton(AF_INET6, OWN_IPV6, &own);
     if (add_address(netlink, AF_INET6, &own, sizeof(own)) != 0)
         return;
-    if (forbid_echo(netlink, AF_INET6, IPPROTO_ICMPV6) != 0)
+    const struct rule own_rules[] = {
+        {.action = FR_ACT_TO_TBL, .destination = OWN_IPV6, .prefix_bits = 128},
+        {.action = FR_ACT_TO_TBL, .destination = "::1", .prefix_bits = 128},
+    };
+    if (!forbid_echo(netlink, AF_INET6, IPPROTO_ICMPV6, own_rules))
         ignore_echo("proc/sys/net/ipv6/icmp/echo_ignore_all");
     add_default_route(netlink, AF_INET6, &own, sizeof(own));
 }

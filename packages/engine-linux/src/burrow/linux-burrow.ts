@@ -9,10 +9,11 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowUsage } from '@dormouse/engine'
+import type { Burrow, BurrowEnd, BurrowUsage, Gate } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
+import { openGate } from '../network/open-gate.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
 import type { BurrowPaths } from './layout.ts'
@@ -43,6 +44,7 @@ export class LinuxBurrow implements Burrow {
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
   #isQuiet = false
+  #hasGate = false
   /** Settled unless a snapshot is being taken. */
   #saved: Promise<void> = Promise.resolve()
   #endSaving: () => void = () => {}
@@ -99,6 +101,24 @@ export class LinuxBurrow implements Burrow {
 
   async thaw(): Promise<void> {
     await this.#cgroup.thaw()
+  }
+
+  async openGate(): Promise<Gate> {
+    if (this.#hasGate) throw new DormouseError('conflict', 'The gate of this sandbox is open already.')
+    this.#hasGate = true
+    try {
+      const gate = await openGate(this.first)
+      return {
+        ...gate,
+        close: () => {
+          gate.close()
+          this.#hasGate = false
+        },
+      }
+    } catch (error) {
+      this.#hasGate = false
+      throw error
+    }
   }
 
   isFrozen(): Promise<boolean> {

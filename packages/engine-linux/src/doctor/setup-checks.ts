@@ -2,14 +2,15 @@ import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CRIU_MIN_VERSION, compareVersions, findCriu } from '../criu/find-criu.ts'
 import { nativeBuildDir } from '../native-programs.ts'
+import { findGateAddon } from '../network/gate-addon.ts'
 import { listTemplates } from '../template/template-store.ts'
-import { type Check, fail, ok } from './check.ts'
+import { type Check, fail, ok, warn } from './check.ts'
 
 const NATIVE_PROGRAMS = ['dormouse-init', 'dormouse-shift']
 const SET_UP = 'Run `./dormouse up`.'
 
 export function checkSetup(dataDir: string): Promise<Check[]> {
-  return Promise.all([checkCriu(dataDir), checkNativePrograms(), checkTemplates(dataDir)])
+  return Promise.all([checkCriu(dataDir), checkNativePrograms(), checkNetwork(), checkTemplates(dataDir)])
 }
 
 async function checkCriu(dataDir: string): Promise<Check> {
@@ -42,6 +43,17 @@ async function checkNativePrograms(): Promise<Check> {
   return missing.length === 0
     ? ok(subject, NATIVE_PROGRAMS.join(', '))
     : fail(subject, `not built: ${missing.join(', ')}`, SET_UP)
+}
+
+async function checkNetwork(): Promise<Check> {
+  const subject = { id: 'network', title: 'Network', meaning: 'sandboxes reach what their policy allows' }
+  const found = await findGateAddon()
+  if ('addon' in found) return ok(subject, 'gates can be opened')
+  return warn(
+    subject,
+    found.missing,
+    'Use Linux 5.9 or newer with CONFIG_BPF_SYSCALL and CONFIG_BPF_STREAM_PARSER as root, and run `./dormouse up`. Until then sandboxes have no network.',
+  )
 }
 
 async function checkTemplates(dataDir: string): Promise<Check> {

@@ -3,3 +3,27 @@ export const OWN_IPV4 = '198.18.0.2'
 export const OWN_IPV6 = 'fd64:6f72:6d6f::2'
 /** Answers at port 53 while a gate is open. */
 export const RESOLVER = '198.18.0.1'
+
+const OWN_IPV4_NUMBER = 0xc612_0002
+const OWN_IPV6_NUMBERS = [0xfd64_6f72, 0x6d6f_0000, 0, 2]
+
+/** One word or four, as the kernel has them in memory: the bytes in the order of the network, read as if they were ours. */
+export function isOwnAddress(words: readonly number[]): boolean {
+  const numbers = words.map(fromNetwork)
+  const [first = 0, second, third, last = 0] = numbers
+  if (words.length === 1) return isOwnIpv4(first)
+  const isLow = first === 0 && second === 0
+  if (isLow && third === 0xffff) return isOwnIpv4(last)
+  return (
+    (isLow && third === 0 && last <= 1) ||
+    OWN_IPV6_NUMBERS.every((number, index) => number === numbers[index])
+  )
+}
+
+function isOwnIpv4(address: number): boolean {
+  return address === 0 || address >>> 24 === 127 || address === OWN_IPV4_NUMBER
+}
+
+function fromNetwork(word: number): number {
+  return new DataView(Uint32Array.of(word).buffer).getUint32(0)
+}

@@ -6,6 +6,7 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import { readClocks } from '../image/clocks.ts'
 import { mapMemory } from '../image/map-memory.ts'
+import { parkOutsideConnections } from '../image/outside-connections.ts'
 import type { PageWorker } from '../image/page-worker.ts'
 import { mendPipes } from '../image/pipes.ts'
 import { mendTimers } from '../image/timers.ts'
@@ -37,6 +38,7 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
   const { id, burrow, raw, work, worker } = finish
   await mendTimers(raw)
   await mendPipes(raw)
+  const isOutside = await parkOutsideConnections(raw)
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
   const carry = finish.ownLayer && listCarried({ rawDir: raw, layer: finish.ownLayer, list: work.carried })
@@ -88,6 +90,7 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
     fingerprint: await readFingerprint(),
     images,
     memory,
+    ...(isOutside && { outside: true as const }),
     ...(carried === true && { carried: (await worker.sum([work.carried]))[0] }),
     bytes: {
       images: images.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),

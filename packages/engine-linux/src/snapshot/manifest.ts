@@ -52,6 +52,8 @@ const fullSchema = z.strictObject({
   fingerprint: fingerprintSchema,
   images: z.array(summedFile),
   memory: z.array(summedFile.extend({ mtimeNs: nanoseconds })),
+  /** Processes have connections to the outside, which a restore brings back and has to end. */
+  outside: z.literal(true).optional(),
   /** The list of files that every restore copies into its upper directory; see `SnapshotPaths`. */
   carried: summedFile.optional(),
 })

@@ -5,6 +5,7 @@ import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/cont
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
+import { hangUpOutside } from '../network/open-gate.ts'
 import type { Template } from '../template/template-store.ts'
 import { refuseHiding, returnToVolumes } from '../volume/return-to-volumes.ts'
 import { copyCarried } from './carry-open-files.ts'
@@ -69,6 +70,7 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
       const { exitCode, output } = await (volumes.length === 0 ? entered : soon(entered))
       await returned.forget()
       if (exitCode !== 0) throw explainRestoreFailure(output)
+      if (manifest.outside === true) await hangUpOutside(first)
     },
     introduce: (burrow) =>
       burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),

@@ -13,6 +13,7 @@ import { describeInterrupts } from './interrupts.ts'
 import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
 import { describeLimits } from './limits.ts'
+import { describeNetwork } from './network.ts'
 import { describePorts } from './ports.ts'
 import { describeProcesses } from './processes.ts'
 import { describeRunsErrors } from './runs-errors.ts'
@@ -55,6 +56,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeTerminals(factory)
     describeConnectedProcesses(factory)
     describePorts(factory)
+    describeNetwork(factory)
     describeFiles(factory)
     describeFilesSafety(factory)
     describeWatch(factory)

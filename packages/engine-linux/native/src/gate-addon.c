@@ -1,0 +1,177 @@
+/*
+ * gate.node: what the server does in the network namespaces of burrows, as promises.
+ *
+ * A namespace belongs to a thread. Each call makes one that does nothing else and ends afterwards, so that no thread of Node's, on
+ * which anything may run next, is ever anywhere but at home.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAPI_VERSION 8
+#include <node_api.h>
+
+#include "gate.h"
+
+#define STACK_BYTES (256 * 1024)
+
+enum task { OPEN_GATE, HANG_UP, PROBE };
+
+struct call {
+    napi_async_work work;
+    napi_deferred deferred;
+    enum task task;
+    int netns;
+    bool is_done;
+    struct gate gate;
+    int count;
+    struct failure failure;
+};
+
+static void *run_inside(void *argument)
+{
+    struct call *call = argument;
+    switch (call->task) {
+    case OPEN_GATE:
+        call->is_done = enter_network(call->netns, &call->failure) && open_gate(call->netns, &call->gate, &call->failure);
+        break;
+    case HANG_UP:
+        call->is_done = enter_network(call->netns, &call->failure) && hang_up_outside(&call->count, &call->failure);
+        break;
+    case PROBE:
+        call->is_done = probe_steering(&call->failure);
+        break;
+    }
+    return NULL;
+}
+
+/* In a thread of Node's pool: it must not wait for long, and must not go anywhere itself. */
+static void execute(napi_env env, void *data)
+{
+    (void)env;
+    struct call *call = data;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    /* A new thread has the mask of its maker: signals are for threads that live on. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    errno = pthread_create(&thread, &attributes, run_inside, call);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (errno != 0)
+        failed(&call->failure, "start a thread");
+    else
+        pthread_join(thread, NULL);
+}
+
+static napi_value describe_failure(napi_env env, const struct failure *failure)
+{
+    char text[256];
+    napi_value code, message, error;
+    snprintf(text, sizeof(text), "%s: %s", failure->step, strerror(failure->error));
+    napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &message);
+    napi_create_string_utf8(env, strerrorname_np(failure->error) ?: "EUNKNOWN", NAPI_AUTO_LENGTH, &code);
+    napi_create_error(env, code, message, &error);
+    return error;
+}
+
+static void set_number(napi_env env, napi_value object, const char *name, int number)
+{
+    napi_value value;
+    napi_create_int32(env, number, &value);
+    napi_set_named_property(env, object, name, value);
+}
+
+static napi_value describe_result(napi_env env, const struct call *call)
+{
+    napi_value result;
+    napi_create_object(env, &result);
+    if (call->task == OPEN_GATE) {
+        set_number(env, result, "tcp", call->gate.tcp);
+        set_number(env, result, "dns", call->gate.dns);
+        set_number(env, result, "link", call->gate.link);
+    } else if (call->task == HANG_UP) {
+        set_number(env, result, "count", call->count);
+    }
+    return result;
+}
+
+static void complete(napi_env env, napi_status status, void *data)
+{
+    struct call *call = data;
+    if (status == napi_cancelled) {
+        errno = ECANCELED;
+        failed(&call->failure, "the server ends");
+    }
+    if (call->is_done)
+        napi_resolve_deferred(env, call->deferred, describe_result(env, call));
+    else
+        napi_reject_deferred(env, call->deferred, describe_failure(env, &call->failure));
+    napi_delete_async_work(env, call->work);
+    free(call);
+}
+
+static napi_value start(napi_env env, napi_callback_info info, enum task task)
+{
+    napi_value argument, promise, name;
+    size_t count = 1;
+    int netns = -1;
+    if (napi_get_cb_info(env, info, &count, &argument, NULL, NULL) != napi_ok ||
+        (task != PROBE && (count < 1 || napi_get_value_int32(env, argument, &netns) != napi_ok))) {
+        napi_throw_type_error(env, "EINVAL", "expected the descriptor of a network namespace");
+        return NULL;
+    }
+    struct call *call = calloc(1, sizeof(*call));
+    if (!call) {
+        napi_throw_error(env, "ENOMEM", "no memory");
+        return NULL;
+    }
+    call->task = task;
+    call->netns = netns;
+    if (napi_create_string_utf8(env, "dormouse-gate", NAPI_AUTO_LENGTH, &name) != napi_ok ||
+        napi_create_promise(env, &call->deferred, &promise) != napi_ok ||
+        napi_create_async_work(env, NULL, name, execute, complete, call, &call->work) != napi_ok ||
+        napi_queue_async_work(env, call->work) != napi_ok) {
+        free(call);
+        napi_throw_error(env, NULL, "Node cannot start the work");
+        return NULL;
+    }
+    return promise;
+}
+
+static napi_value open_gate_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, OPEN_GATE);
+}
+
+static napi_value hang_up_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, HANG_UP);
+}
+
+static napi_value probe_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, PROBE);
+}
+
+NAPI_MODULE_INIT()
+{
+    static const struct { const char *name; napi_callback call; } functions[] = {
+        {"openGate", open_gate_call},
+        {"hangUpOutside", hang_up_call},
+        {"probe", probe_call},
+    };
+    for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+        napi_value function;
+        if (napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, NULL, &function) != napi_ok ||
+            napi_set_named_property(env, exports, functions[i].name, function) != napi_ok)
+            return NULL;
+    }
+    return exports;
+}

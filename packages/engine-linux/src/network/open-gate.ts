@@ -1,0 +1,64 @@
+import { closeSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { DormouseError } from '@dormouse/contracts'
+import type { Gate } from '@dormouse/engine'
+import { type FirstProcess, isAlive } from '../burrow/first-process.ts'
+import { RESOLVER } from './addresses.ts'
+import { findGateAddon, type GateAddon } from './gate-addon.ts'
+
+/** Works for every burrow that lives, frozen or not. */
+export async function openGate(first: FirstProcess): Promise<Gate> {
+  const addon = await getGateAddon()
+  const { tcp, dns, link } = await inNetworkOf(first, (netns) => addon.openGate(netns)).catch(explain)
+  let isOpen = true
+  return {
+    tcp,
+    dns,
+    close: () => {
+      if (isOpen) closeSync(link)
+      isOpen = false
+    },
+  }
+}
+
+/**
+ * Ends the connections to the outside that a snapshot has brought back: nobody has their other ends any more, and whoever reads from one
+ * would wait for ever. On a host that cannot do it a sandbox wakes all the same.
+ */
+export async function hangUpOutside(first: FirstProcess): Promise<void> {
+  const found = await findGateAddon()
+  if ('addon' in found) await inNetworkOf(first, (netns) => found.addon.hangUpOutside(netns)).catch(() => {})
+}
+
+async function inNetworkOf<Result>(
+  first: FirstProcess,
+  work: (netns: number) => Promise<Result>,
+): Promise<Result> {
+  const gone = () => new DormouseError('burrow_ended', 'The burrow has ended.')
+  const netns = await open(`/proc/${first.pid}/ns/net`).catch(() => {
+    throw gone()
+  })
+  try {
+    // Only now is it certain that what was opened belongs to the burrow, and not to a later process with its pid.
+    if (!(await isAlive(first))) throw gone()
+    return await work(netns.fd)
+  } finally {
+    await netns.close()
+  }
+}
+
+async function getGateAddon(): Promise<GateAddon> {
+  const found = await findGateAddon()
+  if ('addon' in found) return found.addon
+  throw new DormouseError('host_unsupported', `Sandboxes have no network here: ${found.missing}.`)
+}
+
+function explain(error: unknown): never {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === 'EADDRINUSE')
+    throw new DormouseError('in_use', `A process in the sandbox has taken port 53 (${message}).`, {
+      hint: `End it, or let it listen at 127.0.0.1: the sandbox's own resolver is at ${RESOLVER}:53.`,
+      cause: error,
+    })
+  throw error
+}
