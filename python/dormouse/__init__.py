@@ -14,7 +14,14 @@ from ._async.commands import AsyncCommand, AsyncCommands, AsyncEvents
 from ._async.fan_out import RaceOutcome as AsyncRaceOutcome
 from ._async.files import AsyncFiles, AsyncFileStream
 from ._async.pty import AsyncPty, AsyncPtys
-from ._async.resources import AsyncContexts, AsyncRuns, AsyncSnapshots, AsyncTemplates, AsyncVolumes
+from ._async.resources import (
+    AsyncContexts,
+    AsyncRuns,
+    AsyncSecrets,
+    AsyncSnapshots,
+    AsyncTemplates,
+    AsyncVolumes,
+)
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.watch import AsyncWatch
@@ -37,7 +44,7 @@ from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
 from ._sync.pty import Pty, Ptys
-from ._sync.resources import Contexts, Runs, Snapshots, Templates, Volumes
+from ._sync.resources import Contexts, Runs, Secrets, Snapshots, Templates, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.watch import Watch
@@ -56,6 +63,7 @@ from ._values import (
     ProcessInfo,
     RunInfo,
     SandboxInfo,
+    Secret,
     Snapshot,
     Template,
     Usage,
@@ -80,6 +88,7 @@ __all__ = [
     "AsyncRunStream",
     "AsyncRuns",
     "AsyncSandbox",
+    "AsyncSecrets",
     "AsyncSnapshots",
     "AsyncTemplates",
     "AsyncVolumes",
@@ -125,6 +134,8 @@ __all__ = [
     "Runs",
     "Sandbox",
     "SandboxInfo",
+    "Secret",
+    "Secrets",
     "ServerUnreachableError",
     "Snapshot",
     "Snapshots",

@@ -130,6 +130,8 @@ class SandboxInfo:
     metadata: Mapping[str, str] = field(default_factory=dict)
     expires: Optional[Expires] = converted(read_expires, default=None)
     volumes: Sequence[VolumeMount] = converted(lambda all: read_all(VolumeMount, all), default=())
+    # Names of secrets that it may use.
+    secrets: Sequence[str] = ()
     head_snapshot_id: Optional[str] = None
     forked_from: Optional[str] = None
     # The host or its processes died: what happened after this moment is gone.
@@ -299,6 +301,18 @@ class Volume:
     # As last measured: getting one volume measures it.
     bytes: Optional[int] = None
     # Ids of sandboxes that mount it.
+    used_by: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Secret:
+    name: str
+    # What sandboxes have instead of the value.
+    placeholder: str
+    created_at: datetime = converted(when)
+    updated_at: datetime = converted(when)
+    domains: Sequence[str] = ()
+    # Ids of sandboxes that have it.
     used_by: Sequence[str] = ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from ._answers import given, milliseconds
 from ._values import Expires, Mounts, Network, mounts_body, network_body
@@ -26,6 +26,7 @@ def wish_body(
     pids: Optional[int] = None,
     volumes: Optional[Mounts] = None,
     network: Optional[Network] = None,
+    secrets: Optional[Sequence[str]] = None,
     ephemeral: bool = False,
 ) -> dict[str, Any]:
     if not persistent and expires is None:
@@ -41,5 +42,6 @@ def wish_body(
         limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
         volumes=mounts_body(volumes),
         network=network_body(network),
+        secrets=secrets,
         ephemeral=ephemeral or None,
     )

@@ -7,6 +7,7 @@ import type {
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
+import { Secrets } from './secrets.ts'
 import { Snapshots } from './snapshots.ts'
 import { Templates } from './templates.ts'
 import { findSocket, type SocketConstructor } from './terminals/socket.ts'
@@ -55,6 +56,7 @@ export interface Health {
 export class Dormouse {
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly secrets: Secrets
   readonly snapshots: Snapshots
   /** For the other classes of this package. */
   readonly http: Http
@@ -65,6 +67,7 @@ export class Dormouse {
     this.socket = options.WebSocket ?? findSocket()
     this.templates = new Templates(this.http)
     this.volumes = new Volumes(this.http)
+    this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
   }
 

@@ -33,6 +33,7 @@ export {
   type NetworkReport,
   Sandbox,
 } from './sandbox.ts'
+export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { Snapshot } from './snapshots.ts'
 export type { CreateTemplate, Template } from './templates.ts'
 export type { PtyExit } from './terminals/line.ts'

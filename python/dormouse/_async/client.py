@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from datetime import datetime
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from .._answers import given, milliseconds, read, read_all, when_text
 from .._execution import Execution
@@ -13,7 +13,7 @@ from .._result import Result
 from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .http import Http
 from .io import CAN_SHARE
-from .resources import AsyncSnapshots, AsyncTemplates, AsyncVolumes
+from .resources import AsyncSecrets, AsyncSnapshots, AsyncTemplates, AsyncVolumes
 
 
 class AsyncClient:
@@ -36,6 +36,7 @@ class AsyncClient:
         self._is_private = False
         self.templates = AsyncTemplates(self.http)
         self.volumes = AsyncVolumes(self.http)
+        self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
 
     @property
@@ -67,6 +68,7 @@ class AsyncClient:
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
         volumes: Optional[Mounts] = None,
+        secrets: Optional[Sequence[str]] = None,
     ) -> Execution:
         """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted."""
         body = given(
@@ -76,6 +78,7 @@ class AsyncClient:
             timeout_ms=milliseconds(timeout),
             env=env,
             volumes=mounts_body(volumes),
+            secrets=secrets,
         )
         answer = await self.http.json("POST", "/v1/run", body=body, timeout=None)
         return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})

@@ -1,4 +1,4 @@
-"""What a server has besides sandboxes: templates, volumes, snapshots. And what a sandbox has besides files and commands."""
+"""What a server has besides sandboxes: templates, volumes, secrets, snapshots. And what a sandbox has besides files and commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._errors import error_of
 from .._execution import Execution
 from .._http1 import path_part
 from .._result import Result
-from .._values import ContextInfo, RunInfo, Snapshot, Template, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, Template, Volume
 from .commands import AsyncEvents
 from .follow import SSE, Follower
 from .http import Http
@@ -97,6 +97,37 @@ class AsyncVolumes:
     async def delete(self, name: str) -> None:
         """With all that is in it. Refused while a sandbox mounts it."""
         await self._http.json("DELETE", f"/v1/volumes/{path_part(name)}")
+
+
+class AsyncSecrets:
+    """Values that sandboxes use in requests and never hold. Give them with `secrets` of a new sandbox."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(self, name: str, value: str, *, domains: Sequence[str]) -> Secret:
+        """A sandbox that has it finds a placeholder in the variable `name`; HTTPS requests to `domains` get the value."""
+        body = {"name": name, "value": value, "domains": list(domains)}
+        return read(Secret, await self._http.json("POST", "/v1/secrets", body=body))
+
+    async def list(self) -> List[Secret]:
+        return read_all(Secret, await self._http.pages("/v1/secrets"))
+
+    async def get(self, name: str) -> Secret:
+        return read(Secret, await self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
+
+    async def update(
+        self, name: str, *, value: Optional[str] = None, domains: Optional[Sequence[str]] = None
+    ) -> Secret:
+        """Counts for the next requests of all sandboxes that have it."""
+        body = given(value=value, domains=domains)
+        path = f"/v1/secrets/{path_part(name)}"
+        return read(Secret, await self._http.json("PATCH", path, body=body, repeatable=True))
+
+    async def delete(self, name: str, *, force: bool = False) -> None:
+        """Refused while a sandbox has it, unless `force` takes it from them."""
+        query = {"force": "true"} if force else None
+        await self._http.json("DELETE", f"/v1/secrets/{path_part(name)}", query=query)
 
 
 class AsyncSnapshots:

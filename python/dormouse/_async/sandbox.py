@@ -35,6 +35,7 @@ class AsyncSandbox(AsyncViews, Beginning):
     Durations are seconds. `idle_timeout`: asleep after so long without work (0: never by itself); `store_after`: then
     on disk only after so long. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep.
     `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`.
+    `secrets` are names of `Client().secrets` that it may use.
     """
 
     _goes_at_end: bool
@@ -55,6 +56,7 @@ class AsyncSandbox(AsyncViews, Beginning):
         pids: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
+        secrets: Optional[Sequence[str]] = None,
         ephemeral: bool = False,
         url: Optional[str] = None,
         api_key: Optional[str] = None,
@@ -74,6 +76,7 @@ class AsyncSandbox(AsyncViews, Beginning):
             pids=pids,
             volumes=volumes,
             network=network,
+            secrets=secrets,
             ephemeral=ephemeral,
         )
         self._set_up(client_of(client, url, api_key), None, body, goes_at_end=not persistent)
@@ -240,6 +243,7 @@ class AsyncSandbox(AsyncViews, Beginning):
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         network: Optional[Network] = None,
+        secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
         """What is not given stays as it is. None takes the name away, or lets it never expire. Does not wake it."""
         body = given(
@@ -249,6 +253,7 @@ class AsyncSandbox(AsyncViews, Beginning):
             ephemeral=ephemeral,
             limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
             network=network_body(network),
+            secrets=secrets,
         )
         if not isinstance(name, Unset):
             body["name"] = name

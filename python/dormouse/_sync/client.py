@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ssl
 from datetime import datetime
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from .._answers import given, milliseconds, read, read_all, when_text
 from .._execution import Execution
@@ -14,7 +14,7 @@ from .._result import Result
 from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .http import Http
 from .io import CAN_SHARE
-from .resources import Snapshots, Templates, Volumes
+from .resources import Secrets, Snapshots, Templates, Volumes
 
 
 class Client:
@@ -37,6 +37,7 @@ class Client:
         self._is_private = False
         self.templates = Templates(self.http)
         self.volumes = Volumes(self.http)
+        self.secrets = Secrets(self.http)
         self.snapshots = Snapshots(self.http)
 
     @property
@@ -68,6 +69,7 @@ class Client:
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
         volumes: Optional[Mounts] = None,
+        secrets: Optional[Sequence[str]] = None,
     ) -> Execution:
         """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted."""
         body = given(
@@ -77,6 +79,7 @@ class Client:
             timeout_ms=milliseconds(timeout),
             env=env,
             volumes=mounts_body(volumes),
+            secrets=secrets,
         )
         answer = self.http.json("POST", "/v1/run", body=body, timeout=None)
         return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})

@@ -1,5 +1,5 @@
 # Written by tools/make_sync.py from _async/resources.py: change that one.
-"""What a server has besides sandboxes: templates, volumes, snapshots. And what a sandbox has besides files and commands."""
+"""What a server has besides sandboxes: templates, volumes, secrets, snapshots. And what a sandbox has besides files and commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._errors import error_of
 from .._execution import Execution
 from .._http1 import path_part
 from .._result import Result
-from .._values import ContextInfo, RunInfo, Snapshot, Template, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, Template, Volume
 from .commands import Events
 from .follow import SSE, Follower
 from .http import Http
@@ -98,6 +98,37 @@ class Volumes:
     def delete(self, name: str) -> None:
         """With all that is in it. Refused while a sandbox mounts it."""
         self._http.json("DELETE", f"/v1/volumes/{path_part(name)}")
+
+
+class Secrets:
+    """Values that sandboxes use in requests and never hold. Give them with `secrets` of a new sandbox."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def create(self, name: str, value: str, *, domains: Sequence[str]) -> Secret:
+        """A sandbox that has it finds a placeholder in the variable `name`; HTTPS requests to `domains` get the value."""
+        body = {"name": name, "value": value, "domains": list(domains)}
+        return read(Secret, self._http.json("POST", "/v1/secrets", body=body))
+
+    def list(self) -> List[Secret]:
+        return read_all(Secret, self._http.pages("/v1/secrets"))
+
+    def get(self, name: str) -> Secret:
+        return read(Secret, self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
+
+    def update(
+        self, name: str, *, value: Optional[str] = None, domains: Optional[Sequence[str]] = None
+    ) -> Secret:
+        """Counts for the next requests of all sandboxes that have it."""
+        body = given(value=value, domains=domains)
+        path = f"/v1/secrets/{path_part(name)}"
+        return read(Secret, self._http.json("PATCH", path, body=body, repeatable=True))
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Refused while a sandbox has it, unless `force` takes it from them."""
+        query = {"force": "true"} if force else None
+        self._http.json("DELETE", f"/v1/secrets/{path_part(name)}", query=query)
 
 
 class Snapshots:

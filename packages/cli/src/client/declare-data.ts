@@ -76,4 +76,63 @@ export function declareDataCommands(program: Command, declare: Declare): void {
     summary: 'delete volumes with all that is in them',
     load: async () => (await volumes()).removeVolumes,
   })
+  declareSecrets(program, declare)
+}
+
+function declareSecrets(program: Command, declare: Declare): void {
+  const secret = program
+    .command('secret')
+    .description('values that sandboxes use in requests and never hold')
+    .helpCommand(false)
+  const secrets = () => import('./commands/secret.ts')
+  const domain = () =>
+    new Option(
+      '--domain <host>',
+      'where it is sent to, any number of times; *.example.com for all below',
+    ).argParser(collected)
+  declare(secret, {
+    usage: 'ls',
+    aliases: ['list'],
+    summary: 'list secrets',
+    load: async () => (await secrets()).listSecrets,
+  })
+  declare(secret, {
+    usage: 'create <name>',
+    summary:
+      'keep a value, read from standard input; sandboxes find a placeholder in the variable of that name',
+    options: [domain()],
+    load: async () => (await secrets()).createSecret,
+    examples: [
+      'secret create OPENAI_API_KEY --domain api.openai.com < key.txt',
+      'create agent --secret OPENAI_API_KEY',
+    ],
+  })
+  declare(secret, {
+    usage: 'set <name>',
+    summary:
+      'replace its value, read from standard input, or its domains; at once in every sandbox that has it',
+    options: [domain()],
+    load: async () => (await secrets()).setSecret,
+  })
+  declare(secret, {
+    usage: 'show <name>',
+    summary: 'its domains and placeholder, and who has it',
+    load: async () => (await secrets()).showSecret,
+  })
+  declare(secret, {
+    usage: 'give <sandbox> <names...>',
+    summary: 'let a sandbox use secrets',
+    load: async () => (await secrets()).giveSecrets,
+  })
+  declare(secret, {
+    usage: 'take <sandbox> <names...>',
+    summary: 'take secrets from a sandbox',
+    load: async () => (await secrets()).takeSecrets,
+  })
+  declare(secret, {
+    usage: 'rm <names...>',
+    summary: 'delete secrets that no sandbox has',
+    options: [new Option('-f, --force', 'take them from the sandboxes that have them first')],
+    load: async () => (await secrets()).removeSecrets,
+  })
 }

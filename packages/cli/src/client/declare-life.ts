@@ -74,6 +74,7 @@ function createOptions(): Option[] {
     new Option('-e, --env <name=value>', 'environment of everything inside').argParser(pairsFlag('--env')),
     new Option('--metadata <key=value>', 'labels of yours').argParser(pairsFlag('--metadata')),
     new Option('-v, --volume <volume:path[:ro]>', 'mount a volume').argParser(collected),
+    new Option('--secret <name>', 'let it use a secret').argParser(collected),
     new Option('--network <mode>', 'what it may reach: everything public, or nothing').choices([
       'public',
       'none',

@@ -12,6 +12,7 @@ export interface CreateFlags extends NetworkFlags {
   readonly env?: Record<string, string>
   readonly metadata?: Record<string, string>
   readonly volume?: readonly string[]
+  readonly secret?: readonly string[]
   readonly memory?: number
   readonly cpus?: number
   readonly pids?: number
@@ -54,6 +55,7 @@ function toOptions(flags: CreateFlags): Omit<CreateOptions, 'name'> {
     metadata,
     volumes: flags.volume?.map(parseMount),
     network: networkOptions(flags),
+    secrets: flags.secret && [...flags.secret],
     limits: Object.keys(limits).length === 0 ? undefined : limits,
     idleTimeoutMs: idle,
     storeAfterMs: storeAfter,
