@@ -25,7 +25,7 @@ export const nativeBuild = {
     hashOf(process.arch, hashFiles(join(repoDir, NATIVE)), existsSync(headers(repoDir))),
   isInPlace: ({ repoDir }) => PROGRAMS.every((name) => existsSync(join(repoDir, NATIVE, 'build', name))),
   async run({ report, run, signal }, { repoDir }) {
-    const make = ['make', '-C', join(repoDir, NATIVE)]
+    const make = /** @type {const} */ (['make', '-C', join(repoDir, NATIVE)])
     const onLine = (/** @type {string} */ line) => report({ doing: line })
     await run({ argv: [...make, 'all'], onLine })
     // Only the network needs it: whoever cannot build it has sandboxes all the same, and the doctor says what is missing.

@@ -9,7 +9,7 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowUsage, Gate } from '@dormouse/engine'
+import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
@@ -17,6 +17,7 @@ import { openGate } from '../network/open-gate.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
 import type { BurrowPaths } from './layout.ts'
+import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
 /** When the agent is gone PID 1 follows within moments; a connection lost for another reason is simply made again. */
@@ -44,7 +45,7 @@ export class LinuxBurrow implements Burrow {
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
   #isQuiet = false
-  #hasGate = false
+  #gate: Promise<Gate> | undefined
   /** Settled unless a snapshot is being taken. */
   #saved: Promise<void> = Promise.resolve()
   #endSaving: () => void = () => {}
@@ -95,6 +96,11 @@ export class LinuxBurrow implements Burrow {
     return this.#cgroup.usage()
   }
 
+  async memory(): Promise<BurrowMemory | undefined> {
+    // One that has ended has no cgroup.
+    return measureMemory(await this.pids().catch(() => []))
+  }
+
   async freeze(): Promise<void> {
     await this.#cgroup.freeze()
   }
@@ -104,20 +110,23 @@ export class LinuxBurrow implements Burrow {
   }
 
   async openGate(): Promise<Gate> {
-    if (this.#hasGate) throw new DormouseError('conflict', 'The gate of this sandbox is open already.')
-    this.#hasGate = true
-    try {
-      const gate = await openGate(this.first)
-      return {
-        ...gate,
-        close: () => {
-          gate.close()
-          this.#hasGate = false
-        },
-      }
-    } catch (error) {
-      this.#hasGate = false
+    if (this.#gate !== undefined)
+      throw new DormouseError('conflict', 'The gate of this sandbox is open already.')
+    const opening = openGate(this.first)
+    this.#gate = opening
+    const forget = () => {
+      if (this.#gate === opening) this.#gate = undefined
+    }
+    const gate = await opening.catch((error: unknown) => {
+      forget()
       throw error
+    })
+    return {
+      ...gate,
+      close: () => {
+        gate.close()
+        forget()
+      },
     }
   }
 

@@ -13,7 +13,9 @@ import { describeInterrupts } from './interrupts.ts'
 import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
 import { describeLimits } from './limits.ts'
+import { describeMemory } from './memory.ts'
 import { describeNetwork } from './network.ts'
+import { describeNetworkAsleep } from './network-asleep.ts'
 import { describePorts } from './ports.ts'
 import { describeProcesses } from './processes.ts'
 import { describeRunsErrors } from './runs-errors.ts'
@@ -37,6 +39,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeLifecycle(factory)
     describeAdopt(factory)
     describeLimits(factory)
+    describeMemory(factory)
     describeSleep(factory)
     describeFork(factory)
     describeFilesSnapshots(factory)
@@ -57,6 +60,7 @@ export function describeEngineContract(name: string, factory: EngineFactory): vo
     describeConnectedProcesses(factory)
     describePorts(factory)
     describeNetwork(factory)
+    describeNetworkAsleep(factory)
     describeFiles(factory)
     describeFilesSafety(factory)
     describeWatch(factory)

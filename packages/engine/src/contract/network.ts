@@ -1,76 +1,25 @@
-import dgram from 'node:dgram'
-import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
-import type { Burrow, Gate } from '../engine.ts'
+import type { Burrow } from '../engine.ts'
 import { runPython } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
+import { NETWORK_HELPERS, TestGate } from './test-gate.ts'
 
 const OWN_ADDRESSES = ['127.0.0.1', '::1', '198.18.0.2', 'fd64:6f72:6d6f::2']
 /** Of the documentation: nobody is there, whatever host this runs on. */
 const OUTSIDE = ['192.0.2.7', '2001:db8::7']
 
-const HELPERS = `
-import errno, socket
-def dial(address, port, timeout=5):
-    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET); s.settimeout(timeout)
-    s.connect((address, port))
-    return s
-def outcome(work):
-    try: return work()
-    except OSError as error: return errno.errorcode.get(error.errno, type(error).__name__)`
-
-/** A gate, and what arrives there. */
-class OpenGate implements AsyncDisposable {
-  readonly arrived: string[] = []
-  readonly connections: Socket[] = []
-  readonly #gate: Gate
-  readonly #server: Server
-  readonly #dns = dgram.createSocket('udp4')
-
-  constructor(gate: Gate, onConnection: (socket: Socket) => void) {
-    this.#gate = gate
-    this.#server = createServer({ allowHalfOpen: true }, (socket) => {
-      this.arrived.push(`${socket.localAddress} ${socket.localPort}`)
-      this.connections.push(socket)
-      socket.on('error', () => {})
-      onConnection(socket)
-    })
-    this.#server.listen({ fd: gate.tcp })
-    this.#dns.bind({ fd: gate.dns })
-    this.#dns.on('message', (message, { port, address }) => {
-      this.#dns.send(`answer to ${message}`, port, address)
-    })
-  }
-
-  static async at(burrow: Burrow, onConnection = (socket: Socket) => void socket.end('hello')) {
-    return new OpenGate(await burrow.openGate(), onConnection)
-  }
-
-  closeGate(): void {
-    this.#gate.close()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#server.listening) return
-    this.#gate.close()
-    this.#dns.close()
-    for (const socket of this.connections) socket.destroy()
-    await new Promise((resolve) => this.#server.close(resolve))
-  }
-}
-
 export function describeNetwork(factory: EngineFactory): void {
   describe('network', () => {
     const shared = useSharedBurrow(factory)
-    const gates: OpenGate[] = []
-    const open = async (...parameters: Parameters<typeof OpenGate.at>) => {
-      const gate = await OpenGate.at(...parameters)
+    const gates: TestGate[] = []
+    const open = async (...parameters: Parameters<typeof TestGate.at>) => {
+      const gate = await TestGate.at(...parameters)
       gates.push(gate)
       return gate
     }
     const python = async (burrow: Burrow, code: string) =>
-      (await runPython(burrow.guest, `${HELPERS}\n${code}`)).trim()
+      (await runPython(burrow.guest, `${NETWORK_HELPERS}\n${code}`)).trim()
     afterEach(async () => {
       for (const gate of gates.splice(0)) await gate[Symbol.asyncDispose]()
     })

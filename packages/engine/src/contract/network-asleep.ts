@@ -1,0 +1,222 @@
+import type { Socket } from 'node:net'
+import { newSandboxId } from '@dormouse/contracts'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Burrow } from '../engine.ts'
+import { eventually, runPython } from './collect.ts'
+import type { EngineFactory } from './engine-factory.ts'
+import { useSharedBurrow } from './shared-burrow.ts'
+import { NETWORK_HELPERS, TestGate } from './test-gate.ts'
+
+/** Code that leaves connections in a state, and what each of them sees after a sleep. */
+interface Case {
+  /** What the gate does with every connection. */
+  readonly gate?: (socket: Socket) => void
+  readonly before: string
+  readonly after: string
+  readonly expected: string
+}
+
+const silent = () => {}
+const CASES: Readonly<Record<string, Case>> = {
+  'an idle one': {
+    before: 's = dial("192.0.2.7", 80); s6 = dial("2001:db8::7", 80); s.settimeout(5); s6.settimeout(5)',
+    after: 'print(ended(lambda: s.recv(9)), ended(lambda: s6.recv(9)), ended(lambda: s.send(b"x")))',
+    expected: 'error error error',
+  },
+  'a dual-stack one': {
+    before: 's = socket.socket(socket.AF_INET6); s.settimeout(5); s.connect(("::ffff:192.0.2.7", 80))',
+    after: 'print(ended(lambda: s.recv(9)))',
+    expected: 'error',
+  },
+  'with data that nobody has read on either side': {
+    gate: (socket) => void socket.pause().write('received'),
+    before: `
+s = dial("192.0.2.7", 80); s.setblocking(False)
+try:
+    while True: s.send(bytes(100_000))
+except BlockingIOError: pass
+s.settimeout(5)`,
+    after: 'print(s.recv(8).decode(), ended(lambda: s.recv(9)))',
+    expected: 'received error',
+  },
+  'closed by the other side, with a rest to read': {
+    gate: (socket) => void socket.end('goodbye'),
+    before: 'import time; s = dial("192.0.2.7", 80); s6 = dial("2001:db8::7", 80); time.sleep(0.3)',
+    after: 'print([b"".join(iter(lambda: each.recv(99), b"")) for each in (s, s6)])',
+    expected: "[b'goodbye', b'goodbye']",
+  },
+  'closed by this side, waiting for an answer': {
+    before: 's = dial("192.0.2.7", 80); s.send(b"question"); s.shutdown(socket.SHUT_WR)',
+    after: 'print(ended(lambda: s.recv(9)))',
+    expected: 'error',
+  },
+  'closed by both sides': {
+    gate: (socket) => void socket.end(),
+    before: 'import time; s = dial("192.0.2.7", 80); time.sleep(0.2); s.shutdown(socket.SHUT_WR)',
+    after: 'print(ended(lambda: s.recv(9)))',
+    expected: 'end',
+  },
+  'closed by this side with more to send than fits': {
+    gate: (socket) => void socket.pause(),
+    before: `
+s = dial("192.0.2.7", 80); s.setblocking(False)
+try:
+    while True: s.send(bytes(100_000))
+except BlockingIOError: pass
+s.shutdown(socket.SHUT_WR); s.settimeout(5)`,
+    after: 'print(ended(lambda: s.recv(9)))',
+    expected: 'error',
+  },
+  'reset by the other side': {
+    gate: (socket) => void socket.resetAndDestroy(),
+    before: 'import time; s = dial("192.0.2.7", 80); time.sleep(0.2)',
+    after: 'print(ended(lambda: s.recv(9)) in ("error", "end"))',
+    expected: 'True',
+  },
+  'forgotten by its program, in all the states the kernel lets it pass through': {
+    gate: (socket) => void socket.pause().write('never read'),
+    before: 'for i in range(50):\n  s = dial("192.0.2.7", 1000 + i); s.send(bytes(10_000)); s.close()',
+    after: 'print(outcome(lambda: dial("192.0.2.7", 80)))',
+    expected: 'ECONNREFUSED',
+  },
+  'a datagram socket of the resolver’s, and one of somebody else’s': {
+    before: `
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("198.18.0.1", 53)); s.send(b"?")
+t = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); t.connect(("192.0.2.7", 443)); t6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); t6.connect(("2001:db8::7", 443))`,
+    after: 'print(s.getpeername()[0], t.getpeername()[0], t6.getpeername()[0])',
+    expected: '198.18.0.1 192.0.2.7 2001:db8::7',
+  },
+}
+
+const HELPERS = `${NETWORK_HELPERS}
+def ended(work):
+    try: return "end" if work() == b"" else "alive"
+    except ConnectionError: return "error"`
+
+export function describeNetworkAsleep(factory: EngineFactory): void {
+  describe('connections to the outside end with a sleep', () => {
+    const shared = useSharedBurrow(factory)
+    const gates: TestGate[] = []
+    const open = async (...parameters: Parameters<typeof TestGate.at>) => {
+      const gate = await TestGate.at(...parameters)
+      gates.push(gate)
+      return gate
+    }
+    const python = async (burrow: Burrow, code: string) =>
+      (await runPython(burrow.guest, `${HELPERS}\n${code}`)).trim()
+    const sleepAndWake = async (burrow: Burrow) => {
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      return shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+    }
+    afterEach(async () => {
+      for (const gate of gates.splice(0)) await gate[Symbol.asyncDispose]()
+    })
+
+    test.each(Object.entries(CASES))('%s', async (_name, { gate = silent, before, after, expected }) => {
+      const burrow = await shared.create()
+      await open(burrow, gate)
+      await python(burrow, before)
+      const woken = await sleepAndWake(burrow)
+      expect(await python(woken, after)).toBe(expected)
+      await woken.destroy()
+    })
+
+    test('one that is not answered yet', async () => {
+      const burrow = await shared.create()
+      // Nobody accepts, so the kernel's queue gets full, and what comes then is left waiting.
+      const gate = await burrow.openGate()
+      const code = `
+waiting = [socket.socket() for _ in range(600)]
+for s in waiting: s.setblocking(False); s.connect_ex(("192.0.2.7", 80))`
+      await python(burrow, code)
+      expect(await python(burrow, 'print(open("/proc/net/tcp").read().count(" 02 ") > 0)')).toBe('True')
+      const woken = await sleepAndWake(burrow)
+      gate.close()
+      const seen = 'print({ended(lambda: (s.settimeout(5), s.send(b"x"), s.recv(9))[2]) for s in waiting})'
+      expect(await python(woken, seen)).toBe("{'error'}")
+      await woken.destroy()
+    })
+
+    test('a program that waits for an answer goes on with an error, in parent and children of a fork', async () => {
+      const burrow = await shared.create()
+      await open(burrow, silent)
+      const wait = `
+import threading
+seen = []
+s = dial("192.0.2.7", 80, None)
+threading.Thread(target=lambda: seen.append(ended(lambda: s.recv(9))), daemon=True).start()`
+      await python(burrow, wait)
+      const { parent, children } = await shared.engine.fork(burrow, {
+        sandboxIds: [newSandboxId(), newSandboxId()],
+      })
+      for (const each of [parent, ...children]) {
+        shared.hold(each)
+        const seen = () => python(each, 'print(*seen)')
+        expect(await eventually('the end of recv', async () => (await seen()) || undefined)).toBe('error')
+      }
+    })
+
+    test('and new ones go through a new gate, also after a rollback', async () => {
+      const burrow = await shared.create()
+      const greeting = 'print(dial("192.0.2.7", 80).recv(9))'
+      await open(burrow)
+      await python(burrow, 's = dial("192.0.2.8", 80); s.recv(9)')
+      const { snapshot, burrow: next } = await shared.engine.snapshot(burrow, { leave: 'running' })
+      await open(shared.hold(next!))
+      expect(await python(next!, greeting)).toBe("b'hello'")
+      const back = shared.hold(await shared.engine.rollback(next!, snapshot.id))
+      const gate = await open(back)
+      expect(await python(back, greeting)).toBe("b'hello'")
+      expect(gate.arrived).toHaveLength(1)
+    })
+
+    test('connections inside, and servers at the burrow’s own address, go on', async () => {
+      const burrow = await shared.create()
+      await open(burrow, silent)
+      const code = `
+outside = dial("192.0.2.7", 80)
+server = socket.create_server(("198.18.0.2", 7000)); server6 = socket.create_server(("fd64:6f72:6d6f::2", 7000), family=socket.AF_INET6)
+a = dial("198.18.0.2", 7000); b, _ = server.accept(); a.sendall(b"before")`
+      await python(burrow, code)
+      const woken = await sleepAndWake(burrow)
+      const after = `
+a.sendall(b" after"); print(b.recv(99).decode(), ended(lambda: outside.recv(9)))
+for address, each in (("198.18.0.2", server), ("fd64:6f72:6d6f::2", server6)):
+    x = dial(address, 7000); y, _ = each.accept(); x.sendall(b"new"); print(y.recv(9).decode())`
+      expect(await python(woken, after)).toBe('before after error\nnew\nnew')
+    })
+
+    test('no snapshot fails while bytes flow both ways', async () => {
+      const burrow = await shared.create()
+      const chunk = Buffer.alloc(65_536)
+      await open(burrow, (socket) => {
+        const pour = () => {
+          while (socket.writable && socket.write(chunk));
+        }
+        socket.on('drain', pour).resume()
+        pour()
+      })
+      const flow = `
+import threading
+def flow(port):
+    s = dial("192.0.2.7", port, None)
+    def send():
+        try:
+            while True: s.sendall(bytes(65536))
+        except OSError: pass
+    threading.Thread(target=send, daemon=True).start()
+    try:
+        while s.recv(65536): pass
+    except OSError: pass
+for port in range(4): threading.Thread(target=flow, args=(1000 + port,), daemon=True).start()`
+      await python(burrow, flow)
+      let current = burrow
+      for (let round = 0; round < 5; round += 1) {
+        const { burrow: next } = await shared.engine.snapshot(current, { leave: 'running' })
+        current = shared.hold(next!)
+        await open(current, (socket) => void socket.resume().write(chunk))
+        await python(current, flow)
+      }
+    })
+  })
+}
