@@ -1,8 +1,7 @@
-import { DormouseError } from '@dormouse/contracts'
+import { type AllowRule, DormouseError } from '@dormouse/contracts'
 import { edgesOf, isInRange, parseRange, type Range } from './address.ts'
 import { classOf } from './address-class.ts'
 import { normalizePattern } from './domain-name.ts'
-import type { AllowRule } from './egress-policy.ts'
 
 /**
  * Throws when a rule could never allow anything here, so that its author hears of it now and not from a reset connection.

@@ -1,8 +1,9 @@
+import type { AllowRule } from '@dormouse/contracts'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { checkRules } from './check-rules.ts'
 import { CompiledPolicy } from './compiled-policy.ts'
-import type { AllowRule, EgressPolicy } from './egress-policy.ts'
+import type { EgressPolicy } from './egress-policy.ts'
 import { Surroundings } from './surroundings.ts'
 
 const surroundings = new Surroundings({

@@ -1,0 +1,87 @@
+/** `more`: not all of it has come. A name of undefined: it asks for none, or in a way that cannot be read. */
+export type ClientHello = 'more' | { readonly name: string | undefined }
+
+const HANDSHAKE = 0x16
+const CLIENT_HELLO = 1
+const SERVER_NAME = 0
+const HOST_NAME = 0
+
+export function looksLikeTls(bytes: Buffer): boolean {
+  return bytes[0] === HANDSHAKE
+}
+
+/** Reads the server name of a ClientHello (RFC 8446, RFC 6066), also when it comes in pieces. Never throws. */
+export function readClientHello(bytes: Buffer): ClientHello {
+  const handshake = joinRecords(bytes)
+  if (handshake === 'broken') return { name: undefined }
+  if (handshake.length < 4) return 'more'
+  if (handshake[0] !== CLIENT_HELLO) return { name: undefined }
+  const length = handshake.readUIntBE(1, 3)
+  if (handshake.length < 4 + length) return 'more'
+  try {
+    return { name: readServerName(new Reader(handshake.subarray(4, 4 + length))) }
+  } catch {
+    return { name: undefined }
+  }
+}
+
+/** The handshake bytes of all whole and begun records. */
+function joinRecords(bytes: Buffer): Buffer | 'broken' {
+  const parts: Buffer[] = []
+  let at = 0
+  while (at < bytes.length) {
+    if (bytes[at] !== HANDSHAKE) return 'broken'
+    if (bytes.length < at + 5) break
+    if (bytes[at + 1] !== 3) return 'broken'
+    const length = bytes.readUInt16BE(at + 3)
+    if (length === 0) return 'broken'
+    parts.push(bytes.subarray(at + 5, at + 5 + length))
+    at += 5 + length
+  }
+  return Buffer.concat(parts)
+}
+
+function readServerName(reader: Reader): string | undefined {
+  reader.take(2 + 32)
+  reader.take(reader.number(1))
+  reader.take(reader.number(2))
+  reader.take(reader.number(1))
+  if (reader.isEmpty) return undefined
+  const extensions = new Reader(reader.take(reader.number(2)))
+  let name: string | undefined
+  while (!extensions.isEmpty) {
+    const type = extensions.number(2)
+    const data = new Reader(extensions.take(extensions.number(2)))
+    if (type !== SERVER_NAME) continue
+    // Two of them: whoever reads the other one sees another name.
+    if (name !== undefined) return undefined
+    const names = new Reader(data.take(data.number(2)))
+    if (names.number(1) !== HOST_NAME) return undefined
+    name = names.take(names.number(2)).toString('latin1')
+    if (!names.isEmpty) return undefined
+  }
+  return name
+}
+
+class Reader {
+  readonly #bytes: Buffer
+  #at = 0
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  get isEmpty(): boolean {
+    return this.#at >= this.#bytes.length
+  }
+
+  number(size: number): number {
+    return this.take(size).readUIntBE(0, size)
+  }
+
+  take(size: number): Buffer {
+    if (this.#at + size > this.#bytes.length) throw new RangeError('shorter than it says')
+    this.#at += size
+    return this.#bytes.subarray(this.#at - size, this.#at)
+  }
+}

@@ -1,0 +1,34 @@
+/** Since the sandbox is known here; an attach and a detach change nothing. */
+export interface EgressCounters {
+  readonly bytesOut: number
+  readonly bytesIn: number
+  /** Let through by the policy, whether or not the destination answered. */
+  readonly connections: number
+  readonly denied: number
+  /** Questions for names. */
+  readonly names: number
+}
+
+const CELLS: readonly (keyof EgressCounters)[] = ['bytesOut', 'bytesIn', 'connections', 'denied', 'names']
+
+/** In memory that both threads see, so that reading them takes no message, and a worker that dies takes none with it. */
+export class CounterCells {
+  readonly memory: SharedArrayBuffer
+  readonly #cells: Float64Array
+
+  constructor(memory = new SharedArrayBuffer(CELLS.length * Float64Array.BYTES_PER_ELEMENT)) {
+    this.memory = memory
+    this.#cells = new Float64Array(memory)
+  }
+
+  /** Only one thread may call it: reading and writing are two steps. */
+  add(counter: keyof EgressCounters, count: number): void {
+    const at = CELLS.indexOf(counter)
+    this.#cells[at] = (this.#cells[at] ?? 0) + count
+  }
+
+  read(): EgressCounters {
+    const [bytesOut = 0, bytesIn = 0, connections = 0, denied = 0, names = 0] = this.#cells
+    return { bytesOut, bytesIn, connections, denied, names }
+  }
+}

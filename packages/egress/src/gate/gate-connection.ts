@@ -1,0 +1,216 @@
+import type { Socket } from 'node:net'
+import { HELLO_EXPECTED_MS, IDLE_TIMEOUT_MS } from '../limits.ts'
+import type { CompiledPolicy } from '../policy/compiled-policy.ts'
+import { refused, type Verdict } from '../policy/verdict.ts'
+import { carry } from './carry.ts'
+import { type GateContext, LedBack } from './gate-context.ts'
+import { OpeningWatch, type WatchedOpening } from './opening-watch.ts'
+import { reset } from './reset.ts'
+
+export interface AskedDestination {
+  readonly address: string
+  readonly port: number
+}
+
+/** One connection out of a sandbox, from its arrival at the gate to its end. */
+export class GateConnection {
+  readonly #client: Socket
+  readonly #asked: AskedDestination
+  readonly #context: GateContext
+  readonly #onEnded: () => void
+  /** Under which the sandbox knew the address when it came; they may be forgotten before the connection ends. */
+  readonly #names: readonly string[]
+  /** Stands for a name that only the host's proxy can resolve. */
+  readonly #standsFor: string | undefined
+  readonly #dialing = new AbortController()
+  #server: Socket | undefined
+  #watch: OpeningWatch | undefined
+  #opening: WatchedOpening | undefined
+  /** False where only TLS was looked for, and it was something else. */
+  #wasRead = false
+  #openingDecided: (() => void) | undefined
+  #isIntercepted = false
+  #hasEnded = false
+
+  constructor(client: Socket, asked: AskedDestination, context: GateContext, onEnded: () => void) {
+    this.#client = client
+    this.#asked = asked
+    this.#context = context
+    this.#onEnded = onEnded
+    this.#standsFor = context.synthetic.findName(asked.address)
+    this.#names = this.#standsFor === undefined ? context.pins.namesOf(asked.address) : [this.#standsFor]
+    client.on('error', () => this.end())
+    client.once('close', () => this.#follow(this.#server))
+    client.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
+  }
+
+  /** Never rejects: whatever goes wrong is a reset for the one inside. */
+  async open(): Promise<void> {
+    const policy = this.#context.policy()
+    const verdict = this.judge(policy)
+    if (!verdict.allowed) return this.#deny(verdict.reason)
+    this.#context.counters.add('connections', 1)
+    if (verdict.byName || policy.secrets.length > 0) this.#watchOpening(!verdict.byName)
+    try {
+      // What is going to be intercepted is dialed by the edge: the address that the sandbox chose is not even contacted then.
+      if (this.#names.some((name) => policy.secretsFor(name).length > 0)) await this.#openingExpected()
+      if (this.#hasEnded || this.#isIntercepted) return
+      await this.#dial()
+    } catch (error) {
+      if (error instanceof LedBack) this.#deny(error.message)
+      else this.end()
+    }
+  }
+
+  /** As things stand now; asked again whenever the policy has changed. */
+  judge(policy: CompiledPolicy): Verdict {
+    const { address, port } = this.#asked
+    const verdict =
+      this.#standsFor === undefined
+        ? policy.connect(address, port, this.#names)
+        : policy.ask(this.#standsFor, port)
+    if (!verdict.allowed || !verdict.byName) return verdict
+    // Nobody has looked at what it said first, and now it is too late.
+    const isUnread =
+      this.#watch === undefined ? this.#server !== undefined : this.#opening !== undefined && !this.#wasRead
+    if (isUnread) return refused('opened under another policy')
+    if (this.#opening === undefined) return verdict
+    if (this.#opening === 'cut off') return refused('does not say whom it asks for')
+    if (this.#opening.kind === 'other') return verdict
+    const { kind, name } = this.#opening
+    if (name === undefined)
+      return refused(`${kind === 'tls' ? 'TLS' : 'HTTP'} without a name that can be read`)
+    return policy.ask(name, port)
+  }
+
+  /** Ends it unless it is still allowed. What the edge has taken ends with every change of the secrets, which it holds. */
+  recheck(policy: CompiledPolicy, haveSecretsChanged: boolean): void {
+    const verdict = this.judge(policy)
+    if (!verdict.allowed) this.#deny(verdict.reason)
+    else if (this.#isIntercepted && haveSecretsChanged) this.end()
+  }
+
+  end(): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#dialing.abort()
+    this.#watch?.stop()
+    this.#openingDecided?.()
+    reset(this.#client)
+    if (this.#server !== undefined) reset(this.#server)
+    if (this.#isIntercepted) this.#countIntercepted()
+    this.#onEnded()
+  }
+
+  #deny(reason: string): void {
+    if (this.#hasEnded) return
+    const name = this.#namedInOpening ?? this.#names[0]
+    this.#context.onDenied({ ...this.#asked, ...(name === undefined ? {} : { name }), reason })
+    this.end()
+  }
+
+  get #namedInOpening(): string | undefined {
+    return typeof this.#opening === 'object' && 'name' in this.#opening ? this.#opening.name : undefined
+  }
+
+  #watchOpening(onlyTls: boolean): void {
+    this.#watch = new OpeningWatch(this.#client, {
+      onlyTls,
+      onDecided: (opening) => {
+        this.#opening = opening
+        this.#wasRead = !onlyTls || (opening !== 'cut off' && opening.kind === 'tls')
+        this.#openingDecided?.()
+        this.#decideOpening()
+      },
+    })
+  }
+
+  #decideOpening(): void {
+    const policy = this.#context.policy()
+    const verdict = this.judge(policy)
+    if (!verdict.allowed) {
+      this.#deny(verdict.reason)
+      return
+    }
+    const isTls = typeof this.#opening === 'object' && this.#opening.kind === 'tls'
+    const name = isTls ? this.#namedInOpening : undefined
+    const secrets = name === undefined ? [] : policy.secretsFor(name)
+    if (name !== undefined && secrets.length > 0) this.#intercept(name, secrets)
+    else if (this.#server !== undefined) this.#carryOut(this.#server)
+  }
+
+  #intercept(name: string, secrets: CompiledPolicy['secrets']): void {
+    const { interceptor } = this.#context
+    // Without the edge the placeholder would go out as it is, and look like a wrong secret.
+    if (interceptor === undefined) {
+      this.end()
+      return
+    }
+    this.#isIntercepted = true
+    this.#dialing.abort()
+    if (this.#server !== undefined) reset(this.#server)
+    this.#server = undefined
+    this.#client.unshift(this.#watch?.held ?? Buffer.alloc(0))
+    const { port } = this.#asked
+    interceptor.take(this.#client, { name, port, secrets, connect: () => this.#connectByName(name) })
+  }
+
+  async #connectByName(name: string): Promise<Socket> {
+    const socket = await this.#context.connectByName(name, this.#asked.port)
+    if (!this.#hasEnded) return socket
+    reset(socket)
+    throw new Error('the connection has ended')
+  }
+
+  /** Until it is clear what the client says first, or it seems to wait for the server. */
+  #openingExpected(): Promise<void> {
+    if (this.#opening !== undefined) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, HELLO_EXPECTED_MS)
+      this.#openingDecided = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  async #dial(): Promise<void> {
+    const { address, port } = this.#asked
+    const server = await this.#context.dial(
+      { address: this.#standsFor === undefined ? address : undefined, port, names: this.#names },
+      this.#dialing.signal,
+    )
+    if (this.#hasEnded || this.#isIntercepted) {
+      reset(server)
+      return
+    }
+    this.#server = server
+    server.on('error', () => this.end())
+    server.once('close', () => this.#follow(this.#client))
+    server.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
+    // The policy, and the host's own addresses, may have changed in the meantime.
+    const verdict = this.judge(this.#context.policy())
+    if (!verdict.allowed) return this.#deny(verdict.reason)
+    const { counters } = this.#context
+    carry({ from: server, to: this.#client, onBytes: (count) => counters.add('bytesIn', count) })
+    if (this.#watch === undefined || this.#opening !== undefined) this.#carryOut(server)
+  }
+
+  #carryOut(server: Socket): void {
+    const { counters } = this.#context
+    const held = this.#watch?.held ?? Buffer.alloc(0)
+    carry({ from: this.#client, to: server, held, onBytes: (count) => counters.add('bytesOut', count) })
+  }
+
+  /** One end is gone in good order: the other gets what is left for it, and goes too. */
+  #follow(other: Socket | undefined): void {
+    if (this.#hasEnded) return
+    if (other !== undefined && !other.destroyed) other.destroySoon()
+    else this.end()
+  }
+
+  #countIntercepted(): void {
+    this.#context.counters.add('bytesOut', this.#client.bytesRead)
+    this.#context.counters.add('bytesIn', this.#client.bytesWritten)
+  }
+}

@@ -1,0 +1,14 @@
+import type { Socket } from 'node:net'
+
+/** Ends a connection at once and lets the other side see it as broken. Safe in every state, and more than once. */
+export function reset(socket: Socket): void {
+  if (socket.destroyed) return
+  // Whatever is still under way must not become an error that nobody hears.
+  socket.on('error', () => {})
+  try {
+    socket.resetAndDestroy()
+  } catch {
+    // Only plain TCP can be reset; TLS to a proxy cannot.
+    socket.destroy()
+  }
+}

@@ -1,0 +1,166 @@
+import { lookup } from 'node:dns/promises'
+import { isIPv6 } from 'node:net'
+import {
+  DNS_UDP_DEFAULT_BYTES,
+  QUESTIONS_MAX_IN_FLIGHT,
+  QUESTIONS_MAX_QUEUED,
+  REGISTRY_TTL_SECONDS,
+} from '../limits.ts'
+import { canonicalAddress } from '../policy/address.ts'
+import type { CompiledPolicy } from '../policy/compiled-policy.ts'
+import { normalizeName } from '../policy/domain-name.ts'
+import { AnswerCache, type UpstreamAnswer } from './answer-cache.ts'
+import { filterAnswer } from './filter-answer.ts'
+import {
+  type DnsRecord,
+  type Query,
+  RCODE,
+  type Reply,
+  readQuery,
+  writeBadReply,
+  writeReply,
+} from './packet.ts'
+import type { Pins } from './pins.ts'
+import type { SyntheticAddresses } from './synthetic-addresses.ts'
+import { Turnstile } from './turnstile.ts'
+
+/** What a resolver needs of the host; the same for all sandboxes. */
+export interface NameSources {
+  readonly upstream: { ask(name: string, type: string): Promise<UpstreamAnswer | undefined> }
+  readonly isRegistry: (name: string) => boolean
+  /** Is this name left to the host's proxy, because the host itself cannot resolve it? */
+  readonly isLeftToProxy: (name: string) => boolean
+  readonly hasIpv6: () => Promise<boolean>
+}
+
+export interface ResolverOptions {
+  readonly sources: NameSources
+  /** As it is now; a change counts at once, also for questions that are under way. */
+  readonly policy: () => CompiledPolicy
+  readonly pins: Pins
+  readonly synthetic: SyntheticAddresses
+  readonly onAsked: () => void
+  readonly onDenied: (denied: { name: string; address?: string; reason: string }) => void
+}
+
+/** Transfers of whole zones, and "anything you have": nothing a program needs (RFC 8482). */
+const NOT_IMPLEMENTED = new Set(['AXFR', 'IXFR', 'ANY'])
+/** HTTPS and SVCB: their addresses would pass by the pins, and their keys would hide the name a connection asks for. Clients do without. */
+const WITHHELD = new Set(['UNKNOWN_64', 'UNKNOWN_65'])
+const EMPTY: Reply = { rcode: RCODE.NOERROR, records: [] }
+const FAILED: Reply = { rcode: RCODE.SERVFAIL, records: [] }
+
+/** The name server of one sandbox. */
+export class Resolver {
+  readonly #options: ResolverOptions
+  readonly #cache = new AnswerCache()
+  readonly #turnstile = new Turnstile({
+    maxInside: QUESTIONS_MAX_IN_FLIGHT,
+    maxWaiting: QUESTIONS_MAX_QUEUED,
+  })
+  readonly #underWay = new Map<string, Promise<UpstreamAnswer | undefined>>()
+
+  constructor(options: ResolverOptions) {
+    this.#options = options
+  }
+
+  /** The answer to a packet from inside, or undefined when it deserves none. Never rejects. */
+  async answer(packet: Buffer, transport: 'udp' | 'tcp'): Promise<Buffer | undefined> {
+    const query = readQuery(packet)
+    if (query === undefined) return undefined
+    if ('rcode' in query) return writeBadReply(query)
+    const maxBytes = transport === 'tcp' ? 0xffff : (query.ednsBytes ?? DNS_UDP_DEFAULT_BYTES)
+    const name = normalizeName(query.name)
+    if (name === undefined || query.class !== 'IN')
+      return writeBadReply({ id: query.id, rcode: RCODE.REFUSED })
+    try {
+      return writeReply(query, await this.#reply(name, query), maxBytes)
+    } catch {
+      // A record that can be read but not be written again: what it says is not worth more than a failure.
+      return writeReply(query, FAILED, maxBytes)
+    }
+  }
+
+  /** Addresses of a name as the policy allows now; what we dial ourselves is pinned like everything else. */
+  async addressesOf(name: string): Promise<string[]> {
+    const found = await Promise.all(['A', 'AAAA'].map((type) => this.#look(name, type)))
+    return found.flatMap((reply) => reply.addresses)
+  }
+
+  async #reply(name: string, query: Query): Promise<Reply> {
+    this.#options.onAsked()
+    const verdict = this.#options.policy().lookUp(name)
+    if (!verdict.allowed) {
+      this.#options.onDenied({ name, reason: verdict.reason })
+      return { rcode: RCODE.REFUSED, records: [], prohibited: verdict.reason }
+    }
+    if (NOT_IMPLEMENTED.has(query.type)) return { rcode: RCODE.NOTIMP, records: [] }
+    if (WITHHELD.has(query.type)) return EMPTY
+    const { rcode, records } = await this.#look(name, query.type)
+    return { rcode, records }
+  }
+
+  async #look(name: string, type: string): Promise<Reply & { addresses: string[] }> {
+    if (!this.#options.policy().lookUp(name).allowed)
+      return { rcode: RCODE.REFUSED, records: [], addresses: [] }
+    if (this.#options.sources.isLeftToProxy(name)) return this.#standIn(name, type)
+    const answer = await this.#ask(name, type)
+    if (answer === undefined) {
+      // The first failure is what shows that there is nobody to ask.
+      return this.#options.sources.isLeftToProxy(name)
+        ? this.#standIn(name, type)
+        : { ...FAILED, addresses: [] }
+    }
+    const hasIpv6 = type === 'AAAA' && answer.records.length > 0 && (await this.#options.sources.hasIpv6())
+    // Nothing is awaited from here on: the policy that judges is the one that holds when the pin is set.
+    const policy = this.#options.policy()
+    if (!policy.lookUp(name).allowed) return { rcode: RCODE.REFUSED, records: [], addresses: [] }
+    const { records, addresses, refused } = filterAnswer(answer.records, {
+      name,
+      type,
+      ttlSeconds: answer.ttlSeconds,
+      judge: (address) => policy.answer(name, address),
+      hasWayOut: (address) => !isIPv6(address) || hasIpv6,
+    })
+    for (const { address, ttlSeconds } of addresses) this.#options.pins.add(name, address, ttlSeconds)
+    for (const { address, reason } of refused) this.#options.onDenied({ name, address, reason })
+    return { rcode: answer.rcode, records, addresses: addresses.map(({ address }) => address) }
+  }
+
+  async #ask(name: string, type: string): Promise<UpstreamAnswer | undefined> {
+    const key = `${type} ${name}`
+    const cached = this.#cache.find(key)
+    if (cached !== undefined) return cached
+    const underWay = this.#underWay.get(key)
+    if (underWay !== undefined) return underWay
+    const asking = this.#turnstile
+      .pass(() =>
+        this.#options.sources.isRegistry(name)
+          ? lookUpAsHost(name, type)
+          : this.#options.sources.upstream.ask(name, type),
+      )
+      .finally(() => this.#underWay.delete(key))
+    this.#underWay.set(key, asking)
+    const answer = await asking
+    if (answer !== undefined) this.#cache.add(key, answer)
+    return answer
+  }
+
+  #standIn(name: string, type: string): Reply & { addresses: string[] } {
+    if (type !== 'A') return { ...EMPTY, addresses: [] }
+    const address = this.#options.synthetic.addressFor(name)
+    const record: DnsRecord = { type: 'A', name, ttl: REGISTRY_TTL_SECONDS, data: address }
+    return { rcode: RCODE.NOERROR, records: [record], addresses: [address] }
+  }
+}
+
+/** Registries may be known to the host only by its /etc/hosts; all other names in there are none of a sandbox's business. */
+async function lookUpAsHost(name: string, type: string): Promise<UpstreamAnswer> {
+  const family = type === 'A' ? 4 : type === 'AAAA' ? 6 : undefined
+  const found = family === undefined ? [] : await lookup(name, { all: true, family }).catch(() => [])
+  const records = found.flatMap(({ address }): DnsRecord[] => {
+    const data = canonicalAddress(address)
+    return data === undefined ? [] : [{ type: type as 'A' | 'AAAA', name, ttl: REGISTRY_TTL_SECONDS, data }]
+  })
+  return { rcode: RCODE.NOERROR, records, ttlSeconds: REGISTRY_TTL_SECONDS }
+}

@@ -1,0 +1,53 @@
+import type { Socket } from 'node:net'
+import { DNS_TCP_IDLE_TIMEOUT_MS, QUESTION_MAX_BYTES, QUESTIONS_MAX_PER_CONNECTION } from '../limits.ts'
+
+/** Answers questions on a connection (RFC 7766), as they come, until the other side has enough or misbehaves. */
+export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buffer | undefined>): void {
+  let received = Buffer.alloc(0)
+  let open = 0
+  let hasEnded = false
+
+  socket.setTimeout(DNS_TCP_IDLE_TIMEOUT_MS, () => socket.destroy())
+  socket.on('error', () => socket.destroy())
+  socket.on('data', (chunk) => {
+    received = Buffer.concat([received, chunk])
+    takeQuestions()
+  })
+  socket.on('end', () => {
+    hasEnded = true
+    if (open === 0) socket.end()
+  })
+  socket.on('drain', goOn)
+  socket.resume()
+
+  function takeQuestions(): void {
+    while (received.length >= 2 && !socket.writableNeedDrain && open < QUESTIONS_MAX_PER_CONNECTION) {
+      const length = received.readUInt16BE(0)
+      if (length > QUESTION_MAX_BYTES) return void socket.resetAndDestroy()
+      if (received.length < 2 + length) break
+      const packet = received.subarray(2, 2 + length)
+      received = received.subarray(2 + length)
+      open++
+      void answer(packet).then(give)
+    }
+    if (open >= QUESTIONS_MAX_PER_CONNECTION || socket.writableNeedDrain) socket.pause()
+  }
+
+  function give(reply: Buffer | undefined): void {
+    open--
+    if (socket.destroyed) return
+    if (reply !== undefined) {
+      const length = Buffer.alloc(2)
+      length.writeUInt16BE(reply.length)
+      socket.write(Buffer.concat([length, reply]))
+    }
+    // Whoever does not read its answers gets no more of them, and is gone when the time is up.
+    if (!socket.writableNeedDrain) goOn()
+  }
+
+  function goOn(): void {
+    takeQuestions()
+    if (open < QUESTIONS_MAX_PER_CONNECTION) socket.resume()
+    if (hasEnded && open === 0) socket.end()
+  }
+}

@@ -1,0 +1,31 @@
+import { createSocket, type Socket } from 'node:dgram'
+
+/** Answers questions on a bound datagram socket, which belongs to the returned one from here on: closing that closes it. */
+export function serveUdp(
+  fd: number,
+  answer: (packet: Buffer) => Promise<Buffer | undefined>,
+): Promise<Socket> {
+  const socket = createSocket('udp4')
+  socket.on('message', (packet, { address, port }) => {
+    void answer(packet).then((reply) => {
+      // The asker may be gone, and so may the socket; there is nobody left to tell.
+      if (reply !== undefined) trySend(socket, reply, { address, port })
+    })
+  })
+  return new Promise((resolve, reject) => {
+    socket.once('error', reject)
+    socket.bind({ fd }, () => {
+      socket.removeListener('error', reject)
+      socket.on('error', () => {})
+      resolve(socket)
+    })
+  })
+}
+
+function trySend(socket: Socket, reply: Buffer, to: { address: string; port: number }): void {
+  try {
+    socket.send(reply, to.port, to.address, () => {})
+  } catch {
+    // Closed while the question was under way.
+  }
+}

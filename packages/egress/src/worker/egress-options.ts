@@ -1,0 +1,17 @@
+import type { ProxyOptions } from '../dial/dialer.ts'
+import type { Certified } from '../edge/certificate.ts'
+import type { Registry } from '../policy/surroundings.ts'
+
+export interface EgressOptions {
+  /** `1.2.3.4` or `1.2.3.4:53`; the host's own when left out. */
+  readonly resolvers?: readonly string[]
+  readonly proxy?: ProxyOptions
+  /** Where the host itself installs packages from: reachable with their port in mode `public`, also at private addresses. */
+  readonly registries?: readonly Registry[]
+  /** Ranges that are not public, and that rules may name all the same. */
+  readonly reachable?: readonly string[]
+  /** What sandboxes with secrets trust. Without it, connections that would need a secret are reset. */
+  readonly ca?: Certified
+  /** Roots that servers may have beside those of the host, PEM. */
+  readonly upstreamCa?: string
+}

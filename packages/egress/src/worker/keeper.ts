@@ -1,0 +1,70 @@
+import { CounterCells } from '../gate/counter-cells.ts'
+import type { Denied } from '../gate/denied-log.ts'
+import type { GateOptions } from '../gate/gate.ts'
+import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { EgressOptions } from './egress-options.ts'
+import { HostEgress } from './host-egress.ts'
+import type { AttachMessage } from './messages.ts'
+import { SandboxEgress } from './sandbox-egress.ts'
+
+/** All gates of this server. Lives in the worker thread. */
+export class Keeper {
+  readonly #host: HostEgress
+  readonly #sandboxes = new Map<string, SandboxEgress>()
+  /** What is asked about one sandbox happens in the order in which it was asked. */
+  readonly #turns = new Map<string, Promise<unknown>>()
+  readonly #destinationOf: GateOptions['destinationOf']
+
+  constructor(
+    options: EgressOptions,
+    onDenied: (denied: Denied) => void,
+    destinationOf?: GateOptions['destinationOf'],
+  ) {
+    this.#host = new HostEgress(options, onDenied)
+    this.#destinationOf = destinationOf
+  }
+
+  setOwnAddresses(addresses: readonly string[]): void {
+    this.#host.setOwnAddresses(addresses)
+  }
+
+  attach({ sandboxId, descriptors, policy, counters, taken }: AttachMessage): Promise<void> {
+    return this.#inTurn(sandboxId, () => {
+      const sandbox =
+        this.#sandboxes.get(sandboxId) ?? new SandboxEgress(sandboxId, new CounterCells(counters), this.#host)
+      this.#sandboxes.set(sandboxId, sandbox)
+      Atomics.store(new Int32Array(taken), 0, 1)
+      return sandbox.attach(descriptors, policy, this.#destinationOf)
+    })
+  }
+
+  change(sandboxId: string, policy: EgressPolicy): Promise<void> {
+    return this.#inTurn(sandboxId, async () => this.#sandboxes.get(sandboxId)?.change(policy))
+  }
+
+  detach(sandboxId: string): Promise<void> {
+    return this.#inTurn(sandboxId, async () => this.#sandboxes.get(sandboxId)?.detach())
+  }
+
+  forget(sandboxId: string): Promise<void> {
+    return this.#inTurn(sandboxId, async () => {
+      await this.#sandboxes.get(sandboxId)?.detach()
+      this.#sandboxes.delete(sandboxId)
+    })
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#sandboxes.keys()].map((sandboxId) => this.forget(sandboxId)))
+    this.#host.denied.flush()
+  }
+
+  #inTurn(sandboxId: string, work: () => Promise<void>): Promise<void> {
+    const turn = (this.#turns.get(sandboxId) ?? Promise.resolve()).then(work, work)
+    const settled = turn.catch(() => {})
+    this.#turns.set(sandboxId, settled)
+    void settled.then(() => {
+      if (this.#turns.get(sandboxId) === settled) this.#turns.delete(sandboxId)
+    })
+    return turn
+  }
+}

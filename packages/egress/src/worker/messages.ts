@@ -1,0 +1,31 @@
+import type { Denied } from '../gate/denied-log.ts'
+import type { GateDescriptors } from '../gate/gate.ts'
+import type { EgressPolicy } from '../policy/egress-policy.ts'
+
+export type ToWorker =
+  | { readonly type: 'attach'; readonly request: number; readonly attach: AttachMessage }
+  | {
+      readonly type: 'change'
+      readonly request: number
+      readonly sandboxId: string
+      readonly policy: EgressPolicy
+    }
+  | { readonly type: 'detach'; readonly request: number; readonly sandboxId: string }
+  | { readonly type: 'forget'; readonly sandboxId: string }
+  | { readonly type: 'own-addresses'; readonly addresses: readonly string[] }
+  | { readonly type: 'close'; readonly request: number }
+
+export interface AttachMessage {
+  readonly sandboxId: string
+  readonly descriptors: GateDescriptors
+  readonly policy: EgressPolicy
+  readonly counters: SharedArrayBuffer
+  /** Set by the worker before it takes the descriptors: if it dies, they have died with it exactly when this is set. */
+  readonly taken: SharedArrayBuffer
+}
+
+export type FromWorker =
+  | { readonly type: 'ready' }
+  | { readonly type: 'done'; readonly request: number }
+  | { readonly type: 'failed'; readonly request: number; readonly message: string }
+  | { readonly type: 'denied'; readonly denied: Denied }

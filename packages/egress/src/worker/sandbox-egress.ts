@@ -1,0 +1,144 @@
+import type { Socket } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
+import type { Destination } from '../dial/dialer.ts'
+import type { CounterCells } from '../gate/counter-cells.ts'
+import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
+import { type GateContext, LedBack } from '../gate/gate-context.ts'
+import { reset } from '../gate/reset.ts'
+import { CONNECTIONS_MAX_PER_SANDBOX } from '../limits.ts'
+import { Pins } from '../names/pins.ts'
+import { Resolver } from '../names/resolver.ts'
+import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
+import { CompiledPolicy } from '../policy/compiled-policy.ts'
+import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { HostEgress } from './host-egress.ts'
+
+const NOTHING: EgressPolicy = { mode: 'none', allow: [], secrets: [] }
+/** Addresses of one name that are tried before it counts as unreachable. */
+const ADDRESSES_TRIED_MAX = 4
+
+/** What there is of one sandbox in the worker. Outlives its gates: a sandbox that wakes up still knows the addresses it has learned. */
+export class SandboxEgress {
+  readonly #host: HostEgress
+  readonly #context: GateContext
+  readonly #resolver: Resolver
+  #policy: CompiledPolicy
+  #gate: Gate | undefined
+  #connections = 0
+
+  constructor(sandboxId: string, counters: CounterCells, host: HostEgress) {
+    this.#host = host
+    this.#policy = new CompiledPolicy(NOTHING, host.surroundings)
+    const policy = () => this.#policy
+    const pins = new Pins()
+    const synthetic = new SyntheticAddresses()
+    const deny = (
+      protocol: 'tcp' | 'dns',
+      denied: Parameters<GateContext['onDenied']>[0] | { name: string; reason: string },
+    ) => {
+      counters.add('denied', 1)
+      host.denied.add({ sandboxId, protocol, ...denied })
+    }
+    this.#resolver = new Resolver({
+      sources: host.sources,
+      policy,
+      pins,
+      synthetic,
+      onAsked: () => counters.add('names', 1),
+      onDenied: (denied) => deny('dns', denied),
+    })
+    this.#context = {
+      policy,
+      pins,
+      synthetic,
+      counters,
+      interceptor: host.interceptor,
+      dial: (to, signal) => this.#dial(to, signal),
+      connectByName: (name, port) => this.#connectByName(name, port),
+      onDenied: (denied) => deny('tcp', denied),
+    }
+  }
+
+  /** Takes the place of an earlier gate. The descriptors belong to this from here on, also when it rejects. */
+  async attach(
+    descriptors: GateDescriptors,
+    policy: EgressPolicy,
+    destinationOf?: GateOptions['destinationOf'],
+  ): Promise<void> {
+    const opening = Gate.open(descriptors, {
+      context: this.#context,
+      answer: (packet, transport) => this.#resolver.answer(packet, transport),
+      enter: () => this.#enter(),
+      leave: () => this.#leave(),
+      ...(destinationOf === undefined ? {} : { destinationOf }),
+    })
+    // A gate may let connections in before it is known to be open: they meet the new policy.
+    this.change(policy)
+    const gate = await opening
+    const earlier = this.#gate
+    this.#gate = gate
+    await earlier?.close()
+  }
+
+  /** When it returns, no connection is left that the new policy does not allow. */
+  change(policy: EgressPolicy): void {
+    const haveSecretsChanged = !isDeepStrictEqual(policy.secrets, this.#policy.secrets)
+    this.#policy = new CompiledPolicy(policy, this.#host.surroundings)
+    this.#gate?.recheck(this.#policy, haveSecretsChanged)
+  }
+
+  async detach(): Promise<void> {
+    const gate = this.#gate
+    this.#gate = undefined
+    this.change(NOTHING)
+    await gate?.close()
+  }
+
+  async #dial(to: Destination, signal: AbortSignal): Promise<Socket> {
+    const { socket, isDirect } = await this.#host.dialer.dial(to, signal)
+    // To an address that ends at this host the kernel comes from that same address: it knows better than any list of interfaces.
+    const isLedBack = isDirect && socket.localAddress === socket.remoteAddress
+    if (!isLedBack || this.#isRegistry(to)) return socket
+    reset(socket)
+    throw new LedBack()
+  }
+
+  #isRegistry({ address, names, port }: Destination): boolean {
+    const hosts = address === undefined ? names : [address, ...names]
+    return hosts.some((host) => this.#host.surroundings.isRegistry(host, port))
+  }
+
+  async #connectByName(name: string, port: number): Promise<Socket> {
+    const isAllowed = (address: string) =>
+      isSynthetic(address)
+        ? this.#policy.ask(name, port).allowed
+        : this.#policy.ask(name, port).allowed && this.#policy.connect(address, port, [name]).allowed
+    const addresses = await this.#resolver.addressesOf(name)
+    let failure = new Error('no address that may be reached')
+    for (const address of addresses.slice(0, ADDRESSES_TRIED_MAX)) {
+      if (!isAllowed(address)) continue
+      const to = { address: isSynthetic(address) ? undefined : address, port, names: [name] }
+      const socket = await this.#dial(to, NEVER).catch((error: Error) => {
+        failure = error
+      })
+      if (socket === undefined) continue
+      // The policy may have changed while it was dialed.
+      if (isAllowed(address)) return socket
+      reset(socket)
+    }
+    throw failure
+  }
+
+  #enter(): boolean {
+    if (this.#connections >= CONNECTIONS_MAX_PER_SANDBOX || !this.#host.enter()) return false
+    this.#connections++
+    return true
+  }
+
+  #leave(): void {
+    this.#connections--
+    this.#host.leave()
+  }
+}
+
+const NEVER = new AbortController().signal

@@ -1,0 +1,110 @@
+import { Worker } from 'node:worker_threads'
+import { DormouseError } from '@dormouse/contracts'
+import type { Denied } from '../gate/denied-log.ts'
+import type { EgressOptions } from './egress-options.ts'
+import type { FromWorker, ToWorker } from './messages.ts'
+
+export interface WorkerThreadOptions {
+  readonly options: EgressOptions
+  readonly onDenied: (denied: Denied) => void
+  /** It ended by itself. Its sockets are closed; requests that were under way have been rejected with `WorkerDied`. */
+  readonly onDied: (cause: Error) => void
+}
+
+export class WorkerDied extends Error {}
+
+interface Pending {
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
+
+/** A message without its number. */
+type Request<T = ToWorker> = T extends { readonly request: number } ? Omit<T, 'request'> : never
+
+// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+const MAIN = new URL(
+  import.meta.url.endsWith('.ts') ? '../../dist/worker/main.js' : './main.js',
+  import.meta.url,
+)
+
+/** The main thread's end of one worker, from its start to its death. */
+export class WorkerThread {
+  readonly #worker: Worker
+  readonly #pending = new Map<number, Pending>()
+  readonly #exited: Promise<void>
+  #nextRequest = 0
+  #isClosing = false
+  #died: WorkerDied | undefined
+
+  private constructor({ options, onDenied, onDied }: WorkerThreadOptions, onReady: () => void) {
+    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress' })
+    let cause = new Error('the thread has ended')
+    this.#worker.on('error', (error) => {
+      cause = error
+    })
+    this.#worker.on('message', (message: FromWorker) => {
+      if (message.type === 'ready') onReady()
+      else if (message.type === 'denied') onDenied(message.denied)
+      else this.#settle(message)
+    })
+    this.#exited = new Promise((resolve) => {
+      this.#worker.once('exit', () => {
+        this.#died = new WorkerDied(cause.message, { cause })
+        for (const { reject } of this.#pending.values()) reject(this.#died)
+        this.#pending.clear()
+        resolve()
+        if (!this.#isClosing) onDied(cause)
+      })
+    })
+  }
+
+  /** Resolves when it listens to messages. */
+  static async start(options: WorkerThreadOptions): Promise<WorkerThread> {
+    const thread = await new Promise<WorkerThread>((resolve, reject) => {
+      const starting = new WorkerThread(
+        {
+          ...options,
+          onDied: (cause) => {
+            options.onDied(cause)
+            reject(cause)
+          },
+        },
+        () => resolve(starting),
+      )
+    })
+    // A thread that is waiting keeps nobody alive; one that has something to do does.
+    thread.#worker.unref()
+    return thread
+  }
+
+  ask(message: Request): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosing) throw new DormouseError('internal', 'the egress worker is closed')
+      if (this.#died !== undefined) throw this.#died
+      const request = this.#nextRequest++
+      this.#pending.set(request, { resolve, reject })
+      this.#worker.ref()
+      this.#worker.postMessage({ ...message, request } satisfies ToWorker)
+    })
+  }
+
+  tell(message: Extract<ToWorker, { type: 'forget' | 'own-addresses' }>): void {
+    this.#worker.postMessage(message)
+  }
+
+  async close(): Promise<void> {
+    const closed = this.ask({ type: 'close' }).catch(() => {})
+    this.#isClosing = true
+    await closed
+    await this.#worker.terminate()
+    await this.#exited
+  }
+
+  #settle(message: Extract<FromWorker, { request: number }>): void {
+    const pending = this.#pending.get(message.request)
+    this.#pending.delete(message.request)
+    if (this.#pending.size === 0) this.#worker.unref()
+    if (message.type === 'done') pending?.resolve()
+    else pending?.reject(new DormouseError('internal', `egress: ${message.message}`))
+  }
+}
