@@ -12,6 +12,8 @@ export const SERVER_FLAGS = {
   '--tls-cert': 'file',
   '--tls-key': 'file',
   '--insecure-bind': 'switch',
+  '--ssh-host': 'value',
+  '--ssh-port': 'value',
 }
 
 /**

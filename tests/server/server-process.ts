@@ -18,22 +18,40 @@ export interface Answer<Body = Json> {
   readonly body: Body
 }
 
+/** Where a server runs that is not simply started. */
+export interface Elsewhere {
+  /** What starts it, with its command line behind. */
+  readonly launcher: readonly string[]
+  /** From the address that it says to one that leads there. */
+  readonly reach: (address: string) => Promise<string>
+}
+
+const HERE: Elsewhere = { launcher: [], reach: async (address) => address }
+
 /** A real server in a process of its own, reached over HTTP. */
 export class ServerProcess {
   readonly factory: LinuxFactory
   readonly lines: string[] = []
+  readonly #where: Elsewhere
   #child: ChildProcess | undefined
   #url = ''
   #key = ''
 
-  private constructor(factory: LinuxFactory) {
+  private constructor(factory: LinuxFactory, where: Elsewhere) {
     this.factory = factory
+    this.#where = where
   }
 
-  static async start(config: object = {}): Promise<ServerProcess> {
-    const server = new ServerProcess(await linuxFactory())
+  static async start(config: object = {}, where = HERE): Promise<ServerProcess> {
+    const server = new ServerProcess(await linuxFactory(), where)
     // Free memory and disk of a shared machine are none of a test's business.
-    const whole = { minFreeMemoryBytes: 0, minFreeDiskBytes: 0, logLevel: 'warn', ...config }
+    const whole = {
+      minFreeMemoryBytes: 0,
+      minFreeDiskBytes: 0,
+      ssh: { port: 0 },
+      logLevel: 'warn',
+      ...config,
+    }
     await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
     await server.begin()
     return server
@@ -53,9 +71,11 @@ export class ServerProcess {
 
   async begin(): Promise<void> {
     const { stateDir } = this.factory
-    const child = spawn(process.execPath, [program, stateDir, testDataDir, '--port', '0'], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+    const [command = '', ...args] = [
+      ...this.#where.launcher,
+      ...[process.execPath, program, stateDir, testDataDir, '--port', '0'],
+    ]
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
     this.#child = child
     const problems: string[] = []
     child.stderr?.on('data', (data: Buffer) => {
@@ -71,6 +91,7 @@ export class ServerProcess {
         if (line.startsWith('Ctrl-C')) resolve()
       })
     })
+    this.#url = await this.#where.reach(this.#url)
     this.#key = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8')).key
   }
 

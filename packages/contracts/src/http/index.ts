@@ -207,6 +207,18 @@ export {
   snapshotSchema,
 } from './snapshots.ts'
 export {
+export {
+  type AddSshKeyBody,
+  addSshKeySchema,
+  listSshKeysQuery,
+  type SshEndpointAnswer,
+  type SshKeyAnswer,
+  type SshKeyPageAnswer,
+  sshEndpointSchema,
+  sshKeyPageSchema,
+  sshKeyParams,
+  sshKeySchema,
+} from './ssh-keys.ts'
   type CreateTemplateBody,
   createTemplateSchema,
   listTemplatesQuery,

@@ -54,6 +54,8 @@ export interface CreatedKey {
 export interface Access {
   /** Of the `Authorization` header. Throws `unauthorized`, in the same words whatever is wrong with the key. */
   authenticate(authorization: string | undefined): AuthenticatedKey
+  /** What a request with this key would be. Undefined: there is none, or it is revoked. */
+  find(id: string): AuthenticatedKey | undefined
   /** Counts one request. Throws `rate_limited` with `details.retryAfterMs`. */
   admit(key: AuthenticatedKey): void
   /** On disk when it returns. */

@@ -58,6 +58,10 @@ export class StoredAccess implements Access {
     return live.authenticated
   }
 
+  find(id: string): AuthenticatedKey | undefined {
+    return this.#live.get(id)?.authenticated
+  }
+
   admit({ keyId, name }: AuthenticatedKey): void {
     const live = this.#live.get(keyId)
     // Revoked between the two steps.

@@ -13,6 +13,7 @@ export interface Services {
   readonly volumes: Volumes
   readonly secrets: Secrets
   readonly ports: PortService
+  readonly ssh: Ssh
   readonly usage: Usage
   readonly metrics: Metrics
   readonly health: Health
@@ -97,6 +98,37 @@ export interface Volumes {
   get(name: string, caller: Caller): Promise<VolumeView>
   /** Throws `in_use` while a sandbox mounts it. */
   delete(name: string, caller: Caller): Promise<void>
+}
+
+export interface SshEndpoint {
+  /** What it listens on. */
+  readonly host: string
+  readonly port: number
+  /** For `known_hosts`. */
+  readonly hostKey: string
+  readonly fingerprint: string
+}
+
+export interface SshKeyView {
+  readonly name: string
+  /** The API key that it belongs to. */
+  readonly keyId: string
+  readonly type: string
+  readonly fingerprint: string
+  readonly publicKey: string
+  readonly createdAt: string
+}
+
+export interface Ssh {
+  /** Undefined: nobody can connect. */
+  endpoint(): SshEndpoint | undefined
+  /** Throws `invalid_argument`, `name_taken`, `already_exists`, `limit_reached`. */
+  addKey(request: { name: string; publicKey: string }, caller: Caller): SshKeyView
+  listKeys(query: { limit: number; cursor?: string }, caller: Caller): Page<SshKeyView>
+  /** Throws `not_found`, and `conflict` for an admin who could mean several. */
+  getKey(name: string, caller: Caller): SshKeyView
+  /** Ends the connections that came with it. */
+  deleteKey(name: string, caller: Caller): void
 }
 
 export interface UsageNumbers {

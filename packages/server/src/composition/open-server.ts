@@ -31,6 +31,8 @@ import { SecretService } from '../secrets/secret-service.ts'
 import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import { openDatabase } from '../store/database.ts'
 import { IntentRows } from '../store/intent-rows.ts'
+import { SshKeyRows } from '../ssh/key-rows.ts'
+import { SshService } from '../ssh/ssh-service.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
 import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
@@ -62,6 +64,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly access: StoredAccess
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
+  readonly ssh: SshService
   /** Puts everything to standby, for as long as there is time. */
   sleep(timeoutMs: number): Promise<{ asleep: number; left: number }>
 }
@@ -218,6 +221,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     new Watch({
       registry,
       freeMemoryBytes: room.freeMemoryBytes,
+  const ssh = new SshService({ rows: new SshKeyRows(db), access, now })
       lowMemoryBytes: config.minFreeMemoryBytes * LOW_MEMORY_FACTOR,
     }),
   )
@@ -226,12 +230,13 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     access,
     recovery,
     services: {
-      ...{ access, sandboxes: registry, runs, templates, volumes, secrets, ports, usage, metrics },
+      ...{ access, sandboxes: registry, runs, templates, volumes, secrets, ports, ssh, usage, metrics },
       policyDefaults: {
         idleTimeoutMs: config.idleTimeoutMs,
         storeAfterMs: config.storeAfterMs,
         network: defaultNetwork,
       },
+    ssh,
     },
     sleep: (timeoutMs) => {
       registry.close()

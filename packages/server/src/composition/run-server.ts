@@ -12,6 +12,7 @@ import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { describeRecovery } from '../lifecycle/recover.ts'
 import { openLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
+import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
 import { VERSION } from '../version.ts'
 import { linuxBuilder } from './linux-builder.ts'
 import { openServer, type ServerCore } from './open-server.ts'
@@ -44,22 +45,27 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
   await using engine = await LinuxEngine.open({ dataDir: templatesDir, stateDir: dataDir })
   await using core = await openServer({ config, engine, builder: linuxBuilder(engine, templatesDir), log })
   const health = { status: 'ok' as 'ok' | 'stopping' }
+  const hostPaths = [dataDir, templatesDir, '/run/dormouse']
   const mcp = openMcp(config, log)
+  let ssh: OpenedSsh | undefined
   const app = await createApp(
     { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
     {
       logger,
       tls: config.tls && readTls(config.tls),
-      hostPaths: [dataDir, templatesDir, '/run/dormouse'],
+      hostPaths,
       moreRoutes: [mcp.routes],
     },
   )
   try {
     const url = await listen(app, config)
     await mcp.open(app, url)
+    const { sandboxes } = core.services
+    ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
     const firstKey = prepareClient({ access: core.access, dataDir, url })
     print('Dormouse is ready.')
     print(`  address    ${url}`)
+    for (const line of ssh.lines) print(line)
     print(`  data       ${dataDir}`)
     print(`  CRIU       ${criu?.version ?? 'none'}`)
     print(`  sandboxes  ${describeRecovery(core.recovery)}`)
@@ -78,6 +84,7 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
     health.status = 'stopping'
   } finally {
     mcp.end()
+    await ssh?.[Symbol.asyncDispose]()
     await app.close()
     await mcp.close()
   }

@@ -28,6 +28,17 @@ export const configSchema = z
     tls: z.strictObject({ certFile: file, keyFile: file }).exactPartial(),
     allowInsecureBind: z.boolean(),
     domain: z.string().regex(DOMAIN, 'must be a host name in small letters, such as sandboxes.example.com'),
+    ssh: z
+      .strictObject({
+        enabled: z.boolean(),
+        host: z.union(
+          [z.ipv4(), z.ipv6(), z.string().regex(HOST_NAME)],
+          'must be an IP address or a host name',
+        ),
+        /** 0: any that is free. */
+        port: z.int().min(0).max(MAX_PORT),
+      })
+      .exactPartial(),
     idleTimeoutMs: timerMs,
     storeAfterMs: timerMs,
     idleConnectionMs: timerMs,

@@ -29,6 +29,13 @@ export interface Prices {
   readonly alwaysOnMemoryGbSecond: number
 }
 
+/** Beside HTTP, and encrypted by itself: it may listen anywhere, if that is said. */
+export interface SshConfig {
+  readonly enabled: boolean
+  readonly host: string
+  readonly port: number
+}
+
 /** What leaves sandboxes. */
 export interface NetworkConfig {
   readonly defaultMode: 'none' | 'public'
@@ -61,6 +68,7 @@ export interface ServerConfig {
   readonly allowInsecureBind: boolean
   readonly domain: string | undefined
   readonly idleTimeoutMs: number
+  readonly ssh: SshConfig
   readonly storeAfterMs: number
   readonly idleConnectionMs: number
   readonly restoresAtOnce: number
@@ -86,17 +94,17 @@ export interface LoadConfig {
 export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadConfig): ServerConfig {
   const dataDir = parseDataDir(named ?? env.DORMOUSE_DATA)
   const layers = [readConfigFile(join(dataDir, 'config.json')), envLayer(env), flagLayer(args)]
-  const { tls, domain, host, journal, prices, network, ...rest } = mergeLayers(layers)
+  const { tls, domain, host, ssh, journal, prices, network, ...rest } = mergeLayers(layers)
   const defaults = defaultConfig(hostFacts ?? readHostFacts(dataDir))
   const config: ServerConfig = {
     ...defaults,
     ...rest,
     dataDir,
-    // Taken literally: what a hosts file makes of this name could be an address of the outside.
-    host: host === 'localhost' ? '127.0.0.1' : (host ?? defaults.host),
+    host: literal(host ?? defaults.host),
     tls: completeTls(tls),
     domain,
     journal: { ...defaults.journal, ...journal },
+    ssh: { ...defaults.ssh, ...ssh, host: literal(ssh?.host ?? defaults.ssh.host) },
     prices: { ...defaults.prices, ...prices },
     network: completeNetwork({ ...defaults.network, ...network }, env),
   }
@@ -105,6 +113,11 @@ export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadCo
 }
 
 function parseDataDir(value: string | undefined): string {
+/** What a hosts file makes of this name could be an address of the outside. */
+function literal(host: string): string {
+  return host === 'localhost' ? '127.0.0.1' : host
+}
+
   if (value === undefined || value === '') return DEFAULT_DATA_DIR
   if (isAbsolute(value)) return resolve(value)
   // A relative one would name another directory whenever the server is started from elsewhere.

@@ -23,6 +23,8 @@ export function defaultConfig({ cpus, memoryBytes, diskBytes }: HostFacts) {
     host: '127.0.0.1',
     port: 7070,
     allowInsecureBind: false,
+    // Nobody gets in without a key that was added.
+    ssh: { enabled: true, host: '127.0.0.1', port: 2222 },
     idleTimeoutMs: 15_000,
     storeAfterMs: 60_000,
     idleConnectionMs: 300_000,

@@ -15,6 +15,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { secretRoutes } from './secrets.ts'
 import { snapshotRoutes } from './snapshots.ts'
+import { sshKeyRoutes } from './ssh-keys.ts'
 import { templateRoutes } from './templates.ts'
 import { usageRoutes } from './usage.ts'
 import { volumeRoutes } from './volumes.ts'
@@ -40,4 +41,5 @@ export const ROUTES: readonly Routes[] = [
   secretRoutes,
   usageRoutes,
   keyRoutes,
+  sshKeyRoutes,
 ]

@@ -7,7 +7,9 @@ import type { Scope } from '../../access/access.ts'
 import { StoredAccess } from '../../access/stored-access.ts'
 import { PortRows } from '../../ports/port-rows.ts'
 import { PortService } from '../../ports/port-service.ts'
-import { openDatabase } from '../../store/database.ts'
+import { SshKeyRows } from '../../ssh/key-rows.ts'
+import { SshService } from '../../ssh/ssh-service.ts'
+import { type Database, openDatabase } from '../../store/database.ts'
 import { stateMigrations } from '../../store/migrations/index.ts'
 import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
@@ -71,6 +73,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       idleConnectionMs: 1000,
       now: Date.now,
     }),
+    ssh: testSsh(database, access),
     usage: { report: async () => USAGE },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
     health: { check: () => state.health },
@@ -219,4 +222,11 @@ function fakeSecrets(): Services['secrets'] {
     },
     delete: async (name) => void secrets.delete(get(name).name),
   }
+}
+
+/** The real one, as if it listened. */
+function testSsh(database: Database, access: StoredAccess): SshService {
+  const ssh = new SshService({ rows: new SshKeyRows(database), access, now: Date.now })
+  ssh.listensAt({ host: '127.0.0.1', port: 2222, hostKey: 'ssh-ed25519 AAAA', fingerprint: 'SHA256:x' })
+  return ssh
 }

@@ -1,0 +1,49 @@
+import type { Socket } from 'node:net'
+import type { ServerChannel } from 'ssh2'
+import { OUTGOING_MAX_BYTES } from './limits.ts'
+
+/** Writes to one channel, one piece after the other, and no faster than its client reads. */
+export class ChannelWriter {
+  readonly #channel: ServerChannel
+  readonly #socket: Socket
+  readonly #gone: AbortSignal
+
+  constructor(channel: ServerChannel, { socket, gone }: { socket: Socket; gone: AbortSignal }) {
+    this.#channel = channel
+    this.#socket = socket
+    this.#gone = gone
+  }
+
+  /** Pre: the write before has settled. Post: there is room for more, or (false) the channel is closed. */
+  async write(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<boolean> {
+    const channel = this.#channel
+    if (!this.#isOpen) return false
+    const target = stream === 'stdout' ? channel : channel.stderr
+    await this.#settled((done) => target.write(data, () => done()))
+    // ssh2 keeps what had to wait for the client's window after it is sent, and sends it again when the other stream has to wait.
+    channel._chunk = undefined
+    channel._chunkcb = undefined
+    channel._chunkErr = undefined
+    channel._chunkcbErr = undefined
+    // The window of a client can be as large as it likes; what it does not read waits in this socket.
+    if (this.#socket.writableLength > OUTGOING_MAX_BYTES)
+      await this.#settled((done) => this.#socket.once('drain', done))
+    return this.#isOpen
+  }
+
+  get #isOpen(): boolean {
+    return !this.#gone.aborted && this.#channel.outgoing.state === 'open'
+  }
+
+  /** Calls back may never come when the channel is closed meanwhile. */
+  #settled(begin: (done: () => void) => void): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        this.#gone.removeEventListener('abort', done)
+        resolve()
+      }
+      this.#gone.addEventListener('abort', done, { once: true })
+      begin(done)
+    })
+  }
+}

@@ -1,0 +1,198 @@
+import type { Socket } from 'node:net'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
+import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
+import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
+import type { Sandbox } from '../lifecycle/service.ts'
+import type { ChannelParts, SshParts } from './connection-parts.ts'
+import type { Stranger } from './doorkeeper.ts'
+import { findSandbox } from './find-sandbox.ts'
+import { forward } from './forward.ts'
+import { CHANNELS_MAX, GOODBYE_MS, INCOMING_MAX_BYTES, OFFERS_MAX } from './limits.ts'
+import { hasSigned } from './public-key.ts'
+import { SshSession } from './session.ts'
+import type { Grant } from './ssh-service.ts'
+
+export interface OpenConnection {
+  readonly client: Connection
+  readonly socket: Socket
+  readonly stranger: Stranger
+  readonly parts: SshParts
+}
+
+/** One client: proves who it is, then opens channels to the sandbox that its user name names. */
+export class SshConnection {
+  readonly #client: Connection
+  readonly #socket: Socket
+  readonly #parts: SshParts
+  readonly #closed = new AbortController()
+  readonly #channels = new Set<ServerChannel>()
+  readonly #channelParts: ChannelParts
+  #grants: readonly Grant[] = []
+  #ref = ''
+  #offers = 0
+  #openChannels = 0
+  #refusal: string | undefined
+
+  constructor({ client, socket, stranger, parts }: OpenConnection) {
+    this.#client = client
+    this.#socket = socket
+    this.#parts = parts
+    this.#channelParts = {
+      parts,
+      socket,
+      addresses: [socket.remoteAddress, socket.remotePort, socket.localAddress, socket.localPort].map(String),
+      sandbox: () => this.#findSandbox(),
+      fail: (thrown) => this.#fail(thrown),
+      watch: (channel) => this.#watch(channel),
+      closed: this.#closed.signal,
+    }
+    client.on('error', () => this.end())
+    client.on('close', () => this.#closed.abort())
+    client.on('authentication', (context) => this.#authenticate(context))
+    client.on('ready', () => {
+      stranger.pass()
+      this.#begin()
+    })
+    // Not before: it sets the socket flowing.
+    socket.on('data', () => this.#boundIncoming())
+    this.#nameRefusals()
+  }
+
+  /** In order if the client listens, in any case soon. */
+  end(): void {
+    this.#client.end()
+    this.#closed.abort()
+    setTimeout(() => this.#socket.destroy(), GOODBYE_MS).unref()
+  }
+
+  #authenticate(context: AuthContext): void {
+    this.#offers += 1
+    if (this.#offers > OFFERS_MAX) this.end()
+    else if (this.#isProved(context)) context.accept()
+    else context.reject(['publickey'])
+  }
+
+  /** Of a client that only asks whether a key would do: it would. */
+  #isProved(context: AuthContext): boolean {
+    if (!isPublicKey(context)) return false
+    const { key, signature, blob, hashAlgo } = context
+    const grants = this.#parts.keys.grantsOf(key.data)
+    const [first] = grants
+    if (first === undefined || first.key.type !== key.algo) return false
+    if (signature === undefined || blob === undefined) return true
+    if (!hasSigned(first.key, { data: blob, signature, hash: hashAlgo })) return false
+    this.#grants = grants
+    this.#ref = context.username
+    return true
+  }
+
+  #begin(): void {
+    const { log } = this.#parts
+    const [grant] = this.#grants
+    const address = this.#socket.remoteAddress
+    log.info({ address, keyId: grant?.owner.keyId, sshKey: grant?.name, sandbox: this.#ref }, 'ssh connected')
+    for (const { owner, deleted } of this.#grants) {
+      // A client whose other grants still hold connects again.
+      for (const signal of [owner.revoked, deleted]) this.#endWith(signal)
+    }
+    this.#client.on('session', (accept, reject) => {
+      if (!this.#takeChannel(reject)) return
+      const session = accept()
+      session.on('close', () => this.#leaveChannel())
+      new SshSession(session, this.#channelParts)
+    })
+    this.#client.on('tcpip', (accept, reject, info) => {
+      if (!this.#takeChannel(reject)) return
+      void forward(this.#channelParts, {
+        info,
+        accept: () => {
+          const channel = accept()
+          channel.once('close', () => this.#leaveChannel())
+          return channel
+        },
+        refuse: (reason) => {
+          this.#leaveChannel()
+          this.#refuse(reject, reason)
+        },
+      })
+    })
+  }
+
+  /** Whoever may no longer be here goes at once. */
+  #endWith(signal: AbortSignal): void {
+    const end = () => this.end()
+    if (signal.aborted) end()
+    signal.addEventListener('abort', end, { once: true })
+    this.#closed.signal.addEventListener('abort', () => signal.removeEventListener('abort', end), {
+      once: true,
+    })
+  }
+
+  #takeChannel(reject: () => void): boolean {
+    if (this.#openChannels >= CHANNELS_MAX) {
+      this.#refuse(reject, 'too many channels are open')
+      return false
+    }
+    this.#openChannels += 1
+    return true
+  }
+
+  #leaveChannel(): void {
+    this.#openChannels -= 1
+  }
+
+  /** Of the first who let this key in and has one that is called so. */
+  #findSandbox(): Sandbox {
+    let failure: unknown
+    for (const { owner } of this.#grants) {
+      try {
+        const sandbox = findSandbox(this.#parts.sandboxes, this.#ref, owner)
+        this.#parts.access.admit(owner)
+        return sandbox
+      } catch (error) {
+        failure ??= error
+        if (!hasErrorCode(error, 'not_found')) throw error
+      }
+    }
+    throw failure ?? new DormouseError('unauthorized', 'The key was revoked')
+  }
+
+  #fail(thrown: unknown): { message: string; hint: string } {
+    const error = toDormouseError(thrown)
+    // Nothing went wrong: it was saved, and a connection is not in a snapshot.
+    if (error.code === 'agent_unreachable')
+      return { message: 'The sandbox went to sleep.', hint: 'Connect again to wake it.' }
+    if (isForTheOperator(error))
+      this.#parts.log.error({ sandbox: this.#ref, err: thrown }, 'an SSH channel failed')
+    return this.#parts.answers.body(error, '').error
+  }
+
+  #watch(channel: ServerChannel): void {
+    this.#channels.add(channel)
+    channel.once('close', () => this.#channels.delete(channel))
+  }
+
+  /** A client that sends more than the windows allow would fill our memory: ssh2 takes it. */
+  #boundIncoming(): void {
+    for (const channel of this.#channels)
+      if (channel.readableLength > INCOMING_MAX_BYTES) this.#socket.destroy()
+  }
+
+  #refuse(reject: () => void, reason: string): void {
+    this.#refusal = reason
+    reject()
+    this.#refusal = undefined
+  }
+
+  /** ssh2 refuses channels without a word; clients show what is said there. */
+  #nameRefusals(): void {
+    const protocol = this.#client._protocol
+    const refuse = protocol.channelOpenFail.bind(protocol)
+    protocol.channelOpenFail = (recipient, reason, description) =>
+      refuse(recipient, reason, this.#refusal ?? description ?? '')
+  }
+}
+
+function isPublicKey(context: AuthContext): context is PublicKeyContext {
+  return context.method === 'publickey'
+}

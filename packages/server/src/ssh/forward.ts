@@ -1,0 +1,101 @@
+import type { Duplex } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import type { ServerChannel, TcpipInfo } from 'ssh2'
+import { openRelay, type Relay } from '../api/preview/relay.ts'
+import type { Sandbox } from '../lifecycle/service.ts'
+import { ChannelWriter } from './channel-writer.ts'
+import type { ChannelParts } from './connection-parts.ts'
+
+export interface ForwardRequest {
+  readonly accept: () => ServerChannel
+  readonly refuse: (reason: string) => void
+  readonly info: TcpipInfo
+}
+
+/** Names of the sandbox itself, seen from inside. */
+const OWN_NAMES = new Set([
+  'localhost',
+  '127.0.0.1',
+  '::1',
+  '0.0.0.0',
+  '::',
+  '198.18.0.2',
+  'fd64:6f72:6d6f::2',
+])
+
+/** `ssh -L`, `-D` and `-W`: a connection of the client's goes on to a port of the sandbox. */
+export async function forward(connection: ChannelParts, request: ForwardRequest): Promise<void> {
+  const { accept, refuse, info } = request
+  const gone = new AbortController()
+  const leave = () => gone.abort()
+  connection.closed.addEventListener('abort', leave, { once: true })
+  gone.signal.addEventListener('abort', () => connection.closed.removeEventListener('abort', leave))
+  try {
+    const sandbox = connection.sandbox()
+    requireOwn(sandbox, info.destIP)
+    const idleMs = connection.parts.idleConnectionMs
+    const relay = await openRelay(sandbox, info.destPort, { signal: gone.signal, idleMs })
+    relay.work.mayIdle()
+    relay.connection.once('close', leave)
+    const channel = accept()
+    connection.watch(channel)
+    carry(channel, relay, { socket: connection.socket, gone: gone.signal, leave })
+  } catch (error) {
+    refuse(connection.fail(error).message)
+    leave()
+  }
+}
+
+function requireOwn(sandbox: Sandbox, host: string): void {
+  const { id, name } = sandbox.view()
+  const wanted = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
+  if (OWN_NAMES.has(wanted) || wanted === id || wanted === name?.toLowerCase()) return
+  throw new DormouseError(
+    'invalid_argument',
+    `only ports of the sandbox itself can be forwarded, not ${host}`,
+    {
+      hint: 'Name it localhost.',
+    },
+  )
+}
+
+function carry(
+  channel: ServerChannel,
+  { connection, work }: Relay,
+  { socket, gone, leave }: { socket: ChannelParts['socket']; gone: AbortSignal; leave: () => void },
+): void {
+  const writer = new ChannelWriter(channel, { socket, gone })
+  channel.on('error', () => {})
+  channel.on('data', (piece: Buffer) => {
+    work.moved()
+    if (connection.writableEnded || connection.write(piece)) return
+    channel.pause()
+    connection.once('drain', () => channel.resume())
+  })
+  channel.once('end', () => connection.end())
+  channel.once('close', leave)
+  void giveToClient(connection, { channel, writer, work })
+}
+
+/** Not `for await`, which destroys the connection at the end of this half. */
+async function giveToClient(
+  connection: Duplex,
+  { channel, writer, work }: { channel: ServerChannel; writer: ChannelWriter; work: Relay['work'] },
+): Promise<void> {
+  let writing = Promise.resolve(true)
+  connection.on('data', (piece: Buffer) => {
+    work.moved()
+    connection.pause()
+    writing = writer.write('stdout', piece)
+    void writing.then(() => connection.resume())
+  })
+  connection.once('end', () => void writing.then(() => channel.eof()))
+  connection.once(
+    'close',
+    () =>
+      void writing.then(() => {
+        channel.resume()
+        channel.end()
+      }),
+  )
+}

@@ -1,0 +1,51 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import ssh2 from 'ssh2'
+import { writePrivateFile } from '../data-directory/write-private-file.ts'
+import { fingerprintOf } from './public-key.ts'
+
+export interface HostKey {
+  /** OpenSSH's format. */
+  readonly privateKey: string
+  /** For `known_hosts`. */
+  readonly publicKey: string
+  readonly fingerprint: string
+}
+
+/** Made at the first start and kept: a server that changes it looks like an attack to its clients. */
+export function openHostKey(dataDir: string): HostKey {
+  const path = join(dataDir, 'ssh-host-key')
+  const privateKey = find(path) ?? make(path)
+  const key = ssh2.utils.parseKey(privateKey)
+  if (key instanceof Error || Array.isArray(key) || !key.isPrivateKey() || key.type !== 'ssh-ed25519')
+    throw new DormouseError('setup_failed', `${path} is not an Ed25519 private key`, {
+      hint: 'Put the right one back, or delete it: the next start makes another, and every client has to accept that.',
+    })
+  const blob = key.getPublicSSH()
+  return {
+    privateKey,
+    publicKey: `${key.type} ${blob.toString('base64')}`,
+    fingerprint: fingerprintOf(blob),
+  }
+}
+
+function find(path: string): string | undefined {
+  try {
+    const { mode } = statSync(path)
+    if ((mode & 0o077) !== 0)
+      throw new DormouseError('setup_failed', `${path} can be read by others`, {
+        hint: `Run \`chmod 600 ${path}\`, or delete it if somebody may have copied it.`,
+      })
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+function make(path: string): string {
+  const { private: privateKey } = ssh2.utils.generateKeyPairSync('ed25519')
+  writePrivateFile(path, privateKey)
+  return privateKey
+}

@@ -1,0 +1,100 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { Page } from '../lifecycle/service.ts'
+import { cursorOf, positionOf } from '../store/cursor.ts'
+import type { Database } from '../store/database.ts'
+import { isUniqueViolation } from '../store/sqlite-error.ts'
+import type { PublicKey } from './public-key.ts'
+
+export interface SshKeyRow extends PublicKey {
+  readonly id: string
+  readonly owner: string
+  readonly name: string
+  readonly createdAt: number
+}
+
+interface StoredRow {
+  id: string
+  owner: string
+  name: string
+  type: string
+  blob: Uint8Array
+  created_at: number
+}
+
+export class SshKeyRows {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Throws `name_taken`, and `already_exists` when the owner has the same key under another name. */
+  add(row: SshKeyRow): void {
+    try {
+      this.#db
+        .prepare<[string, string, string, string, Uint8Array, number]>(
+          'INSERT INTO ssh_keys (id, owner, name, type, blob, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+        )
+        .run(row.id, row.owner, row.name, row.type, row.blob, row.createdAt)
+    } catch (error) {
+      if (!isUniqueViolation(error)) throw error
+      const other = this.ofOwner(row.owner).find(({ blob }) => blob.equals(row.blob))
+      if (other !== undefined && other.name !== row.name)
+        throw new DormouseError('already_exists', `This key is there already, as "${other.name}".`, {
+          hint: 'Delete that one first to give it another name.',
+        })
+      throw new DormouseError('name_taken', `There is already an SSH key named "${row.name}".`, {
+        hint: 'Choose another name, or delete that one first.',
+      })
+    }
+  }
+
+  delete(id: string): void {
+    this.#db.prepare<[string]>('DELETE FROM ssh_keys WHERE id = ?').run(id)
+  }
+
+  /** The oldest first. */
+  all(): SshKeyRow[] {
+    return this.#db.prepare<[], StoredRow>('SELECT * FROM ssh_keys ORDER BY rowid').all().map(toRow)
+  }
+
+  ofOwner(owner: string): SshKeyRow[] {
+    return this.#db
+      .prepare<[string], StoredRow>('SELECT * FROM ssh_keys WHERE owner = ?')
+      .all(owner)
+      .map(toRow)
+  }
+
+  /** Everybody's of that name. */
+  named(name: string): SshKeyRow[] {
+    return this.#db.prepare<[string], StoredRow>('SELECT * FROM ssh_keys WHERE name = ?').all(name).map(toRow)
+  }
+
+  /** Newest first. `owner` undefined: everybody's. */
+  list({ limit, cursor }: { limit: number; cursor?: string }, owner: string | undefined): Page<SshKeyRow> {
+    const where = ['true']
+    const values: (string | number)[] = []
+    if (owner !== undefined) {
+      where.push('owner = ?')
+      values.push(owner)
+    }
+    if (cursor !== undefined) {
+      where.push('(created_at, id) < (?, ?)')
+      values.push(...positionOf(cursor))
+    }
+    const rows = this.#db
+      .prepare<(string | number)[], StoredRow>(
+        `SELECT * FROM ssh_keys WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
+      )
+      .all(...values, limit + 1)
+      .map(toRow)
+    const items = rows.slice(0, limit)
+    const last = items.at(-1)
+    const hasMore = rows.length > limit && last !== undefined
+    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  }
+}
+
+function toRow({ created_at: createdAt, blob, ...rest }: StoredRow): SshKeyRow {
+  return { ...rest, createdAt, blob: Buffer.from(blob) }
+}

@@ -1,0 +1,61 @@
+import { DormouseError } from '@dormouse/contracts'
+import { errorAnswers } from '../api/error-answer.ts'
+import type { ServerConfig } from '../config/config.ts'
+import { openHostKey } from './host-key.ts'
+import { SshServer, type SshServerOptions } from './ssh-server.ts'
+import type { SshService } from './ssh-service.ts'
+
+export interface OpenSsh extends Omit<SshServerOptions, 'keys' | 'hostKey' | 'answers' | 'idleConnectionMs'> {
+  readonly config: Pick<ServerConfig, 'dataDir' | 'ssh' | 'idleConnectionMs'>
+  readonly service: SshService
+  readonly hostPaths: readonly string[]
+}
+
+export interface OpenedSsh extends AsyncDisposable {
+  /** For people: how to connect, or why nobody can. */
+  readonly lines: readonly string[]
+}
+
+/** SSH beside HTTP. What keeps it from starting is told, and does not keep the rest from it. */
+export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh): Promise<OpenedSsh> {
+  const { enabled, host, port } = config.ssh
+  const off = { lines: [] as string[], [Symbol.asyncDispose]: async () => {} }
+  if (!enabled) return off
+  let server: SshServer | undefined
+  try {
+    const hostKey = openHostKey(config.dataDir)
+    server = new SshServer({
+      ...parts,
+      hostKey,
+      keys: service,
+      answers: errorAnswers({ docsUrl: 'docs/errors.md', hostPaths }),
+      idleConnectionMs: config.idleConnectionMs,
+    })
+    const got = await server.listen({ host, port })
+    const { publicKey, fingerprint } = hostKey
+    service.listensAt({ host, port: got, hostKey: publicKey, fingerprint })
+    const opened = server
+    return {
+      lines: [`  ssh        ssh <sandbox>@${isEverywhere(host) ? '<this host>' : host} -p ${got}`],
+      async [Symbol.asyncDispose]() {
+        service.listensAt(undefined)
+        await opened[Symbol.asyncDispose]()
+      },
+    }
+  } catch (error) {
+    await server?.[Symbol.asyncDispose]()
+    parts.log.warn({ err: error }, 'SSH is off')
+    return { ...off, lines: [`  note       SSH is off: ${reasonOf(error, host, port)}`] }
+  }
+}
+
+export function isEverywhere(host: string): boolean {
+  return host === '0.0.0.0' || host === '::'
+}
+
+function reasonOf(error: unknown, host: string, port: number): string {
+  if (error instanceof DormouseError) return `${error.message}. ${error.hint}`
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === 'EADDRINUSE') return `another program has ${host}:${port}. Choose a port with --ssh-port.`
+  return `it cannot listen on ${host}:${port}: ${code ?? message}`
+}

@@ -1,0 +1,216 @@
+import { constants } from 'node:os'
+import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
+import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
+import { ConnectionWork } from '../api/preview/connection-work.ts'
+import type { Sandbox } from '../lifecycle/service.ts'
+import { ChannelWriter } from './channel-writer.ts'
+import type { ChannelParts } from './connection-parts.ts'
+import { ENV_MAX, ENV_VALUE_MAX_CHARACTERS, SIGNALS_MAX } from './limits.ts'
+
+type Program = ({ readonly args: readonly string[] } | { readonly shell: string }) & {
+  /** Without a terminal, somebody waits for its end: it is work however long it says nothing. */
+  readonly isAwaited: boolean
+}
+
+const SHELL: Program = { args: ['/bin/bash', '-l'], isAwaited: false }
+const SFTP: Program = { args: ['/usr/lib/openssh/sftp-server'], isAwaited: false }
+/** What sshd takes by default, and what tells programs about colours. */
+const ENV_NAME = /^(?:LANG|LC_[A-Z]+|COLORTERM|NO_COLOR)$/
+const TERM_NAME = /^[A-Za-z0-9._+-]{1,64}$/
+const SIZE_MAX = 65_535
+/** Those that SSH has names for; other ends are told as a status. */
+const SIGNALS = new Set([
+  'ABRT',
+  'ALRM',
+  'FPE',
+  'HUP',
+  'ILL',
+  'INT',
+  'KILL',
+  'PIPE',
+  'QUIT',
+  'SEGV',
+  'TERM',
+  'USR1',
+  'USR2',
+])
+/** Of ssh itself, when something went wrong that is not the program's. */
+const FAILED = 255
+
+/** One session: at most one program, with or without a terminal. */
+export class SshSession {
+  readonly #connection: ChannelParts
+  readonly #gone = new AbortController()
+  readonly #env: Record<string, string> = {}
+  #pty: { cols: number; rows: number } | undefined
+  #running: { readonly sandbox: Sandbox; readonly pid: number } | undefined
+  #isResizing = false
+  #wantedSize: { cols: number; rows: number } | undefined
+  #signals = 0
+
+  constructor(session: ServerSession, connection: ChannelParts) {
+    this.#connection = connection
+    const leave = () => this.#gone.abort()
+    connection.closed.addEventListener('abort', leave, { once: true })
+    this.#gone.signal.addEventListener('abort', () => connection.closed.removeEventListener('abort', leave))
+    session.on('close', leave)
+    session.on('env', (accept, reject, { key, val }) => (this.#takeEnv(key, val) ? accept?.() : reject?.()))
+    session.on('pty', (accept, _reject, info) => {
+      this.#takeTerminal(info)
+      accept?.()
+    })
+    session.on('window-change', (_accept, _reject, info) => this.#resize(sizeOf(info)))
+    session.on('signal', (_accept, _reject, { name }) => this.#signal(name))
+    // Accepted at once: what the client sends next would be lost otherwise. It waits in the channel.
+    session.on('shell', (accept) => this.#serve(accept(), SHELL))
+    session.on('exec', (accept, _reject, { command }) =>
+      this.#serve(accept(), { shell: command, isAwaited: true }),
+    )
+    session.on('subsystem', (accept, reject, { name }) => {
+      if (name === 'sftp') this.#serve(accept(), SFTP)
+      else reject?.()
+    })
+  }
+
+  #takeEnv(name: string, value: string): boolean {
+    const isTaken =
+      ENV_NAME.test(name) &&
+      value.length <= ENV_VALUE_MAX_CHARACTERS &&
+      !value.includes('\0') &&
+      Object.keys(this.#env).length < ENV_MAX
+    if (isTaken) this.#env[name] = value
+    return isTaken
+  }
+
+  #takeTerminal(info: PtyInfo): void {
+    this.#pty = sizeOf(info)
+    if (TERM_NAME.test(info.term)) this.#env['TERM'] = info.term
+  }
+
+  #serve(channel: ServerChannel | undefined, program: Program): void {
+    // A session that has ended, or has a program already.
+    if (channel === undefined) return
+    channel.on('error', () => {})
+    channel.once('close', () => this.#gone.abort())
+    this.#connection.watch(channel)
+    void this.#run(channel, program)
+  }
+
+  async #run(channel: ServerChannel, program: Program): Promise<void> {
+    const { socket, fail } = this.#connection
+    const writer = new ChannelWriter(channel, { socket, gone: this.#gone.signal })
+    try {
+      const exit = await this.#relay(channel, program, writer)
+      if (exit !== undefined) tell(channel, exit)
+    } catch (error) {
+      if (!this.#gone.signal.aborted) {
+        const { message, hint } = fail(error)
+        await writer.write('stderr', Buffer.from(`dormouse: ${message}\r\n  ${hint}\r\n`))
+        channel.exit(FAILED)
+      }
+    }
+    // Nobody reads what the client still sends; unread it would keep the channel from closing.
+    channel.resume()
+    channel.end()
+    this.#running = undefined
+  }
+
+  /** Undefined: the client is gone. */
+  async #relay(
+    channel: ServerChannel,
+    { isAwaited, ...program }: Program,
+    writer: ChannelWriter,
+  ): Promise<ProcessExit | undefined> {
+    const { sandbox: find, parts, addresses } = this.#connection
+    const { signal } = this.#gone
+    const sandbox = find()
+    const what = 'an SSH session'
+    // Before the call that wakes it ends: in between it could fall asleep again.
+    using work = new ConnectionWork(sandbox, { what, idleMs: parts.idleConnectionMs })
+    const request = {
+      ...program,
+      env: {
+        SSH_CONNECTION: addresses.join(' '),
+        SSH_CLIENT: [...addresses.slice(0, 2), addresses[3]].join(' '),
+        ...this.#env,
+      },
+      ...(this.#pty !== undefined && { pty: this.#pty }),
+    } as ConnectProcess
+    const process = await sandbox.use({ cause: 'ssh', what, signal }, (guest) =>
+      guest.processes.connect(request, { signal }),
+    )
+    if (!isAwaited || this.#pty !== undefined) work.mayIdle()
+    this.#running = { sandbox, pid: process.pid }
+    void this.#applySize()
+    passInput(channel, process, work)
+    for await (const { stream, data } of process.output) {
+      work.moved()
+      if (!(await writer.write(stream, data))) return undefined
+    }
+    return process.exit
+  }
+
+  /** Only the latest size is of interest. */
+  #resize(size: { cols: number; rows: number }): void {
+    if (this.#running === undefined) {
+      if (this.#pty !== undefined) this.#pty = size
+      return
+    }
+    this.#wantedSize = size
+    void this.#applySize()
+  }
+
+  async #applySize(): Promise<void> {
+    if (this.#isResizing) return
+    this.#isResizing = true
+    for (let size = this.#wantedSize; size !== undefined; size = this.#wantedSize) {
+      this.#wantedSize = undefined
+      await this.#tell('its new size', (guest, pid) => guest.processes.resize(pid, size))
+    }
+    this.#isResizing = false
+  }
+
+  #signal(name: string): void {
+    const signal = `SIG${name}`
+    if (!(signal in constants.signals) || this.#signals >= SIGNALS_MAX) return
+    this.#signals += 1
+    void this.#tell(signal, (guest, pid) => guest.processes.signal(pid, signal)).finally(() => {
+      this.#signals -= 1
+    })
+  }
+
+  /** It may have ended, or the sandbox be asleep: then there is nobody to tell, and nothing to wake. */
+  async #tell(
+    what: string,
+    tell: (guest: Parameters<Parameters<Sandbox['use']>[1]>[0], pid: number) => Promise<void>,
+  ): Promise<void> {
+    if (this.#running === undefined) return
+    const { sandbox, pid } = this.#running
+    const signal = this.#gone.signal
+    await sandbox
+      .use({ cause: 'ssh', what: `telling process ${pid} ${what}`, signal }, (guest) => tell(guest, pid))
+      .catch(() => {})
+  }
+}
+
+/** Not `for await`, which destroys the channel at the end of this half. */
+function passInput(channel: ServerChannel, process: ProcessConnection, work: ConnectionWork): void {
+  channel.on('data', (piece: Buffer) => {
+    work.moved()
+    channel.pause()
+    void process.write(piece).then(() => channel.resume())
+  })
+  channel.once('end', () => process.end())
+}
+
+function tell(channel: ServerChannel, { exitCode, signal }: ProcessExit): void {
+  const name = signal?.replace(/^SIG/, '')
+  if (name !== undefined && SIGNALS.has(name)) channel.exit(name, false, '')
+  else channel.exit(exitCode)
+}
+
+function sizeOf({ cols, rows }: Pick<PtyInfo, 'cols' | 'rows'>): { cols: number; rows: number } {
+  const bounded = (value: number, otherwise: number) =>
+    Number.isInteger(value) && value > 0 ? Math.min(value, SIZE_MAX) : otherwise
+  return { cols: bounded(cols, 80), rows: bounded(rows, 24) }
+}
