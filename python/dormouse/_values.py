@@ -182,6 +182,20 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """How much of what a sandbox has in memory is its own."""
+
+    # What it made itself and nobody else has.
+    private_bytes: int
+    # Pages of files that it maps, and the memory that it has in common with its snapshot and its siblings.
+    shared_bytes: int
+    # Its part when every page is divided among all that map it.
+    proportional_bytes: int
+    # The last look may be kept for a while.
+    at: datetime = converted(when)
+
+
+@dataclass(frozen=True)
 class Metrics:
     """What a sandbox uses now. The numbers are None while nothing of it is in memory."""
 
@@ -193,6 +207,8 @@ class Metrics:
     cpu_ms: Optional[float] = None
     pids: Optional[int] = None
     oom_kills: Optional[int] = None
+    # If it was asked for.
+    memory: Optional[Memory] = converted(lambda memory: read(Memory, memory), default=None)
 
 
 @dataclass(frozen=True)

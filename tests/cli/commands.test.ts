@@ -194,17 +194,23 @@ describe('views', () => {
     ])
   })
 
-  test('top shows state, memory and the last wake; live it redraws on a screen of its own', async () => {
+  test('top shows state, memory of its own and shared, and the last wake; live it redraws on a screen of its own', async () => {
     await cli.json(['standby', 'alpha', '--stored'])
     await cli.json(['resume', 'alpha'])
     const { sandboxes } = await cli.json(['top', '--once'])
     const row = sandboxes.find(({ info }: { info: { name: string } }) => info.name === 'alpha')
     expect(row).toMatchObject({
       usage: { memoryBytes: expect.any(Number) },
+      memory: { privateBytes: expect.any(Number), sharedBytes: expect.any(Number), at: expect.any(String) },
       lastWake: { tier: 'stored', cause: 'resume' },
     })
     const { stdout } = await cli.run(['top', '--once'])
-    expect(stdout).toMatch(/NAME +STATE +MEMORY[\s\S]*alpha +running +[\d.]+ MB/)
+    expect(stdout).toMatch(
+      /NAME +STATE +MEMORY +PRIVATE +SHARED[\s\S]*alpha +running +[\d.]+ MB +[\d.]+ MB +[\d.]+ MB/,
+    )
+    const first = (await cli.json(['top', '--once', '--lines', '1'])).sandboxes
+    expect(first).toHaveLength(1)
+    expect(first[0].info.state).toBe('running')
     const terminal = cli.terminal(['top'])
     await terminal.shows(/\[\?1049h/)
     await terminal.shows(/alpha[\s\S]*alpha/)

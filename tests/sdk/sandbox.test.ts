@@ -76,6 +76,8 @@ describe('a sandbox', () => {
     const events = (await sandbox.ledger().all()).map(({ event }) => event)
     expect(events).toEqual(expect.arrayContaining(['created', 'slept', 'woke']))
     expect((await sandbox.metrics()).usage?.memoryBytes).toBeGreaterThan(0)
+    expect((await sandbox.metrics()).memory).toBeUndefined()
+    expect((await sandbox.metrics({ memory: true })).memory?.sharedBytes).toBeGreaterThan(0)
     expect((await sandbox.usage()).sandboxes.map(({ sandboxId }) => sandboxId)).toEqual([sandbox.id])
     await sandbox.update({ name: 'renamed', metadata: { a: 'b' } })
     expect(sandbox.name).toBe('renamed')

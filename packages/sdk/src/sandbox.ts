@@ -191,9 +191,9 @@ export class Sandbox {
     )
   }
 
-  /** What it uses now: memory, CPU, processes. Does not wake it. */
-  metrics({ signal }: Abortable = {}): Promise<SandboxMetricsAnswer> {
-    return this.client.http.json({ path: `${this.#path}/metrics`, signal })
+  /** What it uses now: memory, CPU, processes; with `memory` also how much of it is its own. Does not wake it. */
+  metrics({ memory, signal }: Abortable & { memory?: boolean } = {}): Promise<SandboxMetricsAnswer> {
+    return this.client.http.json({ path: `${this.#path}/metrics`, query: { memory }, signal })
   }
 
   /** What it may reach, what it did, and what was refused. Does not wake it; `update` changes it. */

@@ -29,9 +29,10 @@ class AsyncViews:
         """Every sleep and wake, with cause and latency, oldest first."""
         return read_all(LedgerEntry, await self.client.http.pages(await self._at("ledger"), {"after": after}))
 
-    async def metrics(self) -> Metrics:
-        """What it uses now: memory, CPU, processes. Does not wake it."""
-        answer = await self.client.http.json("GET", await self._at("metrics"))
+    async def metrics(self, *, memory: bool = False) -> Metrics:
+        """What it uses now: memory, CPU, processes; with `memory` also how much of it is its own. Does not wake it."""
+        query = {"memory": memory or None}
+        answer = await self.client.http.json("GET", await self._at("metrics"), query=query)
         return read(Metrics, {**answer, **(answer.get("usage") or {})})
 
     async def network(self) -> NetworkReport:

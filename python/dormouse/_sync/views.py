@@ -30,9 +30,10 @@ class Views:
         """Every sleep and wake, with cause and latency, oldest first."""
         return read_all(LedgerEntry, self.client.http.pages(self._at("ledger"), {"after": after}))
 
-    def metrics(self) -> Metrics:
-        """What it uses now: memory, CPU, processes. Does not wake it."""
-        answer = self.client.http.json("GET", self._at("metrics"))
+    def metrics(self, *, memory: bool = False) -> Metrics:
+        """What it uses now: memory, CPU, processes; with `memory` also how much of it is its own. Does not wake it."""
+        query = {"memory": memory or None}
+        answer = self.client.http.json("GET", self._at("metrics"), query=query)
         return read(Metrics, {**answer, **(answer.get("usage") or {})})
 
     def network(self) -> NetworkReport:

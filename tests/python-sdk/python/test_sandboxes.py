@@ -122,6 +122,10 @@ class Lifecycle(unittest.TestCase):
             metrics = s.metrics()
             self.assertEqual((metrics.sandbox_id, metrics.state), (s.id, "running"))
             self.assertGreater(metrics.memory_bytes, 0)
+            self.assertIsNone(metrics.memory)
+            memory = s.metrics(memory=True).memory
+            self.assertGreater(memory.private_bytes, 0)
+            self.assertGreater(memory.shared_bytes, 0)
             self.assertEqual(s.last_info.limits.memory_bytes, 256 * 1024**2)
             self.assertEqual(s.run_code("import os; print(os.environ['COLOUR'])").stdout, "blue\n")
             self.assertGreaterEqual(s.usage().total.running_seconds, 0)

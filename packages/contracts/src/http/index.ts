@@ -79,6 +79,7 @@ export {
   rollbackSchema,
   type SandboxMetricsAnswer,
   type StandbyBody,
+  sandboxMetricsQuery,
   sandboxMetricsSchema,
   standbySchema,
   type WhyAnswer,

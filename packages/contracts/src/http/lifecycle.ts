@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import {
+  booleanTextOr,
   integerText,
   integerTextOr,
   pageOf,
@@ -131,6 +132,12 @@ export const ledgerQuery = z.strictObject({
   limit: integerTextOr(100, { min: 1, max: LEDGER_LIMIT_MAX }),
 })
 
+export const sandboxMetricsQuery = z.strictObject({
+  memory: booleanTextOr(false).describe(
+    'Also say how much of its memory is its own. Looks at every page of it.',
+  ),
+})
+
 export const sandboxMetricsSchema = z
   .strictObject({
     sandboxId: sandboxIdField,
@@ -146,6 +153,19 @@ export const sandboxMetricsSchema = z
       })
       .optional()
       .describe('Absent while nothing of it is in memory.'),
+    memory: z
+      .strictObject({
+        privateBytes: z.int().describe('What it made itself and nobody else has.'),
+        sharedBytes: z
+          .int()
+          .describe(
+            'Pages of files that it maps: programs, and the memory that it has in common with its snapshot and its siblings. What several of its processes map is counted in each.',
+          ),
+        proportionalBytes: z.int().describe('Its part when every page is divided among all that map it.'),
+        at: timestampField.describe('When this was looked at: the last look may be kept for a while.'),
+      })
+      .optional()
+      .describe('With `memory=true`, while something of it is in memory.'),
     network: networkCountersSchema,
   })
   .meta({

@@ -124,6 +124,10 @@ describe('lifecycle', () => {
       sandboxId: id,
       usage: { pids: 4 },
     })
+    const memory = async (query: string) =>
+      (await http.send('GET', `/v1/sandboxes/${id}/metrics${query}`)).json.memory
+    expect(await memory('')).toBeUndefined()
+    expect(await memory('?memory=true')).toMatchObject({ privateBytes: 5, sharedBytes: 6 })
     const first = (await http.send('GET', `/v1/sandboxes/${id}/ledger?limit=2`)).json
     expect(first.items.map(({ seq }: { seq: number }) => seq)).toEqual([0, 1])
     const second = (await http.send('GET', `/v1/sandboxes/${id}/ledger?cursor=${first.nextCursor}`)).json

@@ -10,6 +10,7 @@ import { Closing } from '../host/closing.ts'
 import { hostRoom } from '../host/host-room.ts'
 import { Admission } from '../lifecycle/admission.ts'
 import { dropSnapshot } from '../lifecycle/drop-snapshot.ts'
+import { MemoryLooks } from '../lifecycle/memory-looks.ts'
 import type { LifecycleListener, LifecycleParts, Log } from '../lifecycle/parts.ts'
 import { type Recovery, recover } from '../lifecycle/recover.ts'
 import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
@@ -141,6 +142,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
     background: new Set(),
     now,
+    memory: new MemoryLooks({ now, clock: () => performance.now() }),
     log,
   }
   opened.use({

@@ -4,6 +4,7 @@ import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { gone, type SandboxBody } from './sandbox-body.ts'
 import type {
   LedgerEntry,
+  MemoryView,
   NetworkReport,
   Page,
   Sandbox,
@@ -148,6 +149,11 @@ export class LiveSandbox implements Sandbox {
 
   async usage(): Promise<BurrowUsage | undefined> {
     return this.body.burrow?.usage()
+  }
+
+  async memory(): Promise<MemoryView | undefined> {
+    const { burrow, parts } = this.body
+    return burrow === undefined ? undefined : parts.memory.of(burrow)
   }
 
   async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxView> {

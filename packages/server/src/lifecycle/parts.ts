@@ -8,6 +8,7 @@ import type { LedgerRows, NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow, SandboxRows } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { Admission } from './admission.ts'
+import type { MemoryLooks } from './memory-looks.ts'
 import type { SandboxBody } from './sandbox-body.ts'
 
 export interface Log {
@@ -39,6 +40,7 @@ export interface LifecycleParts {
   readonly intents: IntentRows
   readonly ledger: LedgerRows
   readonly admission: Admission
+  readonly memory: MemoryLooks
   readonly network: NetworkService
   readonly secrets: SandboxSecrets
   readonly listeners: LifecycleListener[]

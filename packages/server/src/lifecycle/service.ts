@@ -7,7 +7,7 @@ import type {
   SnapshotId,
   VolumeId,
 } from '@dormouse/contracts'
-import type { BurrowUsage, Guest } from '@dormouse/engine'
+import type { BurrowMemory, BurrowUsage, Guest } from '@dormouse/engine'
 
 /** Who asks: an API key, or the server itself. */
 export interface Caller {
@@ -169,6 +169,10 @@ export interface Why {
   readonly cannotSleep: { readonly reason: string; readonly retryAt: string } | undefined
 }
 
+export interface MemoryView extends BurrowMemory {
+  readonly at: string
+}
+
 export interface LedgerEntry {
   readonly seq: number
   readonly at: string
@@ -240,6 +244,8 @@ export interface Sandbox {
   /** Keeps it awake until disposed, or `untilMs` has passed. */
   hold(what: string, untilMs?: number, kind?: 'hold' | 'connection'): Disposable
   usage(): Promise<BurrowUsage | undefined>
+  /** How much of its memory is its own, as of the last look. undefined while nothing of it is in memory. */
+  memory(): Promise<MemoryView | undefined>
   /** Answers when that depth is reached. Again is fine. */
   standby(options: { tier: Tier; cause: StandbyCause }): Promise<SandboxView>
   resume(cause: WakeCause): Promise<SandboxView>

@@ -3,6 +3,7 @@ import type { LedgerEntry } from 'dormouse'
 import { Sandbox, type SandboxInfo } from 'dormouse'
 import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatTable } from '../../format/table.ts'
+import { atOnce } from '../at-once.ts'
 import type { Call } from '../call.ts'
 import { shortName, stateText } from './ls.ts'
 
@@ -11,12 +12,12 @@ interface TopFlags {
   readonly lines?: number
 }
 
-type Usage = NonNullable<Awaited<ReturnType<Sandbox['metrics']>>['usage']>
+type Metrics = Awaited<ReturnType<Sandbox['metrics']>>
+type Usage = NonNullable<Metrics['usage']>
 type Wake = Pick<LedgerEntry, 'at' | 'cause' | 'tier' | 'latencyMs'>
 
-interface Row {
+interface Row extends Pick<Metrics, 'usage' | 'memory'> {
   readonly info: SandboxInfo
-  readonly usage?: Usage | undefined
   readonly cpuPercent?: number | undefined
   readonly lastWake?: Wake | undefined
 }
@@ -34,7 +35,7 @@ export async function top(call: Call, { once = false, lines }: TopFlags): Promis
   if (isLive) stdout.write(OTHER_SCREEN)
   try {
     for (;;) {
-      const rows = await look.rows()
+      const rows = await look.rows(limit)
       if (call.isJson) call.line({ at: new Date().toISOString(), sandboxes: rows.slice(0, limit) })
       else stdout.write(`${isLive ? HOME_AND_CLEAR : ''}${formatRows(rows, limit)}`)
       if (once) return
@@ -55,21 +56,28 @@ class Look {
     this.#call = call
   }
 
-  /** Those that are awake first, then those that were used last. */
-  async rows(): Promise<Row[]> {
+  /** Those that are awake first, then those that were used last. Only of the first `limit` is all that takes time looked at. */
+  async rows(limit = Number.POSITIVE_INFINITY): Promise<Row[]> {
     const { client, signal } = this.#call
     const infos = await client.listSandboxes({ signal }).all()
-    const rows = await Promise.all(infos.map((info) => this.#row(new Sandbox(client, info))))
-    return rows
-      .filter((row) => row !== undefined)
-      .sort((a, b) => rank(b.info) - rank(a.info) || b.info.lastActiveAt.localeCompare(a.info.lastActiveAt))
+    infos.sort((a, b) => rank(b) - rank(a) || b.lastActiveAt.localeCompare(a.lastActiveAt))
+    const rows: (Row | undefined)[] = []
+    await atOnce([...infos.entries()], async ([place, info]) => {
+      rows[place] = await this.#row(new Sandbox(client, info), { isShown: place < limit })
+    })
+    return rows.filter((row) => row !== undefined)
   }
 
-  async #row(sandbox: Sandbox): Promise<Row | undefined> {
+  async #row(sandbox: Sandbox, { isShown }: { isShown: boolean }): Promise<Row | undefined> {
     const { signal } = this.#call
+    const { info, id } = sandbox
     try {
-      const [{ usage }, lastWake] = await Promise.all([sandbox.metrics({ signal }), this.#lastWake(sandbox)])
-      return { info: sandbox.info, usage, cpuPercent: this.#cpuPercent(sandbox.id, usage), lastWake }
+      const [metrics, lastWake] = await Promise.all([
+        rank(info) === 0 ? undefined : sandbox.metrics({ memory: isShown, signal }),
+        isShown ? this.#lastWake(sandbox) : undefined,
+      ])
+      const { usage, memory } = metrics ?? {}
+      return { info, usage, memory, cpuPercent: this.#cpuPercent(id, usage), lastWake }
     } catch (error) {
       // Deleted between the list and this.
       if (error instanceof Error && 'code' in error && error.code === 'not_found') return undefined
@@ -108,14 +116,15 @@ function formatRows(rows: readonly Row[], limit = rows.length): string {
   const now = Date.now()
   const head = `${rows.length} sandboxes: ${count('running')} running, ${count('standby (frozen)')} frozen, ${count('standby (stored)')} stored; ${formatBytes(memory)} in memory\n`
   const table = formatTable([
-    ['NAME', 'STATE', 'MEMORY', 'PEAK', 'CPU', 'PIDS', 'LAST WAKE', 'TOOK', 'CAUSE'],
+    ['NAME', 'STATE', 'MEMORY', 'PRIVATE', 'SHARED', 'CPU', 'PIDS', 'LAST WAKE', 'TOOK', 'CAUSE'],
     ...rows
       .slice(0, limit)
-      .map(({ info, usage, cpuPercent, lastWake }) => [
+      .map(({ info, usage, memory, cpuPercent, lastWake }) => [
         shortName(info),
         stateText(info),
         usage === undefined ? '-' : formatBytes(usage.memoryBytes),
-        usage === undefined ? '-' : formatBytes(usage.memoryPeakBytes),
+        memory === undefined ? '-' : formatBytes(memory.privateBytes),
+        memory === undefined ? '-' : formatBytes(memory.sharedBytes),
         cpuPercent === undefined ? '-' : `${cpuPercent.toFixed(0)} %`,
         usage === undefined ? '-' : String(usage.pids),
         lastWake === undefined ? '-' : `${formatDistance(Date.parse(lastWake.at), now)} ago`,

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { open, readdir, readlink, stat } from 'node:fs/promises'
 import { basename, join, posix, resolve } from 'node:path'
 import { DormouseError, type FileStat, type Sandbox } from 'dormouse'
+import { atOnce } from '../at-once.ts'
 import { Problem } from '../problem.ts'
 
 export interface Copied {
@@ -17,8 +18,6 @@ export interface How {
 }
 
 type Inside = Pick<Sandbox, 'files' | 'commands'>
-
-const AT_ONCE = 8
 
 /** Copies a local file or directory into a sandbox. Like `cp -r`: into a directory that exists, else under the name given. */
 export async function copyIn(inside: Inside, from: string, to: string, how: How): Promise<void> {
@@ -107,16 +106,4 @@ async function copyLink(
 
 function octal(mode: number): string {
   return (mode & 0o777).toString(8).padStart(4, '0')
-}
-
-/** Several at a time; the first failure ends it. */
-export async function atOnce<Item>(
-  items: readonly Item[],
-  work: (item: Item) => Promise<void>,
-): Promise<void> {
-  const waiting = [...items].reverse()
-  const worker = async () => {
-    for (let item = waiting.pop(); item !== undefined; item = waiting.pop()) await work(item)
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, worker))
 }

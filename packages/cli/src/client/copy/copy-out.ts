@@ -2,8 +2,9 @@ import { constants } from 'node:fs'
 import { lstat, mkdir, open, stat, symlink, unlink } from 'node:fs/promises'
 import { basename, join, posix, resolve } from 'node:path'
 import type { FileStat, Sandbox } from 'dormouse'
+import { atOnce } from '../at-once.ts'
 import { Problem } from '../problem.ts'
-import { atOnce, type How, namesContents } from './copy-in.ts'
+import { type How, namesContents } from './copy-in.ts'
 
 type Files = Sandbox['files']
 

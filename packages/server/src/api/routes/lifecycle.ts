@@ -5,6 +5,7 @@ import {
   holdSchema,
   ledgerPageSchema,
   ledgerQuery,
+  sandboxMetricsQuery,
   sandboxMetricsSchema,
   sandboxSchema,
   standbySchema,
@@ -161,14 +162,18 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
         description: 'Does not wake it.',
         tags,
         params: sandboxParams,
+        querystring: sandboxMetricsQuery,
         response: { 200: json('Numbers of its burrow.', sandboxMetricsSchema) },
       },
     },
     async (request) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
-      const usage = await sandbox.usage()
+      const [usage, memory] = await Promise.all([
+        sandbox.usage(),
+        request.query.memory ? sandbox.memory() : undefined,
+      ])
       const { id, state, tier } = sandbox.view()
-      return { sandboxId: id, state, tier, usage, network: sandbox.network().counters }
+      return { sandboxId: id, state, tier, usage, memory, network: sandbox.network().counters }
     },
   )
 }

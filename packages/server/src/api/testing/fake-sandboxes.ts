@@ -133,6 +133,7 @@ export class FakeSandboxes implements Sandboxes {
         denied: [],
       }),
       usage: async () => ({ memoryBytes: 1, memoryPeakBytes: 2, cpuMs: 3.5, pids: 4, oomKills: 0 }),
+      memory: async () => ({ privateBytes: 5, sharedBytes: 6, proportionalBytes: 7, at: NOW }),
       standby: async ({ tier }) => change({ state: 'standby', tier }),
       resume: async () => change({ state: 'running', tier: undefined }),
       fork: async ({ count }) =>
