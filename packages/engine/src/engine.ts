@@ -75,6 +75,19 @@ export interface BurrowUsage {
   readonly oomKills: number
 }
 
+/** How much of what its processes have in memory is theirs alone. */
+export interface BurrowMemory {
+  /** What it made itself and nobody else has: it goes when the burrow goes. */
+  readonly privateBytes: number
+  /**
+   * Pages of files that are mapped: programs, and the memory of the snapshot that it came from, as long as it has not changed it. Its siblings
+   * map the same ones. What several of its processes map is in here several times.
+   */
+  readonly sharedBytes: number
+  /** Its part when every page is divided among all on the host that map it. */
+  readonly proportionalBytes: number
+}
+
 /** The live thing: namespaces, cgroup, mounts and the process tree. */
 export interface Burrow extends AsyncDisposable {
   readonly id: BurrowId
@@ -92,6 +105,8 @@ export interface Burrow extends AsyncDisposable {
   /** Post: everything that is started inside from now on has these, and live Python contexts have them in their next run. Others stay. */
   addEnv(env: Readonly<Record<string, string>>): Promise<void>
   usage(): Promise<BurrowUsage>
+  /** Looks at every page, tens of milliseconds for a gigabyte: for now and then. undefined when it has ended, or it would take too long. */
+  memory(): Promise<BurrowMemory | undefined>
   /** Post: nothing inside runs, and nothing inside can notice that it did not. Memory stays. Again is fine. */
   freeze(): Promise<void>
   /** Post: everything goes on. Again is fine. */

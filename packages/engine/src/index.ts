@@ -2,6 +2,7 @@ export type {
   AdoptedBurrows,
   Burrow,
   BurrowEnd,
+  BurrowMemory,
   BurrowUsage,
   CreateBurrow,
   Engine,
