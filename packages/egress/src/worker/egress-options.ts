@@ -10,6 +10,8 @@ export interface EgressOptions {
   readonly registries?: readonly Registry[]
   /** Ranges that are not public, and that rules may name all the same. */
   readonly reachable?: readonly string[]
+  /** Connections that one sandbox may have at a time; `CONNECTIONS_MAX_PER_SANDBOX` when left out. */
+  readonly maxConnections?: number
   /** What sandboxes with secrets trust. Without it, connections that would need a secret are reset. */
   readonly ca?: Certified
   /** Roots that servers may have beside those of the host, PEM. */

@@ -3,7 +3,7 @@ import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { type Denied, DeniedLog } from '../gate/denied-log.ts'
 import type { Interceptor } from '../gate/interceptor.ts'
-import { CONNECTIONS_MAX, OWN_ADDRESSES_TTL_MS } from '../limits.ts'
+import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX, OWN_ADDRESSES_TTL_MS } from '../limits.ts'
 import type { NameSources } from '../names/resolver.ts'
 import { Upstream } from '../names/upstream.ts'
 import { WayOut } from '../names/way-out.ts'
@@ -18,6 +18,7 @@ export class HostEgress {
   readonly interceptor: Interceptor | undefined
   readonly sources: NameSources
   readonly denied: DeniedLog
+  readonly maxConnectionsPerSandbox: number
   #connections = 0
   #ownAddresses: ReadonlySet<string> = new Set()
   #ownAddressesGiven: readonly string[] = []
@@ -26,6 +27,7 @@ export class HostEgress {
   constructor(options: EgressOptions, onDenied: (denied: Denied) => void) {
     this.surroundings = new Surroundings({ ...options, isOwn: (address) => this.#isOwn(address) })
     this.dialer = new Dialer(options.proxy)
+    this.maxConnectionsPerSandbox = options.maxConnections ?? CONNECTIONS_MAX_PER_SANDBOX
     this.interceptor =
       options.ca === undefined
         ? undefined

@@ -5,7 +5,6 @@ import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
 import { type GateContext, LedBack } from '../gate/gate-context.ts'
 import { reset } from '../gate/reset.ts'
-import { CONNECTIONS_MAX_PER_SANDBOX } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
 import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
@@ -130,7 +129,7 @@ export class SandboxEgress {
   }
 
   #enter(): boolean {
-    if (this.#connections >= CONNECTIONS_MAX_PER_SANDBOX || !this.#host.enter()) return false
+    if (this.#connections >= this.#host.maxConnectionsPerSandbox || !this.#host.enter()) return false
     this.#connections++
     return true
   }

@@ -19,6 +19,7 @@ import { Watch } from '../lifecycle/watch.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { Denials } from '../network/denials.ts'
 import { NetworkService } from '../network/network-service.ts'
+import { openEgress } from '../network/open-egress.ts'
 import { type EntryOf, recordEntries } from '../network/record-entries.ts'
 import { PortRows } from '../ports/port-rows.ts'
 import { PortService } from '../ports/port-service.ts'
@@ -30,10 +31,10 @@ import { SealedValues } from '../secrets/sealed-value.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SecretService } from '../secrets/secret-service.ts'
 import { secretsInUse } from '../secrets/secrets-in-use.ts'
-import { openDatabase } from '../store/database.ts'
-import { IntentRows } from '../store/intent-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { SshService } from '../ssh/ssh-service.ts'
+import { openDatabase } from '../store/database.ts'
+import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
 import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
@@ -63,9 +64,9 @@ export interface OpenServer {
 export interface ServerCore extends AsyncDisposable {
   readonly registry: SandboxRegistry
   readonly access: StoredAccess
+  readonly ssh: SshService
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
-  readonly ssh: SshService
   /** Puts everything to standby, for as long as there is time. */
   sleep(timeoutMs: number): Promise<{ asleep: number; left: number }>
 }
@@ -118,9 +119,14 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     now,
     log,
   })
-  const network = opened.use(
+  const egress = engine.capabilities.network
+    ? await openEgress({ config: config.network, authority, reopen: (id) => network.reopen(id), log })
+    : undefined
+  if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
+  egress?.onDenied(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
+  const network: NetworkService = opened.use(
     new NetworkService({
-      egress: undefined,
+      egress,
       denials,
       secretsOf: (row) => secrets.secretsOf(row),
       recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
@@ -136,13 +142,13 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     intents: new IntentRows(db),
     ledger,
     admission,
+    memory: new MemoryLooks({ now, clock: () => performance.now() }),
     network,
     secrets: new SandboxSecrets({ service: secrets, certificate: authority.certificate, log }),
     listeners,
     templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
     background: new Set(),
     now,
-    memory: new MemoryLooks({ now, clock: () => performance.now() }),
     log,
   }
   opened.use({
@@ -215,6 +221,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     idleConnectionMs: config.idleConnectionMs,
     now,
   })
+  const ssh = new SshService({ rows: new SshKeyRows(db), access, now })
   await templates.open()
   const recovery = await recover(registry)
   await volumes.open()
@@ -223,13 +230,13 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     new Watch({
       registry,
       freeMemoryBytes: room.freeMemoryBytes,
-  const ssh = new SshService({ rows: new SshKeyRows(db), access, now })
       lowMemoryBytes: config.minFreeMemoryBytes * LOW_MEMORY_FACTOR,
     }),
   )
   return {
     registry,
     access,
+    ssh,
     recovery,
     services: {
       ...{ access, sandboxes: registry, runs, templates, volumes, secrets, ports, ssh, usage, metrics },
@@ -238,7 +245,6 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
         storeAfterMs: config.storeAfterMs,
         network: defaultNetwork,
       },
-    ssh,
     },
     sleep: (timeoutMs) => {
       registry.close()

@@ -76,6 +76,7 @@ export const configSchema = z
           'must be a URL such as http://proxy.example.com:3128, or `none`',
         ),
         maxConnections: z.int().min(1).max(65_536),
+        caFile: file,
       })
       .exactPartial(),
     logLevel: z.enum(LOG_LEVELS),

@@ -38,8 +38,9 @@ describe('loadConfig', () => {
         resolvers: undefined,
         reachable: [],
         registries: undefined,
+        caFile: undefined,
         pipIndexes: [],
-        proxy: { http: undefined, https: undefined, bypass: undefined },
+        proxy: undefined,
       },
     })
     expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 4 })
@@ -68,21 +69,20 @@ describe('loadConfig', () => {
 
   it('takes the way out of the host from the environment, unless it is told another or none', () => {
     const env = {
-      HTTPS_PROXY: 'http://p.example.com:1',
-      no_proxy: 'a.example.com',
+      HTTPS_PROXY: 'p.example.com:1',
+      http_proxy: 'http://h.example.com:1',
+      no_proxy: 'a.example.com, .b.example.com',
       PIP_INDEX_URL: 'http://i.example.com/',
     }
     expect(load({ env }).network).toMatchObject({
-      proxy: { http: undefined, https: 'http://p.example.com:1', bypass: 'a.example.com' },
+      proxy: { url: 'http://p.example.com:1', noProxy: ['a.example.com', '.b.example.com'] },
       pipIndexes: ['http://i.example.com/'],
     })
+    expect(load({ env: { ...env, HTTPS_PROXY: '' } }).network.proxy?.url).toBe('http://h.example.com:1')
     const other = { ...env, DORMOUSE_NETWORK_PROXY: 'http://q.example.com:2' }
-    expect(load({ env: other }).network.proxy).toMatchObject({
-      http: 'http://q.example.com:2',
-      https: 'http://q.example.com:2',
-    })
+    expect(load({ env: other }).network.proxy?.url).toBe('http://q.example.com:2')
     const none = { ...env, DORMOUSE_NETWORK_PROXY: 'none' }
-    expect(load({ env: none }).network.proxy).toMatchObject({ http: undefined, https: undefined })
+    expect(load({ env: none }).network.proxy).toBeUndefined()
   })
 
   it('reads lists from the environment with commas between', () => {

@@ -47,16 +47,17 @@ export interface NetworkConfig {
   readonly registries: readonly string[] | undefined
   /** Indexes that pip is told by the environment. */
   readonly pipIndexes: readonly string[]
-  readonly proxy: ProxyConfig
+  readonly proxy: ProxyConfig | undefined
   readonly maxConnections: number
+  /** Roots that servers which get secrets may have besides those of the host, PEM. */
+  readonly caFile: string | undefined
 }
 
 /** The host's way out, as other programs read it from the environment. */
 export interface ProxyConfig {
-  readonly http: string | undefined
-  readonly https: string | undefined
-  /** Not by it: names, addresses and ranges, with commas between. */
-  readonly bypass: string | undefined
+  readonly url: string
+  /** Names, addresses and ranges that are reached without it. */
+  readonly noProxy: readonly string[]
 }
 
 /** What the server runs with. docs/configuration.md says what each means. */
@@ -67,8 +68,8 @@ export interface ServerConfig {
   readonly tls: TlsFiles | undefined
   readonly allowInsecureBind: boolean
   readonly domain: string | undefined
-  readonly idleTimeoutMs: number
   readonly ssh: SshConfig
+  readonly idleTimeoutMs: number
   readonly storeAfterMs: number
   readonly idleConnectionMs: number
   readonly restoresAtOnce: number
@@ -103,8 +104,8 @@ export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadCo
     host: literal(host ?? defaults.host),
     tls: completeTls(tls),
     domain,
-    journal: { ...defaults.journal, ...journal },
     ssh: { ...defaults.ssh, ...ssh, host: literal(ssh?.host ?? defaults.ssh.host) },
+    journal: { ...defaults.journal, ...journal },
     prices: { ...defaults.prices, ...prices },
     network: completeNetwork({ ...defaults.network, ...network }, env),
   }
@@ -112,12 +113,12 @@ export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadCo
   return config
 }
 
-function parseDataDir(value: string | undefined): string {
 /** What a hosts file makes of this name could be an address of the outside. */
 function literal(host: string): string {
   return host === 'localhost' ? '127.0.0.1' : host
 }
 
+function parseDataDir(value: string | undefined): string {
   if (value === undefined || value === '') return DEFAULT_DATA_DIR
   if (isAbsolute(value)) return resolve(value)
   // A relative one would name another directory whenever the server is started from elsewhere.
@@ -130,25 +131,24 @@ function completeNetwork(
   network: NonNullable<ConfigInput['network']> & Pick<NetworkConfig, 'defaultMode' | 'maxConnections'>,
   env: Env,
 ): NetworkConfig {
-  const { defaultMode, maxConnections, resolvers, reachable = [], registries, proxy } = network
+  const { defaultMode, maxConnections, resolvers, reachable = [], registries, proxy, caFile } = network
   const words = (text: string | undefined) => (text ?? '').split(/\s+/).filter((word) => word !== '')
   return {
-    ...{ defaultMode, maxConnections, resolvers, reachable, registries },
+    ...{ defaultMode, maxConnections, resolvers, reachable, registries, caFile },
     pipIndexes: [...words(env.PIP_INDEX_URL), ...words(env.PIP_EXTRA_INDEX_URL)],
     proxy: proxyOf(proxy, env),
   }
 }
 
-function proxyOf(named: string | undefined, env: Env): ProxyConfig {
-  const bypass = env.no_proxy ?? env.NO_PROXY
-  if (named === 'none') return { http: undefined, https: undefined, bypass }
-  // An empty variable is how a program is told to use none. Capital HTTP_PROXY is read by few, but meant by all who set it.
-  const read = (value: string | undefined) => (value === '' ? undefined : value)
-  return {
-    http: named ?? read(env.http_proxy ?? env.HTTP_PROXY),
-    https: named ?? read(env.https_proxy ?? env.HTTPS_PROXY),
-    bypass,
-  }
+function proxyOf(named: string | undefined, env: Env): ProxyConfig | undefined {
+  if (named === 'none') return undefined
+  // An empty variable is how a program is told to use none. What leaves a sandbox is tunnelled, as HTTPS is.
+  const names = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'] as const
+  const url = named ?? names.map((name) => env[name]).find((value) => value !== undefined && value !== '')
+  if (url === undefined) return undefined
+  const noProxy = (env['no_proxy'] ?? env['NO_PROXY'] ?? '').split(/[\s,]+/).filter((word) => word !== '')
+  // Many write it without the scheme, and programs understand.
+  return { url: url.includes('://') ? url : `http://${url}`, noProxy }
 }
 
 function completeTls(tls: Partial<TlsFiles> | undefined): TlsFiles | undefined {

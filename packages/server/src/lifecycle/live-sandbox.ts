@@ -217,6 +217,7 @@ export class LiveSandbox implements Sandbox {
       if (row.state === 'running')
         this.#family.requireMoreMemory(this.body, whole.memoryBytes - row.limits.memoryBytes)
       if (policy.secrets !== undefined) this.body.parts.secrets.require(policy.secrets, row)
+      if (policy.network !== undefined) this.body.parts.network.check(policy.network)
       const detail = [...Object.keys(policy), ...(limits ? ['limits'] : [])].join(', ')
       // Before anything is done to its processes: the name may be taken.
       const entry = { event: 'changed', cause: 'asked', detail } as const

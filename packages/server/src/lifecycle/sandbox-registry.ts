@@ -92,6 +92,7 @@ export class SandboxRegistry implements Sandboxes {
     this.#requireRoom(caller.keyId, request.limits.memoryBytes, 1)
     const volumes = this.#options.resolveVolumes(request.volumes, caller)
     const { parts } = this
+    parts.network.check(request.network)
     parts.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
     const body = new SandboxBody(parts, rowOf({ ...request, volumes }, caller, parts.now()))
     // Known by its name before it is there: of two that ask for the same one, the second waits for the first.

@@ -1,26 +1,14 @@
 import { closeSync } from 'node:fs'
-import { parseAllowRule, type SandboxId } from '@dormouse/contracts'
-import type { EdgeSecret, EgressPolicy } from '@dormouse/egress'
-import type { Burrow } from '@dormouse/engine'
+import { DormouseError, hasErrorCode, isSandboxId, parseAllowRule, type SandboxId } from '@dormouse/contracts'
+import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
+import type { Burrow, Gate } from '@dormouse/engine'
 import type { Log } from '../lifecycle/parts.ts'
-import type { NetworkCounters, NetworkReport } from '../lifecycle/service.ts'
+import type { NetworkCounters, NetworkPolicy, NetworkReport } from '../lifecycle/service.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { Denials } from './denials.ts'
 
-/** What decides and carries; see `Egress`. */
-export interface WayOut {
-  attach(id: string, gate: { tcp: number; dns: number }, policy: EgressPolicy): Promise<void>
-  change(id: string, policy: EgressPolicy): Promise<void>
-  detach(id: string): Promise<void>
-  forget(id: string): void
-  counters(id: string): NetworkCounters
-}
-
-interface Gate {
-  readonly tcp: number
-  readonly dns: number
-  close(): void
-}
+/** What decides and carries. */
+export type WayOut = Pick<Egress, 'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters'>
 
 export interface NetworkServiceOptions {
   /** Undefined: this host cannot open gates. */
@@ -71,6 +59,11 @@ export class NetworkService implements Disposable {
     this.#openings.clear()
   }
 
+  /** Throws `invalid_argument` for a rule that could never allow anything here. */
+  check({ mode, allow }: NetworkPolicy): void {
+    this.#options.egress?.check({ mode, allow: allow.map(parseAllowRule), secrets: [] })
+  }
+
   /** Resolves when the burrow has its way out, or will not have one: then the sandbox lives without, and says why. Never rejects. */
   async open(tenant: Tenant, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
@@ -82,7 +75,7 @@ export class NetworkService implements Disposable {
     }
     void burrow.ended.then(() => this.#end(tenant.id, opening))
     // Begun before it is this one's turn: an earlier burrow of the sandbox may still be in the way, and this takes time of its own.
-    const gate = (burrow as Burrow & { openGate(): Promise<Gate> }).openGate()
+    const gate = burrow.openGate()
     gate.catch(() => {})
     const opened = this.#inTurn(tenant.id, async () =>
       this.#attach(egress, tenant, opening, await gate),
@@ -109,9 +102,9 @@ export class NetworkService implements Disposable {
     if (this.#openings.get(id) !== opening) return
     opening.gate?.close()
     opening.gate = undefined
-    opening.problem = NOT_OPENED
+    opening.problem = explain(error)
     this.#options.log.error({ sandboxId: id, err: error }, 'a sandbox has no network')
-    this.#options.recordFailure(id, NOT_OPENED)
+    this.#options.recordFailure(id, opening.problem)
   }
 
   #end(id: SandboxId, opening: Opening): void {
@@ -133,6 +126,15 @@ export class NetworkService implements Disposable {
       if (this.#openings.get(tenant.id)?.isAttached !== true) return
       await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.row))
     })
+  }
+
+  /** Another gate of the same burrow, for when who answered at the first one has died. */
+  async reopen(id: string): Promise<Gate> {
+    const opening = isSandboxId(id) ? this.#openings.get(id) : undefined
+    if (opening === undefined) throw new DormouseError('burrow_ended', `${id} has no burrow.`)
+    opening.gate?.close()
+    opening.gate = await opening.burrow.openGate()
+    return opening.gate
   }
 
   /** The way out is closed until the next burrow. */
@@ -184,6 +186,11 @@ export class NetworkService implements Disposable {
     })
     return turn
   }
+}
+
+/** Who has taken what the gate needs can be told; anything else is for the log. */
+function explain(error: unknown): string {
+  return hasErrorCode(error, 'in_use') ? `${error.message} ${error.hint}` : NOT_OPENED
 }
 
 function pick({ connections, denied, names, bytesOut, bytesIn }: NetworkCounters): NetworkCounters {

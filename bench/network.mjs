@@ -1,0 +1,79 @@
+// What the way out costs a create and a wake: burrows with a gate and somebody who answers there, beside burrows without, in turns.
+import { newSandboxId } from '@dormouse/contracts'
+import { Egress } from '@dormouse/egress'
+import { ms, report, summarize, timesTable } from './measure.mjs'
+import { atWorkbench, python, readOptions, timed } from './workbench.mjs'
+
+const options = readOptions()
+const ROUNDS = options.quick ? 4 : 40
+const POLICY = { mode: 'public', allow: [], secrets: [] }
+
+const result = await atWorkbench(options, async ({ engine, pause }) => {
+  const egress = await Egress.start({ ownAddresses: () => [] })
+  try {
+    return await measure({ engine, egress, pause })
+  } finally {
+    await egress.close()
+  }
+})
+await report({ name: 'network', options, result, text: describe(result) })
+
+async function measure({ engine, egress, pause }) {
+  const sandboxId = newSandboxId()
+  const first = await engine.createBurrow({ sandboxId, template: 'python' })
+  await python(first, 'import pandas; kept = pandas.DataFrame({"x": range(100_000)})')
+  const { snapshot } = await engine.snapshot(first, { leave: 'gone' })
+  const found = { create: { without: [], with: [] }, wake: { without: [], with: [] }, open: [] }
+  const start = {
+    create: () => engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' }),
+    wake: () => engine.restore(snapshot.id, { sandboxId }),
+  }
+  for (let round = 0; round < ROUNDS + 1; round++) {
+    for (const [what, begin] of Object.entries(start)) {
+      // Whoever comes second finds caches warm: each is second every other time.
+      for (const kind of round % 2 === 0 ? ['without', 'with'] : ['with', 'without']) {
+        await pause()
+        const { sample, openMs } = await once(begin, kind === 'with' ? egress : undefined)
+        // The first is for warming up.
+        if (round === 0) continue
+        found[what][kind].push(sample)
+        if (openMs !== undefined) found.open.push(openMs)
+      }
+    }
+  }
+  const both = ({ without, with: with_ }) => ({ without: summarize(without), with: summarize(with_) })
+  return { create: both(found.create), wake: both(found.wake), open: summarize(found.open) }
+}
+
+/** To the first result, which waits for the way out as a call of the server does. */
+async function once(begin, egress) {
+  const began = performance.now()
+  const burrow = await begin()
+  let gate
+  let openMs
+  if (egress !== undefined) {
+    const opened = await timed(async () => {
+      gate = await burrow.openGate()
+      await egress.attach(burrow.sandboxId, gate, POLICY)
+    })
+    openMs = opened.ms
+  }
+  await python(burrow, 'print(1)')
+  const sample = performance.now() - began
+  gate?.close()
+  await egress?.detach(burrow.sandboxId)
+  await burrow.destroy()
+  return { sample, openMs }
+}
+
+function describe({ create, wake, open }) {
+  const share = ({ without, with: with_ }) => ({ atMost: 1.1 * without.p50, ratio: with_.p50 / without.p50 })
+  const rows = [
+    { title: 'create to the first result, without a network', ...create.without },
+    { title: '… with one', ...create.with, goal: { atMost: Number(ms(share(create).atMost)) } },
+    { title: 'wake to the first result, without a network', ...wake.without },
+    { title: '… with one', ...wake.with, goal: { atMost: Number(ms(share(wake).atMost)) } },
+    { title: 'opening a gate and attaching to it, of these', ...open },
+  ]
+  return `${timesTable(rows)}\n\nThe goal is a tenth more than without. In the server the opening overlaps with what else a wake does.`
+}

@@ -1,0 +1,157 @@
+import { openSync } from 'node:fs'
+import { DormouseError, newSandboxId } from '@dormouse/contracts'
+import type { Burrow, BurrowEnd, Gate } from '@dormouse/engine'
+import { beforeEach, expect, test } from 'vitest'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { Denials } from './denials.ts'
+import { NetworkService, type WayOut } from './network-service.ts'
+
+const id = newSandboxId()
+let done: string[]
+let failures: string[]
+let refuse: { attach?: Error; change?: Error }
+let tenant: { id: typeof id; row: SandboxRow }
+
+const wayOut: WayOut = {
+  attach: async (_id, gate, { mode }) => {
+    if (refuse.attach) throw refuse.attach
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    done.push(`attach ${gate.tcp} ${mode}`)
+  },
+  change: async (_id, { mode }) => {
+    if (refuse.change) throw refuse.change
+    done.push(`change ${mode}`)
+  },
+  detach: async () => void done.push('detach'),
+  forget: () => void done.push('forget'),
+  check: () => {},
+  counters: () => ({ connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 }),
+}
+
+function service(egress?: WayOut) {
+  const denials = new Denials({ record: () => {}, now: Date.now })
+  denials[Symbol.dispose]()
+  const log = { info() {}, warn() {}, error() {} }
+  return new NetworkService({
+    ...{ egress, denials, log, secretsOf: () => [] },
+    recordFailure: (_id, detail) => void failures.push(detail),
+  })
+}
+
+/** A burrow whose gate is number `fd`. */
+function burrow(fd: number, open?: () => Promise<Gate>) {
+  let end: (end: BurrowEnd) => void = () => {}
+  const ended = new Promise<BurrowEnd>((resolve) => {
+    end = resolve
+  })
+  const gate = { tcp: fd, dns: fd, close: () => void done.push(`close ${fd}`) }
+  return {
+    burrow: { ended, openGate: open ?? (async () => gate) } as unknown as Burrow,
+    end: () => end({ reason: 'destroyed' }),
+  }
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 20))
+
+beforeEach(() => {
+  done = []
+  failures = []
+  refuse = {}
+  tenant = { id, row: { id, network: { mode: 'public', allow: [] } } as unknown as SandboxRow }
+})
+
+test('a burrow that takes the place of another has its own gate, and the end of the first takes nothing from it', async () => {
+  const network = service(wayOut)
+  const [one, two] = [burrow(101), burrow(102)]
+  await network.open(tenant, one.burrow)
+  await network.open(tenant, two.burrow)
+  one.end()
+  await settled()
+  expect(done).toEqual(['attach 101 public', 'attach 102 public', 'close 101'])
+  two.end()
+  await settled()
+  expect(done.slice(3)).toEqual(['close 102', 'detach'])
+})
+
+test('a burrow that ends while its gate is opened leaves no descriptor behind', async () => {
+  const network = service(wayOut)
+  const fds = [openSync('/dev/null', 'r'), openSync('/dev/null', 'r')] as const
+  const gate = { tcp: fds[0], dns: fds[1], close: () => void done.push('close') }
+  const one = burrow(0, () => new Promise((resolve) => setTimeout(() => resolve(gate), 10)))
+  const opened = network.open(tenant, one.burrow)
+  one.end()
+  await opened
+  await settled()
+  expect(done).toEqual(['close', 'detach'])
+  for (const fd of fds) expect(openSync('/dev/null', 'r')).toBe(fd)
+})
+
+test('a change that comes while it is attached holds, and one without a burrow is for the next', async () => {
+  const network = service(wayOut)
+  await network.change(tenant)
+  expect(done).toEqual([])
+  const one = burrow(101)
+  const opened = network.open(tenant, one.burrow)
+  tenant.row = { ...tenant.row, network: { mode: 'none', allow: [] } }
+  await network.change(tenant)
+  await opened
+  expect(done.at(-1)).toBe('change none')
+  refuse.change = new Error('no')
+  await expect(network.change(tenant)).rejects.toThrow('no')
+  network.shut(id)
+  await settled()
+  expect(done.slice(-2)).toEqual(['close 101', 'detach'])
+  expect(network.problemOf(id)).toContain('could not be opened')
+})
+
+test.each([
+  ['the engine', () => Promise.reject(new Error('/host/path: EPERM')), undefined, 'server log'],
+  [
+    'a process inside',
+    () => Promise.reject(new DormouseError('in_use', 'Port 53 is taken.')),
+    undefined,
+    'Port 53',
+  ],
+  ['the way out', undefined, new Error('worker ended'), 'server log'],
+])('a failure of %s leaves it without a network, and says so', async (_who, open, attach, said) => {
+  const network = service(wayOut)
+  if (attach) refuse.attach = attach
+  const one = burrow(101, open)
+  await network.open(tenant, one.burrow)
+  expect(network.problemOf(id)).toContain(said)
+  expect(network.problemOf(id)).not.toContain('/host/path')
+  expect(failures).toEqual([network.problemOf(id)])
+  await network.change(tenant)
+  refuse = {}
+  one.end()
+  await settled()
+  expect(network.problemOf(id)).toBeUndefined()
+})
+
+test('where there are no gates it says so without asking', async () => {
+  const network = service()
+  await network.open(tenant, burrow(101).burrow)
+  expect(network.problemOf(id)).toContain('doctor')
+  expect(failures).toEqual([])
+  expect(network.counters(id).connections).toBe(0)
+})
+
+test('what was deleted still counts in the total', async () => {
+  const network = service(wayOut)
+  expect(network.total([id])).toMatchObject({ connections: 1, bytesIn: 5 })
+  network.forget(id)
+  await settled()
+  expect(network.total([])).toMatchObject({ connections: 1, bytesIn: 5 })
+  expect(done).toEqual(['forget'])
+})
+
+test('a gate is opened again for who has lost its first, as long as its burrow lives', async () => {
+  const network = service(wayOut)
+  const one = burrow(101)
+  await network.open(tenant, one.burrow)
+  expect((await network.reopen(id)).tcp).toBe(101)
+  expect(done).toEqual(['attach 101 public', 'close 101'])
+  one.end()
+  await settled()
+  await expect(network.reopen(id)).rejects.toMatchObject({ code: 'burrow_ended' })
+})

@@ -1,0 +1,29 @@
+import { Egress } from '@dormouse/egress'
+import type { Gate } from '@dormouse/engine'
+import type { NetworkConfig } from '../config/config.ts'
+import type { Log } from '../lifecycle/parts.ts'
+import { hostRegistries, parseRegistry } from './registries.ts'
+
+export interface OpenEgress {
+  readonly config: NetworkConfig
+  /** What sandboxes with secrets trust. */
+  readonly authority: { readonly certificate: string; readonly key: string }
+  /** Another gate for a sandbox, when the thread that held the first one has died. */
+  readonly reopen: (sandboxId: string) => Promise<Gate>
+  readonly log: Log
+}
+
+/** Begins to decide and to carry, for all sandboxes. */
+export function openEgress({ config, authority, reopen, log }: OpenEgress): Promise<Egress> {
+  const { resolvers, reachable, registries, pipIndexes, proxy, maxConnections } = config
+  return Egress.start({
+    ...(resolvers && { resolvers }),
+    ...(proxy && { proxy }),
+    reachable,
+    registries: registries === undefined ? hostRegistries(pipIndexes) : registries.flatMap(parseRegistry),
+    maxConnections,
+    ca: authority,
+    reopen,
+    onTrouble: (message, cause) => log.error({ err: cause }, message),
+  })
+}

@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { World } from './world/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await World.make({ network: { maxConnections: 64 } })
+})
+afterAll(() => world?.[Symbol.asyncDispose]())
+
+const descriptors = () => readdirSync(`/proc/${world.server.pid}/fd`).length
+
+test('a sandbox that opens all connections that it can takes none from its neighbours, and gets well again', async () => {
+  const greedy = await world.create({ mode: 'public' }, { limits: { pids: 2048 } })
+  const neighbour = await world.create()
+  const before = descriptors()
+  const open = `
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+held = []
+def grab(n):
+    for _ in range(n):
+        try:
+            s = socket.create_connection(("11.22.33.44", 80), 5); s.sendall(b"GET /hold HTTP/1.1\\r\\n\\r\\n"); held.append(s)
+        except OSError: pass
+grabbers = [threading.Thread(target=grab, args=(200,)) for _ in range(20)]
+[t.start() for t in grabbers]; [t.join(20) for t in grabbers]
+print(len(held))
+`
+  await world.server.run(greedy, open)
+  expect(await world.inside(neighbour, 'get("web.example", timeout=10)')).toMatch(/^reached/)
+  expect(
+    await world.inside<number[]>(
+      neighbour,
+      '[len(get("web.example", 80, "/bytes?1000")) for _ in range(20)]',
+    ),
+  ).toEqual(Array(20).fill(1000))
+  expect(descriptors() - before).toBeLessThan(64 * 2 + 50)
+  await world.server.run(greedy, '[s.close() for s in held]; held = []')
+  await expect
+    .poll(() => world.inside(greedy, 'get("web.example", timeout=5)'), { timeout: 20_000 })
+    .toMatch(/^reached/)
+  await expect.poll(descriptors, { timeout: 20_000 }).toBeLessThan(before + 30)
+})
+
+test('connections that send nothing, or never read, are bounded too', async () => {
+  const silent = await world.create()
+  const neighbour = await world.create()
+  const status = () => readFileSync(`/proc/${world.server.pid}/status`, 'utf8')
+  const memory = () => Number(/VmRSS:\s+(\d+)/.exec(status())?.[1]) / 1024
+  const before = memory()
+  await world.server.run(
+    silent,
+    'held = []\nfor i in range(60):\n  s = socket.create_connection(("11.22.33.44", 80), 5)\n  s.sendall(b"GET /bytes?50000000 HTTP/1.1\\r\\n\\r\\n") if i % 2 else None\n  held.append(s)\ntime.sleep(2)',
+  )
+  expect(await world.inside(neighbour, 'get("web.example", timeout=10)')).toMatch(/^reached/)
+  // Thirty answers of 50 MB that nobody reads.
+  expect(memory() - before).toBeLessThan(300)
+})
+
+test('a sandbox that goes leaves nothing behind', async () => {
+  const before = descriptors()
+  for (let round = 0; round < 3; round += 1) {
+    const id = await world.create()
+    await world.inside(id, 'get("web.example")')
+    await world.server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'frozen' } })
+    await world.inside(id, 'get("web.example")')
+    await world.server.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  }
+  await expect.poll(descriptors, { timeout: 20_000 }).toBeLessThan(before + 10)
+})

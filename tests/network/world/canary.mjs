@@ -1,0 +1,11 @@
+// A service of the host itself, on every one of its addresses: whoever in a sandbox hears it sing has broken out.
+import { createServer } from 'node:net'
+
+let visits = 0
+process.on('message', () => process.send({ visits }))
+process.on('disconnect', () => process.exit())
+createServer((socket) => {
+  visits += 1
+  socket.on('error', () => {})
+  socket.end('HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nreached')
+}).listen(Number(process.argv[2]), '::', () => process.send('ready'))

@@ -1,0 +1,20 @@
+// Listens where the test is, on a descriptor that it was given, and connects where it runs: in the namespace of the server.
+import { connect, createServer } from 'node:net'
+
+let target = 0
+process.on('message', ({ port }) => {
+  target = port
+  process.send('ready')
+})
+process.on('disconnect', () => process.exit())
+createServer({ allowHalfOpen: true }, (client) => {
+  const server = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true })
+  for (const [from, to] of [
+    [client, server],
+    [server, client],
+  ]) {
+    from.pipe(to)
+    from.on('error', () => to.destroy())
+    from.on('close', () => to.destroy())
+  }
+}).listen({ fd: 3 })

@@ -1,0 +1,206 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { ServerProcess } from '../../server/server-process.ts'
+import { inNamespace, makeNamespaces, type Namespaces } from './namespaces.ts'
+
+/** A service of the host that no sandbox may reach. */
+export const CANARY_PORT = 9_999
+
+/** What a name stands for. Several answers are given one after the other, the last one for ever. */
+export type Records = Readonly<Record<string, { A?: readonly string[][]; AAAA?: readonly string[][] }>>
+
+const NAMES: Records = {
+  'web.example': { A: [['11.22.33.44']], AAAA: [['2a00:22:33::44']] },
+  'api.web.example': { A: [['11.22.33.44']] },
+  'other.example': { A: [['11.22.33.45']] },
+  'inner.example': { A: [['10.9.8.7']], AAAA: [['fd00:77::7']] },
+}
+
+/** A server in a network of the test's own, and all that it could reach. */
+export class World {
+  readonly server: ServerProcess
+  readonly #namespaces: Namespaces
+  readonly #children: ChildProcess[]
+  readonly #internet: ChildProcess
+  readonly #canary: ChildProcess
+  readonly #serverPort: () => number
+  #messages = 0
+
+  private constructor(
+    server: ServerProcess,
+    namespaces: Namespaces,
+    serverPort: () => number,
+    [internet, canary, ...others]: [ChildProcess, ChildProcess, ...ChildProcess[]],
+  ) {
+    this.server = server
+    this.#namespaces = namespaces
+    this.#serverPort = serverPort
+    this.#internet = internet
+    this.#canary = canary
+    this.#children = [internet, canary, ...others]
+  }
+
+  static async make(config: { network?: object } & object = {}): Promise<World> {
+    const namespaces = makeNamespaces()
+    const children: ChildProcess[] = []
+    const start = async (where: string, program: string, ...rest: string[]) => {
+      const child = begin(where, program, rest)
+      children.push(child)
+      await once(child, 'message')
+      return child
+    }
+    try {
+      const internet = await start(namespaces.internet, 'internet.mjs')
+      const canary = await start(namespaces.host, 'canary.mjs', String(CANARY_PORT))
+      const relay = await openRelay(namespaces.host)
+      children.push(relay.child)
+      const server = await ServerProcess.start(
+        {
+          host: '0.0.0.0',
+          allowInsecureBind: true,
+          ...config,
+          network: { resolvers: ['11.0.0.53'], registries: [], proxy: 'none', ...config.network },
+        },
+        { launcher: inNamespace(namespaces.host), reach: relay.reach },
+      )
+      const world = new World(server, namespaces, relay.target, [internet, canary, relay.child])
+      await world.say(NAMES)
+      return world
+    } catch (error) {
+      for (const child of children) child.kill('SIGKILL')
+      namespaces.remove()
+      throw error
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.server.cleanUp()
+    } finally {
+      for (const child of this.#children) child.kill('SIGKILL')
+      this.#namespaces.remove()
+    }
+  }
+
+  /** What the name server of the internet says from now on. */
+  async say(records: Records): Promise<void> {
+    await this.#tell({ set: records })
+  }
+
+  /** What has been asked and reached since `forget`. */
+  async seen(): Promise<{ questions: string[]; connections: string[] }> {
+    return this.#tell({ ask: true })
+  }
+
+  async forget(): Promise<void> {
+    await this.#tell({ forget: true })
+  }
+
+  /** How often the service of the host itself was reached. */
+  async canaryVisits(): Promise<number> {
+    const answer = once(this.#canary, 'message')
+    this.#canary.send({})
+    return (await answer)[0].visits
+  }
+
+  /** The port of the server where it really listens. */
+  get serverPort(): number {
+    return this.#serverPort()
+  }
+
+  /** What a program of the host itself gets to hear. */
+  async fromHost(address: string, port: number): Promise<string> {
+    const host = address.includes(':') ? `[${address}]` : address
+    const [command = '', ...args] = inNamespace(this.#namespaces.host)
+    const { stdout } = await promisify(execFile)(command, [
+      ...args,
+      'curl',
+      '-sg',
+      '-m5',
+      `http://${host}:${port}/`,
+    ])
+    return stdout
+  }
+
+  async create(network?: object, more: object = {}): Promise<string> {
+    const json = { idleTimeoutMs: 0, ...(network && { network }), ...more }
+    const { id } = await this.server.ok('/v1/sandboxes', { json })
+    await this.server.run(id, INSIDE)
+    return id
+  }
+
+  /** The value of a Python expression inside; the functions of `INSIDE` are at hand. */
+  async inside<Value = string>(id: string, expression: string): Promise<Value> {
+    return JSON.parse(await this.server.run(id, `import json; print(json.dumps(${expression}))`))
+  }
+
+  patch(id: string, network: object): Promise<unknown> {
+    return this.server.ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json: { network } })
+  }
+
+  #tell<Answer>(message: object): Promise<Answer> {
+    this.#messages += 1
+    const id = this.#messages
+    const answer = new Promise<Answer>((resolve) => {
+      const hear = (said: { id: unknown } & Answer) => {
+        if (said.id !== id) return
+        this.#internet.off('message', hear)
+        resolve(said)
+      }
+      this.#internet.on('message', hear)
+    })
+    this.#internet.send({ id, ...message })
+    return answer
+  }
+}
+
+/** `get` says what came back, or the name of the error; nothing comes back from what is refused. */
+const INSIDE = `
+import errno, socket, threading, time, urllib.request
+def get(host, port=80, path="/", timeout=10, source=None):
+    try:
+        with socket.create_connection((host, port), timeout, source) as s:
+            s.sendall(f"GET {path} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+            said = b""
+            while more := s.recv(65536):
+                said += more
+            return said.decode().split("\\r\\n\\r\\n", 1)[1] if said else "closed"
+    except OSError as error:
+        return type(error).__name__
+def lookup(name, family=socket.AF_INET):
+    try:
+        return sorted({info[4][0] for info in socket.getaddrinfo(name, 80, family, socket.SOCK_STREAM)})
+    except OSError as error:
+        return type(error).__name__
+`
+
+function begin(where: string, program: string, rest: readonly string[], fds: readonly number[] = []) {
+  const [command = '', ...args] = inNamespace(where)
+  const path = fileURLToPath(new URL(program, import.meta.url))
+  return spawn(command, [...args, process.execPath, path, ...rest], {
+    stdio: ['ignore', 'inherit', 'inherit', ...fds, 'ipc'],
+  })
+}
+
+/** A port of this machine's loopback that leads to one in the namespace. */
+async function openRelay(where: string) {
+  const listener = createServer()
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  const { port } = listener.address() as AddressInfo
+  const { fd } = (listener as unknown as { _handle: { fd: number } })._handle
+  const child = begin(where, 'relay.mjs', [], [fd])
+  // From here on the child alone accepts.
+  listener.close()
+  let target = 0
+  const reach = async (address: string) => {
+    target = Number(new URL(address).port)
+    const ready = once(child, 'message')
+    child.send({ port: target })
+    await ready
+    return `http://127.0.0.1:${port}`
+  }
+  return { child, reach, target: () => target }
+}
