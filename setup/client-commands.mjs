@@ -9,6 +9,7 @@ export const CLIENT_COMMANDS = [
   'rm',
   'snapshot',
   'run',
+  'secret',
   'exec',
   'sh',
   'repl',

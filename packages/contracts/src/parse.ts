@@ -1,6 +1,14 @@
 import type { z } from 'zod'
 import { DormouseError } from './errors.ts'
 
+const withheld = new WeakSet<z.ZodType>()
+
+/** Nothing of what is sent for this is ever shown again, also where it is wrong: a secret may be in any field by mistake. */
+export function withhold<Schema extends z.ZodType>(schema: Schema): Schema {
+  withheld.add(schema)
+  return schema
+}
+
 /** Parses input at the edge. The error names the first wrong field and shows the value seen, cut short. */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
@@ -17,10 +25,10 @@ export function parseInput<Schema extends z.ZodType>(
         ? [...issue.path, issue.keys[0]]
         : issue.path
   const field = path.length === 0 ? what : path.join('.')
-  const seen = describe(valueAt(value, path))
+  const seen = withheld.has(schema) ? '' : ` (saw ${describe(valueAt(value, path))})`
   throw new DormouseError(
     'invalid_argument',
-    `${path.length === 0 ? what : `${what}: ${field}`}: ${issue?.message ?? 'is not valid'} (saw ${seen})`,
+    `${path.length === 0 ? what : `${what}: ${field}`}: ${issue?.message ?? 'is not valid'}${seen}`,
     {
       details: { field },
       cause: parsed.error,

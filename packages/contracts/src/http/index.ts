@@ -208,7 +208,6 @@ export {
   snapshotSchema,
 } from './snapshots.ts'
 export {
-export {
   type AddSshKeyBody,
   addSshKeySchema,
   listSshKeysQuery,
@@ -220,6 +219,7 @@ export {
   sshKeyParams,
   sshKeySchema,
 } from './ssh-keys.ts'
+export {
   type CreateTemplateBody,
   createTemplateSchema,
   listTemplatesQuery,

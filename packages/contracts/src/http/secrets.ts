@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { allowRuleProblem, parseAllowRule } from '../allow-rule.ts'
+import { withhold } from '../parse.ts'
 import { booleanTextOr, pageOf, pageQuery, sandboxIdField, timestampField } from './fields.ts'
 
 const NAME_MAX_CHARACTERS = 128
@@ -95,6 +96,9 @@ export const sandboxSecretsField = z
   .array(secretNameField)
   .max(SECRETS_PER_SANDBOX_MAX)
   .refine((names) => new Set(names).size === names.length, 'must not name one twice')
+
+withhold(createSecretSchema)
+withhold(updateSecretSchema)
 
 export type CreateSecretBody = z.input<typeof createSecretSchema>
 export type UpdateSecretBody = z.input<typeof updateSecretSchema>
