@@ -110,6 +110,26 @@ describe('usage and metrics', () => {
     await server.ok('/v1/sandboxes/used', { method: 'DELETE' })
   })
 
+  test('memory of its own and shared is told when asked for, also while frozen, and wakes nothing', async () => {
+    const { id } = await server.ok('/v1/sandboxes', { json: { idleTimeoutMs: 0, storeAfterMs: 0 } })
+    const memory = async (query = '?memory=true') =>
+      (await server.ok(`/v1/sandboxes/${id}/metrics${query}`)).memory
+    await server.run(id, 'block = bytearray(b"x") * (128 * 2**20)')
+    expect(await memory('')).toBeUndefined()
+    const awake = await memory()
+    expect(awake.privateBytes).toBeGreaterThan(100 * MIB)
+    expect(awake.sharedBytes).toBeGreaterThan(0)
+    expect(Date.parse(awake.at)).toBeGreaterThan(Date.now() - 60_000)
+    await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'frozen' } })
+    expect((await memory()).sharedBytes).toBeGreaterThan(0)
+    expect((await server.ok(`/v1/sandboxes/${id}`)).tier).toBe('frozen')
+    await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
+    expect(await memory()).toBeUndefined()
+    expect((await server.ok(`/v1/sandboxes/${id}`)).tier).toBe('stored')
+    expect((await server.call(`/v1/sandboxes/${id}/metrics?memory=maybe`)).status).toBe(400)
+    await server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  })
+
   test('/metrics is what Prometheus reads, and names no tenant', async () => {
     const { id } = await server.ok('/v1/sandboxes', { json: { name: 'measured', idleTimeoutMs: 0 } })
     const response = await server.fetch('/metrics')

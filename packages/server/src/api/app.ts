@@ -5,6 +5,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { requireKeys } from './authentication.ts'
 import { answerBrokenRequests } from './broken-request.ts'
+import { allowOrigins } from './cors.ts'
 import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
 import { useJsonBodies } from './json-body.ts'
 import {
@@ -35,6 +36,8 @@ export interface AppOptions {
   readonly tls?: { readonly key: string | Buffer; readonly cert: string | Buffer } | undefined
   /** Beginnings of paths on the host that no caller may see: the data directory and the like. */
   readonly hostPaths?: readonly string[]
+  /** Of pages in browsers that may call this. */
+  readonly origins?: readonly string[]
   /** Where the error codes are explained. */
   readonly docsUrl?: string
   readonly patience?: Partial<Patience>
@@ -93,6 +96,7 @@ export async function createApp(services: Services, options: AppOptions): Promis
   useSchemas(app, options.checkAnswers ?? false)
   useJsonBodies(app, patience.jsonBodyMs)
   logRequests(app)
+  allowOrigins(app, options.origins ?? [])
   answerUnknownRoutes(app)
   await useWebSockets(app)
   requireKeys(app, services.access)

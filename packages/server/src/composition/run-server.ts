@@ -54,6 +54,7 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
       logger,
       tls: config.tls && readTls(config.tls),
       hostPaths,
+      origins: config.cors.origins,
       moreRoutes: [mcp.routes],
     },
   )

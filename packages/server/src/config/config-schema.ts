@@ -2,6 +2,7 @@ import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 
 const MAX_PORT = 65_535
+const ORIGINS_MAX = 64
 const MAX_DAYS = 36_500
 /** What a timer of Node can hold; longer ones would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
@@ -18,6 +19,8 @@ const bytes = z.int().min(0)
 const price = z.number().min(0).max(1e6)
 // A relative one would name another file whenever the server is started from elsewhere.
 const file = z.string().refine(isAbsolute, 'must be an absolute path')
+
+const origin = z.string().refine(isOrigin, 'must be an origin such as https://app.example.com')
 
 /** Everything that can be set, as it is written in `config.json`. All of it may be left out. docs/configuration.md says what it means. */
 export const configSchema = z
@@ -39,6 +42,7 @@ export const configSchema = z
         port: z.int().min(0).max(MAX_PORT),
       })
       .exactPartial(),
+    cors: z.strictObject({ origins: z.array(origin).max(ORIGINS_MAX) }).exactPartial(),
     idleTimeoutMs: timerMs,
     storeAfterMs: timerMs,
     idleConnectionMs: timerMs,
@@ -84,3 +88,8 @@ export const configSchema = z
   .exactPartial()
 
 export type ConfigInput = z.infer<typeof configSchema>
+
+/** As a browser writes it: no path, no default port, no wildcard. */
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
+}

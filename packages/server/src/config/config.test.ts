@@ -32,6 +32,7 @@ describe('loadConfig', () => {
       ...defaultConfig(hostFacts),
       tls: undefined,
       domain: undefined,
+      cors: { origins: [] },
       network: {
         defaultMode: 'public',
         maxConnections: 512,
@@ -114,6 +115,10 @@ describe('loadConfig', () => {
     ['a relative certificate', { tls: { certFile: 'a.pem', keyFile: '/k.pem' } }, 'tls.certFile'],
     ['a host that is none', { host: 'not a host' }, 'host'],
     ['a domain with a path', { domain: 'example.com/x' }, 'domain'],
+    ['an origin for everybody', { cors: { origins: ['*'] } }, 'cors.origins'],
+    ['an origin with a path', { cors: { origins: ['https://example.com/'] } }, 'cors.origins'],
+    ['an origin with a wildcard', { cors: { origins: ['https://*.example.com:443'] } }, 'cors.origins'],
+    ['an origin that is none', { cors: { origins: ['null'] } }, 'cors.origins'],
     ['a list', [], 'expected object'],
   ])('refuses %s in the file, and names file and field', (_what, value, field) => {
     write(value)

@@ -68,6 +68,8 @@ export interface ServerConfig {
   readonly tls: TlsFiles | undefined
   readonly allowInsecureBind: boolean
   readonly domain: string | undefined
+  /** Pages of these origins may call the API from a browser. */
+  readonly cors: { readonly origins: readonly string[] }
   readonly ssh: SshConfig
   readonly idleTimeoutMs: number
   readonly storeAfterMs: number
@@ -95,7 +97,7 @@ export interface LoadConfig {
 export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadConfig): ServerConfig {
   const dataDir = parseDataDir(named ?? env.DORMOUSE_DATA)
   const layers = [readConfigFile(join(dataDir, 'config.json')), envLayer(env), flagLayer(args)]
-  const { tls, domain, host, ssh, journal, prices, network, ...rest } = mergeLayers(layers)
+  const { tls, domain, cors, host, ssh, journal, prices, network, ...rest } = mergeLayers(layers)
   const defaults = defaultConfig(hostFacts ?? readHostFacts(dataDir))
   const config: ServerConfig = {
     ...defaults,
@@ -104,6 +106,7 @@ export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadCo
     host: literal(host ?? defaults.host),
     tls: completeTls(tls),
     domain,
+    cors: { origins: cors?.origins ?? [] },
     ssh: { ...defaults.ssh, ...ssh, host: literal(ssh?.host ?? defaults.ssh.host) },
     journal: { ...defaults.journal, ...journal },
     prices: { ...defaults.prices, ...prices },

@@ -19,6 +19,7 @@ export const SETTINGS: readonly Setting[] = [
   { path: ['ssh', 'enabled'], env: 'DORMOUSE_SSH', kind: 'boolean' },
   { path: ['ssh', 'host'], env: 'DORMOUSE_SSH_HOST', flag: '--ssh-host', kind: 'text' },
   { path: ['ssh', 'port'], env: 'DORMOUSE_SSH_PORT', flag: '--ssh-port', kind: 'number' },
+  { path: ['cors', 'origins'], env: 'DORMOUSE_CORS_ORIGINS', kind: 'list' },
   { path: ['idleTimeoutMs'], env: 'DORMOUSE_IDLE_TIMEOUT_MS', kind: 'number' },
   { path: ['storeAfterMs'], env: 'DORMOUSE_STORE_AFTER_MS', kind: 'number' },
   { path: ['idleConnectionMs'], env: 'DORMOUSE_IDLE_CONNECTION_MS', kind: 'number' },

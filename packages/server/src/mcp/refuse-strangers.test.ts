@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { refuseStrangers } from './refuse-strangers.ts'
 
-const judge = refuseStrangers({ host: '127.0.0.1', domain: 'boxes.example.com' })
+const judge = refuseStrangers({
+  host: '127.0.0.1',
+  domain: 'boxes.example.com',
+  cors: { origins: ['https://app.example.org'] },
+})
 const allows = (host: string | undefined, origin?: string) => {
   try {
     judge({ host, origin })
@@ -34,10 +38,13 @@ describe('a request', () => {
     undefined,
   ])('to %s is refused', (host) => expect(allows(host)).toBe(false))
 
-  test.each(['http://localhost:6274', 'http://127.0.0.1', 'http://[::1]:80', 'https://boxes.example.com'])(
-    'from a page of %s is taken',
-    (origin) => expect(allows('localhost', origin)).toBe(true),
-  )
+  test.each([
+    'http://localhost:6274',
+    'http://127.0.0.1',
+    'http://[::1]:80',
+    'https://boxes.example.com',
+    'https://app.example.org',
+  ])('from a page of %s is taken', (origin) => expect(allows('localhost', origin)).toBe(true))
 
   test.each(['http://evil.example', 'http://203.0.113.5', 'null', '', 'http://localhost.evil.example'])(
     'from a page of %s is refused',

@@ -10,9 +10,11 @@ export interface Stranger {
 
 /**
  * Against DNS rebinding: a page of the outside can make its own name mean 127.0.0.1, but it cannot hide that name. So requests must
- * come to an address, `localhost`, or a name from the config; and from no page of another site.
+ * come to an address, `localhost`, or a name from the config; and from no page of another site, unless `cors` says that it may.
  */
-export function refuseStrangers(config: Pick<ServerConfig, 'host' | 'domain'>): (headers: Stranger) => void {
+export function refuseStrangers(
+  config: Pick<ServerConfig, 'host' | 'domain' | 'cors'>,
+): (headers: Stranger) => void {
   const isOurs = (name: string) =>
     name === 'localhost' ||
     isLoopback(name) ||
@@ -23,7 +25,7 @@ export function refuseStrangers(config: Pick<ServerConfig, 'host' | 'domain'>): 
     if (name === undefined || !(isOurs(name) || isIP(name) !== 0)) {
       throw refused(`Host: this server does not answer to the name ${JSON.stringify(host ?? '')}`)
     }
-    if (origin === undefined) return
+    if (origin === undefined || config.cors.origins.includes(origin)) return
     const from = hostName(origin)
     if (from === undefined || !isOurs(from)) {
       throw refused(`Origin: pages of ${JSON.stringify(origin)} may not call this`)
