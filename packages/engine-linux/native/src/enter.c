@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "join-cgroup.h"
+#include "unrepair.h"
 
 #define FAILED 125
 #define IMAGES_FD 3
@@ -99,12 +100,15 @@ static void become_burrow_root(void)
 }
 
 static pid_t entered;
+static bool is_saving;
 
 /* The engine goes on at once, while the kernel takes our memory apart. Tasks that CRIU is about to restore may end this way too. */
 static void tell_success(int status, void *unused)
 {
     (void)unused;
     if (status == 0 && getpid() == entered) {
+        if (is_saving)
+            end_repair();
         ssize_t ignored = write(TARGET_FD, "0", 1);
         (void)ignored;
     }
@@ -186,6 +190,7 @@ __attribute__((constructor)) static void enter(void)
         fail_to("fork");
     if (child == 0) {
         entered = getpid();
+        is_saving = !user;
         if (on_exit(tell_success, NULL))
             fail_to("on_exit");
         return;

@@ -18,7 +18,7 @@
 
 #define STACK_BYTES (256 * 1024)
 
-enum task { OPEN_GATE, HANG_UP, PROBE };
+enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, PROBE };
 
 struct call {
     napi_async_work work;
@@ -34,15 +34,24 @@ struct call {
 static void *run_inside(void *argument)
 {
     struct call *call = argument;
+    struct failure *failure = &call->failure;
+    if (call->task != PROBE && !enter_network(call->netns, failure))
+        return NULL;
     switch (call->task) {
     case OPEN_GATE:
-        call->is_done = enter_network(call->netns, &call->failure) && open_gate(call->netns, &call->gate, &call->failure);
+        call->is_done = open_gate(call->netns, &call->gate, failure);
         break;
     case HANG_UP:
-        call->is_done = enter_network(call->netns, &call->failure) && hang_up_outside(&call->count, &call->failure);
+        call->is_done = hang_up_outside(&call->count, failure);
+        break;
+    case HOLD:
+        call->is_done = hold_connections(failure);
+        break;
+    case RELEASE:
+        call->is_done = release_connections(failure);
         break;
     case PROBE:
-        call->is_done = probe_steering(&call->failure);
+        call->is_done = probe_steering(failure);
         break;
     }
     return NULL;
@@ -155,6 +164,16 @@ static napi_value hang_up_call(napi_env env, napi_callback_info info)
     return start(env, info, HANG_UP);
 }
 
+static napi_value hold_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, HOLD);
+}
+
+static napi_value release_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, RELEASE);
+}
+
 static napi_value probe_call(napi_env env, napi_callback_info info)
 {
     return start(env, info, PROBE);
@@ -165,6 +184,8 @@ NAPI_MODULE_INIT()
     static const struct { const char *name; napi_callback call; } functions[] = {
         {"openGate", open_gate_call},
         {"hangUpOutside", hang_up_call},
+        {"holdConnections", hold_call},
+        {"releaseConnections", release_call},
         {"probe", probe_call},
     };
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {

@@ -82,6 +82,9 @@ static bool listen_tcp(int *listener, struct failure *failure)
     if (setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) == -1 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)
         return close_failed(fd, failure, "let the listener have its address");
+    const unsigned int mark = GATE_MARK;
+    if (setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) == -1)
+        return close_failed(fd, failure, "mark the listener");
     if (bind_at(fd, LISTENER_PORT) == -1 && (errno != EADDRINUSE || bind_at(fd, 0) == -1))
         return close_failed(fd, failure, "bind the listener");
     if (listen(fd, BACKLOG) == -1)
@@ -109,7 +112,7 @@ static bool bind_dns(int *dns, struct failure *failure)
 bool open_gate(int netns, struct gate *gate, struct failure *failure)
 {
     int tcp = -1, dns = -1, link = -1;
-    if (listen_tcp(&tcp, failure) && bind_dns(&dns, failure))
+    if (release_connections(failure) && listen_tcp(&tcp, failure) && bind_dns(&dns, failure))
         link = steer_connections(netns, tcp, failure);
     if (link != -1) {
         *gate = (struct gate){.tcp = tcp, .dns = dns, .link = link};

@@ -13,7 +13,7 @@ import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormou
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
-import { openGate } from '../network/open-gate.ts'
+import { holdConnections, openGate, releaseConnections } from '../network/open-gate.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
 import type { BurrowPaths } from './layout.ts'
@@ -46,6 +46,8 @@ export class LinuxBurrow implements Burrow {
   #destroying: Promise<void> | undefined
   #isQuiet = false
   #gate: Promise<Gate> | undefined
+  /** Connections outlive their gate. */
+  #hadGate = false
   /** Settled unless a snapshot is being taken. */
   #saved: Promise<void> = Promise.resolve()
   #endSaving: () => void = () => {}
@@ -114,6 +116,7 @@ export class LinuxBurrow implements Burrow {
       throw new DormouseError('conflict', 'The gate of this sandbox is open already.')
     const opening = openGate(this.first)
     this.#gate = opening
+    this.#hadGate = true
     const forget = () => {
       if (this.#gate === opening) this.#gate = undefined
     }
@@ -145,7 +148,7 @@ export class LinuxBurrow implements Burrow {
     try {
       // An agent that is frozen cannot answer.
       await this.thaw()
-      await this.guest.quiesce()
+      await Promise.all([this.guest.quiesce(), this.#hadGate && holdConnections(this.first)])
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
       )
@@ -189,6 +192,7 @@ export class LinuxBurrow implements Burrow {
 
   /** After a snapshot that failed: as if nothing had been. */
   async goOn({ areStopped }: { areStopped: boolean }): Promise<void> {
+    if (this.#hadGate) await releaseConnections(this.first)
     if (areStopped) await this.#cgroup.signal('SIGCONT', this.#stoppedBefore)
     this.#stoppedBefore = new Set()
     this.#isQuiet = false

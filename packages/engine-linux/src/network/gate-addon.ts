@@ -6,6 +6,9 @@ export interface GateAddon {
   openGate(netnsFd: number): Promise<{ readonly tcp: number; readonly dns: number; readonly link: number }>
   /** Answers how many connections it has ended. */
   hangUpOutside(netnsFd: number): Promise<{ readonly count: number }>
+  /** Until they are released nothing comes in through connections to the outside, and nothing is lost. */
+  holdConnections(netnsFd: number): Promise<unknown>
+  releaseConnections(netnsFd: number): Promise<unknown>
   /** Rejects when this kernel cannot do it. */
   probe(): Promise<unknown>
 }

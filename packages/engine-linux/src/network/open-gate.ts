@@ -23,11 +23,28 @@ export async function openGate(first: FirstProcess): Promise<Gate> {
 
 /**
  * Ends the connections to the outside that a snapshot has brought back: nobody has their other ends any more, and whoever reads from one
- * would wait for ever. On a host that cannot do it a sandbox wakes all the same.
+ * would wait for ever.
  */
-export async function hangUpOutside(first: FirstProcess): Promise<void> {
+export function hangUpOutside(first: FirstProcess): Promise<void> {
+  return tryInNetworkOf(first, (addon, netns) => addon.hangUpOutside(netns))
+}
+
+/** While a snapshot is being taken: CRIU must find as much in a connection as it counted. */
+export function holdConnections(first: FirstProcess): Promise<void> {
+  return tryInNetworkOf(first, (addon, netns) => addon.holdConnections(netns))
+}
+
+export function releaseConnections(first: FirstProcess): Promise<void> {
+  return tryInNetworkOf(first, (addon, netns) => addon.releaseConnections(netns))
+}
+
+/** What helps, but is not worth the failure of what it helps with. */
+async function tryInNetworkOf(
+  first: FirstProcess,
+  work: (addon: GateAddon, netns: number) => Promise<unknown>,
+): Promise<void> {
   const found = await findGateAddon()
-  if ('addon' in found) await inNetworkOf(first, (netns) => found.addon.hangUpOutside(netns)).catch(() => {})
+  if ('addon' in found) await inNetworkOf(first, (netns) => work(found.addon, netns)).catch(() => {})
 }
 
 async function inNetworkOf<Result>(

@@ -186,6 +186,31 @@ for address, each in (("198.18.0.2", server), ("fd64:6f72:6d6f::2", server6)):
       expect(await python(woken, after)).toBe('before after error\nnew\nnew')
     })
 
+    test('a snapshot that is refused ends none, and not a byte is lost', async () => {
+      const burrow = await shared.create()
+      const gate = await open(burrow, (socket) => void socket.pipe(socket))
+      const echo = `
+import hashlib, os, threading
+s = dial("192.0.2.7", 7, None); sent, back = hashlib.sha256(), hashlib.sha256()
+def send():
+    for _ in range(2000): piece = os.urandom(16384); sent.update(piece); s.sendall(piece)
+    s.shutdown(socket.SHUT_WR)
+def receive():
+    while piece := s.recv(65536): back.update(piece)
+threads = [threading.Thread(target=each, daemon=True) for each in (send, receive)]
+for each in threads: each.start()
+semaphore = os.eventfd(1, os.EFD_SEMAPHORE)`
+      await python(burrow, echo)
+      for (let round = 0; round < 3; round += 1)
+        await expect(shared.engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+          code: 'snapshot_refused',
+          message: expect.stringContaining('eventfd'),
+        })
+      const whole = 'for each in threads: each.join()\nprint(sent.digest() == back.digest())'
+      expect(await python(burrow, whole)).toBe('True')
+      expect(gate.arrived).toHaveLength(1)
+    })
+
     test('no snapshot fails while bytes flow both ways', async () => {
       const burrow = await shared.create()
       const chunk = Buffer.alloc(65_536)

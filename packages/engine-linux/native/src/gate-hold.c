@@ -1,0 +1,54 @@
+/*
+ * Holds the connections through a gate still, for as long as a snapshot is being taken: what the server's sockets send has no route.
+ * Processes inside are stopped then, but the kernel goes on receiving for them, and CRIU wants to find as many bytes as it counted.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gate.h"
+#include "rtnetlink.h"
+
+/* With the priority 0 it comes before all rules of network.c. Answers as ask_kernel does. */
+static int change_rule(int netlink, unsigned short type, unsigned char family)
+{
+    struct request request = start_request(type, type == RTM_NEWRULE ? NLM_F_CREATE : 0, sizeof(request.rule));
+    request.rule = (struct fib_rule_hdr){.family = family, .action = FR_ACT_UNREACHABLE};
+    const unsigned int priority = 0, mark = GATE_MARK;
+    add_attribute(&request, FRA_PRIORITY, &priority, sizeof(priority));
+    add_attribute(&request, FRA_FWMARK, &mark, sizeof(mark));
+    return ask_kernel(netlink, &request);
+}
+
+/* No such rule, and no such rules at all: without IPv6, and on kernels that cannot choose routes by rules. */
+static bool means_none(int error)
+{
+    return error == ENOENT || error == EAFNOSUPPORT || error == EOPNOTSUPP;
+}
+
+static bool change_rules(unsigned short type, struct failure *failure, const char *step)
+{
+    int error = 0;
+    int netlink = open_rtnetlink();
+    if (netlink == -1)
+        return failed(failure, step);
+    const unsigned char families[] = {AF_INET, AF_INET6};
+    for (int i = 0; i < 2 && error == 0; i++) {
+        error = change_rule(netlink, type, families[i]);
+        if (means_none(error))
+            error = 0;
+    }
+    close(netlink);
+    errno = error;
+    return error == 0 || failed(failure, step);
+}
+
+bool hold_connections(struct failure *failure)
+{
+    return change_rules(RTM_NEWRULE, failure, "hold connections");
+}
+
+bool release_connections(struct failure *failure)
+{
+    return change_rules(RTM_DELRULE, failure, "let connections go");
+}
