@@ -116,6 +116,33 @@ describe('quotas of a key', () => {
     })
   })
 
+  test('disk: volumes count, also after they were written to, and give room back when they go', async () => {
+    await withQuotas({}, async () => {
+      const makeVolume = (name: string) => call('/v1/volumes', { json: { name } })
+      expect((await makeVolume('full')).status).toBe(201)
+      const { id } = (await create({ volumes: [{ volume: 'full', path: '/data' }] })).body
+      await server.ok(`/v1/keys/${keyId}`, { method: 'PATCH', json: { quotas: { diskBytes: 32 * MIB } } })
+      expect((await makeVolume('second')).status).toBe(201)
+      const code = `open("/data/f", "wb").write(b"x" * ${64 * MIB})`
+      expect((await ok(`/v1/sandboxes/${id}/run`, { json: { code } })).exitCode).toBe(0)
+      // Nobody asks for the volume itself: it is looked at all the same.
+      const bytes = async () =>
+        (await ok('/v1/volumes')).items.find(({ name }: { name: string }) => name === 'full').bytes
+      await expect.poll(bytes, { timeout: 30_000 }).toBeGreaterThanOrEqual(64 * MIB)
+      expectRefusal(await makeVolume('fourth'), 'diskBytes')
+      expectRefusal(await create(), 'diskBytes')
+      expectRefusal(await call(`/v1/sandboxes/${id}/fork`, { json: {} }), 'diskBytes')
+      expect((await call(`/v1/sandboxes/${id}/snapshots`, { json: {} })).status).toBe(429)
+      // What exists goes on, and can make room.
+      expect(
+        (await ok(`/v1/sandboxes/${id}/run`, { json: { code: 'import os; os.remove("/data/f")' } })).exitCode,
+      ).toBe(0)
+      await expect.poll(async () => (await makeVolume('fourth')).status, { timeout: 30_000 }).toBe(201)
+    })
+    for (const { name } of (await ok('/v1/volumes')).items)
+      await ok(`/v1/volumes/${name}`, { method: 'DELETE' })
+  })
+
   test('hold when many ask at once', async () => {
     await withQuotas({ sandboxes: 2 }, async () => {
       const answers = await Promise.all(Array.from({ length: 6 }, () => create()))

@@ -241,8 +241,11 @@ export class LinuxEngine implements Engine {
     return this.#volumes.list()
   }
 
-  async measureVolume(volumeId: VolumeId): Promise<number | undefined> {
-    return this.#volumes.measure(volumeId)
+  async measureVolume(
+    volumeId: VolumeId,
+    options?: { readonly timeoutMs?: number },
+  ): Promise<number | undefined> {
+    return this.#volumes.measure(volumeId, options)
   }
 
   storage(): Promise<StorageReport> {

@@ -167,8 +167,8 @@ export interface Engine extends AsyncDisposable {
   /** Removes what is in it, too. Pre: no burrow mounts it (`in_use`). One that is not there is fine. */
   deleteVolume(volumeId: VolumeId): Promise<void>
   listVolumes(): Promise<readonly VolumeId[]>
-  /** What it takes on disk; undefined when that takes too long to find out. Throws `not_found`. */
-  measureVolume(volumeId: VolumeId): Promise<number | undefined>
+  /** What it takes on disk; undefined when that takes longer than a caller should wait, or than `timeoutMs`. Throws `not_found`. */
+  measureVolume(volumeId: VolumeId, options?: { readonly timeoutMs?: number }): Promise<number | undefined>
   /** What all snapshots take on disk. Reads the disk: for now and then. */
   storage(): Promise<StorageReport>
   /** Reads all of a snapshot's memory and images. Throws `snapshot_unusable` with the reason when it could not be restored here. */

@@ -32,7 +32,7 @@ export const keyQuotasSchema = z
     sandboxes: count.exactOptional(),
     running: count.exactOptional(),
     memoryBytes: bytes.exactOptional().describe('The memory limits of running sandboxes, summed.'),
-    diskBytes: bytes.exactOptional(),
+    diskBytes: bytes.exactOptional().describe('Snapshots and volumes. Volumes are measured now and then.'),
   })
   .describe('What is not named is not limited.')
 

@@ -71,11 +71,14 @@ export class VolumeStore {
     return (await readdir(this.#dir)).filter(isVolumeId)
   }
 
-  async measure(id: VolumeId): Promise<number | undefined> {
+  async measure(
+    id: VolumeId,
+    { timeoutMs = MEASURE_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
+  ): Promise<number | undefined> {
     const path = await this.find(id)
     // du(1) goes from directory to directory without following links, also while burrows change them.
     const argv = ['du', '--summarize', '--one-file-system', '--block-size=1K', '--', path] as const
-    const { stdout } = await runCommand({ argv, timeoutMs: MEASURE_TIMEOUT_MS })
+    const { stdout } = await runCommand({ argv, timeoutMs })
     // What was deleted under its eyes makes it complain and fail, and count the rest.
     const counted = /^(?<kib>\d+)\t/.exec(stdout)?.groups?.kib
     return counted === undefined ? undefined : Number(counted) * KIBIBYTE

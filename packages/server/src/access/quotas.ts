@@ -7,7 +7,7 @@ export interface KeyQuotas {
   readonly running?: number | undefined
   /** The memory limits of the running sandboxes, summed. */
   readonly memoryBytes?: number | undefined
-  /** What the sandboxes and snapshots of the key have on disk. */
+  /** What the snapshots and volumes of the key have on disk. */
   readonly diskBytes?: number | undefined
 }
 

@@ -45,6 +45,7 @@ import { UsageRows } from '../usage/usage-rows.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import { VolumeRows } from '../volumes/volume-rows.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
+import { VolumeWatch } from '../volumes/volume-watch.ts'
 
 /** Waiting restores beyond this are refused at once: each holds a request. */
 const QUEUE_LENGTH = 512
@@ -156,12 +157,14 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
       await Promise.allSettled(parts.background)
     },
   })
+  const volumeRows = new VolumeRows(db)
   const registry = new SandboxRegistry(parts, {
     checkQuota: (owner, used, wanted) => {
       const { quotas } = access.get(owner)
       // Most keys have none, and adding up what an owner has takes time that a wake has not.
       if (Object.values(quotas).some((quota) => quota !== undefined)) checkQuota(quotas, used(), wanted)
     },
+    volumeBytes: (owner) => volumeRows.bytesOf(owner),
     resolveVolumes: (mounts, caller) => volumes.resolve(mounts, caller),
   })
   const journal = new RunJournal(journalDb)
@@ -208,9 +211,10 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     }),
   )
   const volumes = new VolumeService({
-    rows: new VolumeRows(db),
+    rows: volumeRows,
     engine,
     mountedIn: (id) => mountedIn(registry, id),
+    requireRoom: (owner) => registry.requireRoomOnDisk(owner),
     now,
     log,
   })
@@ -226,6 +230,13 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
   const recovery = await recover(registry)
   await volumes.open()
   runs.collect()
+  const volumeWatch = new VolumeWatch({
+    rows: volumeRows,
+    engine,
+    inUse: () => writableVolumes(registry),
+    log,
+  })
+  listeners.push(opened.use(volumeWatch).listener)
   opened.use(
     new Watch({
       registry,
@@ -272,5 +283,13 @@ function isTemplateNeeded(
 function mountedIn(registry: SandboxRegistry, id: VolumeId): SandboxId[] {
   return [...registry.all()].flatMap(({ body }) =>
     body.row.volumes.some(({ volumeId }) => volumeId === id) ? body.id : [],
+  )
+}
+
+function writableVolumes(registry: SandboxRegistry): VolumeId[] {
+  return [...registry.all()].flatMap(({ body: { row } }) =>
+    row.state === 'running'
+      ? row.volumes.filter(({ readOnly }) => !readOnly).map(({ volumeId }) => volumeId)
+      : [],
   )
 }

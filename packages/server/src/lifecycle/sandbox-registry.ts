@@ -29,6 +29,8 @@ export interface OwnerUsage {
 export interface RegistryOptions {
   /** Throws `limit_reached` when the owner may not have this much more. */
   readonly checkQuota: (owner: string, used: () => OwnerUsage, wanted: Partial<OwnerUsage>) => void
+  /** What the volumes of an owner take on disk. */
+  readonly volumeBytes: (owner: string) => number
   /** Which volumes a sandbox asks for. Throws `not_found`. */
   readonly resolveVolumes: (mounts: readonly VolumeMount[], caller: Caller) => readonly MountedVolume[]
 }
@@ -51,8 +53,13 @@ export class SandboxRegistry implements Sandboxes {
       requireRoomToRun: ({ row }) =>
         this.#requireQuota(row, { running: 1, memoryBytes: row.limits.memoryBytes }),
       requireMoreMemory: ({ row }, memoryBytes) => this.#requireQuota(row, { memoryBytes }),
-      requireRoomOnDisk: ({ row }) => this.#requireQuota(row, { diskBytes: 1 }),
+      requireRoomOnDisk: ({ row }) => this.requireRoomOnDisk(row.owner),
     }
+  }
+
+  /** Throws `limit_reached` when this owner may have nothing more on disk. */
+  requireRoomOnDisk(owner: string): void {
+    this.#requireQuota({ owner }, { diskBytes: 1 })
   }
 
   add(body: SandboxBody): LiveSandbox {
@@ -198,12 +205,13 @@ export class SandboxRegistry implements Sandboxes {
     })
   }
 
-  #requireQuota({ owner }: SandboxRow, wanted: Partial<OwnerUsage>): void {
+  #requireQuota({ owner }: Pick<SandboxRow, 'owner'>, wanted: Partial<OwnerUsage>): void {
     this.#options.checkQuota(owner, () => this.#usedBy(owner), wanted)
   }
 
   #usedBy(owner: string): OwnerUsage {
-    const used = { sandboxes: 0, running: 0, memoryBytes: 0, diskBytes: this.parts.snapshots.bytesOf(owner) }
+    const diskBytes = this.parts.snapshots.bytesOf(owner) + this.#options.volumeBytes(owner)
+    const used = { sandboxes: 0, running: 0, memoryBytes: 0, diskBytes }
     for (const { body } of this.#sandboxes.values()) {
       if (body.row.owner !== owner) continue
       used.sandboxes += 1

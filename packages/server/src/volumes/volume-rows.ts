@@ -73,6 +73,14 @@ export class VolumeRows {
     return row?.count ?? 0
   }
 
+  /** On disk, as far as they have been looked at. */
+  bytesOf(owner: string): number {
+    const row = this.#db
+      .prepare<[string], { bytes: number | null }>('SELECT sum(bytes) AS bytes FROM volumes WHERE owner = ?')
+      .get(owner)
+    return row?.bytes ?? 0
+  }
+
   /** Newest first. `owner` undefined: everybody's. */
   list({ limit, cursor }: { limit: number; cursor?: string }, owner: string | undefined): Page<VolumeRow> {
     const where = ["state = 'ready'"]

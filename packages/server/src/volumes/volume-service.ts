@@ -13,6 +13,8 @@ export interface VolumeServiceOptions {
   readonly engine: Pick<Engine, 'createVolume' | 'deleteVolume' | 'listVolumes' | 'measureVolume'>
   /** Sandboxes that mount it and may not be on disk yet. */
   readonly mountedIn: (id: VolumeId) => readonly SandboxId[]
+  /** Throws `limit_reached` when this owner has no room on disk left. */
+  readonly requireRoom: (owner: string) => void
   readonly now: () => number
   readonly log: Log
 }
@@ -42,7 +44,8 @@ export class VolumeService implements Volumes {
   }
 
   async create({ name }: { name: string }, caller: Caller): Promise<VolumeView> {
-    const { rows, engine, now } = this.#options
+    const { rows, engine, now, requireRoom } = this.#options
+    requireRoom(caller.keyId)
     if (rows.count(caller.keyId) >= VOLUMES_PER_OWNER)
       throw new DormouseError('limit_reached', `A key may have ${VOLUMES_PER_OWNER} volumes.`, {
         hint: 'Delete one that is not needed.',
