@@ -12,7 +12,7 @@
 /* With the priority 0 it comes before all rules of network.c. Answers as ask_kernel does. */
 static int change_rule(int netlink, unsigned short type, unsigned char family)
 {
-    struct request request = start_request(type, type == RTM_NEWRULE ? NLM_F_CREATE : 0, sizeof(request.rule));
+    struct request request = start_request(type, type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof(request.rule));
     request.rule = (struct fib_rule_hdr){.family = family, .action = FR_ACT_UNREACHABLE};
     const unsigned int priority = 0, mark = GATE_MARK;
     add_attribute(&request, FRA_PRIORITY, &priority, sizeof(priority));
@@ -20,10 +20,10 @@ static int change_rule(int netlink, unsigned short type, unsigned char family)
     return ask_kernel(netlink, &request);
 }
 
-/* No such rule, and no such rules at all: without IPv6, and on kernels that cannot choose routes by rules. */
-static bool means_none(int error)
+/* It is as it should be already; or there are no such rules at all: without IPv6, and on kernels that cannot choose routes by rules. */
+static bool is_fine(int error)
 {
-    return error == ENOENT || error == EAFNOSUPPORT || error == EOPNOTSUPP;
+    return error == ENOENT || error == EEXIST || error == EAFNOSUPPORT || error == EOPNOTSUPP;
 }
 
 static bool change_rules(unsigned short type, struct failure *failure, const char *step)
@@ -35,7 +35,7 @@ static bool change_rules(unsigned short type, struct failure *failure, const cha
     const unsigned char families[] = {AF_INET, AF_INET6};
     for (int i = 0; i < 2 && error == 0; i++) {
         error = change_rule(netlink, type, families[i]);
-        if (means_none(error))
+        if (is_fine(error))
             error = 0;
     }
     close(netlink);
