@@ -231,6 +231,22 @@ describe('what breaks off', () => {
     await until(() => isEnded && world.openConnections === 0)
   })
 
+  test('a client that the gate ends takes both connections with it, in the middle of an answer or of a WebSocket', async () => {
+    await using world = await EdgeWorld.open((_request, response) => response.write('begun'))
+    world.outside.on('upgrade', (_request, socket) => {
+      socket.write(`HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`)
+    })
+    const asked = world.open({})
+    asked.end()
+    const upgraded = world.open({ headers: { host: NAME, Connection: 'Upgrade', Upgrade: 'websocket' } })
+    upgraded.end()
+    const [[answer], [, socket]] = await Promise.all([once(asked, 'response'), once(upgraded, 'upgrade')])
+    for (const stream of [answer, socket]) stream.on('error', () => {}).resume()
+    expect(world.openConnections).toBe(4)
+    world.endClients()
+    await until(() => world.openConnections === 0)
+  })
+
   test('an answer that the server does not finish is not finished for the client', async () => {
     await using world = await EdgeWorld.open((request, response) => {
       response.writeHead(200, { 'content-length': 100 })

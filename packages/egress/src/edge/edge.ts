@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 import type { InterceptedDestination, Interceptor } from '../gate/interceptor.ts'
+import { IDLE_TIMEOUT_MS } from '../limits.ts'
 import type { Certified } from './certificate.ts'
 import { forward, forwardUpgrade, type Way } from './forward.ts'
 import { LeafCertificates } from './leaf-certificates.ts'
@@ -44,6 +45,8 @@ export class Edge implements Interceptor {
 
   take(client: Socket, to: InterceptedDestination): void {
     client.on('error', () => client.destroy())
+    // Node counts what passes on the outer socket only: on this one the time would run out while it is used.
+    client.setTimeout(0)
     if (!HOST_NAME.test(to.name)) {
       client.destroy()
       return
@@ -76,6 +79,7 @@ export class Edge implements Interceptor {
     })
     // What is beyond a number would be left out silently, and it may be what says how long the body is. `maxHeaderSize` bounds them.
     server.maxHeadersCount = 0
+    server.timeout = IDLE_TIMEOUT_MS
     const take = (request: IncomingMessage, response: ServerResponse) => {
       const client = this.#clientOf(request)
       const begin = () => forward(request, response, client)

@@ -57,6 +57,8 @@ export class GateConnection {
       if (this.#hasEnded || this.#isIntercepted) return
       await this.#dial()
     } catch (error) {
+      // The edge has the client, and dials for itself.
+      if (this.#isIntercepted) return
       if (error instanceof LedBack) this.#deny(error.message)
       else this.end()
     }
@@ -148,8 +150,9 @@ export class GateConnection {
     }
     this.#isIntercepted = true
     this.#dialing.abort()
-    if (this.#server !== undefined) reset(this.#server)
+    const server = this.#server
     this.#server = undefined
+    if (server !== undefined) reset(server)
     this.#client.unshift(this.#watch?.held ?? Buffer.alloc(0))
     const { port } = this.#asked
     interceptor.take(this.#client, { name, port, secrets, connect: () => this.#connectByName(name) })
@@ -185,8 +188,8 @@ export class GateConnection {
       return
     }
     this.#server = server
-    server.on('error', () => this.end())
-    server.once('close', () => this.#follow(this.#client))
+    server.on('error', () => this.#server === server && this.end())
+    server.once('close', () => this.#server === server && this.#follow(this.#client))
     server.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
     // The policy, and the host's own addresses, may have changed in the meantime.
     const verdict = this.judge(this.#context.policy())

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { DormouseError } from '@dormouse/contracts'
 import { Egress } from '@dormouse/egress'
 import type { Gate } from '@dormouse/engine'
 import type { NetworkConfig } from '../config/config.ts'
@@ -15,7 +17,7 @@ export interface OpenEgress {
 
 /** Begins to decide and to carry, for all sandboxes. */
 export function openEgress({ config, authority, reopen, log }: OpenEgress): Promise<Egress> {
-  const { resolvers, reachable, registries, pipIndexes, proxy, maxConnections } = config
+  const { resolvers, reachable, registries, pipIndexes, proxy, maxConnections, caFile } = config
   return Egress.start({
     ...(resolvers && { resolvers }),
     ...(proxy && { proxy }),
@@ -23,7 +25,19 @@ export function openEgress({ config, authority, reopen, log }: OpenEgress): Prom
     registries: registries === undefined ? hostRegistries(pipIndexes) : registries.flatMap(parseRegistry),
     maxConnections,
     ca: authority,
+    ...(caFile !== undefined && { upstreamCa: readRoots(caFile) }),
     reopen,
     onTrouble: (message, cause) => log.error({ err: cause }, message),
   })
+}
+
+function readRoots(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new DormouseError('setup_failed', `network.caFile cannot be read: ${path}`, {
+      hint: 'Name a file with certificates in PEM, or leave it out.',
+      cause,
+    })
+  }
 }

@@ -34,6 +34,7 @@ export class EdgeWorld implements AsyncDisposable {
   readonly outside: HttpsServer
   readonly #gate: Server
   readonly #sockets = new Set<Socket>()
+  readonly #clients = new Set<Socket>()
   /** May be changed while connections last. */
   secrets: readonly EdgeSecret[]
   /** How often the server was dialled. */
@@ -53,6 +54,7 @@ export class EdgeWorld implements AsyncDisposable {
     const world = this
     this.#gate = createServer((client) => {
       this.#track(client)
+      this.#clients.add(client)
       client.once('data', (first) => {
         client.pause()
         client.unshift(first)
@@ -130,6 +132,11 @@ export class EdgeWorld implements AsyncDisposable {
     const socket = connect((this.outside.address() as AddressInfo).port, '127.0.0.1')
     await once(socket, 'connect')
     return socket
+  }
+
+  /** As the gate does it when a policy changes. */
+  endClients(): void {
+    for (const client of this.#clients) client.resetAndDestroy()
   }
 
   #track(socket: Socket): void {
