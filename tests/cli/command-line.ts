@@ -99,8 +99,8 @@ export class Terminal {
   #reports = ''
   text = ''
 
-  constructor(args: readonly string[], env: Record<string, string>) {
-    this.#child = spawn('python3', [driver, launcher, ...args], { env })
+  constructor(args: readonly string[], env: Record<string, string>, program = launcher) {
+    this.#child = spawn('python3', [driver, program, ...args], { env })
     this.#child.stdout?.on('data', (data) => {
       this.text += data
     })

@@ -1,26 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ServerProcess } from '../server/server-process.ts'
-import { SshClient, sha256 } from './ssh-client.ts'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { sha256, useSsh } from './ssh-client.ts'
 
 const MIB = 1024 ** 2
-
-let server: ServerProcess
-let client: SshClient
-let key: string
-beforeAll(async () => {
-  server = await ServerProcess.start()
-  client = await SshClient.open(server)
-  key = await client.addKey('laptop')
-  await server.ok('/v1/sandboxes', { json: { name: 'box' } })
-})
-afterAll(async () => {
-  await client?.close()
-  await server?.cleanUp()
-})
-
-const exec = (command: string, options: Parameters<SshClient['ssh']>[2] = {}) =>
-  client.ssh(key, ['box@127.0.0.1', command], options)
+const bench = useSsh()
+const { exec } = bench
 
 describe('a command over SSH', () => {
   test('has stdout and stderr apart, and its exit code', async () => {
@@ -31,20 +17,116 @@ describe('a command over SSH', () => {
     expect((await exec('exit 255')).code).toBe(255)
   })
 
-  test('ended by a signal is told as one', async () => {
-    const done = await exec('kill -TERM $$', { settings: ['LogLevel=INFO'] })
-    expect(done.code).toBe(255)
-    expect((await exec('bash -c "kill -KILL \\$\\$"; echo $?')).stdout.toString()).toBe('137\n')
+  test('that a signal ended is told as one', async () => {
+    const told = ['LogLevel=DEBUG']
+    expect(await exec('kill -TERM $$', { settings: told })).toMatchObject({
+      code: 255,
+      stderr: expect.stringContaining('exit-signal'),
+    })
+    expect((await exec('kill -STKFLT $$')).code).toBe(128 + 16)
+  })
+
+  test('runs as the user of the sandbox, in its home, with what the client says of its language', async () => {
+    const words = 'echo $(whoami) $PWD $LC_TIME [$SECRET] $SSH_CLIENT'
+    const settings = ['SetEnv=LC_TIME=C.UTF-8 SECRET=x']
+    expect((await exec(words, { settings })).stdout.toString()).toMatch(
+      /^root \/root C.UTF-8 \[\] 127.0.0.1 \d+ \d+\n$/,
+    )
   })
 
   test('gets 50 MB of any bytes and gives them back as they were', async () => {
     const sent = randomBytes(50 * MIB)
-    const [there, back] = await Promise.all([
-      exec('sha256sum', { input: sent }),
-      exec('cat', { input: sent }),
-    ])
-    expect(there.stdout.toString().slice(0, 64)).toBe(sha256(sent))
-    expect(sha256(back.stdout)).toBe(sha256(sent))
-    expect([there.code, back.code]).toEqual([0, 0])
+    const there = await exec('sha256sum', { input: sent })
+    expect([there.code, there.stdout.toString().slice(0, 64)]).toEqual([0, sha256(sent)])
+    const back = await exec('cat', { input: sent })
+    expect([back.code, sha256(back.stdout)]).toEqual([0, sha256(sent)])
+  })
+
+  test('that writes to both streams more than any window loses nothing', async () => {
+    const code =
+      'import sys\nfor n in range(24):\n sys.stdout.write("o" * 1048576); sys.stderr.write("e" * 1048576)'
+    const child = bench.client.start(bench.key, ['box@127.0.0.1', `python3 -c '${code}'`])
+    const heard = { stdout: 0, stderr: 0 }
+    // The streams take turns at being read slowly, so that each has to wait for room behind the other.
+    for (const [name, other, letter] of [
+      ['stdout', 'stderr', 'o'],
+      ['stderr', 'stdout', 'e'],
+    ] as const) {
+      child[name]?.on('data', (piece: Buffer) => {
+        heard[name] += piece.length
+        if (!piece.equals(Buffer.alloc(piece.length, letter))) heard[name] = Number.NaN
+        child[name]?.pause()
+        setTimeout(() => child[name]?.resume(), heard[name] > heard[other] ? 3 : 0)
+      })
+    }
+    const [status] = await once(child, 'close')
+    expect({ status, ...heard }).toEqual({ status: 0, stdout: 24 * MIB, stderr: 24 * MIB })
+  })
+
+  test('waits for a reader that pauses', async () => {
+    const child = bench.client.start(bench.key, ['box@127.0.0.1', 'head -c 64M /dev/zero; echo >&2 written'])
+    let said = ''
+    child.stderr?.on('data', (piece) => {
+      said += piece
+    })
+    await sleep(1500)
+    expect(said).toBe('')
+    let bytes = 0
+    child.stdout?.on('data', (piece: Buffer) => {
+      bytes += piece.length
+    })
+    await once(child, 'close')
+    expect([bytes, said]).toEqual([64 * MIB, 'written\n'])
+  })
+
+  test('that stops reading does not hold up its client; one whose client leaves hears of it', async () => {
+    const done = await exec('head -c 3; exec 0<&-; sleep 0.2; exit 4', { input: Buffer.alloc(20 * MIB, 'a') })
+    expect([done.code, done.stdout.toString()]).toEqual([4, 'aaa'])
+    const child = bench.client.start(bench.key, ['box@127.0.0.1', 'echo $$; while echo; do sleep 0.05; done'])
+    const [first] = await once(child.stdout as NonNullable<typeof child.stdout>, 'data')
+    child.kill('SIGKILL')
+    const pid = Number.parseInt(String(first), 10)
+    await expect.poll(async () => (await exec(`kill -0 ${pid}`)).code, { timeout: 20_000 }).toBe(1)
+  })
+
+  test('ends when all who can write have; what is piped to a shell is a script', async () => {
+    expect((await exec('(sleep 0.4; echo later) & echo now')).stdout.toString()).toBe('now\nlater\n')
+    const script = await bench.client.ssh(bench.key, ['box@127.0.0.1'], {
+      input: 'x=5\necho $((x + 1))\nexit 9\n',
+    })
+    expect([script.code, script.stdout.toString()]).toEqual([9, '6\n'])
+  })
+
+  test('that cannot be started says why', async () => {
+    expect((await exec('/nowhere/program')).code).toBe(127)
+    const unknown = await bench.client.ssh(bench.key, ['-s', 'box@127.0.0.1', 'netconf'])
+    expect([unknown.code, unknown.stderr]).toEqual([255, expect.stringContaining('subsystem request failed')])
+  })
+})
+
+describe('several at once', () => {
+  test('sessions of one connection keep to themselves', async () => {
+    const socket = `${bench.client.dir}/control`
+    const shared = [`ControlPath=${socket}`]
+    const master = bench.client.start(bench.key, ['-M', '-N', 'box@127.0.0.1'], { settings: shared })
+    await expect
+      .poll(
+        async () =>
+          (await bench.client.ssh(bench.key, ['-O', 'check', 'box@127.0.0.1'], { settings: shared })).code,
+        { timeout: 20_000 },
+      )
+      .toBe(0)
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, async (_, n) => {
+        const { code, stdout } = await exec(`cat; sleep 0.${n}; exit ${n}`, {
+          input: `input ${n}`,
+          settings: shared,
+        })
+        return [code, stdout.toString()]
+      }),
+    )
+    expect(answers).toEqual(Array.from({ length: 8 }, (_, n) => [n, `input ${n}`]))
+    master.kill()
+    await once(master, 'close')
   })
 })

@@ -3,7 +3,47 @@ import { createHash } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ServerProcess } from '../server/server-process.ts'
+import { afterAll, beforeAll } from 'vitest'
+import { Terminal } from '../cli/command-line.ts'
+import { ServerProcess } from '../server/server-process.ts'
+
+export interface SshBench {
+  readonly server: ServerProcess
+  readonly client: SshClient
+  /** Of the first API key. */
+  readonly key: string
+  /** `ssh box@… command`. */
+  exec(command: string, options?: Parameters<SshClient['ssh']>[2]): Promise<Finished>
+}
+
+/** A real server with a sandbox `box`, and a client that may use it. */
+export function useSsh(config: object = {}): SshBench {
+  let server: ServerProcess
+  let client: SshClient
+  let key: string
+  beforeAll(async () => {
+    server = await ServerProcess.start(config)
+    client = await SshClient.open(server)
+    key = await client.addKey('laptop')
+    await server.ok('/v1/sandboxes', { json: { name: 'box' } })
+  })
+  afterAll(async () => {
+    await client?.close()
+    await server?.cleanUp()
+  })
+  return {
+    get server() {
+      return server
+    },
+    get client() {
+      return client
+    },
+    get key() {
+      return key
+    },
+    exec: (command, options) => client.ssh(key, ['box@127.0.0.1', command], options),
+  }
+}
 
 export interface Finished {
   readonly code: number
@@ -68,14 +108,16 @@ export class SshClient {
 
   /** For ssh, scp, sftp and rsync alike. */
   options(identity: string, ...more: string[]): string[] {
+    // Of two the first wins.
     const settings = [
+      ...more,
       ...['BatchMode=yes', 'IdentitiesOnly=yes', 'IdentityAgent=none', 'StrictHostKeyChecking=yes'],
       ...[
         'HostKeyAlias=dormouse-test',
         `UserKnownHostsFile=${this.dir}/known_hosts`,
         'GlobalKnownHostsFile=/dev/null',
       ],
-      ...[`Port=${this.#port}`, 'LogLevel=ERROR', ...more],
+      ...[`Port=${this.#port}`, 'LogLevel=ERROR'],
     ]
     return ['-F', 'none', '-i', identity, ...settings.flatMap((setting) => ['-o', setting])]
   }
@@ -98,6 +140,12 @@ export class SshClient {
     { input, settings = [] }: { input?: string | Uint8Array; settings?: string[] } = {},
   ): Promise<Finished> {
     return finish(this.start(identity, args, { settings }), input ?? '')
+  }
+
+  /** In a real terminal. */
+  terminal(identity: string, args: readonly string[]): Terminal {
+    const env = { ...process.env, TERM: 'xterm-256color', LC_TIME: 'C.UTF-8' } as Record<string, string>
+    return new Terminal([...this.options(identity, 'SendEnv=LC_*'), ...args], env, 'ssh')
   }
 
   /** scp, sftp or rsync. */

@@ -12,6 +12,7 @@ export class AgentProcessConnection implements ProcessConnection {
   readonly output: AsyncIterable<ProcessOutput>
   readonly exit: Promise<ProcessExit>
   readonly #channel: Channel
+  #writing: Promise<boolean> = Promise.resolve(true)
 
   private constructor(channel: Channel, pid: number, received: AsyncGenerator<unknown, void>) {
     this.#channel = channel
@@ -35,11 +36,13 @@ export class AgentProcessConnection implements ProcessConnection {
   }
 
   write(data: Uint8Array): Promise<boolean> {
-    return this.#channel.sendPiece(data)
+    // One after the other, also for callers that do not wait.
+    this.#writing = this.#writing.then(() => this.#channel.sendPiece(data))
+    return this.#writing
   }
 
   end(): void {
-    this.#channel.sendEnd()
+    void this.#writing.then(() => this.#channel.sendEnd())
   }
 
   close(): void {

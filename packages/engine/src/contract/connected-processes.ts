@@ -63,6 +63,14 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect(exit.exitCode).toBe(0)
     })
 
+    test('what is written without waiting comes in order, and before the end', async () => {
+      const connection = await connect({ args: ['cat'] })
+      for (let n = 0; n < 4; n += 1) void connection.write(Buffer.alloc(MIB, String(n)))
+      connection.end()
+      const expected = Buffer.concat([0, 1, 2, 3].map((n) => Buffer.alloc(MIB, String(n))))
+      expect((await finish(connection)).stdout.equals(expected)).toBe(true)
+    })
+
     test('output that nobody takes makes it wait, and none is lost', async () => {
       const code = 'import sys\nfor n in range(64):\n sys.stdout.write("x" * 1048576); sys.stderr.write(".")'
       const connection = await connect({ args: ['python3', '-c', code] })

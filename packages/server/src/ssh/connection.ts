@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
@@ -46,6 +47,8 @@ export class SshConnection {
       watch: (channel) => this.#watch(channel),
       closed: this.#closed.signal,
     }
+    // Every channel listens.
+    setMaxListeners(0, this.#closed.signal)
     client.on('error', () => this.end())
     client.on('close', () => this.#closed.abort())
     client.on('authentication', (context) => this.#authenticate(context))

@@ -11,13 +11,17 @@ export function findSandbox(sandboxes: Sandboxes, ref: string, caller: Caller): 
   } catch (error) {
     if (!hasErrorCode(error, 'not_found')) throw error
   }
-  const [only, ...others] = beginningWith(sandboxes, ref, caller)
+  const begins = beginningWith(sandboxes, ref, caller)
+  const exact = begins.filter(({ name }) => name === ref)
+  const [only, ...others] = exact.length > 0 ? exact : begins
   if (only === undefined)
     throw new DormouseError('not_found', `There is no sandbox "${ref}".`, {
       hint: '`dormouse ls` lists them.',
     })
   if (others.length > 0) {
-    const shown = [only, ...others].slice(0, SHOWN_MAX).map(({ id, name }) => name ?? id)
+    const shown = [only, ...others]
+      .slice(0, SHOWN_MAX)
+      .map(({ id, name }) => (name === undefined ? id : `${name} (${id})`))
     throw new DormouseError('conflict', `"${ref}" could be ${shown.join(', ')}.`, {
       hint: 'Type more of it.',
     })

@@ -1,0 +1,205 @@
+import { once } from 'node:events'
+import { readFile, stat } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { ServerProcess } from '../server/server-process.ts'
+import { finish, useSsh } from './ssh-client.ts'
+
+const bench = useSsh()
+const newKey = async (scopes: string[]) =>
+  (await bench.server.ok('/v1/keys', { json: { name: 'other', scopes } })) as { id: string; key: string }
+const say = (identity: string, user: string, settings: string[] = []) =>
+  bench.client.ssh(identity, [`${user}@127.0.0.1`, 'echo in'], { settings })
+const DENIED = { code: 255, stderr: expect.stringContaining('Permission denied (publickey)') }
+
+describe('who gets in', () => {
+  test('the holder of a key that was added, of any modern kind', async () => {
+    const { client } = bench
+    for (const [name, options] of [
+      ['rsa', ['-t', 'rsa', '-b', '3072']],
+      ['ecdsa', ['-t', 'ecdsa', '-b', '256']],
+      ['ecdsa521', ['-t', 'ecdsa', '-b', '521']],
+    ] as const) {
+      const path = await client.addKey(name, { options: [...options] })
+      expect(await say(path, 'box'), name).toMatchObject({ code: 0, stderr: '' })
+    }
+    const rsa = join(client.dir, 'rsa')
+    const old = await say(rsa, 'box', ['PubkeyAcceptedAlgorithms=ssh-rsa'])
+    expect(old.code).toBe(255)
+  })
+
+  test('nobody else, in the same words whether the sandbox exists or not', async () => {
+    const stranger = bench.client.keygen('stranger')
+    expect(await say(stranger, 'box')).toMatchObject(DENIED)
+    expect(await say(stranger, 'nothing')).toMatchObject(DENIED)
+    const none = ['PreferredAuthentications=password,keyboard-interactive,none', 'PubkeyAuthentication=no']
+    expect(await say(bench.key, 'box', none)).toMatchObject(DENIED)
+    const weak = ['KexAlgorithms=diffie-hellman-group14-sha1', 'Ciphers=aes128-cbc', 'MACs=hmac-sha1']
+    for (const one of weak)
+      expect(await say(bench.key, 'box', [one, 'Ciphers=aes256-ctr']), one).toMatchObject({
+        code: 255,
+        stdout: Buffer.alloc(0),
+      })
+  })
+
+  test('by name, id or the beginning of either, within what the API key sees', async () => {
+    const { server, client, key } = bench
+    const { id } = await server.ok('/v1/sandboxes/box')
+    for (const user of [id, id.slice(0, 9), id.slice(3, 9), 'bo'])
+      expect((await say(key, user)).code, user).toBe(0)
+    const missing = await say(key, 'nothing')
+    expect([missing.code, missing.stderr]).toEqual([
+      255,
+      expect.stringContaining('There is no sandbox "nothing"'),
+    ])
+    const other = await newKey(['run'])
+    const theirs = await client.addKey('theirs', { key: other.key })
+    for (const user of ['box', id, 'bo', 'sb-'])
+      expect(await say(theirs, user)).toMatchObject({
+        code: 255,
+        stderr: expect.stringContaining('There is no sandbox'),
+      })
+    await server.ok('/v1/sandboxes', { json: { name: 'box' }, key: other.key })
+    await server.ok('/v1/sandboxes', { json: { name: 'boxes' }, key: other.key })
+    expect((await say(theirs, 'box')).code).toBe(0)
+    expect((await say(theirs, 'bo')).stderr).toMatch(/"bo" could be/)
+    const { items } = await server.ok('/v1/ssh-keys', { key: other.key })
+    expect(items.map(({ name }: { name: string }) => name)).toEqual(['theirs'])
+    // An admin sees everybody's.
+    const foreign = await server.ok('/v1/sandboxes/boxes', { key: other.key })
+    expect((await say(key, foreign.id)).code).toBe(0)
+    await server.ok(`/v1/keys/${other.id}`, { method: 'DELETE' })
+    expect(await say(theirs, 'box')).toMatchObject(DENIED)
+  })
+
+  test('a key that two have added leads to the first of them', async () => {
+    const { server, client } = bench
+    const [first, second] = [await newKey(['run']), await newKey(['run'])]
+    const path = await client.addKey('shared', { key: first.key })
+    const publicKey = await readFile(`${path}.pub`, 'utf8')
+    await server.ok('/v1/ssh-keys', { json: { name: 'mine', publicKey }, key: second.key })
+    const mine = await server.ok('/v1/sandboxes', { json: { name: 'twice' }, key: first.key })
+    await server.ok('/v1/sandboxes', { json: { name: 'twice' }, key: second.key })
+    await server.ok('/v1/sandboxes', { json: { name: 'once' }, key: second.key })
+    const where = await client.ssh(path, ['twice@127.0.0.1', 'echo $DORMOUSE_SANDBOX_ID'])
+    expect(where.stdout.toString()).toBe(`${mine.id}\n`)
+    expect((await say(path, 'once')).code).toBe(0)
+    for (const { id } of [first, second]) await server.ok(`/v1/keys/${id}`, { method: 'DELETE' })
+  })
+
+  test('a key that only reads cannot let anybody in', async () => {
+    const reader = await newKey(['read'])
+    const publicKey = await readFile(`${bench.client.keygen('reader')}.pub`, 'utf8')
+    const refused = await bench.server.call('/v1/ssh-keys', {
+      json: { name: 'reader', publicKey },
+      key: reader.key,
+    })
+    expect([refused.status, refused.body.error.code]).toEqual([403, 'scope_missing'])
+  })
+})
+
+describe('who is thrown out', () => {
+  /** One that is in. */
+  const session = async (identity: string) => {
+    // By id: of two admins only one has it by name.
+    const { id } = await bench.server.ok('/v1/sandboxes/box')
+    const child = bench.client.start(identity, [`${id}@127.0.0.1`, 'echo in; sleep 1000'])
+    const ended = finish(child)
+    await once(child.stdout as NonNullable<typeof child.stdout>, 'data')
+    return { ended }
+  }
+
+  test('whose SSH key is deleted, at once', async () => {
+    const { ended } = await session(await bench.client.addKey('short'))
+    expect((await bench.server.ok('/v1/sandboxes/box/why')).summary).toBe('Awake because of an SSH session.')
+    await bench.server.ok('/v1/ssh-keys/short', { method: 'DELETE' })
+    expect((await ended).code).toBe(255)
+    expect(await say(join(bench.client.dir, 'short'), 'box')).toMatchObject(DENIED)
+  })
+
+  test('whose API key is revoked, at once', async () => {
+    const admin = await newKey(['admin'])
+    const { ended } = await session(await bench.client.addKey('revoked', { key: admin.key }))
+    expect((await bench.server.ok('/v1/sandboxes/box/why')).summary).toBe('Awake because of an SSH session.')
+    await bench.server.ok(`/v1/keys/${admin.id}`, { method: 'DELETE' })
+    expect((await ended).code).toBe(255)
+    expect(await say(join(bench.client.dir, 'revoked'), 'box')).toMatchObject(DENIED)
+  })
+})
+
+describe('keys', () => {
+  test('are listed, looked at, and refused when they are none', async () => {
+    const { server, client } = bench
+    const add = (name: string, publicKey: string) =>
+      server.call('/v1/ssh-keys', { json: { name, publicKey } })
+    const listed = await server.ok('/v1/ssh-keys/laptop')
+    const line = (await readFile(join(client.dir, 'laptop.pub'), 'utf8')).trim()
+    expect(line.startsWith(listed.publicKey)).toBe(true)
+    const { stdout } = await client.run('ssh-keygen', ['-l', '-f', join(client.dir, 'laptop.pub')])
+    expect(stdout.toString()).toContain(listed.fingerprint)
+    const code = async (answer: ReturnType<typeof add>) => (await answer).body.error.code
+    expect(await code(add('laptop', (await readFile(`${client.keygen('fresh')}.pub`, 'utf8')).trim()))).toBe(
+      'name_taken',
+    )
+    expect(await code(add('again', line))).toBe('already_exists')
+    const small = (await readFile(`${client.keygen('small', '-t', 'rsa', '-b', '1024')}.pub`, 'utf8')).trim()
+    const dsa = 'ssh-dss AAAAB3NzaC1kc3MAAACBAP'
+    const privateKey = await readFile(join(client.dir, 'laptop'), 'utf8')
+    for (const bad of [
+      'x',
+      small,
+      dsa,
+      privateKey,
+      `${line}\n${line}`,
+      line.slice(0, 40),
+      `command="x" ${line}`,
+    ])
+      expect(await code(add('bad', bad)), bad).toBe('invalid_argument')
+    expect((await server.call('/v1/ssh-keys/nothing')).status).toBe(404)
+  })
+})
+
+describe('the door', () => {
+  test('has a key of its own that stays, and a port that may be taken', async () => {
+    const { server, client } = bench
+    const path = join(server.factory.stateDir, 'ssh-host-key')
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+    const before = await server.ok('/v1/ssh')
+    const other = await ServerProcess.start({ ssh: { port: before.port } })
+    expect(other.lines.join('\n')).toMatch(/note +SSH is off: another program has 127\.0\.0\.1:\d+/)
+    expect((await other.call('/v1/ssh')).status).toBe(404)
+    await other.cleanUp()
+    await server.stop()
+    await server.begin()
+    expect((await server.ok('/v1/ssh')).hostKey).toBe(before.hostKey)
+    expect(server.lines.join('\n')).toMatch(/ssh +ssh <sandbox>@127\.0\.0\.1 -p \d+/)
+    await client.learnAddress()
+    expect((await say(bench.key, 'box')).code).toBe(0)
+  })
+
+  test('closes to a place from which too many have failed, and to those that only stand there', async () => {
+    const { port } = await bench.server.ok('/v1/ssh')
+    const knock = async () => {
+      const socket = connect(port, '127.0.0.1')
+      socket.on('error', () => {})
+      const greeting = await Promise.race([once(socket, 'data'), once(socket, 'close').then(() => undefined)])
+      return { socket, greeting: greeting?.toString() }
+    }
+    const standing = await Promise.all(Array.from({ length: 40 }, knock))
+    const greeted = standing.filter(({ greeting }) => greeting?.startsWith('SSH-2.0-dormouse'))
+    expect(greeted.length).toBe(32)
+    for (const { socket } of standing) socket.destroy()
+    await expect
+      .poll(
+        async () => {
+          const { socket, greeting } = await knock()
+          socket.destroy()
+          return greeting
+        },
+        { timeout: 20_000, interval: 5 },
+      )
+      .toBe(undefined)
+    expect((await say(bench.key, 'box')).code).toBe(255)
+  })
+})
