@@ -123,6 +123,29 @@ describe('life', () => {
     ).toContain(snapshot.id)
   })
 
+  test('secrets are read from standard input, shown without their value, given and taken', async () => {
+    const typed = { input: 'sk-live-12345678\n' }
+    expect((await cli.run(['secret', 'create', 'API_KEY'], typed)).stderr).toContain('--domain')
+    const made = await cli.json(['secret', 'create', 'API_KEY', '--domain', 'api.example.com'], typed)
+    expect(made).toMatchObject({ name: 'API_KEY', domains: ['api.example.com'] })
+    const { id } = await cli.json(['create', 'holder', '--secret', 'API_KEY'])
+    const { stdout } = await cli.run(['exec', 'holder', '--', 'printenv', 'API_KEY'])
+    expect(stdout).toBe(`${made.placeholder}\n`)
+    await cli.json(['secret', 'set', 'API_KEY'], { input: 'sk-live-87654321' })
+    await cli.json(['secret', 'set', 'API_KEY', '--domain', '*.example.com'])
+    expect(await cli.json(['secret', 'show', 'API_KEY'])).toMatchObject({
+      ...{ placeholder: made.placeholder, domains: ['*.example.com'], usedBy: [id] },
+    })
+    expect((await cli.run(['secret', 'ls'])).stdout).toMatch(/API_KEY +\*\.example\.com +1 /)
+    expect((await cli.run(['secret', 'rm', 'API_KEY'])).stderr).toContain(id)
+    expect((await cli.json(['secret', 'take', 'holder', 'API_KEY'])).secrets).toEqual([])
+    expect((await cli.json(['secret', 'give', 'holder', 'API_KEY'])).secrets).toEqual(['API_KEY'])
+    expect(await cli.json(['secret', 'rm', '-f', 'API_KEY'])).toEqual({ deleted: ['API_KEY'] })
+    await cli.json(['rm', 'holder'])
+    const everything = await cli.run(['secret', 'ls', '--json'])
+    expect(everything.stdout + everything.stderr).not.toContain('sk-live')
+  })
+
   test('rm deletes nothing when one of them is not there, and is content with -f', async () => {
     await cli.json(['create', 'doomed'])
     expect((await cli.run(['rm', 'doomed', 'absent'])).status).toBe(1)

@@ -112,6 +112,23 @@ class Lifecycle(unittest.TestCase):
             client.volumes.delete("py-data")
         self.assertNotIn("py-data", [each.name for each in client.volumes.list()])
 
+    def test_secrets_are_placeholders_inside(self):
+        client = Client()
+        secret = client.secrets.create("PY_KEY", "sk-live-12345678", domains=["api.example.com"])
+        try:
+            with Sandbox(secrets=["PY_KEY"]) as s:
+                self.assertEqual(s.run_code("import os; print(os.environ['PY_KEY'])").stdout, secret.placeholder + "\n")
+                self.assertEqual(list(client.secrets.get("PY_KEY").used_by), [s.id])
+                changed = client.secrets.update("PY_KEY", domains=["*.example.com"])
+                self.assertEqual((changed.placeholder, list(changed.domains)), (secret.placeholder, ["*.example.com"]))
+                self.assertEqual(list(s.update(secrets=[]).secrets), [])
+                s.update(secrets=["PY_KEY"])
+                with self.assertRaises(ConflictError):
+                    client.secrets.delete("PY_KEY")
+        finally:
+            client.secrets.delete("PY_KEY", force=True)
+        self.assertNotIn("PY_KEY", [each.name for each in client.secrets.list()])
+
     def test_why_hold_metrics_and_usage(self):
         with Sandbox(env={"COLOUR": "blue"}, memory_bytes=256 * 1024**2) as s:
             until = s.hold("a test", 30)
