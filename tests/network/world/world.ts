@@ -99,6 +99,14 @@ export class World {
     await this.#tell({ forget: true })
   }
 
+  /** Starts another program in the internet; ready when it has said something. */
+  async startOutside(program: string, ...args: string[]): Promise<ChildProcess> {
+    const child = begin(this.#namespaces.internet, program, args)
+    this.#children.push(child)
+    await once(child, 'message')
+    return child
+  }
+
   /** How often the service of the host itself was reached. */
   async canaryVisits(): Promise<number> {
     const answer = once(this.#canary, 'message')
