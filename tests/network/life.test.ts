@@ -12,7 +12,7 @@ const HOLD = `
 server = socket.create_server(("127.0.0.1", 0))
 inner = socket.create_connection(server.getsockname()); other = server.accept()[0]
 outer = socket.create_connection(("web.example", 80)); outer.settimeout(10)
-outer.sendall(b"GET /hold HTTP/1.1\\r\\n\\r\\n"); held = outer.recv(100)
+outer.sendall(b"GET /hold HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n"); held = outer.recv(100)
 def speak():
     inner.sendall(b"still"); return other.recv(5).decode()
 def listen():
@@ -96,11 +96,13 @@ describe('copies', () => {
 
 describe('a change', () => {
   test('ends what is no longer allowed, before it is answered, and leaves the rest alone', async () => {
-    const id = await world.create()
+    const id = await world.create({ mode: 'allow', allow: ['web.example'] })
     await world.server.run(id, HOLD)
-    await world.patch(id, { mode: 'allow', allow: ['web.example'] })
+    await world.patch(id, { mode: 'allow', allow: ['web.example', 'other.example'] })
     const open =
       'outer.settimeout(1)\ntry: print(outer.recv(1))\nexcept TimeoutError: print("open")\nouter.settimeout(10)'
+    expect(await world.server.run(id, open)).toBe('open\n')
+    await world.patch(id, { mode: 'public' })
     expect(await world.server.run(id, open)).toBe('open\n')
     await world.patch(id, { mode: 'allow', allow: ['other.example'] })
     expect(await world.inside(id, 'listen()')).toMatch(/^(ended|ConnectionResetError)$/)
@@ -124,6 +126,8 @@ threads = [threading.Thread(target=hammer) for _ in range(8)]; [t.start() for t 
     for (let round = 0; round < 5; round += 1) {
       await world.patch(id, { mode: 'public' })
       await world.patch(id, { mode: 'none' })
+      // What had arrived before the change may still be read after it, here and out there.
+      await world.server.run(id, 'time.sleep(0.3)')
       await world.forget()
       await world.server.run(id, 'closed = True; time.sleep(0.3); closed = False')
       expect((await world.seen()).connections).toEqual([])

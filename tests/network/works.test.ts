@@ -70,12 +70,17 @@ describe('a sandbox with a list', () => {
 
   test.each([
     ['a name on one of its ports', 'get("web.example", 8080)', 'reached'],
-    ['a name on another port', 'get("web.example", 443)', 'refused'],
+    ['a name on another port', 'get("web.example", 5432)', 'refused'],
     ['a name below a wildcard', 'get("api.web.example", 443)', 'reached'],
     [
       'an address that a name on the list was just looked up for',
-      'lookup("web.example") and get("11.22.33.44", 80)',
+      'lookup("web.example") and get("11.22.33.44", 80, name="web.example")',
       'reached',
+    ],
+    [
+      'a name on the list, to ask there for another',
+      'get("11.22.33.44", 80, name="other.example")',
+      'refused',
     ],
     ['an address on the list', 'get("11.22.33.45", 8080)', 'reached'],
     ['an address on the list, another port', 'get("11.22.33.45", 80)', 'refused'],

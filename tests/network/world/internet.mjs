@@ -1,4 +1,5 @@
 // Everything outside of the host, as far as the tests need it: answers on every address of its namespace, and is its name server.
+import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
 import dnsPacket from 'dns-packet'
@@ -16,7 +17,11 @@ process.on('message', ({ id, set, forget, ask }) => {
   }
   process.send({ id, ...(ask === true && { questions, connections }) })
 })
-process.on('disconnect', () => process.exit())
+// The test has ended, in whatever way: the namespaces, whose names are the arguments, go too.
+process.on('disconnect', () => {
+  for (const name of process.argv.slice(2)) spawnSync('ip', ['netns', 'del', name])
+  process.exit()
+})
 
 /** `{A: [[first answer], [every later one]]}`. A name without records does not exist. */
 function answers({ name, type }) {
@@ -41,8 +46,15 @@ function reply(packet) {
   })
 }
 
-const names = createSocket('udp6')
-names.on('message', (packet, { port, address }) => names.send(reply(packet), port, address))
+/** One at the name server's own address, so that answers come from there; one at all others, where nobody has business to ask. */
+const names = ['11.0.0.53', '::'].map(
+  (address) =>
+    new Promise((resolve) => {
+      const socket = createSocket({ type: address === '::' ? 'udp6' : 'udp4', reuseAddr: true })
+      socket.on('message', (packet, from) => socket.send(reply(packet), from.port, from.address))
+      socket.bind(53, address, resolve)
+    }),
+)
 
 /** HTTP of the simplest kind. `/redirect?to` leads there, `/hold` never ends, `/bytes?n` sends so many. */
 function serve(socket, port) {
@@ -66,5 +78,5 @@ const listening = PORTS.map(
   (port) =>
     new Promise((resolve) => createServer((socket) => serve(socket, port)).listen(port, '::', 4096, resolve)),
 )
-await Promise.all([...listening, new Promise((resolve) => names.bind(53, '::', resolve))])
+await Promise.all([...listening, ...names])
 process.send({ id: 'ready' })

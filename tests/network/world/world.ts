@@ -49,11 +49,11 @@ export class World {
     const start = async (where: string, program: string, ...rest: string[]) => {
       const child = begin(where, program, rest)
       children.push(child)
-      await once(child, 'message')
+      await begun(child)
       return child
     }
     try {
-      const internet = await start(namespaces.internet, 'internet.mjs')
+      const internet = await start(namespaces.internet, 'internet.mjs', namespaces.host, namespaces.internet)
       const canary = await start(namespaces.host, 'canary.mjs', String(CANARY_PORT))
       const relay = await openRelay(namespaces.host)
       children.push(relay.child)
@@ -103,7 +103,7 @@ export class World {
   async startOutside(program: string, ...args: string[]): Promise<ChildProcess> {
     const child = begin(this.#namespaces.internet, program, args)
     this.#children.push(child)
-    await once(child, 'message')
+    await begun(child)
     return child
   }
 
@@ -168,10 +168,10 @@ export class World {
 /** `get` says what came back, or the name of the error; nothing comes back from what is refused. */
 const INSIDE = `
 import errno, socket, threading, time, urllib.request
-def get(host, port=80, path="/", timeout=10, source=None):
+def get(host, port=80, path="/", timeout=10, source=None, name=None):
     try:
         with socket.create_connection((host, port), timeout, source) as s:
-            s.sendall(f"GET {path} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+            s.sendall(f"GET {path} HTTP/1.1\\r\\nHost: {name or host}\\r\\n\\r\\n".encode())
             said = b""
             while more := s.recv(65536):
                 said += more
@@ -191,6 +191,14 @@ function begin(where: string, program: string, rest: readonly string[], fds: rea
   return spawn(command, [...args, process.execPath, path, ...rest], {
     stdio: ['ignore', 'inherit', 'inherit', ...fds, 'ipc'],
   })
+}
+
+async function begun(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`${child.spawnargs.join(' ')} ended`)
+  })
+  await Promise.race([once(child, 'message'), ended])
+  ended.catch(() => {})
 }
 
 /** A port of this machine's loopback that leads to one in the namespace. */
