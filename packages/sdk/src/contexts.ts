@@ -1,4 +1,4 @@
-import type { ContextAnswer, ContextListAnswer, CreateContextBody } from '@dormouse/contracts/http'
+import type { ContextAnswer, ContextListAnswer, CreateContextBody } from './contract/index.ts'
 import { follow } from './http/follow.ts'
 import type { Http } from './http/http.ts'
 import type { Abortable } from './options.ts'

@@ -1,9 +1,4 @@
-import type {
-  CreateSandboxBody,
-  SandboxAnswer,
-  SandboxPageAnswer,
-  UsageAnswer,
-} from '@dormouse/contracts/http'
+import type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UsageAnswer } from './contract/index.ts'
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'

@@ -1,4 +1,4 @@
-import type { ErrorAnswer } from '@dormouse/contracts/http'
+import type { ErrorAnswer } from './contract/index.ts'
 
 /** Every code of the server, and `run_failed`: code that had to succeed (in `map` and `race`) did not. */
 export type DormouseErrorCode = ErrorAnswer['error']['code'] | 'run_failed'

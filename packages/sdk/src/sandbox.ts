@@ -1,3 +1,4 @@
+import { Contexts } from './contexts.ts'
 import type {
   CreateSandboxBody,
   CreateSnapshotBody,
@@ -13,8 +14,7 @@ import type {
   UpdateSandboxBody,
   UsageAnswer,
   WhyAnswer,
-} from '@dormouse/contracts/http'
-import { Contexts } from './contexts.ts'
+} from './contract/index.ts'
 import {
   clientOf,
   type Dormouse,

@@ -1,9 +1,4 @@
-import type {
-  CreateSecretBody,
-  SecretAnswer,
-  SecretPageAnswer,
-  UpdateSecretBody,
-} from '@dormouse/contracts/http'
+import type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './contract/index.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'

@@ -1,4 +1,4 @@
-import type { SnapshotAnswer, SnapshotPageAnswer } from '@dormouse/contracts/http'
+import type { SnapshotAnswer, SnapshotPageAnswer } from './contract/index.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'

@@ -1,4 +1,4 @@
-import type { CreateTemplateBody, TemplateAnswer, TemplatePageAnswer } from '@dormouse/contracts/http'
+import type { CreateTemplateBody, TemplateAnswer, TemplatePageAnswer } from './contract/index.ts'
 import { DormouseError } from './error.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'

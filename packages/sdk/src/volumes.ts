@@ -1,4 +1,4 @@
-import type { CreateVolumeBody, VolumeAnswer, VolumePageAnswer } from '@dormouse/contracts/http'
+import type { CreateVolumeBody, VolumeAnswer, VolumePageAnswer } from './contract/index.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'

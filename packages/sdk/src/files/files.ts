@@ -4,7 +4,7 @@ import type {
   FileStatAnswer,
   MakeDirectoryBody,
   MoveFileBody,
-} from '@dormouse/contracts/http'
+} from '../contract/index.ts'
 import { hasCode } from '../error.ts'
 import type { Http, Query } from '../http/http.ts'
 import type { Abortable } from '../options.ts'

@@ -1,4 +1,4 @@
-import type { ErrorAnswer, FileChangeAnswer } from '@dormouse/contracts/http'
+import type { ErrorAnswer, FileChangeAnswer } from '../contract/index.ts'
 import { cancelled } from '../error.ts'
 import { errorFromAnswer } from '../http/error-from.ts'
 import { eventLines } from '../http/event-lines.ts'

@@ -1,4 +1,4 @@
-import type { ErrorAnswer } from '@dormouse/contracts/http'
+import type { ErrorAnswer } from '../contract/index.ts'
 import { DormouseError } from '../error.ts'
 
 /** What the server, or something in front of it, said instead of a success. */

@@ -1,4 +1,4 @@
-import type { ErrorAnswer } from '@dormouse/contracts/http'
+import type { ErrorAnswer } from '../contract/index.ts'
 import { cancelled, DormouseError } from '../error.ts'
 import { errorFromAnswer } from './error-from.ts'
 import { eventLines } from './event-lines.ts'

@@ -3,7 +3,7 @@ import type {
   ProcessEventAnswer,
   ProcessResultAnswer,
   StartProcessBody,
-} from '@dormouse/contracts/http'
+} from '../contract/index.ts'
 import type { Abortable } from '../options.ts'
 
 /** A line for `bash -c`, or a program with its arguments and no shell. */

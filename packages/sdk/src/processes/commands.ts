@@ -1,4 +1,4 @@
-import type { ProcessListAnswer } from '@dormouse/contracts/http'
+import type { ProcessListAnswer } from '../contract/index.ts'
 import { cancelled, throwIfAborted } from '../error.ts'
 import type { Http } from '../http/http.ts'
 import type { Abortable } from '../options.ts'

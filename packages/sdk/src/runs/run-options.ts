@@ -1,4 +1,4 @@
-import type { RunBody, RunEventAnswer, RunResultAnswer } from '@dormouse/contracts/http'
+import type { RunBody, RunEventAnswer, RunResultAnswer } from '../contract/index.ts'
 
 /** One thing that a run says; `seq` rises by one from 0, and `exit` is the last. */
 export type RunEvent = Exclude<RunEventAnswer, { type: 'failed' }>

@@ -1,4 +1,4 @@
-import type { RunAnswer, RunPageAnswer, RunWithResultAnswer } from '@dormouse/contracts/http'
+import type { RunAnswer, RunPageAnswer, RunWithResultAnswer } from '../contract/index.ts'
 import { follow } from '../http/follow.ts'
 import type { Http } from '../http/http.ts'
 import { Pages } from '../http/pages.ts'

@@ -1,4 +1,4 @@
-import type { InterruptAnswer } from '@dormouse/contracts/http'
+import type { InterruptAnswer } from '../contract/index.ts'
 import { cancelled, throwIfAborted } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Call, Http, Opened } from '../http/http.ts'

@@ -1,4 +1,4 @@
-import type { StartProcessBody } from '@dormouse/contracts/http'
+import type { StartProcessBody } from '../contract/index.ts'
 import type { Http } from '../http/http.ts'
 import type { Abortable } from '../options.ts'
 import { Command } from '../processes/command.ts'

@@ -1,4 +1,4 @@
-import type { ErrorAnswer } from '@dormouse/contracts/http'
+import type { ErrorAnswer } from '../contract/index.ts'
 import { DormouseError } from '../error.ts'
 import { errorFromAnswer } from '../http/error-from.ts'
 import type { Http } from '../http/http.ts'

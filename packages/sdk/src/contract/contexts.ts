@@ -1,0 +1,13 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type ContextAnswer = {
+  name: string
+  user: string
+  pid: number | null
+  state: 'busy' | 'dead' | 'idle' | 'starting'
+  restarts: number
+}
+
+export type ContextListAnswer = { items: readonly ContextAnswer[] }
+
+export type CreateContextBody = { name: string; user?: string; cwd?: string; env?: Record<string, string> }

@@ -1,0 +1,43 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+export type { ContextAnswer, ContextListAnswer, CreateContextBody } from './contexts.ts'
+export type { ErrorAnswer } from './error.ts'
+export type {
+  FileChangeAnswer,
+  FileListAnswer,
+  FileStatAnswer,
+  MakeDirectoryBody,
+  MoveFileBody,
+} from './files.ts'
+export type {
+  ForkAnswer,
+  ForkBody,
+  HoldAnswer,
+  LedgerPageAnswer,
+  SandboxMetricsAnswer,
+  StandbyBody,
+  WhyAnswer,
+} from './lifecycle.ts'
+export type { NetworkBody, NetworkMode, NetworkReportAnswer } from './network.ts'
+export type {
+  ProcessAnswer,
+  ProcessEventAnswer,
+  ProcessListAnswer,
+  ProcessResultAnswer,
+  StartProcessBody,
+} from './processes.ts'
+export type {
+  InterruptAnswer,
+  RunAnswer,
+  RunBody,
+  RunEventAnswer,
+  RunPageAnswer,
+  RunResultAnswer,
+  RunWithResultAnswer,
+} from './runs.ts'
+export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
+export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type { CreateSnapshotBody, SnapshotAnswer, SnapshotPageAnswer } from './snapshots.ts'
+export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer } from './ssh-keys.ts'
+export type { CreateTemplateBody, TemplateAnswer, TemplatePageAnswer } from './templates.ts'
+export type { UsageAnswer } from './usage.ts'
+export type { CreateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

@@ -1,0 +1,73 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+import type { SandboxAnswer } from './sandboxes.ts'
+
+export type ForkAnswer = { children: readonly SandboxAnswer[] }
+
+export type ForkBody = { count?: number | undefined; reseed?: boolean | undefined }
+
+export type HoldAnswer = { what: string; until: string }
+
+export type LedgerPageAnswer = {
+  items: readonly {
+    seq: number
+    at: string
+    event:
+      | 'adopted'
+      | 'changed'
+      | 'created'
+      | 'denied'
+      | 'failed'
+      | 'forked'
+      | 'lost'
+      | 'refused'
+      | 'rolled_back'
+      | 'slept'
+      | 'snapshot'
+      | 'stored'
+      | 'woke'
+    cause: string
+    tier?: 'frozen' | 'stored' | undefined
+    latencyMs?: number | undefined
+    bytes?: number | undefined
+    detail?: string | undefined
+    denied?:
+      | {
+          protocol: 'dns' | 'tcp'
+          name?: string | undefined
+          address?: string | undefined
+          port?: number | undefined
+          reason: string
+          count: number
+        }
+      | undefined
+  }[]
+  nextCursor?: string | undefined
+}
+
+export type SandboxMetricsAnswer = {
+  sandboxId: string
+  state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
+  tier?: 'frozen' | 'stored' | undefined
+  usage?:
+    | { memoryBytes: number; memoryPeakBytes: number; cpuMs: number; pids: number; oomKills: number }
+    | undefined
+  memory?: { privateBytes: number; sharedBytes: number; proportionalBytes: number; at: string } | undefined
+  network: { connections: number; denied: number; names: number; bytesOut: number; bytesIn: number }
+}
+
+export type StandbyBody = { tier?: 'frozen' | 'stored' | undefined }
+
+export type WhyAnswer = {
+  state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
+  tier?: 'frozen' | 'stored' | undefined
+  summary: string
+  work: readonly {
+    kind: 'call' | 'connection' | 'cpu' | 'hold' | 'recent' | 'run' | 'stream'
+    what: string
+    since: string
+  }[]
+  sleepsAt?: string | undefined
+  storesAt?: string | undefined
+  expiresAt?: string | undefined
+  cannotSleep?: { reason: string; retryAt: string } | undefined
+}

@@ -1,0 +1,21 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type NetworkBody = { mode: 'allow' | 'none' | 'public'; allow?: string[] | undefined }
+
+export type NetworkMode = 'allow' | 'none' | 'public'
+
+export type NetworkReportAnswer = {
+  mode: 'allow' | 'none' | 'public'
+  allow: readonly string[]
+  unavailable?: string | undefined
+  counters: { connections: number; denied: number; names: number; bytesOut: number; bytesIn: number }
+  denied: readonly {
+    protocol: 'dns' | 'tcp'
+    name?: string | undefined
+    address?: string | undefined
+    port?: number | undefined
+    reason: string
+    count: number
+    at: string
+  }[]
+}

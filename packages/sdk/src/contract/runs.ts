@@ -1,0 +1,121 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type InterruptAnswer = { outcome: 'cancelled' | 'finished' | 'interrupting' }
+
+export type RunAnswer = {
+  runId: string
+  sandboxId: string
+  context: string
+  language: 'bash' | 'python'
+  state: 'finished' | 'lost' | 'queued' | 'running'
+  startedAt: string
+  finishedAt?: string | undefined
+  exitCode?: number | undefined
+}
+
+export type RunBody = {
+  code: string
+  language?: 'bash' | 'python' | undefined
+  timeoutMs?: number
+  context?: string
+  idempotencyKey?: string
+  onDisconnect?: 'continue' | 'interrupt' | undefined
+}
+
+export type RunEventAnswer =
+  | { seq: number; type: 'start'; runId: string; context: string; contextRestarted?: string | undefined }
+  | { seq: number; type: 'stderr' | 'stdout'; data: string; between?: boolean | undefined }
+  | { seq: number; type: 'result'; data: Record<string, unknown>; main?: boolean | undefined }
+  | { name: string; message: string; traceback: string; seq: number; type: 'error' }
+  | { seq: number; type: 'truncated'; events: number; bytes: number }
+  | {
+      seq: number
+      type: 'exit'
+      exitCode: number
+      durationMs: number
+      timedOut?: boolean | undefined
+      interrupted?: boolean | undefined
+      contextRestarted?: boolean | undefined
+      signal?: string | undefined
+    }
+  | {
+      type: 'failed'
+      error: {
+        code:
+          | 'agent_unreachable'
+          | 'already_exists'
+          | 'burrow_ended'
+          | 'burrow_start_failed'
+          | 'cancelled'
+          | 'conflict'
+          | 'data_dir_locked'
+          | 'database_corrupt'
+          | 'database_newer'
+          | 'directory_not_empty'
+          | 'headers_too_large'
+          | 'host_unsupported'
+          | 'idempotency_mismatch'
+          | 'in_use'
+          | 'insecure_bind'
+          | 'internal'
+          | 'invalid_argument'
+          | 'limit_reached'
+          | 'method_not_allowed'
+          | 'name_taken'
+          | 'no_space'
+          | 'not_a_directory'
+          | 'not_a_file'
+          | 'not_acceptable'
+          | 'not_found'
+          | 'overloaded'
+          | 'permission_denied'
+          | 'port_closed'
+          | 'protocol_mismatch'
+          | 'range_not_satisfiable'
+          | 'rate_limited'
+          | 'request_timeout'
+          | 'restore_failed'
+          | 'scope_missing'
+          | 'server_unreachable'
+          | 'setup_failed'
+          | 'snapshot_refused'
+          | 'snapshot_unusable'
+          | 'template_not_found'
+          | 'too_large'
+          | 'unauthorized'
+          | 'unsupported_media_type'
+        message: string
+        hint: string
+        requestId: string
+        docs: string
+        details?: Record<string, unknown> | undefined
+      }
+    }
+
+export type RunPageAnswer = { items: readonly RunAnswer[]; nextCursor?: string | undefined }
+
+export type RunResultAnswer = {
+  runId: string
+  stdout: string
+  stderr: string
+  exitCode: number
+  results: Record<string, unknown>[]
+  error?: { name: string; message: string; traceback: string } | undefined
+  durationMs: number
+  timedOut?: boolean | undefined
+  interrupted?: boolean | undefined
+  contextRestarted?: string | undefined
+  truncated?: { stdoutBytes: number; stderrBytes: number; resultBytes: number } | undefined
+}
+
+export type RunWithResultAnswer = {
+  runId: string
+  sandboxId: string
+  context: string
+  language: 'bash' | 'python'
+  state: 'finished' | 'lost' | 'queued' | 'running'
+  startedAt: string
+  finishedAt?: string | undefined
+  exitCode?: number | undefined
+  result?: RunResultAnswer | undefined
+}

@@ -1,0 +1,64 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+import type { NetworkBody } from './network.ts'
+
+export type CreateSandboxBody = {
+  template?: string | undefined
+  name?: string
+  getOrCreate?: boolean | undefined
+  metadata?: Record<string, string> | undefined
+  env?: Record<string, string> | undefined
+  idleTimeoutMs?: number
+  storeAfterMs?: number
+  expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' }
+  limits?:
+    | {
+        memoryBytes?: number | undefined
+        cpus?: number | undefined
+        pids?: number | undefined
+        diskBytes?: number | undefined
+      }
+    | undefined
+  volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[] | undefined
+  network?: NetworkBody
+  secrets?: string[] | undefined
+  ephemeral?: boolean | undefined
+}
+
+export type SandboxAnswer = {
+  id: string
+  name?: string | undefined
+  state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
+  tier?: 'frozen' | 'stored' | undefined
+  template: string
+  metadata: Readonly<Record<string, string>>
+  idleTimeoutMs: number
+  storeAfterMs: number
+  expires?:
+    | { afterMs?: number | undefined; idleMs?: number | undefined; at?: string | undefined; action: 'delete' }
+    | undefined
+  ephemeral: boolean
+  limits: { memoryBytes: number; cpus: number; pids: number; diskBytes: number }
+  volumes: readonly { volume: string; path: string; readOnly: boolean }[]
+  network: { mode: 'allow' | 'none' | 'public'; allow: readonly string[]; unavailable?: string | undefined }
+  secrets: readonly string[]
+  createdAt: string
+  lastActiveAt: string
+  stateSince: string
+  headSnapshotId?: string | undefined
+  forkedFrom?: string | undefined
+  lostSince?: string | undefined
+}
+
+export type SandboxPageAnswer = { items: readonly SandboxAnswer[]; nextCursor?: string | undefined }
+
+export type UpdateSandboxBody = {
+  name?: string | null
+  metadata?: Record<string, string>
+  idleTimeoutMs?: number
+  storeAfterMs?: number
+  expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' } | null
+  ephemeral?: boolean
+  network?: NetworkBody
+  secrets?: string[]
+  limits?: { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number }
+}

@@ -1,0 +1,17 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type CreateSnapshotBody = { name?: string; kind?: 'files' | 'full' | undefined }
+
+export type SnapshotAnswer = {
+  id: string
+  sandboxId: string
+  name?: string | undefined
+  kind: 'files' | 'full'
+  parentId?: string | undefined
+  template: string
+  createdAt: string
+  isHead: boolean
+  bytes: { images: number; memory: number }
+}
+
+export type SnapshotPageAnswer = { items: readonly SnapshotAnswer[]; nextCursor?: string | undefined }

@@ -1,0 +1,30 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type UsageAnswer = {
+  from: string
+  to: string
+  currency: string
+  total: {
+    runningSeconds: number
+    cpuSeconds: number
+    memoryGbSeconds: number
+    storedGbHours: number
+    wakes: number
+    forks: number
+    cost: number
+    alwaysOnCost: number
+  }
+  sandboxes: readonly {
+    runningSeconds: number
+    cpuSeconds: number
+    memoryGbSeconds: number
+    storedGbHours: number
+    wakes: number
+    forks: number
+    cost: number
+    alwaysOnCost: number
+    sandboxId: string
+    name?: string | undefined
+    deleted: boolean
+  }[]
+}

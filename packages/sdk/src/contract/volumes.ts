@@ -1,0 +1,12 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type CreateVolumeBody = { name: string }
+
+export type VolumeAnswer = {
+  name: string
+  createdAt: string
+  bytes?: number | undefined
+  usedBy: readonly string[]
+}
+
+export type VolumePageAnswer = { items: readonly VolumeAnswer[]; nextCursor?: string | undefined }
