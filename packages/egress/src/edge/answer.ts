@@ -35,6 +35,8 @@ export function answer(
 export function answerHeaders(incoming: IncomingMessage, secrets: readonly EdgeSecret[]): string[] {
   const given = pairs(incoming.rawHeaders)
   const dropped = namesInConnection(given).add('transfer-encoding')
+  // There is one connection outside for the one inside: what the server says about it is true of both.
+  dropped.delete('keep-alive')
   const shown = secrets.filter(({ value }) => value.length >= CONCEALED_MIN_BYTES)
   return given
     .filter(([name]) => !dropped.has(name.toLowerCase()))

@@ -70,6 +70,23 @@ describe('nothing is sent', () => {
     expect(seen).toEqual([])
   })
 
+  test('of requests without end that nobody waits for', async () => {
+    let requests = 0
+    await using world = await EdgeWorld.open(() => {
+      requests += 1
+    })
+    const text = await world.send(`GET / HTTP/1.1\r\nHost: ${NAME}\r\n\r\n`.repeat(5000))
+    expect([text, requests]).toEqual(['', expect.toSatisfy((count: number) => count <= 1)])
+  })
+
+  test('to a server that cannot be reached; also who sends much reads why', async () => {
+    const { open } = recorder()
+    await using world = await open({ connect: () => Promise.reject(new Error('no')) })
+    const body = Buffer.alloc(4 * 1024 ** 2)
+    const { status, text } = await world.ask({ method: 'POST', body })
+    expect([status, JSON.parse(text).error.code]).toEqual([502, 'unreachable'])
+  })
+
   test('of a body beyond many headers: its length is never lost', async () => {
     const { seen, open } = recorder()
     await using world = await open()

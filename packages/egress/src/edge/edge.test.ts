@@ -264,6 +264,27 @@ describe('what breaks off', () => {
     expect(text).toContain('HTTP/1.1 200')
   })
 
+  test('an answer that comes before the request is complete arrives, also when the server hangs up then', async () => {
+    await using world = await EdgeWorld.open((_request, response) => {
+      response.writeHead(413, { connection: 'close' }).end('too much')
+    })
+    const asked = world.open({ method: 'POST', headers: { host: NAME, 'content-length': 1e9 } })
+    const sending = setInterval(() => asked.write(randomBytes(64 * 1024)), 1)
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    const text = (await bodyOf(answer)).toString()
+    clearInterval(sending)
+    expect([answer.statusCode, text]).toEqual([413, 'too much'])
+    asked.destroy()
+    await until(() => world.openConnections === 0)
+  })
+
+  test('what a server says about keeping the connection is passed on', async () => {
+    await using world = await EdgeWorld.open((_request, response) => response.end('x'))
+    world.outside.keepAliveTimeout = 7_000
+    const { headers } = await world.ask({ headers: { host: NAME, connection: 'keep-alive' } })
+    expect(headers).toMatchObject({ connection: 'keep-alive', 'keep-alive': 'timeout=7' })
+  })
+
   test('a server that hangs up without an answer is passed on as that', async () => {
     await using world = await EdgeWorld.open((request) => request.socket.destroy())
     await expect(world.ask()).rejects.toThrow(/hang up|ECONNRESET/)

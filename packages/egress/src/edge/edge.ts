@@ -7,7 +7,7 @@ import { IDLE_TIMEOUT_MS } from '../limits.ts'
 import type { Certified } from './certificate.ts'
 import { forward, forwardUpgrade, type Way } from './forward.ts'
 import { LeafCertificates } from './leaf-certificates.ts'
-import { CLIENT_HANDSHAKE_MS, HEAD_MAX_BYTES, KEEP_ALIVE_MS } from './limits.ts'
+import { CLIENT_HANDSHAKE_MS, HEAD_MAX_BYTES, REQUESTS_WAITING_MAX } from './limits.ts'
 import { Refusal, refuse } from './refusal.ts'
 import { ServerConnection } from './server-connection.ts'
 import { trustedRoots } from './trusted-roots.ts'
@@ -56,6 +56,8 @@ export class Edge implements Interceptor {
       secureContext: this.#leaves.get(to.name),
       ALPNProtocols: ['http/1.1'],
     })
+    // Node listens for its end once for each request that waits.
+    secure.setMaxListeners(2 * REQUESTS_WAITING_MAX)
     const slow = setTimeout(() => secure.destroy(), CLIENT_HANDSHAKE_MS)
     secure.once('secure', () => clearTimeout(slow))
     const agent = new ServerConnection({ to, trust: this.#trust, onEnd: () => this.#followServer(secure) })
@@ -74,7 +76,8 @@ export class Edge implements Interceptor {
       maxHeaderSize: HEAD_MAX_BYTES,
       insecureHTTPParser: false,
       requireHostHeader: false,
-      keepAliveTimeout: KEEP_ALIVE_MS,
+      // The server outside says how long it waits for another request, and ends the connection by itself.
+      keepAliveTimeout: 0,
       requestTimeout: 0,
     })
     // What is beyond a number would be left out silently, and it may be what says how long the body is. `maxHeaderSize` bounds them.
@@ -87,7 +90,9 @@ export class Edge implements Interceptor {
         client.requests.shift()
         client.requests[0]?.()
       })
-      if (client.requests.push(begin) === 1) begin()
+      const waiting = client.requests.push(begin)
+      if (waiting === 1) begin()
+      else if (waiting > REQUESTS_WAITING_MAX) request.socket.destroy()
     }
     server.on('request', take)
     server.on('checkContinue', take)

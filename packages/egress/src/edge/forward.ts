@@ -23,7 +23,9 @@ export function forward(request: IncomingMessage, response: ServerResponse, way:
   const begun = begin(request, response, way)
   if (begun === undefined) return
   const { outgoing, head } = begun
-  outgoing.once('continue', () => response.writeContinue())
+  outgoing.once('continue', () => {
+    if (!response.headersSent) response.writeContinue()
+  })
   outgoing.on('information', (information) => passOn(information, response))
   outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
   if (!head.hasBody) {
@@ -72,10 +74,15 @@ function begin(
   { to, agent }: Way,
   more: readonly string[] = [],
 ): { outgoing: ClientRequest; head: OutgoingHead } | undefined {
+  let isDecided = false
   const fail = (error: unknown) => {
     // Whoever still sends must be able to read why.
+    request.unpipe()
     request.resume()
-    if (error instanceof Refusal && !response.headersSent) refuse(response, error)
+    // A server that has answered may hang up on what is still being sent; its answer ends as it ends.
+    if (isDecided) return
+    isDecided = true
+    if (error instanceof Refusal) refuse(response, error)
     else response.destroy()
   }
   try {
@@ -87,6 +94,9 @@ function begin(
       ...{ maxHeaderSize: HEAD_MAX_BYTES, insecureHTTPParser: false },
     })
     outgoing.on('error', fail)
+    outgoing.once('response', () => {
+      isDecided = true
+    })
     // The client has gone, or the answer is complete: then this does nothing.
     response.once('close', () => outgoing.destroy())
     return { outgoing, head }
@@ -105,7 +115,8 @@ function takeAnswer(parts: {
   const { incoming, outgoing, response, way } = parts
   const encoding = incoming.headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
-    outgoing.destroy(new Refusal('not_supported', `The server sends in a way that is not passed on.`))
+    refuse(response, new Refusal('not_supported', 'The server sends in a way that is not passed on.'))
+    outgoing.destroy()
     return
   }
   // As the server does it: one that ends its connection behind this answer ends the client's, too.

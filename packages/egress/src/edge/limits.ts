@@ -6,5 +6,5 @@ export const HEAD_MAX_BYTES = 64 * 1024
 export const CLIENT_HANDSHAKE_MS = 30_000
 /** Name, connection and handshake with the server. */
 export const SERVER_HANDSHAKE_MS = 30_000
-/** Between two requests. Longer than servers wait, so that it is them who end it. */
-export const KEEP_ALIVE_MS = 10 * 60_000
+/** Requests that a client has sent without waiting for answers. Each takes memory; hardly anybody sends a second one. */
+export const REQUESTS_WAITING_MAX = 64

@@ -67,11 +67,12 @@ function verified(plain: Socket, { name }: InterceptedDestination, trust: Secure
       reject(new Refusal('unverified', `No verified TLS connection to ${name}: ${reason}. Nothing was sent.`))
     }
     const timer = setTimeout(() => fail('no answer in time'), SERVER_HANDSHAKE_MS)
-    socket.once('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'it failed'))
+    plain.on('error', () => plain.destroy())
+    // Stay for good: who gets the socket listens a moment later, and calling `fail` then changes nothing any more.
+    socket.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'it failed'))
     socket.once('close', () => fail('it was ended'))
     socket.once('secureConnect', () => {
       clearTimeout(timer)
-      socket.removeAllListeners('error').removeAllListeners('close')
       resolve(socket)
     })
   })

@@ -88,6 +88,8 @@ export class EdgeWorld implements AsyncDisposable {
     const asked = request({ ...this.#where(), ...rest })
     asked.end(body)
     const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    // It may have been answered before all of it was sent.
+    asked.on('error', () => {})
     const pieces: Buffer[] = []
     for await (const piece of answer) pieces.push(piece)
     const { statusCode: status = 0, headers, trailers } = answer
