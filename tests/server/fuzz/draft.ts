@@ -12,6 +12,7 @@ export interface Fixtures {
   readonly template: string
   readonly key: string
   readonly volume: string
+  readonly secret: string
   readonly takenName: string
   /** Of another tenant, of the same kinds. */
   readonly others: { readonly sandbox: string; readonly snapshot: string; readonly run: string }
@@ -87,9 +88,15 @@ const QUERY: Record<string, (fixtures: Fixtures, pick: Pick) => unknown> = {
 }
 
 function paramsOf({ path }: Operation, fixtures: Fixtures): Record<string, string> {
-  const { sandbox, snapshot, key, run, pid, context, template, volume } = fixtures
+  const { sandbox, snapshot, key, run, pid, context, template } = fixtures
   const id = path.startsWith('/v1/snapshots') ? snapshot : path.startsWith('/v1/keys') ? key : sandbox
-  const name = path.includes('/contexts') ? context : path.startsWith('/v1/templates') ? template : volume
+  const name = path.includes('/contexts')
+    ? context
+    : path.startsWith('/v1/templates')
+      ? template
+      : path.startsWith('/v1/secrets')
+        ? fixtures.secret
+        : fixtures.volume
   return { id, name, runId: run, pid, port: '8000' }
 }
 
@@ -108,6 +115,7 @@ function tame(body: Json, fixtures: Fixtures, pick: Pick): Json {
   if ('user' in body && some(1)) body.user = 'root'
   if ('cwd' in body && some(1)) body.cwd = '/root'
   if ('volumes' in body && !some(4)) body.volumes = []
+  if ('secrets' in body && !some(4)) body.secrets = some(1) ? [fixtures.secret] : []
   if ('command' in body && 'args' in body) delete body[some(1) ? 'command' : 'args']
   for (const name of ['path', 'from', 'to', 'source', 'target']) {
     if (name in body && !some(2)) body[name] = pick(fc.constantFrom(...PATHS))

@@ -10,8 +10,10 @@ const QUOTAS = { sandboxes: 6, running: 5, memoryBytes: 6 * GIB }
 const SETTLE_MS = 10_000
 const MASTER = 'fuzz-master'
 const VOLUME = 'fuzz-volume'
+const SECRET = { name: 'FUZZ_SECRET', value: 'fuzz-value-0123456789', domains: ['api.example.com'] }
 const POLICY = {
   ...{ name: null, metadata: {}, idleTimeoutMs: 0, storeAfterMs: 60_000, expires: null, ephemeral: false },
+  secrets: [],
   limits: { memoryBytes: GIB, cpus: 1, pids: 512 },
 }
 /** In the sandbox that requests are about. */
@@ -73,9 +75,17 @@ export class World {
     await this.as('own', `/v1/sandboxes/${deleted.id}`, { method: 'DELETE' })
     await this.#makeMaster()
     await this.as('own', '/v1/volumes', { json: { name: VOLUME } })
+    await this.as('own', '/v1/secrets', { json: SECRET })
     this.#fixtures = {
       ...{ sandbox: '', run: '', snapshot: '', pid: this.#pid, context: CONTEXT, template: 'python' },
-      ...{ key: spare.id, volume: VOLUME, takenName: MASTER, others, deletedSandbox: deleted.id },
+      ...{
+        key: spare.id,
+        volume: VOLUME,
+        secret: SECRET.name,
+        takenName: MASTER,
+        others,
+        deletedSandbox: deleted.id,
+      },
     }
     await this.refresh()
   }
@@ -128,6 +138,7 @@ export class World {
     const isThere = (await this.server.call(at)).status === 200
     if (!isThere || operationId === 'deleteSnapshot' || operationId === 'rollback') return this.refresh()
     if (operationId === 'deleteVolume') await this.as('own', '/v1/volumes', { json: { name: VOLUME } })
+    if (operationId === 'deleteSecret') await this.as('own', '/v1/secrets', { json: SECRET })
     if (operationId === 'updateSandbox') await this.as('own', at, { method: 'PATCH', json: POLICY })
     if (operationId === 'deleteContext') await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
     if (operationId === 'signalProcess') {
@@ -165,7 +176,7 @@ export class World {
   /** All that a refused request could have changed, seen by who sees everything. */
   async state(): Promise<Json> {
     const { sandbox } = this.fixtures
-    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes']
+    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes', 'secrets']
     const pages = await Promise.all(lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)))
     const state: Json = Object.fromEntries(lists.map((list, index) => [list, pages[index].items]))
     for (const one of state.sandboxes) delete one.lastActiveAt
