@@ -55,6 +55,7 @@ function nextStep(error: DormouseError, env: CommandIo['env'], dataDir: string |
         ? whereKeysAre(dataDir ?? (env['DORMOUSE_DATA'] || DEFAULT_DATA_DIR))
         : error.hint
     case 'server_unreachable':
+      if (/certificate/i.test(error.message)) return error.hint
       return 'Is the server up? `sudo ./dormouse up` starts it; DORMOUSE_URL or --url names another one.'
     case 'template_not_found':
       return '`dormouse template ls` lists them.'

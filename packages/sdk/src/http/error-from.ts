@@ -33,12 +33,17 @@ export function errorFromAnswer(
   })
 }
 
+const NOT_THERE =
+  'Look whether it runs (`dormouse up`) and whether the address is right. It may be starting; try again in a moment.'
+const UNTRUSTED =
+  'It answers, but its certificate is not trusted here: give the path of your own authority in NODE_EXTRA_CA_CERTS, and use the name that the certificate is for.'
+
 /** `fetch` says only that it failed; why is one level deeper. */
 export function unreachable(url: string, cause: unknown): DormouseError {
   const reason = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause
   const message = reason instanceof Error ? reason.message || reason.name : String(reason)
   return new DormouseError('server_unreachable', `The server at ${url} cannot be reached: ${message}`, {
-    hint: 'Look whether it runs (`dormouse up`) and whether the address is right. It may be starting; try again in a moment.',
+    hint: /certificate/i.test(message) ? UNTRUSTED : NOT_THERE,
     cause,
   })
 }
