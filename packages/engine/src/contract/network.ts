@@ -83,6 +83,12 @@ server.close(); print(outside, inside)`
       expect(gate.arrived).toHaveLength(1)
     })
 
+    test('the gate is not among the ports that something inside listens on', async () => {
+      const before = await shared.guest.ports.list()
+      await open(shared.burrow)
+      expect(await shared.guest.ports.list()).toEqual(before)
+    })
+
     test('own addresses are the burrow’s own', async () => {
       const gate = await open(shared.burrow)
       for (const address of OWN_ADDRESSES) {

@@ -36,7 +36,7 @@ export class TestGate implements AsyncDisposable {
     })
   }
 
-  static async at(burrow: Burrow, onConnection = (socket: Socket) => void socket.end('hello')) {
+  static async at(burrow: Burrow, onConnection: (socket: Socket) => void = greet): Promise<TestGate> {
     return new TestGate(await burrow.openGate(), onConnection)
   }
 
@@ -51,4 +51,8 @@ export class TestGate implements AsyncDisposable {
     for (const socket of this.connections) socket.destroy()
     await new Promise((resolve) => this.#server.close(resolve))
   }
+}
+
+function greet(socket: Socket): void {
+  socket.end('hello')
 }

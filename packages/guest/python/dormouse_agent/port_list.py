@@ -13,6 +13,8 @@ TCP_LISTEN = 10
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 # Of those that the loopback leads to.
 REACHABLE = {"0.0.0.0", "127.0.0.1", "::", "::1", "::ffff:0.0.0.0", "::ffff:127.0.0.1"}
+# Where the server's own sockets are bound; nobody inside listens there.
+GATE = {"198.18.0.1", "::ffff:198.18.0.1"}
 
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -38,7 +40,7 @@ def listeners() -> list[Listener]:
     except OSError:
         # A kernel without inet_diag. Its tables are read through all connections of the host, which takes milliseconds.
         found = {one for table in TABLES for one in _read_table(table)}
-    return sorted(found)[:PORTS_LISTED]
+    return sorted(one for one in found if one.address not in GATE)[:PORTS_LISTED]
 
 
 async def wait_for_listener(port: int, timeout_s: float) -> Listener:
