@@ -36,7 +36,10 @@ export class TestGate implements AsyncDisposable {
     })
   }
 
-  static async at(burrow: Burrow, onConnection: (socket: Socket) => void = greet): Promise<TestGate> {
+  static async at(
+    burrow: Burrow,
+    onConnection: (socket: Socket) => void = (socket) => void socket.end('hello'),
+  ) {
     return new TestGate(await burrow.openGate(), onConnection)
   }
 
