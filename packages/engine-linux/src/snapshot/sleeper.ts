@@ -109,21 +109,37 @@ export class Sleeper implements AsyncDisposable {
     { leave, kind = 'full' }: SnapshotOptions,
   ): Promise<{ snapshot: Snapshot; burrow?: LinuxBurrow }> {
     if (kind === 'files') return this.#snapshotFiles(burrow, leave)
+    const { manifest, ended } = await this.#take(burrow)
+    const snapshot = describe(manifest)
+    const next =
+      leave === 'gone'
+        ? undefined
+        : await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false }).catch(
+            async (cause: unknown) => {
+              await ended.catch(() => {})
+              throw savedButAsleep(manifest.id, cause)
+            },
+          )
+    await ended.catch(async (error: unknown) => {
+      await next?.destroy()
+      throw error
+    })
+    if (next === undefined) return { snapshot }
+    if (leave === 'frozen') await next.freeze()
+    return { snapshot, burrow: next }
+  }
+
+  /** Post: it is on disk. `ended` settles when the burrow is gone. */
+  async #take(burrow: LinuxBurrow): Promise<{ manifest: Manifest; ended: Promise<void> }> {
     const { host, dataDir } = this.#parts
     const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
     const dumper = this.#dumper
-    const { manifest, rest } = await this.#whileTaking(() => takeSnapshot(host, { burrow, dumper, toolsDir }))
+    const { manifest, rest, ended } = await this.#whileTaking(() =>
+      takeSnapshot(host, { burrow, dumper, toolsDir }),
+    )
     this.#removeLater(rest)
     await this.#shorten(manifest)
-    const snapshot = describe(manifest)
-    if (leave === 'gone') return { snapshot }
-    const next = await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false }).catch(
-      (cause: unknown) => {
-        throw savedButAsleep(manifest.id, cause)
-      },
-    )
-    if (leave === 'frozen') await next.freeze()
-    return { snapshot, burrow: next }
+    return { manifest, ended }
   }
 
   /** One that is awake again before upkeep comes to it must not pile up layers until it cannot be saved any more. */
@@ -201,10 +217,11 @@ export class Sleeper implements AsyncDisposable {
     const { spares } = this.#parts.host
     // Made while the snapshot is taken, which waits for the disk most of the time.
     const withdraw = spares.expect(sandboxIds.length + 1)
-    const { snapshot } = await this.snapshot(burrow, { leave: 'gone' }).catch((error: unknown) => {
+    const { manifest, ended } = await this.#take(burrow).catch((error: unknown) => {
       withdraw()
       throw error
     })
+    const snapshot = describe(manifest)
     const options = { reason: 'fork' as const, reseed }
     const goOn = async () => {
       const parent = await this.restore(snapshot.id, { ...options, sandboxId: burrow.sandboxId })
@@ -220,7 +237,8 @@ export class Sleeper implements AsyncDisposable {
       (sandboxId) => () => this.restore(snapshot.id, { ...options, sandboxId, ...(signal && { signal }) }),
     )
     const [parent, ...restored] = await settleAll([goOn, ...children], RESTORES_AT_ONCE)
-    const failed = restored.find((result) => result.status === 'rejected')
+    const [end] = await Promise.allSettled([ended])
+    const failed = [...restored, end].find((result) => result.status === 'rejected')
     if (parent?.status === 'fulfilled' && failed === undefined)
       return { snapshot, parent: parent.value, children: restored.flatMap(fulfilled) }
     await Promise.allSettled(restored.flatMap(fulfilled).map((child) => child.destroy()))

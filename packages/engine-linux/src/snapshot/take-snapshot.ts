@@ -35,6 +35,8 @@ export interface TakenSnapshot {
   readonly manifest: FullManifest
   /** Holds the dump as CRIU made it: as large as the memory that has changed, of no more use, and not quickly removed. */
   readonly rest: string
+  /** Settles when nothing of the burrow is left. Taking a gigabyte of memory apart takes a while: the next burrow can start meanwhile. */
+  readonly ended: Promise<void>
 }
 
 /**
@@ -83,8 +85,10 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     rememberVerified(final, manifest)
     // It has nothing to do any more, and takes a moment to go.
     void worker[Symbol.asyncDispose]()
-    await burrow.endAfterSnapshot(id)
-    return { manifest, rest: unfinished }
+    const ended = burrow.endAfterSnapshot(id)
+    // Heard where it is waited for.
+    ended.catch(() => {})
+    return { manifest, rest: unfinished, ended }
   } catch (error) {
     await worker[Symbol.asyncDispose]()
     const remapLinks = areStopped ? await findRemapLinks(raw) : []

@@ -61,13 +61,14 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
         `Template ${template.name} cannot import ${result.failed.join(', ')}.`,
       )
     }
-    const { rest } = await takeSnapshot(host, {
+    const { rest, ended } = await takeSnapshot(host, {
       burrow,
       dumper,
       toolsDir,
       into: paths.dir,
       layersDir: host.layout.templateLayersDir,
     })
+    await ended
     await removeTree(rest)
     await removeFormer(paths)
   } catch (error) {
