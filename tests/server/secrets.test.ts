@@ -97,6 +97,10 @@ describe('secrets over HTTP', () => {
     await server.ok(`/v1/sandboxes/${id}/rollback`, { json: { snapshotId: before.id } })
     expect(await variable(id, 'KEPT')).toBe(`${placeholder}\n`)
     expect(await server.run(id, TRUSTED)).toBe('True\n')
+    await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
+    await server.ok(`/v1/sandboxes/${id}/rollback`, { json: { snapshotId: before.id } })
+    expect(await variable(id, 'KEPT')).toBe(`${placeholder}\n`)
+    expect(await server.run(id, TRUSTED)).toBe('True\n')
   })
 
   test('what starts from files alone has them', async () => {

@@ -64,7 +64,7 @@ export class SandboxBody {
 
   /** Until its burrow has its way out and what its secrets need: what is called before that would find neither. Undefined: it has. */
   preparing(burrow: Burrow): Promise<unknown> | undefined {
-    const secrets = this.parts.secrets.prepare(this.#row, burrow)
+    const secrets = this.parts.secrets.prepare(this, burrow)
     return secrets === undefined ? this.#connecting : Promise.all([secrets, this.#connecting])
   }
 
@@ -107,6 +107,7 @@ export class SandboxBody {
   /** From now on it lives in this one. `isAdopted`: an earlier server has counted what it used so far. */
   enter(burrow: Burrow, { isContinued, isAdopted }: { isContinued: boolean; isAdopted?: boolean }): void {
     this.#burrow = burrow
+    if (!isContinued) this.parts.secrets.forget(this)
     this.#lastSample = isAdopted === true ? undefined : { at: this.parts.now(), cpuMs: 0 }
     if (this.#row.state === 'running') this.#runningSince ??= this.parts.now()
     void burrow.ended.then((end) => {

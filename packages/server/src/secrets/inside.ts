@@ -45,16 +45,24 @@ export async function prepareInside({ burrow, certificate, env }: Inside): Promi
   const done = await readRecord(guest)
   const missing = wanted.filter((line) => !done.has(line))
   if (missing.length === 0) return
-  if (missing[0] === wanted[0]) await trust(guest, certificate)
   const names = new Set(missing)
   const added = Object.entries(env).filter(([name]) => names.has(`env ${name}`))
-  if (added.length > 0) await burrow.addEnv(Object.fromEntries(added))
+  await Promise.all([
+    missing[0] === wanted[0] && trust(guest, certificate),
+    added.length > 0 && burrow.addEnv(Object.fromEntries(added)),
+  ])
   const record = [...done, ...missing].map((line) => `${line}\n`).join('')
   await guest.files.write(RECORD, record, { ...AS_ROOT, parents: true, mode: 0o644 })
 }
 
 async function trust({ files }: Guest, certificate: string): Promise<void> {
-  await files.write(CERTIFICATE, certificate, { ...AS_ROOT, parents: true, mode: 0o644 })
+  await Promise.all([
+    files.write(CERTIFICATE, certificate, { ...AS_ROOT, parents: true, mode: 0o644 }),
+    addToBundle(files, certificate),
+  ])
+}
+
+async function addToBundle(files: Guest['files'], certificate: string): Promise<void> {
   const bundle = await files.stat(BUNDLE, AS_ROOT).catch(absent)
   if (bundle !== undefined && bundle.sizeBytes > 0) {
     await files.write(BUNDLE, `\n${certificate}`, { ...AS_ROOT, append: true })

@@ -11,6 +11,11 @@ export interface SandboxSecretsOptions {
   readonly log: Log
 }
 
+/** A row as it is whenever it is looked at. */
+interface Tenant {
+  readonly row: SandboxRow
+}
+
 interface Prepared {
   readonly secrets: string
   /** Undefined: it is done. */
@@ -20,7 +25,7 @@ interface Prepared {
 /** What the lifecycle of sandboxes has to do with secrets. */
 export class SandboxSecrets {
   readonly #options: SandboxSecretsOptions
-  readonly #prepared = new WeakMap<Burrow, Prepared>()
+  readonly #prepared = new WeakMap<Tenant, Prepared>()
 
   constructor(options: SandboxSecretsOptions) {
     this.#options = options
@@ -37,21 +42,27 @@ export class SandboxSecrets {
     return { ...TRUST_ENV, ...this.#options.service.placeholdersOf(row), ...row.env }
   }
 
+  /** What it lives in now may know less than what it lived in before. */
+  forget(tenant: Tenant): void {
+    this.#prepared.delete(tenant)
+  }
+
   /**
    * Until a live burrow has what its secrets need; undefined when it has. Asked before every call into a sandbox, so that a secret which it was
    * given a moment ago, or asleep, is there. Never rejects: a sandbox whose disk is full must be able to run what frees it.
    */
-  prepare(row: SandboxRow, burrow: Burrow): Promise<void> | undefined {
+  prepare(tenant: Tenant, burrow: Burrow): Promise<void> | undefined {
+    const { row } = tenant
     if (row.secrets.length === 0) return undefined
     const secrets = row.secrets.join()
-    const known = this.#prepared.get(burrow)
+    const known = this.#prepared.get(tenant)
     if (known?.secrets === secrets) return known.work
     const prepared: Prepared = { secrets, work: undefined }
-    this.#prepared.set(burrow, prepared)
+    this.#prepared.set(tenant, prepared)
     prepared.work = this.#prepare(row, burrow).then((isDone) => {
       prepared.work = undefined
       // The next call tries again.
-      if (!isDone && this.#prepared.get(burrow) === prepared) this.#prepared.delete(burrow)
+      if (!isDone && this.#prepared.get(tenant) === prepared) this.#prepared.delete(tenant)
     })
     return prepared.work
   }

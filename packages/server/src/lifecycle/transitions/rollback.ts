@@ -35,6 +35,7 @@ export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void
     // Read before anything changes: one that cannot be restored must not become the head.
     await parts.engine.getSnapshot(to.id)
     body.leave()
+    parts.secrets.forget(body)
     body.write({
       change: { head: to.id, tier: 'stored', lostSince: undefined, diskBytes: undefined },
       entry: entry(),
