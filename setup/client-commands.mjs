@@ -12,6 +12,8 @@ export const CLIENT_COMMANDS = [
   'secret',
   'exec',
   'sh',
+  'ssh',
+  'ssh-key',
   'repl',
   'cp',
   'forward',

@@ -19,6 +19,7 @@ from ._async.resources import (
     AsyncRuns,
     AsyncSecrets,
     AsyncSnapshots,
+    AsyncSshKeys,
     AsyncTemplates,
     AsyncVolumes,
 )
@@ -44,7 +45,7 @@ from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
 from ._sync.pty import Pty, Ptys
-from ._sync.resources import Contexts, Runs, Secrets, Snapshots, Templates, Volumes
+from ._sync.resources import Contexts, Runs, Secrets, Snapshots, SshKeys, Templates, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.watch import Watch
@@ -66,6 +67,8 @@ from ._values import (
     SandboxInfo,
     Secret,
     Snapshot,
+    SshEndpoint,
+    SshKey,
     Template,
     Usage,
     UsageNumbers,
@@ -91,6 +94,7 @@ __all__ = [
     "AsyncSandbox",
     "AsyncSecrets",
     "AsyncSnapshots",
+    "AsyncSshKeys",
     "AsyncTemplates",
     "AsyncVolumes",
     "AsyncWatch",
@@ -141,6 +145,9 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "Snapshots",
+    "SshEndpoint",
+    "SshKey",
+    "SshKeys",
     "Template",
     "Templates",
     "Truncated",

@@ -333,6 +333,28 @@ class Secret:
 
 
 @dataclass(frozen=True)
+class SshKey:
+    name: str
+    # The API key that it belongs to: it reaches what that key reaches.
+    key_id: str
+    type: str
+    # As `ssh-keygen -l` shows it.
+    fingerprint: str
+    public_key: str
+    created_at: datetime = converted(when)
+
+
+@dataclass(frozen=True)
+class SshEndpoint:
+    # What it listens on: `0.0.0.0` or `::` for every address.
+    host: str
+    port: int
+    # For `known_hosts`.
+    host_key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
 class UsageNumbers:
     running_seconds: float
     cpu_seconds: float

@@ -4,6 +4,7 @@ import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
 import { Secrets } from './secrets.ts'
 import { Snapshots } from './snapshots.ts'
+import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
 import { findSocket, type SocketConstructor } from './terminals/socket.ts'
 import { Volumes } from './volumes.ts'
@@ -53,6 +54,7 @@ export class Dormouse {
   readonly volumes: Volumes
   readonly secrets: Secrets
   readonly snapshots: Snapshots
+  readonly sshKeys: SshKeys
   /** For the other classes of this package. */
   readonly http: Http
   readonly socket: SocketConstructor | undefined
@@ -64,6 +66,7 @@ export class Dormouse {
     this.volumes = new Volumes(this.http)
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
+    this.sshKeys = new SshKeys(this.http)
   }
 
   /** Is the server up? */

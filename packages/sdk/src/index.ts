@@ -35,6 +35,7 @@ export {
 } from './sandbox.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { Snapshot } from './snapshots.ts'
+export type { AddSshKey, SshEndpoint, SshKey } from './ssh-keys.ts'
 export type { CreateTemplate, Template } from './templates.ts'
 export type { PtyExit } from './terminals/line.ts'
 export type { Pty } from './terminals/pty.ts'

@@ -13,7 +13,7 @@ from .._result import Result
 from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .http import Http
 from .io import CAN_SHARE
-from .resources import AsyncSecrets, AsyncSnapshots, AsyncTemplates, AsyncVolumes
+from .resources import AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
 
 
 class AsyncClient:
@@ -38,6 +38,7 @@ class AsyncClient:
         self.volumes = AsyncVolumes(self.http)
         self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
+        self.ssh_keys = AsyncSshKeys(self.http)
 
     @property
     def url(self) -> str:

@@ -14,7 +14,7 @@ from .._result import Result
 from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .http import Http
 from .io import CAN_SHARE
-from .resources import Secrets, Snapshots, Templates, Volumes
+from .resources import Secrets, Snapshots, SshKeys, Templates, Volumes
 
 
 class Client:
@@ -39,6 +39,7 @@ class Client:
         self.volumes = Volumes(self.http)
         self.secrets = Secrets(self.http)
         self.snapshots = Snapshots(self.http)
+        self.ssh_keys = SshKeys(self.http)
 
     @property
     def url(self) -> str:

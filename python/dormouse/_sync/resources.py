@@ -1,5 +1,5 @@
 # Written by tools/make_sync.py from _async/resources.py: change that one.
-"""What a server has besides sandboxes: templates, volumes, secrets, snapshots. And what a sandbox has besides files and commands."""
+"""What a server has besides sandboxes: templates, volumes, secrets, snapshots, SSH keys. And what a sandbox has besides files and commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._errors import error_of
 from .._execution import Execution
 from .._http1 import path_part
 from .._result import Result
-from .._values import ContextInfo, RunInfo, Secret, Snapshot, Template, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, Volume
 from .commands import Events
 from .follow import SSE, Follower
 from .http import Http
@@ -129,6 +129,32 @@ class Secrets:
         """Refused while a sandbox has it, unless `force` takes it from them."""
         query = {"force": "true"} if force else None
         self._http.json("DELETE", f"/v1/secrets/{path_part(name)}", query=query)
+
+
+class SshKeys:
+    """Public keys whose holders get into your sandboxes with `ssh <sandbox>@host`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def add(self, name: str, public_key: str) -> SshKey:
+        """One line as in `~/.ssh/id_ed25519.pub`. It reaches what this API key reaches, until either is gone."""
+        body = {"name": name, "publicKey": public_key}
+        return read(SshKey, self._http.json("POST", "/v1/ssh-keys", body=body))
+
+    def list(self) -> List[SshKey]:
+        return read_all(SshKey, self._http.pages("/v1/ssh-keys"))
+
+    def get(self, name: str) -> SshKey:
+        return read(SshKey, self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
+
+    def delete(self, name: str) -> None:
+        """Its open connections end at once."""
+        self._http.json("DELETE", f"/v1/ssh-keys/{path_part(name)}")
+
+    def endpoint(self) -> SshEndpoint:
+        """Where SSH clients connect. A server that takes none refuses with `not_found`."""
+        return read(SshEndpoint, self._http.json("GET", "/v1/ssh"))
 
 
 class Snapshots:

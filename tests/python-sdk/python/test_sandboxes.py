@@ -112,6 +112,18 @@ class Lifecycle(unittest.TestCase):
             client.volumes.delete("py-data")
         self.assertNotIn("py-data", [each.name for each in client.volumes.list()])
 
+    def test_ssh_keys_are_added_and_deleted(self):
+        client = Client()
+        line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3tqsj9Ps9EBDl7k1QzTUxHm6HYgL5eFvbi1xmIbhkO"
+        key = client.ssh_keys.add("py-laptop", f"{line} ana@laptop")
+        try:
+            self.assertEqual((key.type, key.public_key), ("ssh-ed25519", line))
+            self.assertEqual(client.ssh_keys.get("py-laptop"), key)
+            self.assertTrue(client.ssh_keys.endpoint().host_key.startswith("ssh-ed25519 "))
+        finally:
+            client.ssh_keys.delete("py-laptop")
+        self.assertEqual(client.ssh_keys.list(), [])
+
     def test_secrets_are_placeholders_inside(self):
         client = Client()
         secret = client.secrets.create("PY_KEY", "sk-live-12345678", domains=["api.example.com"])

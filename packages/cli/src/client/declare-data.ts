@@ -77,6 +77,7 @@ export function declareDataCommands(program: Command, declare: Declare): void {
     load: async () => (await volumes()).removeVolumes,
   })
   declareSecrets(program, declare)
+  declareSshKeys(program, declare)
 }
 
 function declareSecrets(program: Command, declare: Declare): void {
@@ -134,5 +135,31 @@ function declareSecrets(program: Command, declare: Declare): void {
     summary: 'delete secrets that no sandbox has',
     options: [new Option('-f, --force', 'take them from the sandboxes that have them first')],
     load: async () => (await secrets()).removeSecrets,
+  })
+}
+
+function declareSshKeys(program: Command, declare: Declare): void {
+  const key = program
+    .command('ssh-key')
+    .description('public keys whose holders get into your sandboxes with `ssh`')
+    .helpCommand(false)
+  const keys = () => import('./commands/ssh-key.ts')
+  declare(key, {
+    usage: 'add [file]',
+    summary: 'add a public key: yours in ~/.ssh, or this file; - for what is piped in',
+    options: [new Option('--name <name>', 'to find it by; otherwise what its comment says')],
+    load: async () => (await keys()).addSshKey,
+    examples: ['ssh-key add', 'ssh-key add ~/.ssh/work.pub --name work'],
+  })
+  declare(key, {
+    usage: 'ls',
+    aliases: ['list'],
+    summary: 'list SSH keys',
+    load: async () => (await keys()).listSshKeys,
+  })
+  declare(key, {
+    usage: 'rm <names...>',
+    summary: 'delete SSH keys; their open connections end at once',
+    load: async () => (await keys()).removeSshKeys,
   })
 }

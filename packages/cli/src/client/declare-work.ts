@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { durationFlag, numberFlag, pairsFlag } from './flags.ts'
+import { collected, durationFlag, numberFlag, pairsFlag } from './flags.ts'
 import type { Declare } from './program.ts'
 
 const context = () => new Option('--context <name>', 'the REPL to run in').default('default')
@@ -48,6 +48,21 @@ export function declareWorkCommands(program: Command, declare: Declare): void {
     ],
     load: async () => (await import('./commands/sh.ts')).sh,
     examples: ['sh analysis', 'sh analysis -- top'],
+  })
+  declare(program, {
+    usage: 'ssh <sandbox> [command...]',
+    summary: 'start the `ssh` of this machine for a sandbox: a shell, or a command',
+    options: [
+      new Option('-i, --identity <file>', 'the private key'),
+      new Option('-L, --forward <ports>', 'a port of the sandbox here, as LOCAL:localhost:PORT').argParser(
+        collected,
+      ),
+      new Option('-t, --terminal', 'a terminal for the command too'),
+      new Option('-o, --option <option>', 'any option of ssh_config').argParser(collected),
+      new Option('--config', 'only print what to put into ~/.ssh/config, for scp, rsync and editors'),
+    ],
+    load: async () => (await import('./commands/ssh.ts')).ssh,
+    examples: ['ssh analysis', 'ssh analysis -- make test', 'ssh analysis --config >> ~/.ssh/config'],
   })
   declare(program, {
     usage: 'repl <sandbox>',

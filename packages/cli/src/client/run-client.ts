@@ -28,7 +28,7 @@ export async function runClient({ args, io }: ClientCommand): Promise<number> {
 const USAGE_STATUS = 2
 
 /** These end with a command line of somebody else's. */
-const WITH_COMMAND = new Set(['exec', 'sh'])
+const WITH_COMMAND = new Set(['exec', 'sh', 'ssh'])
 
 function prepare([name = '', ...rest]: readonly string[], program: Command): string[] {
   const command = program.commands.find((one) => WITH_COMMAND.has(name) && one.name() === name)

@@ -21,6 +21,7 @@ const TAGS = {
   secrets: 'Values that sandboxes use in requests and never hold.',
   usage: 'What was used, and what it would have cost.',
   keys: 'Who may call.',
+  ssh: 'Who gets into sandboxes with an SSH client, and where.',
   host: 'The server itself.',
 }
 

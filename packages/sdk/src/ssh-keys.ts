@@ -1,0 +1,45 @@
+import type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer } from './contract/index.ts'
+import type { Http } from './http/http.ts'
+import { Pages } from './http/pages.ts'
+import type { Abortable } from './options.ts'
+
+export type SshKey = SshKeyAnswer
+export type AddSshKey = AddSshKeyBody
+/** Where SSH clients connect, and the key by which the server proves who it is. */
+export type SshEndpoint = SshEndpointAnswer
+
+/** Public keys whose holders get into your sandboxes with `ssh <sandbox>@host`. */
+export class SshKeys {
+  readonly #http: Http
+
+  constructor(http: Http) {
+    this.#http = http
+  }
+
+  /** It reaches what this API key reaches, until either is gone. */
+  add(key: AddSshKey, { signal }: Abortable = {}): Promise<SshKey> {
+    return this.#http.json({ method: 'POST', path: '/v1/ssh-keys', json: key, signal })
+  }
+
+  list({ signal }: Abortable = {}): Pages<SshKey> {
+    return new Pages((query) => this.#http.json<SshKeyPageAnswer>({ path: '/v1/ssh-keys', query, signal }))
+  }
+
+  get(name: string, { signal }: Abortable = {}): Promise<SshKey> {
+    return this.#http.json({ path: pathOf(name), signal })
+  }
+
+  /** Its open connections end at once. */
+  delete(name: string, { signal }: Abortable = {}): Promise<void> {
+    return this.#http.delete({ path: pathOf(name), signal })
+  }
+
+  /** Refused with `not_found` by a server that takes no SSH connections. */
+  endpoint({ signal }: Abortable = {}): Promise<SshEndpoint> {
+    return this.#http.json({ path: '/v1/ssh', signal })
+  }
+}
+
+function pathOf(name: string): string {
+  return `/v1/ssh-keys/${encodeURIComponent(name)}`
+}
