@@ -36,10 +36,7 @@ export class TestGate implements AsyncDisposable {
     })
   }
 
-  static async at(
-    burrow: Burrow,
-    onConnection: (socket: Socket) => void = (socket) => void socket.end('hello'),
-  ) {
+  static async at(burrow: Burrow, onConnection: (socket: Socket) => void = greet): Promise<TestGate> {
     return new TestGate(await burrow.openGate(), onConnection)
   }
 
