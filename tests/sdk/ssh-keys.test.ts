@@ -15,5 +15,5 @@ test('an SSH key is added, found, refused twice, and deleted', async () => {
   })
   await sshKeys.delete('laptop')
   expect(await sshKeys.list().all()).toEqual([])
-  await expect(sshKeys.delete('laptop')).resolves.toBeUndefined()
+  await expect(sshKeys.delete('laptop')).rejects.toMatchObject({ code: 'not_found' })
 })
