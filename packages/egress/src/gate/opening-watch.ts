@@ -22,7 +22,7 @@ export class OpeningWatch {
     this.#onlyTls = options.onlyTls
     this.#onDecided = options.onDecided
     client.on('data', this.#take)
-    client.on('end', this.#cutOff)
+    client.on('end', this.#end)
     client.resume()
   }
 
@@ -34,7 +34,7 @@ export class OpeningWatch {
   stop(): void {
     clearTimeout(this.#timer)
     this.#client.removeListener('data', this.#take)
-    this.#client.removeListener('end', this.#cutOff)
+    this.#client.removeListener('end', this.#end)
   }
 
   readonly #take = (chunk: Buffer): void => {
@@ -45,8 +45,13 @@ export class OpeningWatch {
     if (opening !== undefined) this.#decide(opening)
   }
 
-  readonly #cutOff = (): void => {
-    this.#decide(this.#held.length === 0 ? { kind: 'other' } : 'cut off')
+  readonly #cutOff = (): void => this.#decide('cut off')
+
+  /** There will be no more of it. Less than a line of text is no request, so it asks for nobody. */
+  readonly #end = (): void => {
+    const held = this.held
+    const isRequest = looksLikeTls(held) || held.includes('\n')
+    this.#decide(isRequest ? 'cut off' : { kind: 'other' })
   }
 
   #decide(opening: WatchedOpening): void {

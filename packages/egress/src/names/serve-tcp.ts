@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { reset } from '../gate/reset.ts'
 import { DNS_TCP_IDLE_TIMEOUT_MS, QUESTION_MAX_BYTES, QUESTIONS_MAX_PER_CONNECTION } from '../limits.ts'
 
 /** Answers questions on a connection (RFC 7766), as they come, until the other side has enough or misbehaves. */
@@ -23,7 +24,10 @@ export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buf
   function takeQuestions(): void {
     while (received.length >= 2 && !socket.writableNeedDrain && open < QUESTIONS_MAX_PER_CONNECTION) {
       const length = received.readUInt16BE(0)
-      if (length > QUESTION_MAX_BYTES) return void socket.resetAndDestroy()
+      if (length > QUESTION_MAX_BYTES) {
+        reset(socket)
+        return
+      }
       if (received.length < 2 + length) break
       const packet = received.subarray(2, 2 + length)
       received = received.subarray(2 + length)
