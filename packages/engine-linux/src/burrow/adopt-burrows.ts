@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BurrowId, isBurrowId, type SnapshotId } from '@dormouse/contracts'
+import { type BurrowId, hasErrorCode, isBurrowId, type SnapshotId } from '@dormouse/contracts'
 import type { AdoptedBurrows } from '@dormouse/engine'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
@@ -54,7 +54,13 @@ async function saveWhatIsLeft(layout: Layout, hierarchies: Hierarchies, record: 
   const end = await readEnd(paths.endFile)
   await endProcesses(paths, new BurrowCgroup(hierarchies, paths.cgroup))
   const finished = await undoTaking(paths)
-  const hasProcesses = finished !== undefined && (await kindOf(layout, finished)) === 'full'
+  const kind = finished === undefined ? undefined : await findKind(layout, finished)
+  if (finished !== undefined && kind === undefined) {
+    // It was saved as a template's own snapshot, which is no sandbox's: nobody waits for what is left.
+    await removeBurrow(paths, hierarchies)
+    return { id, sandboxId, end }
+  }
+  const hasProcesses = kind === 'full'
   const filesSnapshotId =
     finished ??
     (await takeFiles(layout, { record, paths, keepsFiles: false }).then(
@@ -68,8 +74,13 @@ async function saveWhatIsLeft(layout: Layout, hierarchies: Hierarchies, record: 
     : { id, sandboxId, end, filesSnapshotId }
 }
 
-async function kindOf(layout: Layout, id: SnapshotId): Promise<'full' | 'files'> {
-  return (await readManifest(layout.snapshot(id).manifest)).kind
+async function findKind(layout: Layout, id: SnapshotId): Promise<'full' | 'files' | undefined> {
+  try {
+    return (await readManifest(layout.snapshot(id).manifest)).kind
+  } catch (error) {
+    if (hasErrorCode(error, 'not_found')) return undefined
+    throw error
+  }
 }
 
 /** Every burrow id that has a directory, a run directory or a cgroup. */
