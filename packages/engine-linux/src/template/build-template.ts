@@ -102,7 +102,7 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
 
 async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<void> {
   const { description, report = () => {}, signal } = options
-  const hooks = await writeBuildHooks(work, description, await readPipIndexes(process.env))
+  const hooks = await writeBuildHooks(work, description, await readPipIndexes(signal))
   const apt = await readAptSettings({ suite: description.suite, workDir: work, signal })
   const result = await runCommand({
     argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv({ description, hooks, archive, apt })]),

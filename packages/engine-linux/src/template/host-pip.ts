@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { runCommand } from '../host/run-command.ts'
 
 /** Where the host installs Python packages from, as far as a sandbox can use it too. */
 export interface PipIndexes {
@@ -9,58 +7,31 @@ export interface PipIndexes {
   readonly trustedHosts: readonly string[]
 }
 
-type Settings = Map<string, string>
+/** Later ones replace earlier ones, as they do for `pip install`. */
+const SECTIONS = ['global', 'install', ':env:']
 
-/** pip's order: later files, and then the environment, replace what was said before. */
-export async function readPipIndexes(env: Readonly<Record<string, string | undefined>>): Promise<PipIndexes> {
-  const home = homedir()
-  const files =
-    env['PIP_CONFIG_FILE'] === '/dev/null'
-      ? []
-      : [
-          '/etc/xdg/pip/pip.conf',
-          '/etc/pip.conf',
-          join(home, '.pip/pip.conf'),
-          join(env['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'pip/pip.conf'),
-          ...(env['PIP_CONFIG_FILE'] === undefined ? [] : [env['PIP_CONFIG_FILE']]),
-        ]
-  const settings: Settings = new Map()
-  for (const file of files) readSettings(await readFile(file, 'utf8').catch(() => ''), settings)
-  for (const name of ['index-url', 'extra-index-url', 'trusted-host']) {
-    const value = env[`PIP_${name.toUpperCase().replaceAll('-', '_')}`]
-    if (value !== undefined) settings.set(name, value)
+/** Of pip itself, which knows its files and variables best. A host without pip has no such settings. */
+export async function readPipIndexes(signal: AbortSignal | undefined): Promise<PipIndexes> {
+  for (const argv of [['python3', '-m', 'pip'] as const, ['pip'] as const]) {
+    const { exitCode, stdout } = await runCommand({ argv: [...argv, 'config', 'list'], signal })
+    if (exitCode === 0) return parsePipConfig(stdout)
   }
-  return selectIndexes(settings)
+  return parsePipConfig('')
 }
 
-/** The ini of Python's configparser, as much as pip uses: sections, `key = value` or `key: value`, indented lines that go on. */
-export function readSettings(text: string, settings: Settings = new Map()): Settings {
-  let section = ''
-  let key = ''
-  for (const line of text.split('\n')) {
-    const content = line.trim()
-    if (content === '' || content.startsWith('#') || content.startsWith(';')) continue
-    const heading = /^\[(?<name>[^\]]+)\]$/.exec(content)?.groups?.['name']
-    if (heading !== undefined) {
-      section = heading
-      key = ''
-      continue
-    }
-    if (section !== 'global' && section !== 'install') continue
-    if (/^\s/.test(line) && key !== '') {
-      settings.set(key, `${settings.get(key) ?? ''} ${content}`.trim())
-      continue
-    }
-    const pair = /^(?<key>[^=:]+?)\s*[=:]\s*(?<value>.*)$/.exec(content)?.groups
-    if (pair === undefined) continue
-    key = (pair['key'] ?? '').toLowerCase().replaceAll('_', '-')
-    settings.set(key, pair['value'] ?? '')
+/** Lines like `global.index-url='https://example.com/simple'`; a value of several lines has them as `\n`. */
+export function parsePipConfig(listing: string): PipIndexes {
+  const lines = listing.split('\n')
+  const words = (name: string) => {
+    const values = SECTIONS.flatMap((section) => {
+      const start = `${section}.${name}=`
+      return lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length))
+    })
+    return (values.at(-1) ?? '')
+      .replaceAll(/^['"]|['"]$/g, '')
+      .split(/\s+|\\n/)
+      .filter((word) => word !== '')
   }
-  return settings
-}
-
-export function selectIndexes(settings: Settings): PipIndexes {
-  const words = (name: string) => (settings.get(name) ?? '').split(/\s+/).filter((word) => word !== '')
   const [indexUrl] = words('index-url').flatMap(withoutCredentials)
   return {
     ...(indexUrl !== undefined && { indexUrl }),
