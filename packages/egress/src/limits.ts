@@ -25,6 +25,8 @@ export const HELLO_EXPECTED_MS = 250
 /** What a proxy may say before the tunnel begins. */
 export const PROXY_ANSWER_MAX_BYTES = 16 * 1024
 
+/** What is beyond is dropped unread: asking is cheap for a sandbox, answering is not, and all share one thread. */
+export const QUESTIONS_MAX_PER_SECOND = 1000
 /** Questions of one sandbox that wait for a name server. */
 export const QUESTIONS_MAX_IN_FLIGHT = 32
 export const QUESTIONS_MAX_QUEUED = 128

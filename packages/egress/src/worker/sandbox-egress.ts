@@ -5,7 +5,9 @@ import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
 import { type GateContext, LedBack } from '../gate/gate-context.ts'
 import { reset } from '../gate/reset.ts'
+import { QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
+import { RateLimit } from '../names/rate-limit.ts'
 import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
 import { CompiledPolicy } from '../policy/compiled-policy.ts'
@@ -21,6 +23,7 @@ export class SandboxEgress {
   readonly #host: HostEgress
   readonly #context: GateContext
   readonly #resolver: Resolver
+  readonly #questions = new RateLimit(QUESTIONS_MAX_PER_SECOND)
   #policy: CompiledPolicy
   #gate: Gate | undefined
   #connections = 0
@@ -66,7 +69,8 @@ export class SandboxEgress {
   ): Promise<void> {
     const opening = Gate.open(descriptors, {
       context: this.#context,
-      answer: (packet, transport) => this.#resolver.answer(packet, transport),
+      answer: async (packet, transport) =>
+        this.#questions.take() ? this.#resolver.answer(packet, transport) : undefined,
       enter: () => this.#enter(),
       leave: () => this.#leave(),
       ...(destinationOf === undefined ? {} : { destinationOf }),
