@@ -229,12 +229,13 @@ describe('a resolver', () => {
     expect(server.asked.filter(({ name }) => name === 'same.example')).toHaveLength(2)
   })
 
-  test('names that nothing public can have are not asked for', async () => {
+  test('names that nothing public can have do not exist, and nobody is asked', async () => {
     const one = resolver()
     for (const name of ['printer', 'metadata.google.internal', 'nas.local', '1.0.0.10.in-addr.arpa']) {
-      expect(await ask(one, name)).toMatchObject({ rcode: 5 })
+      expect(await ask(one, name)).toMatchObject({ rcode: 3 })
     }
     expect(server.asked).toEqual([])
+    expect(denied).toEqual([])
   })
 
   test('registries are looked up as the host does it, and loopback is no place for one', async () => {

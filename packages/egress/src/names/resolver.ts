@@ -91,6 +91,7 @@ export class Resolver {
     this.#options.onAsked()
     const verdict = this.#options.policy().lookUp(name)
     if (!verdict.allowed) {
+      if (verdict.isUnheardOf) return { rcode: RCODE.NXDOMAIN, records: [] }
       this.#options.onDenied({ name, reason: verdict.reason })
       return { rcode: RCODE.REFUSED, records: [], prohibited: verdict.reason }
     }

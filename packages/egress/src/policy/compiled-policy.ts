@@ -17,6 +17,7 @@ interface RangeMatch {
 }
 
 const OFF = refused('the network of this sandbox is off')
+const UNHEARD_OF: Refused = { allowed: false, reason: 'a name of local networks', isUnheardOf: true }
 const NOT_ALLOWED = refused('no rule allows it')
 
 /** A policy made ready to be asked. Names are normalized, addresses as `canonicalAddress` spells them. */
@@ -46,9 +47,7 @@ export class CompiledPolicy {
     if (this.mode === 'none') return OFF
     if (this.mode === 'allow') return this.#coversName(name) ? ALLOWED_BY_NAME : NOT_ALLOWED
     // Names of the host's own network say something about it, even where their addresses are held back.
-    return isSpecialName(name) && !this.#surroundings.isRegistry(name)
-      ? refused('a name of local networks')
-      : ALLOWED
+    return isSpecialName(name) && !this.#surroundings.isRegistry(name) ? UNHEARD_OF : ALLOWED
   }
 
   /** May the sandbox learn that `name`, which it may look up, has this address? */

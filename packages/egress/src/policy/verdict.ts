@@ -10,6 +10,8 @@ export interface Refused {
   readonly allowed: false
   /** A few words for the one who wonders why. */
   readonly reason: string
+  /** Not worth a word: programs ask for such names all the time, and there are none. */
+  readonly isUnheardOf?: true
 }
 
 export const ALLOWED: Allowed = { allowed: true, byName: false }
