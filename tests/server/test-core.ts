@@ -82,6 +82,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     expires: undefined,
     ephemeral: false,
     network: { mode: 'public', allow: [] },
+    secrets: [],
     limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512, diskBytes: 10 * 1024 ** 3 },
     volumes: [],
     ...change,
