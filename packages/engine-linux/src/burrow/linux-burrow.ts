@@ -148,7 +148,9 @@ export class LinuxBurrow implements Burrow {
     try {
       // An agent that is frozen cannot answer.
       await this.thaw()
-      await Promise.all([this.guest.quiesce(), this.#hadGate && holdConnections(this.first)])
+      const held = this.#hadGate ? holdConnections(this.first) : undefined
+      // Also when that fails: what is held later than it is released stays held.
+      await this.guest.quiesce().finally(() => held)
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
       )
