@@ -12,6 +12,9 @@ export interface AskedDestination {
   readonly port: number
 }
 
+/** One for all: what `abort` would make by itself costs as much as a connection. */
+const ENDED = new Error('the connection has ended')
+
 /** One connection out of a sandbox, from its arrival at the gate to its end. */
 export class GateConnection {
   readonly #client: Socket
@@ -95,7 +98,7 @@ export class GateConnection {
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    this.#dialing.abort()
+    this.#dialing.abort(ENDED)
     this.#watch?.stop()
     this.#openingDecided?.()
     reset(this.#client)
@@ -149,7 +152,7 @@ export class GateConnection {
       return
     }
     this.#isIntercepted = true
-    this.#dialing.abort()
+    this.#dialing.abort(ENDED)
     const server = this.#server
     this.#server = undefined
     if (server !== undefined) reset(server)
@@ -162,7 +165,7 @@ export class GateConnection {
     const socket = await this.#context.connectByName(name, this.#asked.port)
     if (!this.#hasEnded) return socket
     reset(socket)
-    throw new Error('the connection has ended')
+    throw ENDED
   }
 
   /** Until it is clear what the client says first, or it seems to wait for the server. */

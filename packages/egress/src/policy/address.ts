@@ -3,6 +3,7 @@ import ipaddr from 'ipaddr.js'
 export type Address = ipaddr.IPv4 | ipaddr.IPv6
 export type Range = readonly [Address, number]
 
+const FOUR_PARTS = /^\d{1,3}(?:\.\d{1,3}){3}$/
 const COMPATIBLE_FORM = /^::((?:\d{1,3}\.){3}\d{1,3})$/
 
 /**
@@ -11,7 +12,11 @@ const COMPATIBLE_FORM = /^::((?:\d{1,3}\.){3}\d{1,3})$/
  */
 export function parseAddress(text: string): Address | undefined {
   if (text.includes('%')) return undefined
-  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text)
+  // Asked for by their look first: ipaddr.js finds out by throwing, which takes longer than all the rest of a decision.
+  if (!text.includes(':')) {
+    const isFourParts = FOUR_PARTS.test(text) && ipaddr.IPv4.isValidFourPartDecimal(text)
+    return isFourParts ? ipaddr.IPv4.parse(text) : undefined
+  }
   if (!ipaddr.IPv6.isValid(text)) return undefined
   // ipaddr.js reads `::1.2.3.4` as if it were `::ffff:1.2.3.4`; to the kernel these are two addresses.
   const compatible = COMPATIBLE_FORM.exec(text)?.[1]
