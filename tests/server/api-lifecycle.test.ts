@@ -215,7 +215,9 @@ describe('sleeping and waking', () => {
       'slept idle',
       'stored store_after',
     ])
-    expect(await server.ok(`${at}/metrics`)).toEqual({ sandboxId: id, state: 'standby', tier: 'stored' })
+    const nothing = { connections: 0, denied: 0, names: 0, bytesOut: 0, bytesIn: 0 }
+    const metrics = { sandboxId: id, state: 'standby', tier: 'stored', network: nothing }
+    expect(await server.ok(`${at}/metrics`)).toEqual(metrics)
   })
 })
 

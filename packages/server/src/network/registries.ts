@@ -14,6 +14,8 @@ const PIP_FILES = [
   join(homedir(), '.pip/pip.conf'),
   join(homedir(), '.config/pip/pip.conf'),
 ]
+/** Where pip goes that nobody told otherwise. Names of the public internet, which some hosts resolve to a mirror. */
+const PIP_WITHOUT_SETTINGS = ['https://pypi.org/', 'https://files.pythonhosted.org/']
 const PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
 export const APT_SOURCE = /^\s*(?:deb|URIs:|\s+(?=https?:))/
 export const PIP_INDEX = /^\s*(?:index-url|extra-index-url|(?=https?:))/
@@ -23,10 +25,10 @@ export const PIP_INDEX = /^\s*(?:index-url|extra-index-url|(?=https?:))/
  * mirror with a private address. Templates have the same sources, but are not asked: whoever may build one would choose what is reachable.
  */
 export function hostRegistries(pipIndexes: readonly string[]): Registry[] {
+  const indexes = [...PIP_FILES.flatMap((file) => urlsIn(file, PIP_INDEX)), ...pipIndexes]
   const urls = [
     ...aptFiles().flatMap((file) => urlsIn(file, APT_SOURCE)),
-    ...PIP_FILES.flatMap((file) => urlsIn(file, PIP_INDEX)),
-    ...pipIndexes,
+    ...(indexes.length === 0 ? PIP_WITHOUT_SETTINGS : indexes),
   ]
   return distinct(urls.flatMap((url) => registryOf(url) ?? []))
 }
