@@ -68,3 +68,5 @@ export const OWN_ADDRESSES_TTL_MS = 1_000
 export const WAY_OUT_TTL_MS = 30_000
 /** A worker that dies over and over must not take the host's CPU with it. */
 export const WORKER_RESTART_DELAY_MS = 1_000
+/** Closing is a few system calls for each connection; a worker that takes longer is stuck, and is ended. */
+export const WORKER_CLOSE_TIMEOUT_MS = 5_000

@@ -1,3 +1,4 @@
+import { randomBytes, randomInt } from 'node:crypto'
 import * as dns from 'dns-packet'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { QUESTIONS_MAX_IN_FLIGHT, QUESTIONS_MAX_QUEUED } from '../limits.ts'
@@ -197,6 +198,32 @@ describe('a resolver', () => {
       ],
     })
     expect((await ask(resolver(), 'example.com')).data).toEqual(['1.2.3.4'])
+  })
+
+  test('answers something, and lives on, whatever a name server says', async () => {
+    server.say = ({ name }) => ({
+      raw: (packet) => {
+        const bytes = reply(packet, {
+          answers: [
+            cname(name, 'b.example'),
+            a('b.example', '1.2.3.4'),
+            { type: 'TXT', name, data: [randomBytes(40)] },
+          ],
+        })
+        // Id and question stay as they are, so that it counts as the answer; the rest is anything.
+        for (let at = 0; at < 6; at++) bytes[randomInt(40, bytes.length)] = randomInt(256)
+        bytes.writeUInt16BE(randomInt(6), 6)
+        return [bytes]
+      },
+    })
+    const one = resolver({ timeoutMs: 50 })
+    const types = ['A', 'AAAA', 'TXT', 'MX', 'SRV', 'SOA', 'NAPTR', 'RRSIG', 'CAA', 'UNKNOWN_999']
+    for (let round = 0; round < 20; round++) {
+      const asked = types.map((type, at) => one.answer(question(`fuzz-${round}-${at}.example`, type), 'udp'))
+      for (const answer of await Promise.all(asked))
+        expect([0, 2, 3]).toContain(answer!.readUInt16BE(2) & 0xf)
+    }
+    expect(pins.namesOf('10.0.0.1')).toEqual([])
   })
 
   test('asks the next server when one is silent or fails, and fails when all do', async () => {

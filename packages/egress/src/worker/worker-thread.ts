@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { DormouseError } from '@dormouse/contracts'
 import type { Denied } from '../gate/denied-log.ts'
+import { WORKER_CLOSE_TIMEOUT_MS } from '../limits.ts'
 import type { EgressOptions } from './egress-options.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
@@ -95,7 +97,7 @@ export class WorkerThread {
   async close(): Promise<void> {
     const closed = this.ask({ type: 'close' }).catch(() => {})
     this.#isClosing = true
-    await closed
+    await Promise.race([closed, sleep(WORKER_CLOSE_TIMEOUT_MS, undefined, { ref: false })])
     await this.#worker.terminate()
     await this.#exited
   }
