@@ -41,7 +41,7 @@ describe.each(documents.filter(({ blocks }) => blocks.length > 0))('$path', ({ b
   test('leaves nothing', async () => {
     const left: string[] = []
     // What is left is removed all the same, so that it is held against one document and not against those behind it.
-    for (const kind of ['sandboxes', 'snapshots', 'volumes', 'secrets']) {
+    for (const kind of ['sandboxes', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
       const { items } = await server.ok(`/v1/${kind}`)
       for (const { id, name } of items) {
         left.push(`${kind}/${id ?? name}`)

@@ -13,6 +13,7 @@ export interface Fixtures {
   readonly key: string
   readonly volume: string
   readonly secret: string
+  readonly sshKey: string
   readonly takenName: string
   /** Of another tenant, of the same kinds. */
   readonly others: { readonly sandbox: string; readonly snapshot: string; readonly run: string }
@@ -96,7 +97,9 @@ function paramsOf({ path }: Operation, fixtures: Fixtures): Record<string, strin
       ? template
       : path.startsWith('/v1/secrets')
         ? fixtures.secret
-        : fixtures.volume
+        : path.startsWith('/v1/ssh-keys')
+          ? fixtures.sshKey
+          : fixtures.volume
   return { id, name, runId: run, pid, port: '8000' }
 }
 

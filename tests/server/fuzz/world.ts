@@ -11,6 +11,10 @@ const SETTLE_MS = 10_000
 const MASTER = 'fuzz-master'
 const VOLUME = 'fuzz-volume'
 const SECRET = { name: 'FUZZ_SECRET', value: 'fuzz-value-0123456789', domains: ['api.example.com'] }
+const SSH_KEY = {
+  name: 'fuzz-ssh-key',
+  publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILTlXBTxl2owUWjvsTzWruK7gPOdQiJUIdk6NnKIBNHv',
+}
 const POLICY = {
   ...{ name: null, metadata: {}, idleTimeoutMs: 0, storeAfterMs: 60_000, expires: null, ephemeral: false },
   secrets: [],
@@ -76,12 +80,14 @@ export class World {
     await this.#makeMaster()
     await this.as('own', '/v1/volumes', { json: { name: VOLUME } })
     await this.as('own', '/v1/secrets', { json: SECRET })
+    await this.as('own', '/v1/ssh-keys', { json: SSH_KEY })
     this.#fixtures = {
       ...{ sandbox: '', run: '', snapshot: '', pid: this.#pid, context: CONTEXT, template: 'python' },
       ...{
         key: spare.id,
         volume: VOLUME,
         secret: SECRET.name,
+        sshKey: SSH_KEY.name,
         takenName: MASTER,
         others,
         deletedSandbox: deleted.id,
@@ -139,6 +145,7 @@ export class World {
     if (!isThere || operationId === 'deleteSnapshot' || operationId === 'rollback') return this.refresh()
     if (operationId === 'deleteVolume') await this.as('own', '/v1/volumes', { json: { name: VOLUME } })
     if (operationId === 'deleteSecret') await this.as('own', '/v1/secrets', { json: SECRET })
+    if (operationId === 'deleteSshKey') await this.as('own', '/v1/ssh-keys', { json: SSH_KEY })
     if (operationId === 'updateSandbox') await this.as('own', at, { method: 'PATCH', json: POLICY })
     if (operationId === 'deleteContext') await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
     if (operationId === 'signalProcess') {
@@ -176,7 +183,7 @@ export class World {
   /** All that a refused request could have changed, seen by who sees everything. */
   async state(): Promise<Json> {
     const { sandbox } = this.fixtures
-    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes', 'secrets']
+    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes', 'secrets', 'ssh-keys']
     const pages = await Promise.all(lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)))
     const state: Json = Object.fromEntries(lists.map((list, index) => [list, pages[index].items]))
     for (const one of state.sandboxes) delete one.lastActiveAt

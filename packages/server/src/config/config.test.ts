@@ -48,6 +48,19 @@ describe('loadConfig', () => {
     expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
   })
 
+  it('listens for SSH on loopback, and elsewhere only if that is said', () => {
+    expect(load({ args: ['--host=0.0.0.0', '--insecure-bind'] }).ssh).toEqual({
+      enabled: true,
+      host: '127.0.0.1',
+      port: 2222,
+    })
+    write({ ssh: { host: 'localhost', port: 22 } })
+    const env = { DORMOUSE_SSH: 'no', DORMOUSE_SSH_PORT: '2022' }
+    expect(load({ env, args: ['--ssh-port=0'] }).ssh).toEqual({ enabled: false, host: '127.0.0.1', port: 0 })
+    expect(load({ args: ['--ssh-host', '0.0.0.0'] }).ssh.host).toBe('0.0.0.0')
+    expect(() => load({ args: ['--ssh-port', '70000'] })).toThrow(invalid('--ssh-port'))
+  })
+
   it('lets the file win over the defaults, the environment over the file, the arguments over both', () => {
     write({
       port: 1000,

@@ -82,8 +82,8 @@ export class SshConnection {
     const grants = this.#parts.keys.grantsOf(key.data)
     const [first] = grants
     if (first === undefined || first.key.type !== key.algo) return false
-    if (signature === undefined || blob === undefined) return true
-    if (!hasSigned(first.key, { data: blob, signature, hash: hashAlgo })) return false
+    if (signature === undefined) return true
+    if (blob === undefined || !hasSigned(first.key, { data: blob, signature, hash: hashAlgo })) return false
     this.#grants = grants
     this.#ref = context.username
     return true
@@ -92,8 +92,13 @@ export class SshConnection {
   #begin(): void {
     const { log } = this.#parts
     const [grant] = this.#grants
+    // Nobody is let in who has not signed, whatever ssh2 makes of an accepted question.
+    if (grant === undefined) {
+      this.end()
+      return
+    }
     const address = this.#socket.remoteAddress
-    log.info({ address, keyId: grant?.owner.keyId, sshKey: grant?.name, sandbox: this.#ref }, 'ssh connected')
+    log.info({ address, keyId: grant.owner.keyId, sshKey: grant.name, sandbox: this.#ref }, 'ssh connected')
     for (const { owner, deleted } of this.#grants) {
       // A client whose other grants still hold connects again.
       for (const signal of [owner.revoked, deleted]) this.#endWith(signal)

@@ -1,7 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Page } from '../lifecycle/service.ts'
-import { cursorOf, positionOf } from '../store/cursor.ts'
 import type { Database } from '../store/database.ts'
+import { newestPage } from '../store/newest-page.ts'
 import { isUniqueViolation } from '../store/sqlite-error.ts'
 import type { PublicKey } from './public-key.ts'
 
@@ -71,27 +71,9 @@ export class SshKeyRows {
   }
 
   /** Newest first. `owner` undefined: everybody's. */
-  list({ limit, cursor }: { limit: number; cursor?: string }, owner: string | undefined): Page<SshKeyRow> {
-    const where = ['true']
-    const values: (string | number)[] = []
-    if (owner !== undefined) {
-      where.push('owner = ?')
-      values.push(owner)
-    }
-    if (cursor !== undefined) {
-      where.push('(created_at, id) < (?, ?)')
-      values.push(...positionOf(cursor))
-    }
-    const rows = this.#db
-      .prepare<(string | number)[], StoredRow>(
-        `SELECT * FROM ssh_keys WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
-      )
-      .all(...values, limit + 1)
-      .map(toRow)
-    const items = rows.slice(0, limit)
-    const last = items.at(-1)
-    const hasMore = rows.length > limit && last !== undefined
-    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  list(query: { limit: number; cursor?: string }, owner: string | undefined): Page<SshKeyRow> {
+    const page = newestPage<StoredRow>(this.#db, { table: 'ssh_keys', matching: { owner } }, query)
+    return { ...page, items: page.items.map(toRow) }
   }
 }
 

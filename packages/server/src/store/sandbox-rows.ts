@@ -8,8 +8,8 @@ import type {
   SandboxLimits,
   Tier,
 } from '../lifecycle/service.ts'
-import { cursorOf, positionOf } from './cursor.ts'
 import type { Database } from './database.ts'
+import { newestPage } from './newest-page.ts'
 import { isUniqueViolation } from './sqlite-error.ts'
 
 /** A sandbox as it is on disk. */
@@ -78,6 +78,9 @@ const JSON_FIELDS: ReadonlySet<string> = new Set([
   'secrets',
 ])
 
+/** A key of the metadata, and its value. */
+const HAS_LABEL = 'EXISTS (SELECT 1 FROM json_each(metadata) AS m WHERE m.key = ? AND m.value = ?)'
+
 export class SandboxRows {
   readonly #db: Database
   readonly #put
@@ -119,36 +122,19 @@ export class SandboxRows {
 
   /** Newest first. `owner` undefined: everybody's. */
   list(query: ListSandboxes, owner: string | undefined): Page<SandboxRow> {
-    const where: string[] = ["state <> 'deleting'"]
-    const values: Stored[] = []
-    const match = (column: string, value: string | undefined) => {
-      if (value === undefined) return
-      where.push(`${column} = ?`)
-      values.push(value)
-    }
-    match('owner', owner)
-    match('state', query.state)
-    match('template', query.template)
-    match('name', query.name)
-    for (const [key, value] of Object.entries(query.metadata ?? {})) {
-      where.push('EXISTS (SELECT 1 FROM json_each(metadata) AS m WHERE m.key = ? AND m.value = ?)')
-      values.push(key, value)
-    }
-    if (query.cursor !== undefined) {
-      const [at, id] = positionOf(query.cursor)
-      where.push('(created_at, id) < (?, ?)')
-      values.push(at, id)
-    }
-    const rows = this.#db
-      .prepare<Stored[], StoredRow>(
-        `SELECT * FROM sandboxes WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
-      )
-      .all(...values, query.limit + 1)
-      .map(toRow)
-    const items = rows.slice(0, query.limit)
-    const last = items.at(-1)
-    const hasMore = rows.length > query.limit && last !== undefined
-    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+    const { state, template, name, metadata = {} } = query
+    const labels = Object.entries(metadata)
+    const page = newestPage<StoredRow & { id: string; created_at: number }>(
+      this.#db,
+      {
+        table: 'sandboxes',
+        matching: { owner, state, template, name },
+        where: ["state <> 'deleting'", ...labels.map(() => HAS_LABEL)],
+        values: labels.flat(),
+      },
+      query,
+    )
+    return { ...page, items: page.items.map(toRow) }
   }
 }
 

@@ -1,8 +1,8 @@
 import type { SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Snapshot } from '@dormouse/engine'
 import type { Page } from '../lifecycle/service.ts'
-import { cursorOf, positionOf } from './cursor.ts'
 import type { Database } from './database.ts'
+import { newestPage } from './newest-page.ts'
 
 export interface SnapshotRow {
   readonly id: SnapshotId
@@ -152,30 +152,9 @@ export class SnapshotRows {
     query: { sandboxId?: string; limit: number; cursor?: string },
     owner: string | undefined,
   ): Page<SnapshotRow> {
-    const where = ['1']
-    const values: (string | number)[] = []
-    if (owner !== undefined) {
-      where.push('owner = ?')
-      values.push(owner)
-    }
-    if (query.sandboxId !== undefined) {
-      where.push('sandbox_id = ?')
-      values.push(query.sandboxId)
-    }
-    if (query.cursor !== undefined) {
-      where.push('(created_at, id) < (?, ?)')
-      values.push(...positionOf(query.cursor))
-    }
-    const rows = this.#db
-      .prepare<(string | number)[], StoredRow>(
-        `SELECT * FROM snapshots WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
-      )
-      .all(...values, query.limit + 1)
-      .map(toRow)
-    const items = rows.slice(0, query.limit)
-    const last = items.at(-1)
-    const hasMore = rows.length > query.limit && last !== undefined
-    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+    const matching = { owner, sandbox_id: query.sandboxId }
+    const page = newestPage<StoredRow>(this.#db, { table: 'snapshots', matching }, query)
+    return { ...page, items: page.items.map(toRow) }
   }
 }
 

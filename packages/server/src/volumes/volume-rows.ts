@@ -1,7 +1,7 @@
 import { DormouseError, type SandboxId, type SnapshotId, type VolumeId } from '@dormouse/contracts'
 import type { Page } from '../lifecycle/service.ts'
-import { cursorOf, positionOf } from '../store/cursor.ts'
 import type { Database } from '../store/database.ts'
+import { newestPage } from '../store/newest-page.ts'
 import { isUniqueViolation } from '../store/sqlite-error.ts'
 
 export interface VolumeRow {
@@ -82,27 +82,10 @@ export class VolumeRows {
   }
 
   /** Newest first. `owner` undefined: everybody's. */
-  list({ limit, cursor }: { limit: number; cursor?: string }, owner: string | undefined): Page<VolumeRow> {
-    const where = ["state = 'ready'"]
-    const values: (string | number)[] = []
-    if (owner !== undefined) {
-      where.push('owner = ?')
-      values.push(owner)
-    }
-    if (cursor !== undefined) {
-      where.push('(created_at, id) < (?, ?)')
-      values.push(...positionOf(cursor))
-    }
-    const rows = this.#db
-      .prepare<(string | number)[], StoredRow>(
-        `SELECT * FROM volumes WHERE ${where.join(' AND ')} ORDER BY created_at DESC, id DESC LIMIT ?`,
-      )
-      .all(...values, limit + 1)
-      .map(toRow)
-    const items = rows.slice(0, limit)
-    const last = items.at(-1)
-    const hasMore = rows.length > limit && last !== undefined
-    return { items, nextCursor: hasMore ? cursorOf(last.createdAt, last.id) : undefined }
+  list(query: { limit: number; cursor?: string }, owner: string | undefined): Page<VolumeRow> {
+    const matching = { owner, state: 'ready' }
+    const page = newestPage<StoredRow>(this.#db, { table: 'volumes', matching }, query)
+    return { ...page, items: page.items.map(toRow) }
   }
 
   /** Sandboxes that mount it, awake or asleep. */

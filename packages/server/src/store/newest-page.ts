@@ -1,0 +1,36 @@
+import type { Page } from '../lifecycle/service.ts'
+import { cursorOf, positionOf } from './cursor.ts'
+import type { Database } from './database.ts'
+import type { SqlValue } from './statement.ts'
+
+export interface PageOf {
+  readonly table: 'sandboxes' | 'snapshots' | 'volumes' | 'edge_secrets' | 'ssh_keys'
+  /** Columns, with what they must be; undefined: anything. */
+  readonly matching: Readonly<Record<string, string | undefined>>
+  /** What must hold besides, and the values for the question marks in there. */
+  readonly where?: readonly string[]
+  readonly values?: readonly SqlValue[]
+}
+
+/** A page of rows, the newest first. Those of one moment are in the order of their ids, so that none is missed between two pages. */
+export function newestPage<Row extends { id: string; created_at: number }>(
+  db: Database,
+  { table, matching, where = [], values = [] }: PageOf,
+  { limit, cursor }: { readonly limit: number; readonly cursor?: string },
+): Page<Row> {
+  const wanted = Object.entries(matching).filter(([, value]) => value !== undefined)
+  const conditions = [...where, ...wanted.map(([column]) => `${column} = ?`)]
+  const given: SqlValue[] = [...values, ...wanted.map(([, value]) => value as string)]
+  if (cursor !== undefined) {
+    conditions.push('(created_at, id) < (?, ?)')
+    given.push(...positionOf(cursor))
+  }
+  const filter = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
+  const rows = db
+    .prepare<SqlValue[], Row>(`SELECT * FROM ${table} ${filter} ORDER BY created_at DESC, id DESC LIMIT ?`)
+    .all(...given, limit + 1)
+  const items = rows.slice(0, limit)
+  const last = items.at(-1)
+  const hasMore = rows.length > limit && last !== undefined
+  return { items, nextCursor: hasMore ? cursorOf(last.created_at, last.id) : undefined }
+}
