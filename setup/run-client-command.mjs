@@ -1,3 +1,7 @@
+import { dirname } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { findClientBundle } from './client-bundle.mjs'
+
 const NOT_BUILT = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
 
 /**
@@ -5,7 +9,10 @@ const NOT_BUILT = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
  * @param {string[]} args the command and what follows it
  */
 export async function runClientCommand(args) {
-  const client = await import('@dormouse/cli/client').catch((error) => {
+  const bundle = findClientBundle(dirname(dirname(fileURLToPath(import.meta.url))))
+  const client = await import(
+    bundle === undefined ? '@dormouse/cli/client' : pathToFileURL(bundle).href
+  ).catch((error) => {
     if (!NOT_BUILT.has(error.code)) throw error
     return undefined
   })

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { clientBundlePaths } from '../client-bundle.mjs'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
 const ENTRIES = ['index', 'setup', 'client/index']
@@ -15,15 +16,19 @@ export const typescriptBuild = {
       readFileSync(join(repoDir, 'package-lock.json'), 'utf8'),
       ['tsconfig.json', 'tsconfig.base.json'].map((file) => readFileSync(join(repoDir, file), 'utf8')),
       hashFiles(join(repoDir, 'packages'), isSource),
+      readFileSync(join(repoDir, 'setup/make-client-bundle.mjs'), 'utf8'),
     ),
   isInPlace: ({ repoDir }) =>
+    existsSync(clientBundlePaths(repoDir).entry) &&
     readdirSync(join(repoDir, 'packages')).every((name) => isBuilt(join(repoDir, 'packages', name))),
-  run: ({ run }, { repoDir }) =>
+  run: async ({ run }, { repoDir }) => {
     // Forced, because tsc trusts its own notes about outputs that someone may have removed.
-    run({
+    await run({
       argv: [join(repoDir, 'node_modules/.bin/tsc'), '-b', '--force', '--pretty', 'false'],
       cwd: repoDir,
-    }),
+    })
+    await run({ argv: [process.execPath, join(repoDir, 'setup/make-client-bundle.mjs')], cwd: repoDir })
+  },
 }
 
 /** @param {string} path */
