@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import { connectRaw, execRaw } from './raw-client.ts'
 import { sha256, useSsh } from './ssh-client.ts'
 
 const MIB = 1024 ** 2
@@ -24,6 +25,25 @@ describe('a command over SSH', () => {
       stderr: expect.stringContaining('exit-signal'),
     })
     expect((await exec('kill -STKFLT $$')).code).toBe(128 + 16)
+  })
+
+  test('hears signals of its client', async () => {
+    const client = await connectRaw(bench)
+    const channel = await execRaw(
+      client,
+      'trap "echo heard; exit 5" USR1; echo ready; while :; do sleep 0.05; done',
+    )
+    let shown = ''
+    channel.on('data', (piece: Buffer) => {
+      shown += piece
+      if (shown === 'ready\n') channel.signal('USR1')
+    })
+    const [code] = await once(channel, 'exit')
+    expect([code, shown]).toEqual([5, 'ready\nheard\n'])
+    const other = await execRaw(client, 'echo ready; exec sleep 1000')
+    other.once('data', () => other.signal('KILL'))
+    expect((await once(other, 'exit')).slice(0, 2)).toEqual([null, 'SIGKILL'])
+    client.end()
   })
 
   test('runs as the user of the sandbox, in its home, with what the client says of its language', async () => {

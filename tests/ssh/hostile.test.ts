@@ -1,43 +1,18 @@
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import ssh2 from 'ssh2'
 import { describe, expect, test } from 'vitest'
+import { connectRaw, execRaw } from './raw-client.ts'
 import { useSsh } from './ssh-client.ts'
 
 const MIB = 1024 ** 2
 const bench = useSsh()
-const { Client } = ssh2 as unknown as { Client: new () => RawClient }
-
-// biome-ignore lint/suspicious/noExplicitAny: what is not meant to be touched has no types
-type RawClient = any
-
-/** A client that does what OpenSSH's never would. */
-async function connected(): Promise<RawClient> {
-  const client = new Client()
-  const ready = once(client, 'ready')
-  client.on('error', () => {})
-  const privateKey = readFileSync(bench.key)
-  client.connect({ host: '127.0.0.1', port: bench.client.port, username: 'box', privateKey })
-  await ready
-  return client
-}
-
-function exec(client: RawClient, command: string): Promise<RawClient> {
-  return new Promise((resolve, reject) =>
-    client.exec(command, (error: Error | undefined, channel: RawClient) =>
-      error === undefined ? resolve(channel) : reject(error),
-    ),
-  )
-}
-
 const serverMemoryBytes = () =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${bench.server.pid}/status`, 'utf8'))?.[1]) * 1024
 
 describe('a client that does not keep to the rules', () => {
   test('and sends more than the window allows is cut off', async () => {
-    const client = await connected()
-    const channel = await exec(client, 'sleep 1000')
+    const client = await connectRaw(bench)
+    const channel = await execRaw(client, 'sleep 1000')
     // Not `once`, which takes the error that comes first for a failure.
     const closed = new Promise((resolve) => client.once('close', resolve))
     channel.outgoing.window = 2 ** 31
@@ -52,8 +27,8 @@ describe('a client that does not keep to the rules', () => {
   })
 
   test('and takes nothing from a window without end makes the program wait, not the server hold it', async () => {
-    const client = await connected()
-    const channel = await exec(client, 'cat /dev/zero')
+    const client = await connectRaw(bench)
+    const channel = await execRaw(client, 'cat /dev/zero')
     const before = serverMemoryBytes()
     client._sock.pause()
     client._protocol.channelWindowAdjust(channel.outgoing.id, 2 ** 31)
@@ -66,8 +41,8 @@ describe('a client that does not keep to the rules', () => {
   })
 
   test('and opens channels without end is refused the rest', async () => {
-    const client = await connected()
-    const outcomes = await Promise.allSettled(Array.from({ length: 300 }, () => exec(client, 'cat')))
+    const client = await connectRaw(bench)
+    const outcomes = await Promise.allSettled(Array.from({ length: 300 }, () => execRaw(client, 'cat')))
     const refused = outcomes.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[]
     expect(refused.length).toBe(300 - 256)
     expect(String(refused[0]?.reason)).toContain('too many channels are open')
@@ -78,9 +53,9 @@ describe('a client that does not keep to the rules', () => {
   })
 
   test('and closes a channel in the middle of everything leaves nothing behind', async () => {
-    const client = await connected()
+    const client = await connectRaw(bench)
     for (let n = 0; n < 20; n += 1) {
-      const channel = await exec(client, 'cat; sleep 0.1')
+      const channel = await execRaw(client, 'cat; sleep 0.1')
       channel.write(Buffer.alloc(100_000))
       channel.close()
     }
