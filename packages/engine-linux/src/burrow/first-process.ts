@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BurrowEnd } from '@dormouse/engine'
@@ -21,19 +22,24 @@ export function parseFirstProcess(line: string): FirstProcess | undefined {
 }
 
 export async function isAlive({ pid, startTime }: FirstProcess): Promise<boolean> {
-  const fields = await readStat(pid)
+  const fields = readStat(pid)
   return fields[19] === startTime && fields[0] !== 'Z' && fields[0] !== 'X'
 }
 
 /** The letter of the kernel for what a process does: T is stopped. undefined when there is none. */
 export async function findState(pid: number): Promise<string | undefined> {
-  return (await readStat(pid))[0]
+  return readStat(pid)[0]
 }
 
 /** The fields behind the command, which stands in parentheses and may hold anything: the state, and what follows it. */
-async function readStat(pid: number): Promise<readonly string[]> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ') ?? []
+function readStat(pid: number): readonly string[] {
+  try {
+    // At once: the kernel has it in memory, and other threads may be busy with what is not.
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  } catch {
+    return []
+  }
 }
 
 export async function killFirstProcess(first: FirstProcess): Promise<void> {

@@ -1,5 +1,4 @@
-import { closeSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { closeSync, openSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import type { Gate } from '@dormouse/engine'
 import { type FirstProcess, isAlive } from '../burrow/first-process.ts'
@@ -51,17 +50,27 @@ async function inNetworkOf<Result>(
   first: FirstProcess,
   work: (netns: number) => Promise<Result>,
 ): Promise<Result> {
-  const gone = () => new DormouseError('burrow_ended', 'The burrow has ended.')
-  const netns = await open(`/proc/${first.pid}/ns/net`).catch(() => {
-    throw gone()
-  })
+  const netns = openNetwork(first)
   try {
     // Only now is it certain that what was opened belongs to the burrow, and not to a later process with its pid.
     if (!(await isAlive(first))) throw gone()
-    return await work(netns.fd)
+    return await work(netns)
   } finally {
-    await netns.close()
+    closeSync(netns)
   }
+}
+
+/** Without a way through other threads, which are busy when a sandbox wakes: nothing here waits for a disk. */
+function openNetwork({ pid }: FirstProcess): number {
+  try {
+    return openSync(`/proc/${pid}/ns/net`, 'r')
+  } catch {
+    throw gone()
+  }
+}
+
+function gone(): DormouseError {
+  return new DormouseError('burrow_ended', 'The burrow has ended.')
 }
 
 async function getGateAddon(): Promise<GateAddon> {
