@@ -1,31 +1,47 @@
-import { Agent, type IncomingMessage, request as requestHttp } from 'node:http'
-import { request as requestHttps, Agent as SecureAgent } from 'node:https'
+import type { Agent, ClientRequest, IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
 
-const http = new Agent({ keepAlive: true })
-const https = new SecureAgent({ keepAlive: true })
+interface Transport {
+  readonly request: typeof request
+  readonly agent: Agent
+}
+
+/** Loaded when it is used: TLS takes several milliseconds, and most servers are on the same machine. */
+const transports = new Map<boolean, Promise<Transport>>()
+
+function transportFor(isSecure: boolean): Promise<Transport> {
+  const known = transports.get(isSecure)
+  if (known !== undefined) return known
+  const loading = (isSecure ? import('node:https') : import('node:http')).then((loaded) => ({
+    request: loaded.request,
+    agent: new loaded.Agent({ keepAlive: true }),
+  }))
+  transports.set(isSecure, loading)
+  return loading
+}
 
 /**
  * As much of `fetch` as the SDK uses, over Node's own HTTP. The real one compiles a parser when it is first used, which takes longer than
  * everything else that most commands do.
  */
-export const lightFetch = ((address: string, init: RequestInit = {}) =>
-  new Promise<LightResponse>((resolve, reject) => {
-    const url = new URL(address)
-    const isSecure = url.protocol === 'https:'
-    const { method = 'GET', signal } = init
+export const lightFetch = (async (address: string, init: RequestInit = {}) => {
+  const url = new URL(address)
+  const transport = await transportFor(url.protocol === 'https:')
+  const { method = 'GET', signal } = init
+  return new Promise<LightResponse>((resolve, reject) => {
     const options = {
       method,
       headers: headersOf(init),
-      agent: isSecure ? https : http,
+      agent: transport.agent,
       ...(signal ? { signal } : {}),
     }
-    const request = (isSecure ? requestHttps : requestHttp)(url, options)
-    request.once('response', (message) => resolve(new LightResponse(address, message)))
+    const sent = transport.request(url, options)
+    sent.once('response', (message) => resolve(new LightResponse(address, message)))
     // Behind the answer it means only that the rest of the body was not wanted; if it was, the answer breaks off too.
-    request.on('error', reject)
-    send(request, init.body)
-  })) as unknown as typeof globalThis.fetch
+    sent.on('error', reject)
+    send(sent, init.body)
+  })
+}) as unknown as typeof globalThis.fetch
 
 class LightResponse {
   readonly status: number
@@ -70,7 +86,7 @@ function headersOf({ headers, body }: RequestInit): Record<string, string> {
   return given
 }
 
-function send(request: ReturnType<typeof requestHttp>, body: RequestInit['body']): void {
+function send(request: ClientRequest, body: RequestInit['body']): void {
   if (body instanceof ReadableStream) {
     const stream = Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0])
     stream.once('error', (error) => request.destroy(error))
