@@ -189,6 +189,21 @@ describe('life', () => {
     await cli.json(['rm', 'made'])
     expect(await cli.json(['volume', 'rm', 'shelf'])).toEqual({ deleted: ['shelf'] })
   })
+
+  test('what a sandbox may reach is said when it is made, shown and changed', async () => {
+    const made = await cli.json(['create', 'reach', '--allow', 'example.com:443', '--allow', '*.example.org'])
+    expect(made.network).toEqual({ mode: 'allow', allow: ['example.com:443', '*.example.org'] })
+    expect((await cli.run(['network', 'reach'])).stdout).toContain('example.com:443 *.example.org')
+    expect(await cli.json(['network', 'reach', '--mode', 'none'])).toMatchObject({ mode: 'none', allow: [] })
+    const again = await cli.json(['network', 'reach', '--allow', '11.22.33.0/24'])
+    expect(again).toMatchObject({ mode: 'allow', allow: ['11.22.33.0/24'], denied: [] })
+    const both = await cli.run(['network', 'reach', '--mode', 'none', '--allow', 'example.com'])
+    expect(both).toMatchObject({ status: 2, stderr: expect.stringContaining('contradict') })
+    const broken = await cli.run(['network', 'reach', '--allow', 'https://example.com/'])
+    expect(broken).toMatchObject({ status: 1, stderr: expect.stringContaining('allow') })
+    expect((await cli.json(['create', 'alone', '--network', 'none'])).network.mode).toBe('none')
+    await cli.json(['rm', 'reach', 'alone'])
+  })
 })
 
 describe('views', () => {

@@ -230,6 +230,20 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     await mcp.call('delete_sandbox', { sandbox: name })
   })
 
+  test('one without a network finds no name', async () => {
+    const { structuredContent } = await mcp.call('create_sandbox', { network: 'none' })
+    const sandbox = structuredContent.id
+    const asked = await mcp.call('run_python', {
+      code: 'import socket; socket.getaddrinfo("example.com", 80)',
+      sandbox,
+    })
+    expect(asked.structuredContent.error.name).toBe('gaierror')
+    await mcp.call('delete_sandbox', { sandbox })
+    const listed = await mcp.call('create_sandbox', { network: ['example.com:443'] })
+    expect(listed.structuredContent).toMatchObject({ state: 'running' })
+    await mcp.call('delete_sandbox', { sandbox: listed.structuredContent.id })
+  })
+
   test('a conversation whose sandbox was deleted is told that it has a new one', async () => {
     const { structuredContent } = await mcp.call('list_sandboxes')
     await mcp.call('delete_sandbox', { sandbox: structuredContent.conversationSandbox })

@@ -47,6 +47,23 @@ describe('a sandbox', () => {
     await Promise.all(made.map((sandbox) => sandbox.delete()))
   })
 
+  test('says what it may reach, takes changes, and tells what was refused', async () => {
+    const sandbox = await server.create({ network: { mode: 'allow', allow: ['example.com:443'] } })
+    expect(sandbox.info.network).toEqual({ mode: 'allow', allow: ['example.com:443'] })
+    await sandbox.update({ network: { mode: 'none' } })
+    expect(sandbox.info.network).toEqual({ mode: 'none', allow: [] })
+    const run = await sandbox.runCode('import socket; socket.getaddrinfo("example.com", 443)')
+    expect(run.error?.name).toBe('gaierror')
+    await expect
+      .poll(async () => (await sandbox.network()).denied, { timeout: 10_000 })
+      .toContainEqual(expect.objectContaining({ name: 'example.com', protocol: 'dns' }))
+    expect((await sandbox.metrics()).network.denied).toBeGreaterThan(0)
+    await expect(sandbox.update({ network: { mode: 'allow', allow: ['127.0.0.1'] } })).rejects.toMatchObject({
+      code: 'invalid_argument',
+    })
+    await sandbox.delete()
+  })
+
   test('forks, snapshots and rolls back', async () => {
     const sandbox = await server.create()
     await sandbox.runCode('x = 1')

@@ -38,6 +38,20 @@ class Lifecycle(unittest.TestCase):
             self.assertGreaterEqual(events.count("woke"), 2)
             self.assertEqual(len(s.ledger(after=0)), len(events) - 1)
 
+    def test_what_it_may_reach_is_said_changed_and_told(self):
+        with Sandbox(network=["example.com:443"]) as s:
+            network = s.info().network
+            self.assertEqual((network.mode, network.allow), ("allow", ["example.com:443"]))
+            self.assertEqual(s.update(network="none").network.mode, "none")
+            self.assertEqual(
+                s.run_code('import socket; socket.getaddrinfo("example.com", 443)').error.name, "gaierror"
+            )
+            report = s.network()
+            self.assertEqual((report.mode, list(report.allow)), ("none", []))
+            self.assertGreater(report.counters.denied, 0)
+            with self.assertRaises(InvalidArgumentError):
+                s.update(network=["*"])
+
     def test_what_was_put_to_sleep_with_idle_stays(self):
         with Sandbox() as s:
             s.run_code("x = 5")
