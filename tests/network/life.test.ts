@@ -108,7 +108,9 @@ describe('a change', () => {
     expect(await world.inside(id, 'listen()')).toMatch(/^(ended|ConnectionResetError)$/)
     expect(await world.inside(id, 'speak()')).toBe('still')
     const { items } = await world.server.ok(`/v1/sandboxes/${id}/ledger`)
-    expect(items).toContainEqual(expect.objectContaining({ event: 'changed', detail: 'network' }))
+    expect(items).toContainEqual(
+      expect.objectContaining({ event: 'changed', detail: 'network: allow other.example' }),
+    )
   })
 
   test('of two that come while connections are made, the last one holds for all of them', async () => {

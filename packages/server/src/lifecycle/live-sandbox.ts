@@ -218,7 +218,7 @@ export class LiveSandbox implements Sandbox {
         this.#family.requireMoreMemory(this.body, whole.memoryBytes - row.limits.memoryBytes)
       if (policy.secrets !== undefined) this.body.parts.secrets.require(policy.secrets, row)
       if (policy.network !== undefined) this.body.parts.network.check(policy.network)
-      const detail = [...Object.keys(policy), ...(limits ? ['limits'] : [])].join(', ')
+      const detail = describeChange(policy, limits !== undefined)
       // Before anything is done to its processes: the name may be taken.
       const entry = { event: 'changed', cause: 'asked', detail } as const
       this.body.write({ change: { ...policy, limits: whole }, entry })
@@ -303,8 +303,21 @@ export class LiveSandbox implements Sandbox {
 /** How often something that breaks at once is tried in a row. */
 const ATTEMPTS = 4
 const NEWS_MS = 200
+/** Of a ledger entry: a list of hosts can be long. */
+const DETAIL_MAX_CHARACTERS = 1_000
 /** Calls that were under way get this long to end by themselves. */
 const DELETE_PATIENCE_MS = 1_000
+
+/** What has changed; of what it may reach, to what. */
+function describeChange({ network, ...policy }: Partial<SandboxPolicy>, hasLimits: boolean): string {
+  const reach = network === undefined ? [] : [`network: ${[network.mode, ...network.allow].join(' ')}`]
+  const words = [...Object.keys(policy), ...(hasLimits ? ['limits'] : []), ...reach]
+  return cutText(words.join(', '), DETAIL_MAX_CHARACTERS)
+}
+
+function cutText(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1)}…`
+}
 
 function isCutOff(error: unknown): boolean {
   return hasErrorCode(error, 'agent_unreachable') || hasErrorCode(error, 'burrow_ended')

@@ -111,6 +111,10 @@ export class NetworkService implements Disposable {
     opening.gate?.close()
     if (this.#openings.get(id) !== opening) return
     this.#openings.delete(id)
+    this.#detach(id)
+  }
+
+  #detach(id: SandboxId): void {
     const detached = this.#inTurn(id, async () => this.#options.egress?.detach(id))
     detached.catch((error: unknown) =>
       this.#options.log.error({ sandboxId: id, err: error }, 'connections of a sandbox were not ended'),
@@ -141,8 +145,10 @@ export class NetworkService implements Disposable {
   shut(id: SandboxId): void {
     const opening = this.#openings.get(id)
     if (opening === undefined) return
-    this.#end(id, opening)
-    this.#openings.set(id, { ...opening, gate: undefined, isAttached: false, problem: NOT_OPENED })
+    opening.gate?.close()
+    opening.isAttached = false
+    opening.problem = NOT_OPENED
+    this.#detach(id)
   }
 
   /** Why it reaches nothing although it is awake. */
