@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { FirstProcess } from '../burrow/first-process.ts'
@@ -21,11 +22,13 @@ for line in sys.stdin:
     except OSError as error: print(type(error).__name__, flush=True)`
 
 let inside: ChildProcess
+let answers: AsyncIterator<string>
 let first: FirstProcess
 let addon: GateAddon
 beforeAll(async () => {
   inside = spawn('unshare', ['--net', '--', 'python3', '-c', INSIDE], { stdio: ['pipe', 'pipe', 'inherit'] })
-  await once(inside.stdout!, 'data')
+  answers = createInterface({ input: inside.stdout! })[Symbol.asyncIterator]()
+  expect((await answers.next()).value).toBe('ready')
   const pid = inside.pid ?? 0
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   first = { pid, startTime: stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '' }
@@ -36,9 +39,8 @@ beforeAll(async () => {
 afterAll(() => void inside?.kill('SIGKILL'))
 
 async function ask(expression: string): Promise<string> {
-  const answer = once(inside.stdout!, 'data')
   inside.stdin!.write(`${expression}\n`)
-  return String((await answer)[0]).trim()
+  return (await answers.next()).value
 }
 
 async function withGate(work: (server: Server) => Promise<void>): Promise<void> {
