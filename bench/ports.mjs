@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { Layout } from '../packages/engine-linux/dist/burrow/layout.js'
 import { median, megabytes, ms, report, summarize, table } from './measure.mjs'
 import { download, load } from './ports/load.mjs'
+import { measureWithWrk } from './ports/wrk.mjs'
 import { clientOf } from './server/client.mjs'
 import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
@@ -15,7 +16,7 @@ import { readOptions, removeState } from './workbench.mjs'
 const options = readOptions({ seconds: { type: 'string' } })
 const PORT = 8000
 const ROUNDS = options.quick ? 2 : 5
-const ROUND_MS = (Number(options.seconds ?? (options.quick ? 2 : 10)) * 1000) / ROUNDS
+const ROUND_SECONDS = Math.max(1, Math.round(Number(options.seconds ?? (options.quick ? 2 : 10)) / ROUNDS))
 const CLIENTS = 16
 const program = fileURLToPath(new URL('ports/serve.py', import.meta.url))
 
@@ -54,29 +55,29 @@ try {
 /** In turns, so that all see the same noise. */
 async function measure(targets) {
   const found = Object.fromEntries(
-    Object.keys(targets).map((name) => [name, { one: [], many: [], rates: [], bytesPerSecond: [] }]),
+    Object.keys(targets).map((name) => [name, { one: [], many: [], bytesPerSecond: [] }]),
   )
   for (let round = 0; round < ROUNDS + 1; round++) {
     for (const [name, target] of Object.entries(targets)) {
       const small = { ...target, path: `${target.below}/` }
-      const one = await load({ ...small, clients: 1, ms: ROUND_MS })
-      const many = await load({ ...small, clients: CLIENTS, ms: ROUND_MS })
+      const one = await load({ ...small, clients: 1, ms: ROUND_SECONDS * 1000 })
+      const many = await measureWithWrk({ ...small, connections: CLIENTS, seconds: ROUND_SECONDS })
       const bytesPerSecond = await download({ ...target, path: `${target.below}/big` })
       // The first is for warming up.
       if (round === 0) continue
       found[name].one.push(...one.samples)
-      found[name].many.push(...many.samples)
-      found[name].rates.push(many.perSecond)
+      found[name].many.push(many)
       found[name].bytesPerSecond.push(bytesPerSecond)
     }
   }
   return Object.fromEntries(
-    Object.entries(found).map(([name, { one, many, rates, bytesPerSecond }]) => [
+    Object.entries(found).map(([name, { one, many, bytesPerSecond }]) => [
       name,
       {
         one: summarize(one),
-        many: summarize(many),
-        perSecond: median(rates),
+        many: Object.fromEntries(
+          ['perSecond', 'p50', 'p99'].map((key) => [key, median(many.map((round) => round[key]))]),
+        ),
         bytesPerSecond: median(bytesPerSecond),
       },
     ]),
@@ -84,17 +85,24 @@ async function measure(targets) {
 }
 
 function describe(result) {
-  const rows = Object.entries(result).map(([name, { one, many, perSecond, bytesPerSecond }]) => [
+  const rows = Object.entries(result).map(([name, { one, many, bytesPerSecond }]) => [
     name,
     ms(one.p50),
     ms(one.p99),
-    Math.round(perSecond),
+    Math.round(many.perSecond),
     ms(many.p50),
     ms(many.p99),
     megabytes(bytesPerSecond),
   ])
   const head = [
-    ...['1 KB from', 'one client: p50 ms', 'p99 ms', `${CLIENTS} clients: requests/s`, 'p50 ms', 'p99 ms'],
+    ...[
+      '1 KB from',
+      'one client: p50 ms',
+      'p99 ms',
+      `wrk, ${CLIENTS} connections: requests/s`,
+      'p50 ms',
+      'p99 ms',
+    ],
     'one large answer: MB/s',
   ]
   return `${table(head, rows)}\n\nClients, server and what it serves share the CPUs.`
