@@ -13,6 +13,7 @@ from ._async.client import AsyncClient
 from ._async.commands import AsyncCommand, AsyncCommands, AsyncEvents
 from ._async.fan_out import RaceOutcome as AsyncRaceOutcome
 from ._async.files import AsyncFiles, AsyncFileStream
+from ._async.ports import AsyncPorts
 from ._async.pty import AsyncPty, AsyncPtys
 from ._async.resources import (
     AsyncContexts,
@@ -38,12 +39,14 @@ from ._errors import (
 )
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
+from ._ports import Port, PortLink
 from ._process import CommandResult
 from ._result import Result
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
+from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
 from ._sync.resources import Contexts, Runs, Secrets, Snapshots, SshKeys, Templates, Volumes
 from ._sync.run_stream import RunStream
@@ -86,6 +89,7 @@ __all__ = [
     "AsyncEvents",
     "AsyncFileStream",
     "AsyncFiles",
+    "AsyncPorts",
     "AsyncPty",
     "AsyncPtys",
     "AsyncRaceOutcome",
@@ -127,6 +131,9 @@ __all__ = [
     "NetworkInfo",
     "NetworkReport",
     "NotFoundError",
+    "Port",
+    "PortLink",
+    "Ports",
     "ProcessInfo",
     "Pty",
     "Ptys",

@@ -13,6 +13,7 @@ export type { Candidate, RaceEntry, RaceOptions, RaceOutcome, Score } from './fa
 export type { FileChange, FileContent, FileOptions, FileStat, WriteOptions } from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
 export type { Abortable } from './options.ts'
+export type { Port, PortAccess, PortLink } from './ports.ts'
 export type { Command } from './processes/command.ts'
 export type {
   CommandLine,

@@ -29,6 +29,7 @@ import { type Candidate, type RaceOptions, type RaceOutcome, raceForks } from '.
 import { Files } from './files/files.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
+import { type Port, Ports } from './ports.ts'
 import { Commands } from './processes/commands.ts'
 import { collectRun } from './runs/collect-run.ts'
 import type { RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
@@ -57,6 +58,7 @@ export class Sandbox {
   readonly commands: Commands
   readonly pty: Ptys
   readonly contexts: Contexts
+  readonly ports: Ports
   readonly runs: Runs
   readonly #path: string
   #info: SandboxInfo
@@ -71,6 +73,7 @@ export class Sandbox {
     this.commands = new Commands(client.http, this.#path)
     this.pty = new Ptys(client.http, this.#path, client.socket)
     this.contexts = new Contexts(client.http, this.#path)
+    this.ports = new Ports(client.http, this.#path)
     this.runs = new Runs(client.http, this.#path)
   }
 
@@ -176,6 +179,11 @@ export class Sandbox {
   /** Keeps it awake for a while, for work that cannot be seen from outside. */
   hold(what: string, forMs: number, { signal }: Abortable = {}): Promise<HoldAnswer> {
     return this.#post('/hold', { what, forMs }, { signal, repeatable: true })
+  }
+
+  /** Until something inside listens on a port; `url` of the answer reaches it. Throws `port_closed` when nothing does in time. */
+  waitForPort(port: number, options: Abortable & { readonly timeoutMs?: number } = {}): Promise<Port> {
+    return this.ports.wait(port, options)
   }
 
   /** What keeps it awake, and when it will sleep. */

@@ -11,6 +11,7 @@ from .._errors import NotFoundError, error_of
 from .._execution import Execution
 from .._fan_out import MapOutcome
 from .._http1 import path_part
+from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, Network, SandboxInfo, Snapshot, network_body
 from .._wish import wish_body
@@ -19,6 +20,7 @@ from .commands import AsyncCommands
 from .fan_out import Candidate, RaceOutcome, Score, Work, map_over_forks, race_forks
 from .files import AsyncFiles
 from .io import Beginning, new_lock
+from .ports import AsyncPorts
 from .pty import AsyncPtys
 from .resources import AsyncContexts, AsyncRuns
 from .run_stream import AsyncRunStream
@@ -262,6 +264,10 @@ class AsyncSandbox(AsyncViews, Beginning):
         answer = await self.client.http.json("PATCH", await self._at(), body=body, repeatable=True)
         return self._note(answer)
 
+    async def wait_for_port(self, port: int, *, timeout: float = 30) -> Port:
+        """Until something inside listens there; `url` of the answer reaches it. Raises `port_closed` when nothing does in time."""
+        return await self.ports.wait(port, timeout=timeout)
+
     async def hold(self, what: str, seconds: float) -> datetime:
         """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
         answer = await self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
@@ -350,6 +356,7 @@ class AsyncSandbox(AsyncViews, Beginning):
         self.commands = AsyncCommands(client.http, self)
         self.pty = AsyncPtys(client.http, self, self.commands)
         self.contexts = AsyncContexts(client.http, self)
+        self.ports = AsyncPorts(client.http, self)
         self.runs = AsyncRuns(client.http, self)
 
     async def _ready(self) -> SandboxInfo:

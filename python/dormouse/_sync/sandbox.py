@@ -12,6 +12,7 @@ from .._errors import NotFoundError, error_of
 from .._execution import Execution
 from .._fan_out import MapOutcome
 from .._http1 import path_part
+from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, Network, SandboxInfo, Snapshot, network_body
 from .._wish import wish_body
@@ -20,6 +21,7 @@ from .commands import Commands
 from .fan_out import Candidate, RaceOutcome, Score, Work, map_over_forks, race_forks
 from .files import Files
 from .io import Beginning, new_lock
+from .ports import Ports
 from .pty import Ptys
 from .resources import Contexts, Runs
 from .run_stream import RunStream
@@ -263,6 +265,10 @@ class Sandbox(Views, Beginning):
         answer = self.client.http.json("PATCH", self._at(), body=body, repeatable=True)
         return self._note(answer)
 
+    def wait_for_port(self, port: int, *, timeout: float = 30) -> Port:
+        """Until something inside listens there; `url` of the answer reaches it. Raises `port_closed` when nothing does in time."""
+        return self.ports.wait(port, timeout=timeout)
+
     def hold(self, what: str, seconds: float) -> datetime:
         """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
         answer = self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
@@ -351,6 +357,7 @@ class Sandbox(Views, Beginning):
         self.commands = Commands(client.http, self)
         self.pty = Ptys(client.http, self, self.commands)
         self.contexts = Contexts(client.http, self)
+        self.ports = Ports(client.http, self)
         self.runs = Runs(client.http, self)
 
     def _ready(self) -> SandboxInfo:

@@ -19,6 +19,14 @@ export type {
 } from './lifecycle.ts'
 export type { NetworkBody, NetworkMode, NetworkReportAnswer } from './network.ts'
 export type {
+  CreatePortLinkBody,
+  PortAccess,
+  PortAnswer,
+  PortLinkAnswer,
+  PortListAnswer,
+  WaitForPortBody,
+} from './ports.ts'
+export type {
   ProcessAnswer,
   ProcessEventAnswer,
   ProcessListAnswer,
