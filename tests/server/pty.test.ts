@@ -63,6 +63,22 @@ describe('terminals over WebSocket', () => {
     await Promise.all([second.shows(/both\r\n/), second.hears('exit'), whole.hears('exit')])
   })
 
+  test('what was typed before hanging up arrives, however soon that was', async () => {
+    const first = server.socket(`/pty?command=${encodeURIComponent('stty -echo; echo ready; cat')}`)
+    await first.shows(/ready/)
+    const { pid } = await first.hears('start')
+    for (let i = 0; i < 20; i++) {
+      const socket = server.socket(`/processes/${pid}/pty?after=1000`)
+      await socket.hears('start')
+      socket.type(`line ${i}\r`)
+      socket.raw.close()
+    }
+    await first.shows(/line 19\r\n/)
+    expect(first.text.match(/line \d+/g)).toEqual(Array.from({ length: 20 }, (_, i) => `line ${i}`))
+    first.say({ type: 'signal', signal: 'SIGKILL' })
+    await first.hears('exit')
+  })
+
   test('it keeps the sandbox awake, sleeps with it when somebody asks, and typing wakes both', async () => {
     const socket = await shell()
     const { pid } = await socket.hears('start')

@@ -10,9 +10,13 @@ export interface TerminalInputParts {
   readonly onError: (error: unknown) => void
 }
 
+/** What was typed before a client hung up still reaches the process, unless that does not read. */
+const LAST_WORDS_MS = 2_000
+
 /** What a client types, in order, as fast as the process takes it; typing wakes the sandbox. */
 export class TerminalInput {
   readonly #parts: TerminalInputParts
+  readonly #over = new AbortController()
   /** Settles when there is a process to type to. */
   readonly pid: Promise<number>
   #begin: (pid: number) => void = () => {}
@@ -25,6 +29,8 @@ export class TerminalInput {
     this.pid = new Promise((resolve) => {
       this.#begin = resolve
     })
+    const end = () => setTimeout(() => this.#over.abort(), LAST_WORDS_MS).unref()
+    parts.signal.addEventListener('abort', end, { once: true })
   }
 
   begin(pid: number): void {
@@ -41,8 +47,8 @@ export class TerminalInput {
   async #write(): Promise<void> {
     this.#isWriting = true
     const pid = await this.pid
-    const target = { sandbox: this.#parts.sandbox, pid, signal: this.#parts.signal }
-    while (this.#waitingBytes > 0 && !this.#parts.signal.aborted) {
+    const target = { sandbox: this.#parts.sandbox, pid, signal: this.#over.signal }
+    while (this.#waitingBytes > 0 && !this.#over.signal.aborted) {
       try {
         await writePiece(target, this.#take())
       } catch (error) {
