@@ -55,6 +55,17 @@ describe('BurrowCgroup on this host', () => {
     expect((await exited)[1]).toBe('SIGKILL')
   })
 
+  test('removing ends also a member that has not joined every hierarchy yet', async () => {
+    const cgroup = new BurrowCgroup(await findHierarchies(), name)
+    await cgroup.create(limits)
+    const late = spawn('sleep', ['600'], { stdio: 'ignore' })
+    members.push(late)
+    await cgroup.kill()
+    await writeFile(join(cgroup.directories[0]!, 'cgroup.procs'), String(late.pid))
+    await cgroup.remove()
+    expect(late.exitCode ?? late.signalCode ?? (await once(late, 'exit'))[1]).toBe('SIGKILL')
+  })
+
   test('removing twice, or what was never made, is fine', async () => {
     const cgroup = new BurrowCgroup(await findHierarchies(), name)
     await cgroup.remove()

@@ -152,20 +152,13 @@ export class BurrowCgroup {
   /** The pids of all members, as the host sees them. */
   async members(): Promise<number[]> {
     const [directory] = this.directories
-    if (directory === undefined) return []
-    return (await readText(join(directory, 'cgroup.procs'))).split('\n').filter(Boolean).map(Number)
+    return directory === undefined ? [] : membersOf(directory)
   }
 
   /** Signals every member but these. Only for moments when none can be forked. */
   async signal(signal: NodeJS.Signals, except: ReadonlySet<number> = new Set()): Promise<void> {
-    for (const pid of await this.members()) {
-      if (except.has(pid)) continue
-      try {
-        process.kill(pid, signal)
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-      }
-    }
+    const [directory] = this.directories
+    if (directory !== undefined) await signalMembers(directory, signal, except)
   }
 
   /** Sends SIGKILL to all members, where the kernel can do that as one step (v2). */
@@ -180,7 +173,7 @@ export class BurrowCgroup {
     return join(this.#freezer, 'freezer.state')
   }
 
-  /** Post: no directory is left. Pre: every member has been killed. */
+  /** Post: no directory is left, and no member alive. Pre: `kill` was called, so that nothing inside forks any more. */
   async remove(): Promise<void> {
     const deadline = Date.now() + EMPTY_TIMEOUT_MS
     for (const directory of this.directories) await removeWhenEmpty(directory, deadline)
@@ -225,7 +218,33 @@ async function removeWhenEmpty(directory: string, deadline: number): Promise<voi
       const { code } = error as NodeJS.ErrnoException
       if (code === 'ENOENT') return
       if (code !== 'EBUSY' || Date.now() > deadline) throw error
+      // A program of ours joins one hierarchy after the other: what had not come to v2 yet escaped the kill there.
+      await signalMembers(directory, 'SIGKILL')
       await sleep(EMPTY_POLL_MS)
+    }
+  }
+}
+
+/** None when the group is gone, also when it goes while it is read. */
+async function membersOf(directory: string): Promise<number[]> {
+  const text = await readText(join(directory, 'cgroup.procs')).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT' && error.code !== 'ENODEV') throw error
+    return ''
+  })
+  return text.split('\n').filter(Boolean).map(Number)
+}
+
+async function signalMembers(
+  directory: string,
+  signal: NodeJS.Signals,
+  except: ReadonlySet<number> = new Set(),
+): Promise<void> {
+  for (const pid of await membersOf(directory)) {
+    if (except.has(pid)) continue
+    try {
+      process.kill(pid, signal)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
 }
