@@ -86,6 +86,41 @@ describe('secrets over HTTP', () => {
     expect(copies).toBe('1\n')
   })
 
+  test('one that was deleted and made anew is what the next run finds: given again, in forks, after a rollback', async () => {
+    const { placeholder: first } = await secret('AGAIN')
+    const { id } = await sandbox(['AGAIN'])
+    expect(await variable(id, 'AGAIN')).toBe(`${first}\n`)
+    const before = await server.ok(`/v1/sandboxes/${id}/snapshots`, { json: { name: 'before' } })
+    await server.call('/v1/secrets/AGAIN?force=true', { method: 'DELETE' })
+    const { placeholder } = await secret('AGAIN')
+    expect(placeholder).not.toBe(first)
+    await give(id, ['AGAIN'])
+    expect(await variable(id, 'AGAIN')).toBe(`${placeholder}\n`)
+    await server.ok(`/v1/sandboxes/${id}/contexts`, { json: { name: 'fresh' } })
+    const look = { context: 'fresh', code: 'import os; print(os.environ["AGAIN"])' }
+    expect((await server.ok(`/v1/sandboxes/${id}/run`, { json: look })).stdout).toBe(`${placeholder}\n`)
+    const { children } = await server.ok(`/v1/sandboxes/${id}/fork`, { json: { count: 1 } })
+    expect(await variable(children[0].id, 'AGAIN')).toBe(`${placeholder}\n`)
+    await server.ok(`/v1/sandboxes/${id}/rollback`, { json: { snapshotId: before.id } })
+    expect(await variable(id, 'AGAIN')).toBe(`${placeholder}\n`)
+  })
+
+  test('a sandbox from a template has those that there are now, not those of what it was made of', async () => {
+    const { placeholder: first } = await secret('MOLDED')
+    const { id } = await sandbox(['MOLDED'])
+    expect(await variable(id, 'MOLDED')).toBe(`${first}\n`)
+    const { id: snapshotId } = await server.ok(`/v1/sandboxes/${id}/snapshots`, { json: {} })
+    await server.ok('/v1/templates', { json: { name: 'molded', snapshotId } })
+    await server.call('/v1/secrets/MOLDED?force=true', { method: 'DELETE' })
+    const { placeholder } = await secret('MOLDED')
+    const born = await sandbox(['MOLDED'], { template: 'molded' })
+    expect(await variable(born.id, 'MOLDED')).toBe(`${placeholder}\n`)
+    const given = await sandbox([], { template: 'molded' })
+    expect(await variable(given.id, 'MOLDED')).toBe(`${first}\n`)
+    await give(given.id, ['MOLDED'])
+    expect(await variable(given.id, 'MOLDED')).toBe(`${placeholder}\n`)
+  })
+
   test('forks and what is rolled back have them, too', async () => {
     const { placeholder } = await secret('KEPT')
     const { id } = await sandbox([])

@@ -10,6 +10,7 @@ const CERTIFICATE = '/usr/local/share/ca-certificates/dormouse.crt'
 /** What was done here, in the same files and memory that a rollback, a fork or a template goes back to. */
 const RECORD = '/var/lib/dormouse/secrets'
 const RECORD_MAX_BYTES = 64 * 1024
+const CERTIFICATE_LINE = 'certificate '
 const AS_ROOT = { user: 'root' }
 
 /** Programs that bring their own roots look at these. */
@@ -34,25 +35,28 @@ export interface Inside {
 
 /**
  * Makes everything that is started from now on find the variables and trust the edge. Again is fine: only what is missing is done, so that what
- * programs inside have changed since stays changed.
+ * programs inside have changed since stays changed. A secret that was made anew has another placeholder: it is missing.
  */
 export async function prepareInside({ burrow, certificate, env }: Inside): Promise<void> {
   const { guest } = burrow
-  const wanted = [
-    `certificate ${fingerprintOf(certificate)}`,
-    ...Object.keys(env).map((name) => `env ${name}`),
-  ]
+  const trusted = `${CERTIFICATE_LINE}${fingerprintOf(certificate)}`
   const done = await readRecord(guest)
-  const missing = wanted.filter((line) => !done.has(line))
-  if (missing.length === 0) return
-  const names = new Set(missing)
-  const added = Object.entries(env).filter(([name]) => names.has(`env ${name}`))
+  const added = Object.entries(env).filter((variable) => !done.has(lineOf(variable)))
+  const isTrusted = done.has(trusted)
+  if (isTrusted && added.length === 0) return
   await Promise.all([
-    missing[0] === wanted[0] && trust(guest, certificate),
+    !isTrusted && trust(guest, certificate),
     added.length > 0 && burrow.addEnv(Object.fromEntries(added)),
   ])
-  const record = [...done, ...missing].map((line) => `${line}\n`).join('')
+  // A certificate adds to those before it; a variable is what it was set to last, and has just one line.
+  const certificates = [...done].filter((line) => line.startsWith(CERTIFICATE_LINE))
+  const lines = new Set([...certificates, trusted, ...Object.entries(env).map(lineOf)])
+  const record = [...lines].map((line) => `${line}\n`).join('')
   await guest.files.write(RECORD, record, { ...AS_ROOT, parents: true, mode: 0o644 })
+}
+
+function lineOf([name, value]: [string, string]): string {
+  return `env ${name}=${value}`
 }
 
 async function trust({ files }: Guest, certificate: string): Promise<void> {

@@ -17,7 +17,8 @@ interface Tenant {
 }
 
 interface Prepared {
-  readonly secrets: string
+  /** The very list of the row: whoever gives it secrets makes a new one, also when the names in it are the same, and other secrets. */
+  readonly secrets: SandboxRow['secrets']
   /** Undefined: it is done. */
   work: Promise<void> | undefined
 }
@@ -54,17 +55,22 @@ export class SandboxSecrets {
   prepare(tenant: Tenant, burrow: Burrow): Promise<void> | undefined {
     const { row } = tenant
     if (row.secrets.length === 0) return undefined
-    const secrets = row.secrets.join()
     const known = this.#prepared.get(tenant)
-    if (known?.secrets === secrets) return known.work
-    const prepared: Prepared = { secrets, work: undefined }
+    if (known?.secrets === row.secrets) return known.work
+    const prepared: Prepared = { secrets: row.secrets, work: undefined }
     this.#prepared.set(tenant, prepared)
-    prepared.work = this.#prepare(row, burrow).then((isDone) => {
+    prepared.work = this.#prepareAfter(known?.work, row, burrow).then((isDone) => {
       prepared.work = undefined
       // The next call tries again.
       if (!isDone && this.#prepared.get(tenant) === prepared) this.#prepared.delete(tenant)
     })
     return prepared.work
+  }
+
+  /** One after the other: the variables of the list that came last must be the last that are set. */
+  async #prepareAfter(before: Promise<void> | undefined, row: SandboxRow, burrow: Burrow): Promise<boolean> {
+    if (before !== undefined) await before
+    return this.#prepare(row, burrow)
   }
 
   async #prepare(row: SandboxRow, burrow: Burrow): Promise<boolean> {
