@@ -43,12 +43,18 @@ it('the launcher works through a symbolic link', () => {
 it('the launcher says what to install when there is no Node', () => {
   const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
   expect(status).not.toBe(0)
-  expect(stderr).toContain('Node.js 20 or newer is needed')
+  expect(stderr).toContain('Node.js 20.3 or newer is needed')
 })
 
-it('the launcher names the version of a Node that is too old', () => {
-  writeFileSync(join(directory, 'node'), '#!/bin/sh\necho v18.19.1\n', { mode: 0o755 })
+it.each([
+  ['v18.19.1', 1],
+  ['v20.2.0', 1],
+  ['v20.3.0', 0],
+  ['v22.0.0', 0],
+])('the launcher takes Node %s with status %i, and names one that is too old', (version, expected) => {
+  const node = join(directory, 'node')
+  writeFileSync(node, `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; fi\n`, { mode: 0o755 })
   const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
-  expect(status).toBe(1)
-  expect(stderr).toContain('is v18.19.1')
+  expect(status).toBe(expected)
+  if (expected === 1) expect(stderr).toContain(`is ${version}`)
 })
