@@ -1,4 +1,4 @@
-import { DormouseError, type Sandbox } from 'dormouse'
+import { type Candidates, DormouseError, type Sandbox } from 'dormouse'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
 
@@ -151,5 +151,54 @@ describe('race', () => {
     await expect(racing).rejects.toMatchObject({ code: 'cancelled' })
     expect(await server.ids()).toEqual([parent.id])
     await expect(parent.race(3, { score: '1' })).rejects.toMatchObject({ code: 'invalid_argument' })
+  })
+
+  test.each([0, -1, 1.5, Number.NaN])('refuses to run %d at a time', async (concurrency) => {
+    const racing = parent.race(['1', '2'], { score: '1', concurrency })
+    await expect(racing).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: `concurrency: must be a whole number from 1 (saw ${concurrency})`,
+    })
+  })
+
+  test('of n takes a list, a function of the index, or the same for all', async () => {
+    const race = async (...[n, candidates]: [number, Candidates]) => {
+      const { winner, ranking } = await parent.race(n, candidates, { score: 'base' })
+      await winner.delete()
+      return ranking.map(({ index, score }) => [index, score])
+    }
+    expect(await race(2, ['base += 1', 'base += 2'])).toEqual([
+      [1, 102],
+      [0, 101],
+    ])
+    expect(await race(3, (index) => `base -= ${index}`)).toEqual([
+      [0, 100],
+      [1, 99],
+      [2, 98],
+    ])
+    // With fewer candidates than children, they take turns.
+    expect(await race(3, ['base += 5', (child) => child.runCode('base += 6')])).toEqual([
+      [1, 106],
+      [0, 105],
+      [2, 105],
+    ])
+    expect(await race(2, 'base *= 2')).toEqual([
+      [0, 200],
+      [1, 200],
+    ])
+    expect(await server.ids()).toEqual([parent.id])
+  })
+
+  test.each<[string, number, unknown, RegExp]>([
+    ['more candidates than children', 1, ['1', '2'], /2 candidates for 1 child/],
+    ['no candidates', 2, [], /candidates: there are none/],
+    ['no children', 0, ['1'], /saw 0/],
+    ['a function that makes none', 2, () => 7, /candidates: .*saw 7/],
+  ])('of n refuses %s', async (_what, n, candidates, message) => {
+    const racing = parent.race(n, candidates as Candidates, { score: '1' })
+    await expect(racing).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringMatching(message),
+    })
   })
 })

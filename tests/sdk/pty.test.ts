@@ -35,6 +35,14 @@ function screen() {
   }
 }
 
+/** Who waits for ever would wait for the end of the test. */
+function atOnce<Value>(promise: Promise<Value>): Promise<Value> {
+  const late = new Promise<never>((_resolve, reject) => {
+    setTimeout(() => reject(new Error('it did not settle')), 10_000).unref()
+  })
+  return Promise.race([promise, late])
+}
+
 describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
   const connect = async () => {
     const { id } = await server.create()
@@ -76,6 +84,24 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     await again.kill()
     expect(await again.wait()).toMatchObject({ signal: 'SIGKILL' })
     await sandbox.delete()
+  })
+
+  test('that has ended takes what is typed and leaves it; one that was left or is gone says so, and all at once', async () => {
+    const sandbox = await connect()
+    const ended = await sandbox.pty.create({ command: 'exit 3' })
+    expect(await ended.wait()).toMatchObject({ exitCode: 3 })
+    await atOnce(ended.write('too late\n'))
+
+    const left = await sandbox.pty.create({ command: ['cat'] })
+    left.disconnect()
+    await expect(atOnce(left.wait())).rejects.toMatchObject({ code: 'cancelled' })
+    await expect(atOnce(left.write('gone\n'))).rejects.toMatchObject({ code: 'cancelled' })
+
+    const orphan = await sandbox.pty.create({ command: ['cat'] })
+    await orphan.write('there\n')
+    await sandbox.delete()
+    await atOnce(orphan.wait().catch(() => {}))
+    await expect(atOnce(orphan.write('nobody\n'))).rejects.toMatchObject({ code: 'not_found' })
   })
 
   test('shows everything once though its connection is cut', async () => {

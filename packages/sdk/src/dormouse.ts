@@ -2,6 +2,8 @@ import type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UsageAnswer }
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
+import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
+import type { RunResult } from './runs/run-options.ts'
 import { Secrets } from './secrets.ts'
 import { Snapshots } from './snapshots.ts'
 import { SshKeys } from './ssh-keys.ts'
@@ -77,6 +79,14 @@ export class Dormouse {
   /** What was used, per sandbox and in total. */
   usage({ signal, ...query }: UsageOptions = {}): Promise<UsageAnswer> {
     return this.http.json({ path: '/v1/usage', query, signal })
+  }
+
+  /**
+   * Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted. Sent again only when nothing was
+   * done: a connection that is lost in the middle throws `server_unreachable`.
+   */
+  runOnce(code: string, options: RunOnceOptions = {}): Promise<RunResult> {
+    return runOnce(this.http, code, options)
   }
 
   /** Sent again when it is not known whether it arrived only with `getOrCreate`: twice would be one sandbox too many. */

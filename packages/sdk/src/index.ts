@@ -8,8 +8,9 @@ export {
   type UsageOptions,
 } from './dormouse.ts'
 export { DormouseError, type DormouseErrorCode } from './error.ts'
+export type { Candidate, Candidates } from './fan-out/candidates.ts'
 export type { MapOptions, MapOutcome, MapWork } from './fan-out/map.ts'
-export type { Candidate, RaceEntry, RaceOptions, RaceOutcome, Score } from './fan-out/race.ts'
+export type { RaceEntry, RaceOptions, RaceOutcome, Score } from './fan-out/race.ts'
 export type { FileChange, FileContent, FileOptions, FileStat, WriteOptions } from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
 export type { Abortable } from './options.ts'
@@ -24,6 +25,7 @@ export type {
   RunCommandOptions,
   StartOptions,
 } from './processes/command-options.ts'
+export type { RunOnceOptions } from './runs/run-once.ts'
 export type { ResultData, RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
 export {
   type ClientOptions,

@@ -24,8 +24,9 @@ import {
   type UsageOptions,
 } from './dormouse.ts'
 import { hasCode } from './error.ts'
+import type { Candidate, Candidates } from './fan-out/candidates.ts'
 import { type MapOptions, type MapOutcome, type MapWork, mapOverForks } from './fan-out/map.ts'
-import { type Candidate, type RaceOptions, type RaceOutcome, raceForks } from './fan-out/race.ts'
+import { type RaceOptions, type RaceOutcome, raceForks } from './fan-out/race.ts'
 import { Files } from './files/files.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
@@ -221,8 +222,20 @@ export class Sandbox {
   race<Value = RunResult>(
     candidates: number | readonly Candidate<Value>[],
     options: RaceOptions<Value>,
+  ): Promise<RaceOutcome<Value>>
+  /** The same with so many children as are said: a list takes turns, a function makes the candidate of each index. */
+  race<Value = RunResult>(
+    n: number,
+    candidates: Candidates<Value>,
+    options: Omit<RaceOptions<Value>, 'run'>,
+  ): Promise<RaceOutcome<Value>>
+  race<Value>(
+    wanted: number | readonly Candidate<Value>[],
+    given: Candidates<Value> | RaceOptions<Value>,
+    options?: RaceOptions<Value>,
   ): Promise<RaceOutcome<Value>> {
-    return raceForks(this, candidates, options)
+    if (options === undefined) return raceForks(this, wanted, undefined, given as RaceOptions<Value>)
+    return raceForks(this, wanted, given as Candidates<Value>, options)
   }
 
   /**

@@ -38,6 +38,7 @@ export type {
   RunAnswer,
   RunBody,
   RunEventAnswer,
+  RunOnceBody,
   RunPageAnswer,
   RunResultAnswer,
   RunWithResultAnswer,

@@ -1,4 +1,5 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+import type { NetworkBody } from './network.ts'
 
 export type InterruptAnswer = { outcome: 'cancelled' | 'finished' | 'interrupting' }
 
@@ -91,6 +92,25 @@ export type RunEventAnswer =
         details?: Record<string, unknown> | undefined
       }
     }
+
+export type RunOnceBody = {
+  code: string
+  language?: 'bash' | 'python' | undefined
+  timeoutMs?: number
+  template?: string | undefined
+  env?: Record<string, string> | undefined
+  limits?:
+    | {
+        memoryBytes?: number | undefined
+        cpus?: number | undefined
+        pids?: number | undefined
+        diskBytes?: number | undefined
+      }
+    | undefined
+  volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[] | undefined
+  network?: NetworkBody
+  secrets?: string[] | undefined
+}
 
 export type RunPageAnswer = { items: readonly RunAnswer[]; nextCursor?: string | undefined }
 

@@ -33,11 +33,6 @@ export async function mapOverForks<Input, Value>(
   options: MapOptions,
 ): Promise<MapOutcome<Input, Value>[]> {
   const { concurrency = CONCURRENCY, signal } = options
-  if (!Number.isInteger(concurrency) || concurrency < 1)
-    throw new DormouseError(
-      'invalid_argument',
-      `concurrency: must be a whole number from 1 (saw ${concurrency})`,
-    )
   const all = [...inputs]
   const perform = typeof work === 'function' ? work : runWithInput<Input, Value>(work, options)
   const forks = new Forks(parent, signal)

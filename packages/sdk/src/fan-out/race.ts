@@ -2,15 +2,11 @@ import { cancelled, DormouseError } from '../error.ts'
 import type { Abortable } from '../options.ts'
 import type { RunResult, RunStreamOptions } from '../runs/run-options.ts'
 import type { Sandbox } from '../sandbox.ts'
+import { type Candidate, type Candidates, candidatesFor, requireSome } from './candidates.ts'
 import { drop, Forks } from './forks.ts'
 import { runOrThrow } from './run-or-throw.ts'
 import { scoreOf } from './score.ts'
 import { eachAtOnce } from './workers.ts'
-
-/** Code to run in a child, or a function that does what it likes with one. */
-export type Candidate<Value = RunResult> =
-  | string
-  | ((child: Sandbox, index: number, signal: AbortSignal | undefined) => Promise<Value>)
 
 /** How good a candidate came out: a Python expression that is evaluated in its child, or a function of what it returned. */
 export type Score<Value> =
@@ -55,10 +51,11 @@ type Entry<Value> = Omit<RaceEntry<Value>, 'rank'>
 export async function raceForks<Value>(
   parent: Sandbox,
   wanted: number | readonly Candidate<Value>[],
+  given: Candidates<Value> | undefined,
   options: RaceOptions<Value>,
 ): Promise<RaceOutcome<Value>> {
   const { signal } = options
-  const candidates = candidatesOf(wanted, options)
+  const candidates = candidatesOf(wanted, given, options)
   const forks = new Forks(parent, signal)
   const isBetter =
     options.best === 'lowest' ? (a: number, b: number) => a < b : (a: number, b: number) => a > b
@@ -113,22 +110,18 @@ export async function raceForks<Value>(
 
 function candidatesOf<Value>(
   wanted: number | readonly Candidate<Value>[],
+  given: Candidates<Value> | undefined,
   { run }: RaceOptions<Value>,
 ): readonly Candidate<Value>[] {
   if (typeof wanted !== 'number') {
-    if (wanted.length > 0) return wanted
-    throw new DormouseError('invalid_argument', 'candidates: there are none')
+    requireSome(wanted)
+    return wanted
   }
-  if (!Number.isInteger(wanted) || wanted < 1 || run === undefined) {
-    throw new DormouseError(
-      'invalid_argument',
-      `candidates: ${wanted} says how many, and \`run\` what each does`,
-      {
-        hint: 'Give a list of candidates, or a whole number from 1 together with `run`.',
-      },
-    )
-  }
-  return Array.from({ length: wanted }, () => run)
+  if (given !== undefined) return candidatesFor(wanted, given)
+  if (run !== undefined) return candidatesFor(wanted, [run])
+  throw new DormouseError('invalid_argument', `n: ${wanted} says how many, and nothing what each does`, {
+    hint: 'Give candidates too, or `run`: what each of the n children does.',
+  })
 }
 
 async function perform<Value>(

@@ -1,9 +1,16 @@
+import { DormouseError } from '../error.ts'
+
 /** Does all of `items`, so many at a time, in order of their beginning. `work` does not throw. */
 export async function eachAtOnce<Item>(
   items: readonly Item[],
   concurrency: number,
   work: (item: Item, index: number) => Promise<void>,
 ): Promise<void> {
+  if (!Number.isInteger(concurrency) || concurrency < 1)
+    throw new DormouseError(
+      'invalid_argument',
+      `concurrency: must be a whole number from 1 (saw ${concurrency})`,
+    )
   const entries = items.entries()
   const worker = async () => {
     for (const [index, item] of entries) await work(item, index)

@@ -58,28 +58,33 @@ export class Http {
 
   /** The JSON of a success. */
   async json<Answer>(call: Call): Promise<Answer> {
-    return this.#repeat(call, async (timed) => {
-      const response = await this.#fetchOnce(timed)
-      try {
-        const text = await response.text()
-        return (text === '' ? undefined : JSON.parse(text)) as Answer
-      } catch (cause) {
-        throw this.#lost(await this.address(), cause)
-      }
-    })
+    return this.#repeat(call, () =>
+      this.#inTime(call, async (timed) => {
+        const response = await this.#fetchOnce(timed)
+        try {
+          const text = await response.text()
+          return (text === '' ? undefined : JSON.parse(text)) as Answer
+        } catch (cause) {
+          throw this.#lost(await this.address(), cause)
+        }
+      }),
+    )
   }
 
   /** Nothing of it is left, also when an earlier try of this very call has done it. */
   async delete(call: Call): Promise<void> {
     let tries = 0
-    await this.#repeat({ ...call, method: 'DELETE' }, async (timed) => {
-      tries += 1
-      try {
-        await (await this.#fetchOnce(timed)).text()
-      } catch (error) {
-        if (tries === 1 || !hasCode(error, 'not_found', 'template_not_found')) throw error
-      }
-    })
+    const deletion: Call = { ...call, method: 'DELETE' }
+    await this.#repeat(deletion, () =>
+      this.#inTime(deletion, async (timed) => {
+        tries += 1
+        try {
+          await (await this.#fetchOnce(timed)).text()
+        } catch (error) {
+          if (tries === 1 || !hasCode(error, 'not_found', 'template_not_found')) throw error
+        }
+      }),
+    )
   }
 
   /** A success whose body is still to be read. The time-out is for its beginning. Not repeated: who reads knows where to go on. */
@@ -95,11 +100,16 @@ export class Http {
     }
   }
 
-  async #repeat<Answer>(call: Call, attempt: (timed: Call) => Promise<Answer>): Promise<Answer> {
+  /** The same for a body that can be read only once: repeated as any call is, until it begins. */
+  begin(call: Call): Promise<Opened> {
+    return this.#repeat(call, () => this.open(call))
+  }
+
+  async #repeat<Answer>(call: Call, attempt: () => Promise<Answer>): Promise<Answer> {
     const patience = new Patience(this.#hasAnswered ? RESTART_MS : FIRST_CONTACT_MS)
     for (;;) {
       try {
-        return await this.#inTime(call, attempt)
+        return await attempt()
       } catch (error) {
         if (!(error instanceof DormouseError) || !mayRepeat(error, call)) throw error
         await patience.wait(error, call.signal)

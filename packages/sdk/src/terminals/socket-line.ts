@@ -1,5 +1,5 @@
 import type { ErrorAnswer } from '../contract/index.ts'
-import { DormouseError } from '../error.ts'
+import { DormouseError, throwIfAborted } from '../error.ts'
 import { errorFromAnswer } from '../http/error-from.ts'
 import type { Http } from '../http/http.ts'
 import { Patience, sleep } from '../http/patience.ts'
@@ -28,6 +28,7 @@ export class SocketLine implements Line {
   #typing = Promise.resolve()
   #socket: Socket | undefined
   #seen: number
+  #hasEnded = false
 
   constructor(http: Http, socket: SocketConstructor, options: LineOptions) {
     this.#http = http
@@ -35,7 +36,10 @@ export class SocketLine implements Line {
     this.#options = options
     this.#seen = options.after
     this.ended = this.#show()
-    this.ended.catch(() => {})
+    const end = () => {
+      this.#hasEnded = true
+    }
+    this.ended.then(end, end)
   }
 
   type(data: Uint8Array): Promise<void> {
@@ -51,9 +55,24 @@ export class SocketLine implements Line {
 
   async #send(data: Uint8Array): Promise<void> {
     for (let at = 0; at < data.byteLength; at += PIECE_BYTES) {
-      while (this.#socket?.readyState !== OPEN || this.#socket.bufferedAmount > BUFFERED_MAX_BYTES)
-        await sleep(LOOK_AGAIN_MS, this.#closed.signal)
-      this.#socket.send(data.subarray(at, at + PIECE_BYTES))
+      const socket = await this.#ready()
+      // It has ended, perhaps by what was typed; `ended` tells.
+      if (socket === undefined) return
+      socket.send(data.subarray(at, at + PIECE_BYTES))
+    }
+  }
+
+  /** A socket with room. Undefined: the process has ended. Rejects when there will be none. */
+  async #ready(): Promise<Socket | undefined> {
+    for (;;) {
+      throwIfAborted(this.#closed.signal)
+      const socket = this.#socket
+      if (socket?.readyState === OPEN && socket.bufferedAmount <= BUFFERED_MAX_BYTES) return socket
+      if (this.#hasEnded) {
+        await this.ended
+        return undefined
+      }
+      await sleep(LOOK_AGAIN_MS, this.#closed.signal)
     }
   }
 
@@ -62,6 +81,8 @@ export class SocketLine implements Line {
     const patience = new Patience(PATIENCE_MS)
     for (;;) {
       const { url, apiKey } = await this.#http.address()
+      // Hung up before there was anything to hang up.
+      throwIfAborted(signal)
       const seen = this.#seen
       const exit = await this.#connect(
         `${url.replace(/^http/, 'ws')}${this.#options.path}/pty?after=${seen}`,
