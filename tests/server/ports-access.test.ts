@@ -225,6 +225,37 @@ describe('signed links', () => {
     const reader = await newKey(['read'])
     expect(await server.call(`${at}/link`, { json: {}, key: reader.key })).toMatchObject({ status: 403 })
   })
+
+  const openBy = async (token: string, headers: object = {}) => {
+    const socket = new EchoSocket(`${server.url}/ws?dormouse-token=${token}`, {
+      headers: { host, ...headers },
+    })
+    await socket.opened
+    return socket
+  }
+
+  test('what a link or its cookie has opened ends when its time is over', async () => {
+    const { token } = await linkOf({ expiresInMs: 1_500 })
+    const cookie = `dormouse-preview=${token}`
+    const sockets = [await openBy(token), await openBy('', { cookie })]
+    const slow = byHost(`/slow?dormouse-token=${token}`).then(
+      () => 'whole',
+      () => 'broken',
+    )
+    const long = await openBy((await linkOf({ expiresInMs: 30 * 24 * 3600 * 1000 })).token)
+    for (const socket of sockets) expect(await socket.ended).toBe(1006)
+    expect(await slow).toBe('broken')
+    expect(await long.ask('still here')).toBe('still here')
+    long.raw.close()
+  })
+
+  test('what a link has opened ends with the key that made it', async () => {
+    const maker = await newKey(['admin'])
+    const { token } = await linkOf({}, { key: maker.key })
+    const sockets = [await openBy(token), await openBy('', { cookie: `dormouse-preview=${token}` })]
+    await server.ok(`/v1/keys/${maker.id}`, { method: 'DELETE' })
+    for (const socket of sockets) expect(await socket.ended).toBe(1006)
+  })
 })
 
 describe('sleep and connections', () => {

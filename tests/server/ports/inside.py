@@ -30,11 +30,12 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(302, b"", {"Location": "https://example.org/"})
         if path == "/cookies":
             return self.answer(200, b"", [("Set-Cookie", "a=1; Domain=example.com; Path=/x"), ("Set-Cookie", "b=2"), ("Set-Cookie", "dormouse-preview=forged")])
-        if path == "/cut":
+        if path in ("/cut", "/slow"):
             self.send_response(200)
             self.send_header("Content-Length", "1000")
             self.end_headers()
             self.wfile.write(b"half")
+            time.sleep(60 if path == "/slow" else 0)
             self.close_connection = True
             return None
         if path == "/hang-up":

@@ -1,16 +1,24 @@
-import { DormouseError, hasErrorCode, type SandboxId } from '@dormouse/contracts'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { Access } from '../access/access.ts'
-import { type LinkClaim, readLink, signLink } from './link-token.ts'
+import { readLink, signLink } from './link-token.ts'
 import type { PortRows } from './port-rows.ts'
 
 export interface PortServiceOptions {
   readonly rows: PortRows
-  readonly access: Pick<Access, 'get'>
+  readonly access: Pick<Access, 'find'>
   /** Below which ports have host names. */
   readonly domain: string | undefined
   /** A connection that has carried nothing for so long is not work. */
   readonly idleConnectionMs: number
   readonly now: () => number
+}
+
+/** A link that opens a port now. */
+export interface OpenLink {
+  readonly keyId: string
+  readonly expiresAtMs: number
+  /** Aborted when the key that made it is revoked. */
+  readonly revoked: AbortSignal
 }
 
 /** A sandbox that publishes more than these is not previewed but scanned. */
@@ -61,18 +69,11 @@ export class PortService {
   }
 
   /** Undefined when it does not open this port now. A link ends with the key that made it. */
-  check(token: string, { sandboxId, port }: { sandboxId: SandboxId; port: number }): LinkClaim | undefined {
-    const { now } = this.#options
+  check(token: string, { sandboxId, port }: { sandboxId: SandboxId; port: number }): OpenLink | undefined {
+    const { now, access } = this.#options
     const claim = readLink(this.#secret, token, { sandboxId, port, nowMs: now() })
-    return claim !== undefined && this.#isLive(claim.keyId) ? claim : undefined
-  }
-
-  #isLive(keyId: string): boolean {
-    try {
-      return this.#options.access.get(keyId).revokedAt === undefined
-    } catch (error) {
-      if (hasErrorCode(error, 'not_found')) return false
-      throw error
-    }
+    const key = claim === undefined ? undefined : access.find(claim.keyId)
+    if (claim === undefined || key === undefined) return undefined
+    return { keyId: key.keyId, expiresAtMs: claim.expiresAtMs, revoked: key.revoked }
   }
 }

@@ -14,8 +14,10 @@ export interface Admitted {
   /** Without anything of ours in it. */
   readonly target: string
   readonly keyId: string | undefined
-  /** Aborted when the key is revoked. */
+  /** Aborted when the key is revoked; of a link, the key that made it. */
   readonly revoked: AbortSignal | undefined
+  /** When the link's time is over. */
+  readonly expiresAtMs: number | undefined
   /** A link that somebody has opened, to be kept by the browser. */
   readonly opened: { readonly token: string; readonly expiresAtMs: number } | undefined
 }
@@ -30,7 +32,10 @@ export function admit(
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
   const isPublic = sandboxId !== undefined && ports.isPublic(sandboxId, port)
-  const nobody = { target, keyId: undefined, revoked: undefined, opened: undefined }
+  const nobody = {
+    ...{ target, keyId: undefined, revoked: undefined },
+    ...{ expiresAtMs: undefined, opened: undefined },
+  }
 
   const given = keyIn(request.headers)
   if (given !== undefined) {
@@ -39,7 +44,7 @@ export function admit(
     try {
       const sandbox = sandboxes.get(ref, key)
       requireScope(key, 'run')
-      return { sandbox, target, keyId: key.keyId, revoked: key.revoked, opened: undefined }
+      return { ...nobody, sandbox, keyId: key.keyId, revoked: key.revoked }
     } catch (error) {
       if (!isPublic || !(hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')))
         throw error
@@ -47,15 +52,15 @@ export function admit(
   }
   if (isPublic) return { ...nobody, sandbox: sandboxes.get(ref, SERVER) }
   if (sandboxId !== undefined) {
-    const claim = token === undefined ? undefined : ports.check(token, { sandboxId, port })
-    if (token !== undefined && claim !== undefined) {
-      const { keyId, expiresAtMs } = claim
-      return { ...nobody, sandbox: sandboxes.get(ref, SERVER), keyId, opened: { token, expiresAtMs } }
+    const link = token === undefined ? undefined : ports.check(token, { sandboxId, port })
+    if (token !== undefined && link !== undefined) {
+      const opened = { token, expiresAtMs: link.expiresAtMs }
+      return { ...nobody, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
     }
     const cookies = isOwnRequest(request.method, request.headers) ? tokensInCookies(request.headers) : []
     for (const cookie of cookies) {
       const kept = ports.check(cookie, { sandboxId, port })
-      if (kept !== undefined) return { ...nobody, sandbox: sandboxes.get(ref, SERVER), keyId: kept.keyId }
+      if (kept !== undefined) return { ...nobody, ...kept, sandbox: sandboxes.get(ref, SERVER) }
     }
   }
   throw new DormouseError(

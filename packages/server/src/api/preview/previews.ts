@@ -6,6 +6,7 @@ import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type Admitted, admit } from './admission.ts'
+import { atTime } from './at-time.ts'
 import { TOKEN_COOKIE } from './credentials.ts'
 import { outsideOf } from './forwarded-headers.ts'
 import { letFinish, proxyRequest } from './proxy-request.ts'
@@ -76,11 +77,13 @@ class PreviewServer {
     let admitted: Admitted | undefined
     const gone = new AbortController()
     const leave = () => gone.abort()
+    let forgetTime = () => {}
     this.#open.add(gone)
     // An answer ends here; what has become another protocol ends with its socket.
     const over = () => {
       this.#open.delete(gone)
       admitted?.revoked?.removeEventListener('abort', leave)
+      forgetTime()
       if (!response.writableFinished) gone.abort()
     }
     gone.signal.addEventListener('abort', () => request.socket.destroy(), { once: true })
@@ -93,6 +96,7 @@ class PreviewServer {
       response.setHeader('x-request-id', requestId)
       admitted = admit(request, address, this.#services)
       admitted.revoked?.addEventListener('abort', leave, { once: true })
+      if (admitted.expiresAtMs !== undefined) forgetTime = atTime(admitted.expiresAtMs, leave)
       await this.#pass({ request, response, address, admitted, head, signal: gone.signal })
     } catch (error) {
       if (!gone.signal.aborted) this.#refuse(error, requestId, request, response)
