@@ -28,8 +28,8 @@ export const nativeBuild = {
     const make = /** @type {const} */ (['make', '-C', join(repoDir, NATIVE)])
     const onLine = (/** @type {string} */ line) => report({ doing: line })
     await run({ argv: [...make, 'all'], onLine })
-    // Only the network needs it: whoever cannot build it has sandboxes all the same, and the doctor says what is missing.
-    await run({ argv: [...make, 'gate', `NODE_API_HEADERS=${headers(repoDir)}`], onLine }).catch(() =>
+    // Whoever cannot build them has sandboxes all the same, without a network; the doctor says what is missing.
+    await run({ argv: [...make, 'addons', `NODE_API_HEADERS=${headers(repoDir)}`], onLine }).catch(() =>
       signal.throwIfAborted(),
     )
   },

@@ -7,8 +7,9 @@ export const shiftProgram = inBuild('dormouse-shift')
 export const pagesProgram = inBuild('dormouse-pages')
 export const carryProgram = inBuild('dormouse-carry')
 export const layersProgram = inBuild('dormouse-layers')
-/** Part of this process, unlike the others. */
+/** Parts of this process, unlike the others. */
 export const gateAddon = inBuild('gate.node')
+export const startAddon = inBuild('start.node')
 export const enterLibrary = inBuild('libdormouse-enter.so')
 export const guardLibrary = inBuild('libdormouse-guard.so')
 

@@ -1,7 +1,6 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { addAbortSignal, type Readable } from 'node:stream'
+import { addAbortSignal, type Duplex, type Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
+import { type Program, startProgram } from '../host/start-program.ts'
 import { initProgram } from '../native-programs.ts'
 import { type FirstProcess, parseFirstProcess } from './first-process.ts'
 
@@ -40,41 +39,31 @@ export function launchInit({
 }
 
 export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
-  const child = spawn(initProgram, [...cgroups], {
-    cwd,
-    env: {},
-    // The burrow must not die with the terminal of the server.
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
-  })
-  const exited = new Promise((resolve) => child.once('exit', resolve))
-  const failedToSpawn = once(child, 'error').then(([cause]) => {
-    throw new DormouseError('burrow_start_failed', 'dormouse-init cannot be started.', { cause })
-  })
-  failedToSpawn.catch(() => {})
+  const program = start({ cwd, cgroups })
+  const [input, , , status] = program.streams as [Duplex, undefined, undefined, Duplex]
   // It may refuse before it has read everything; its own words on the status pipe say more than EPIPE.
-  child.stdin?.on('error', () => {})
-  const status = child.stdio[3] as Readable
+  input.on('error', () => {})
   return {
     get isWaiting() {
-      return child.pid !== undefined && child.exitCode === null && child.signalCode === null
+      return program.isRunning
     },
     cancel() {
-      child.stdin?.end()
+      input.end()
       status.destroy()
     },
     async launch(config, signal) {
-      child.stdin?.end(encodeConfig(config))
+      input.end(encodeConfig(config))
       const limit = AbortSignal.any([
         AbortSignal.timeout(START_TIMEOUT_MS),
         ...(signal === undefined ? [] : [signal]),
       ])
       addAbortSignal(limit, status)
       try {
-        return await Promise.race([readReady(status), failedToSpawn])
+        return await readReady(status)
       } catch (error) {
         // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
-        if (child.pid !== undefined && child.kill('SIGKILL')) await exited
+        program.kill('SIGKILL')
+        await program.exited
         if (signal?.aborted)
           throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
         if (!limit.aborted) throw error
@@ -83,6 +72,21 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
         status.destroy()
       }
     },
+  }
+}
+
+function start({ cwd, cgroups = [] }: StartInit): Program {
+  try {
+    return startProgram({
+      argv: [initProgram, ...cgroups],
+      cwd,
+      env: {},
+      // The burrow must not die with the terminal of the server.
+      isDetached: true,
+      stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
+    })
+  } catch (cause) {
+    throw new DormouseError('burrow_start_failed', 'dormouse-init cannot be started.', { cause })
   }
 }
 

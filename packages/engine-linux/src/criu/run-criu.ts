@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process'
 import type { Duplex } from 'node:stream'
+import { startProgram } from '../host/start-program.ts'
 import { enterLibrary } from '../native-programs.ts'
 import type { Criu } from './find-criu.ts'
 
@@ -42,7 +42,7 @@ export interface StartedCriu {
 }
 
 /** Runs CRIU inside a burrow that exists already. */
-export function runCriu({ firstPid, imagesDir, ...call }: CriuCall & CriuTarget): Promise<CriuResult> {
+export async function runCriu({ firstPid, imagesDir, ...call }: CriuCall & CriuTarget): Promise<CriuResult> {
   return startCriu(call).enter({ firstPid, imagesDir })
 }
 
@@ -62,7 +62,8 @@ export function startCriu(call: CriuCall): StartedCriu {
     '--images-dir',
     '/proc/self/fd/3',
   ]
-  const child = spawn(program, [...first, action, ...safe, '-v1', '-o', '-', ...rest], {
+  const child = startProgram({
+    argv: [program, ...first, action, ...safe, '-v1', '-o', '-', ...rest],
     cwd: '/',
     env: {
       LD_PRELOAD: enterLibrary,
@@ -74,26 +75,23 @@ export function startCriu(call: CriuCall): StartedCriu {
       PATH: NO_PLUGINS,
     },
     // A Ctrl-C at the server's terminal must not reach it.
-    detached: true,
+    isDetached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ignore', 'pipe'],
   })
   let output = ''
   const keep = (chunk: Buffer) => {
     output = (output + chunk.toString()).slice(-OUTPUT_MAX_CHARACTERS)
   }
-  child.stdout?.on('data', keep)
-  child.stderr?.on('data', keep)
-  const finished = new Promise<CriuResult>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', (exitCode) => resolve({ exitCode, output }))
-  })
-  finished.catch(() => {})
-  const target = child.stdio[4] as Duplex
+  const [, stdout, stderr, , channel] = child.streams
+  stdout?.on('data', keep)
+  stderr?.on('data', keep)
+  const finished = child.closed.then(({ exitCode }): CriuResult => ({ exitCode, output }))
+  const target = channel as Duplex
   // It may have failed before it reads; how it ended says more than EPIPE.
   target.on('error', () => {})
   return {
     get isWaiting() {
-      return child.exitCode === null && child.signalCode === null
+      return child.isRunning
     },
     enter({ firstPid, imagesDir }) {
       // The line's end, not the stream's, is what it waits for: its answer comes the same way.

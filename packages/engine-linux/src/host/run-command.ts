@@ -1,8 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
+import { type Program, type ProgramEnding, startProgram } from './start-program.ts'
 
 /** Lines kept for an error message: enough to see the cause, short enough to read. */
 const TAIL_LINES = 20
@@ -37,13 +37,20 @@ export async function runCommand(command: HostCommand): Promise<CommandResult> {
   command.signal?.throwIfAborted()
   const stdin = command.stdinFile === undefined ? ('ignore' as const) : openSync(command.stdinFile, 'r')
   // The kernel kills the program if this process dies without a chance to say goodbye.
-  const argv = ['--pdeathsig', 'KILL', '--', ...command.argv]
-  const child = spawn('setpriv', argv, { stdio: [stdin, 'pipe', 'pipe'], detached: true })
-  if (typeof stdin === 'number') closeSync(stdin)
-  const output = collectOutput(child, command.onLine)
-  const stop = stopOnAbort(child, command)
+  const argv = ['setpriv', '--pdeathsig', 'KILL', '--', ...command.argv] as const
+  let program: Program
   try {
-    const ending = await waitForEnd(child)
+    program = startProgram({ argv, stdio: [stdin, 'pipe', 'pipe'], isDetached: true })
+  } catch (error) {
+    const ending = `could not be started: ${(error as Error).message}`
+    return { exitCode: undefined, ending, stdout: '', tail: [] }
+  } finally {
+    if (typeof stdin === 'number') closeSync(stdin)
+  }
+  const output = collectOutput(program, command.onLine)
+  const stop = stopOnAbort(program, command)
+  try {
+    const ending = describeEnding(await program.exited)
     await output.finished
     command.signal?.throwIfAborted()
     return { ...ending, stdout: output.stdout(), tail: output.tail }
@@ -69,7 +76,7 @@ export function inOwnNamespaces(argv: readonly string[]): [string, ...string[]] 
   return ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--', ...argv]
 }
 
-function collectOutput(child: ChildProcess, onLine: ((line: string) => void) | undefined) {
+function collectOutput({ streams: [, out, err] }: Program, onLine: ((line: string) => void) | undefined) {
   const tail: string[] = []
   let stdout = ''
   const read = async (stream: Readable, isStdout: boolean) => {
@@ -82,32 +89,25 @@ function collectOutput(child: ChildProcess, onLine: ((line: string) => void) | u
     }
   }
   const streams = [
-    [child.stdout, true],
-    [child.stderr, false],
+    [out, true],
+    [err, false],
   ] as const
   const finished = Promise.all(streams.map(([stream, isStdout]) => stream && read(stream, isStdout)))
   return { tail, finished, stdout: () => stdout }
 }
 
-function waitForEnd(child: ChildProcess): Promise<Pick<CommandResult, 'exitCode' | 'ending'>> {
-  return new Promise((resolve) => {
-    child.once('error', (error) =>
-      resolve({ exitCode: undefined, ending: `could not be started: ${error.message}` }),
-    )
-    child.once('exit', (code, signal) => {
-      if (code === null) resolve({ exitCode: undefined, ending: `was ended by ${signal}` })
-      // setpriv and env report a program that does not exist this way.
-      else if (code === 127) resolve({ exitCode: code, ending: 'is not installed' })
-      else resolve({ exitCode: code, ending: `ended with exit code ${code}` })
-    })
-  })
+function describeEnding({ exitCode, signal }: ProgramEnding): Pick<CommandResult, 'exitCode' | 'ending'> {
+  if (exitCode === null) return { exitCode: undefined, ending: `was ended by ${signal}` }
+  // setpriv and env report a program that does not exist this way.
+  if (exitCode === 127) return { exitCode, ending: 'is not installed' }
+  return { exitCode, ending: `ended with exit code ${exitCode}` }
 }
 
-function stopOnAbort(child: ChildProcess, { signal, timeoutMs }: HostCommand): Disposable {
+function stopOnAbort(program: Program, { signal, timeoutMs }: HostCommand): Disposable {
   const timers: NodeJS.Timeout[] = []
   const stop = () => {
-    signalGroup(child, 'SIGTERM')
-    timers.push(setTimeout(() => signalGroup(child, 'SIGKILL'), KILL_AFTER_MS))
+    signalGroup(program, 'SIGTERM')
+    timers.push(setTimeout(() => signalGroup(program, 'SIGKILL'), KILL_AFTER_MS))
   }
   signal?.addEventListener('abort', stop, { once: true })
   if (timeoutMs !== undefined) timers.push(setTimeout(stop, timeoutMs))
@@ -119,10 +119,10 @@ function stopOnAbort(child: ChildProcess, { signal, timeoutMs }: HostCommand): D
   }
 }
 
-function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
-  if (child.pid === undefined) return
+/** Also when it has exited itself: those that it has started may not have. */
+function signalGroup({ pid }: Program, signal: NodeJS.Signals): void {
   try {
-    process.kill(-child.pid, signal)
+    process.kill(-pid, signal)
   } catch {
     // The group is already gone.
   }

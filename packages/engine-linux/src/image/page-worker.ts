@@ -1,6 +1,6 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import type { Readable, Writable } from 'node:stream'
+import type { Duplex, Writable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
+import { type Program, startProgram } from '../host/start-program.ts'
 import { pagesProgram } from '../native-programs.ts'
 
 /** Standard error kept for the message; the program says one line. */
@@ -45,7 +45,8 @@ export interface SealedMemory extends SummedFile {
  * thing after the other; no page passes through this process. When something fails it is gone, and with it all later calls.
  */
 export class PageWorker implements AsyncDisposable {
-  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
+  readonly #program: Program
+  readonly #input: Writable
   readonly #closed: Promise<number | string>
   readonly #waiting: {
     lines: string[]
@@ -59,20 +60,21 @@ export class PageWorker implements AsyncDisposable {
   /** `isIdle`: whatever else the host has to do comes first. An abort ends it, and all calls fail with the reason. */
   constructor({ isIdle = false, signal }: { isIdle?: boolean; signal?: AbortSignal } = {}) {
     signal?.throwIfAborted()
-    this.#child = spawn(pagesProgram, [], { stdio: ['pipe', 'pipe', 'pipe'] })
-    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    this.#program = startProgram({ argv: [pagesProgram], stdio: ['pipe', 'pipe', 'pipe'] })
+    const [input, answers, errors] = this.#program.streams as [Duplex, Duplex, Duplex]
+    this.#input = input
+    errors.setEncoding('utf8').on('data', (text: string) => {
       this.#said = (this.#said + text).slice(0, ERROR_MAX_CHARACTERS)
     })
-    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => this.#read(text))
+    answers.setEncoding('utf8').on('data', (text: string) => this.#read(text))
     // A program that gave up reads no further; its own message says more than the broken pipe.
-    this.#child.stdin.on('error', () => {})
-    if (isIdle) this.#child.stdin.write('gently=\0')
-    const stop = () => this.#child.kill('SIGKILL')
+    input.on('error', () => {})
+    if (isIdle) input.write('gently=\0')
+    const stop = () => this.#program.kill('SIGKILL')
     signal?.addEventListener('abort', stop, { once: true })
-    this.#closed = new Promise((resolve) => {
-      this.#child.once('error', (error) => resolve(error.message))
-      this.#child.once('close', (status, killedBy) => resolve(status ?? `killed by ${killedBy}`))
-    })
+    this.#closed = this.#program.closed.then(
+      ({ exitCode, signal: killedBy }) => exitCode ?? `killed by ${killedBy}`,
+    )
     void this.#closed.then((ending) => {
       signal?.removeEventListener('abort', stop)
       this.#failure = signal?.aborted ? signal.reason : workError(this.#said.trim(), ending)
@@ -114,7 +116,7 @@ export class PageWorker implements AsyncDisposable {
 
   /** Post: it is gone and writes nothing any more. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill('SIGKILL')
+    this.#program.kill('SIGKILL')
     await this.#closed
   }
 
@@ -122,7 +124,7 @@ export class PageWorker implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure)
       this.#waiting.push({ lines: [], resolve, reject })
-      this.#child.stdin.write([...records, 'end='].map((record) => `${record}\0`).join(''))
+      this.#input.write([...records, 'end='].map((record) => `${record}\0`).join(''))
     })
   }
 

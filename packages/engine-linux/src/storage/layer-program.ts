@@ -1,5 +1,6 @@
-import { spawn } from 'node:child_process'
+import type { Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
+import { startProgram } from '../host/start-program.ts'
 import { layersProgram } from '../native-programs.ts'
 
 /** One line per layer of a scan, or one of complaint. */
@@ -70,28 +71,26 @@ async function runLayers(
   lists: Readonly<Record<string, readonly string[]>>,
 ): Promise<string> {
   signal?.throwIfAborted()
-  const child = spawn(layersProgram, [action, layersDir, mountPoint, ...more], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
+  const argv = [layersProgram, action, layersDir, mountPoint, ...more] as const
+  const child = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
+  const [input, answers, errors] = child.streams as [Duplex, Duplex, Duplex]
   const stop = () => child.kill('SIGKILL')
   signal?.addEventListener('abort', stop, { once: true })
   let output = ''
   let said = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+  answers.setEncoding('utf8').on('data', (text: string) => {
     output = (output + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+  errors.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
   // A program that gave up reads no further; its own message says more than the broken pipe.
-  child.stdin.on('error', () => {})
+  input.on('error', () => {})
   const records = Object.entries({ layer: layers, below, ...lists })
-  child.stdin.end(records.flatMap(([key, values]) => values.map((value) => `${key}=${value}\0`)).join(''))
+  input.end(records.flatMap(([key, values]) => values.map((value) => `${key}=${value}\0`)).join(''))
   try {
-    const ending = await new Promise<number | string>((resolve, reject) => {
-      child.once('error', reject)
-      child.once('close', (status, killedBy) => resolve(status ?? `killed by ${killedBy}`))
-    })
+    const { exitCode, signal: killedBy } = await child.closed
+    const ending = exitCode ?? `killed by ${killedBy}`
     signal?.throwIfAborted()
     if (ending !== 0) throw layersError(said.trim(), ending)
     return output
