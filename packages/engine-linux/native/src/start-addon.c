@@ -294,7 +294,7 @@ static napi_value describe(napi_env env, pid_t pid, const struct stdio *stdio)
     return result;
 }
 
-/* start(argv, envp, cwd: string | null, isDetached, stdio: (descriptor | -1 nothing | -2 pipe)[]): [pid, ...our ends or -1] */
+/* start(argv, envp: string[] | null for ours, cwd: string | null, isDetached, stdio: (descriptor | -1 nothing | -2 pipe)[]): [pid, ...our ends or -1] */
 static napi_value start(napi_env env, napi_callback_info info)
 {
     napi_value arguments[5], result = NULL;
@@ -311,10 +311,12 @@ static napi_value start(napi_env env, napi_callback_info info)
         return NULL;
     }
     bool has_cwd = napi_get_value_string_utf8(env, arguments[2], cwd, sizeof(cwd), &length) == napi_ok;
+    napi_valuetype envp_type = napi_undefined;
+    napi_typeof(env, arguments[1], &envp_type);
     char **argv = read_strings(env, arguments[0]), **envp = read_strings(env, arguments[1]);
-    int error = !argv || !argv[0] || !envp || (has_cwd && length >= sizeof(cwd) - 1) ? EINVAL : open_stdio(env, arguments[4], &stdio);
+    int error = !argv || !argv[0] || (!envp && envp_type != napi_null) || (has_cwd && length >= sizeof(cwd) - 1) ? EINVAL : open_stdio(env, arguments[4], &stdio);
     if (error == 0)
-        error = spawn_program(argv, envp, has_cwd ? cwd : NULL, is_detached, &stdio, &pid);
+        error = spawn_program(argv, envp ?: environ, has_cwd ? cwd : NULL, is_detached, &stdio, &pid);
     if (error == 0 && (error = watch_child(env, starter, pid)) != 0) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

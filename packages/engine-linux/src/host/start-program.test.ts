@@ -69,6 +69,7 @@ describe.each([
   test('has exactly the environment, the directory and the descriptors it is given', async () => {
     expect(await output('/usr/bin/env', { env: { A: '1', B: 'two words' } })).toContain('B=two words\n')
     expect(await output('/usr/bin/env', { env: { A: '1' } })).not.toContain('PATH=/')
+    expect(await output('/usr/bin/env')).toContain('PATH=/')
     expect(await output('pwd', { cwd: directory })).toBe(`${directory}\n`)
     const file = openSync(join(directory, 'given'), 'w')
     await shell('echo into it >&3; ls /proc/self/fd >&3', { stdio: ['ignore', 'ignore', 'ignore', file] })

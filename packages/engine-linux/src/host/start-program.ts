@@ -41,7 +41,7 @@ interface StartAddon {
   watchEnds(onEnd: (pid: number, exitCode: number, signal: number) => void): void
   start(
     argv: readonly string[],
-    env: readonly string[],
+    env: readonly string[] | null,
     cwd: string | null,
     isDetached: boolean,
     stdio: readonly number[],
@@ -89,9 +89,9 @@ class Starter {
   }
 
   start({ argv, env, cwd, isDetached = false, stdio }: ProgramStart): Program {
-    const variables = Object.entries(env ?? process.env).map(([name, value]) => `${name}=${value}`)
+    const variables = env && Object.entries(env).map(([name, value]) => `${name}=${value}`)
     const wanted = stdio.map((each) => (each === 'ignore' ? NOTHING : each === 'pipe' ? PIPE : each))
-    const [pid, ...ours] = this.#addon.start(argv, variables, cwd ?? null, isDetached, wanted)
+    const [pid, ...ours] = this.#addon.start(argv, variables ?? null, cwd ?? null, isDetached, wanted)
     const exited = new Promise<ProgramEnding>((resolve) => this.#endings.set(pid, resolve))
     const streams = ours.map((fd, index) =>
       fd === NOTHING ? undefined : new Socket({ fd, readable: index > 0, writable: true }),
@@ -106,7 +106,7 @@ export function startByNode({ argv, env, cwd, isDetached = false, stdio }: Progr
   const child = spawn(file, rest, {
     stdio: [...stdio],
     detached: isDetached,
-    env: env ?? process.env,
+    ...(env !== undefined && { env }),
     ...(cwd !== undefined && { cwd }),
   })
   const { pid } = child
