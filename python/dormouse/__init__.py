@@ -40,7 +40,7 @@ from ._errors import (
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
 from ._ports import Port, PortLink
-from ._process import CommandResult
+from ._process import CommandResult, PtyExit
 from ._result import Result
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
@@ -136,6 +136,7 @@ __all__ = [
     "Ports",
     "ProcessInfo",
     "Pty",
+    "PtyExit",
     "Ptys",
     "RaceEntry",
     "RaceOutcome",

@@ -35,6 +35,17 @@ class CommandResult:
         raise failed
 
 
+@dataclass(frozen=True)
+class PtyExit:
+    """How a terminal ended."""
+
+    exit_code: int
+    duration_ms: float
+    timed_out: bool = False
+    # What ended it, such as `SIGKILL`.
+    signal: Optional[str] = None
+
+
 class CommandCollector:
     """Folds the events of a process into one bounded result."""
 

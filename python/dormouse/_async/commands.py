@@ -12,7 +12,7 @@ from .._process import CommandCollector, CommandResult
 from .._values import ProcessInfo
 from .follow import SSE, Follower
 from .http import Http
-from .io import call, finish, run_all
+from .io import call, finish, run_all, unbroken
 
 # A line for `bash -c`, or a program with its arguments and no shell.
 CommandLine = Union[str, Sequence[str]]
@@ -37,17 +37,26 @@ class AsyncCommands:
         on_stderr: Any = None,
     ) -> CommandResult:
         """Runs it to its end, with `input` to read. Being cancelled, or Ctrl-C, kills it."""
-        started = await self.start(
-            command, cwd=cwd, env=env, user=user, timeout=timeout, stdin=input is not None
-        )
+        known: List[AsyncCommand] = []
+
+        async def start() -> None:
+            known.append(
+                await self.start(
+                    command, cwd=cwd, env=env, user=user, timeout=timeout, stdin=input is not None
+                )
+            )
+
         try:
+            # A command whose pid nobody has heard could not be killed.
+            await unbroken(start)
             if input is None:
-                return await started.wait(on_stdout=on_stdout, on_stderr=on_stderr)
-            return await self._feed(started, input, on_stdout, on_stderr)
+                return await known[0].wait(on_stdout=on_stdout, on_stderr=on_stderr)
+            return await self._feed(known[0], input, on_stdout, on_stderr)
         except Exception:
             raise
         except BaseException:
-            await finish(started.kill, KILL_SECONDS)
+            for started in known:
+                await finish(started.kill, KILL_SECONDS)
             raise
 
     async def start(

@@ -128,7 +128,9 @@ class AsyncFileStream:
         self._read_bytes = 0
         self._patience = Patience(RESTART_SECONDS)
         # Of the very file that is being read: after a lost connection only that one is gone on with.
-        self._modified: Optional[str] = None
+        self._tag: Optional[str] = None
+        # Without a length the kernel makes it up as it is read: what was read cannot be skipped.
+        self._is_steady = True
 
     def __aiter__(self) -> AsyncFileStream:
         return self
@@ -142,8 +144,9 @@ class AsyncFileStream:
             except (OSError, ProtocolError, DormouseError) as cause:
                 self._drop()
                 error = cause if isinstance(cause, DormouseError) else self._http.lost(cause)
-                if not is_passing(error):
-                    raise
+                if not is_passing(error) or (self._read_bytes > 0 and not self._is_steady):
+                    self._is_over = True
+                    raise error
                 await sleep(self._patience.next_wait(error))
                 continue
             self._patience.renew()
@@ -170,16 +173,25 @@ class AsyncFileStream:
 
     async def _open(self) -> Response:
         path = await self._sandbox._at("files")
-        headers = {}
-        if self._read_bytes > 0 and self._modified is not None:
-            headers = {"range": f"bytes={self._read_bytes}-", "if-range": self._modified}
-        response = await self._http.open("GET", path, query=self._query, headers=headers)
-        if self._read_bytes > 0 and response.status != 206:
+        # Not If-Range: tags are weak and may not be used there, and a date is the same for a whole second.
+        headers = {"range": f"bytes={self._read_bytes}-"} if self._read_bytes > 0 else {}
+        try:
+            response = await self._http.open("GET", path, query=self._query, headers=headers)
+        except DormouseError as error:
+            if self._read_bytes == 0 or error.code != "range_not_satisfiable":
+                raise
+            raise self._changed() from None
+        tag = response.headers.get("etag")
+        if self._read_bytes > 0 and (response.status != 206 or tag != self._tag):
             response.close()
-            changed = f"{self._query['path']}: changed while it was read"
-            raise error_of("conflict", changed, hint="Read it again.")
-        self._modified = response.headers.get("last-modified")
+            raise self._changed()
+        self._tag = tag
+        self._is_steady = "content-length" in response.headers
         return response
+
+    def _changed(self) -> DormouseError:
+        said = f"{self._query['path']}: changed while it was read"
+        return error_of("conflict", said, hint="Read it again.")
 
 
 def _octal(mode: Optional[int]) -> Optional[str]:

@@ -13,7 +13,7 @@ from .._process import CommandCollector, CommandResult
 from .._values import ProcessInfo
 from .follow import SSE, Follower
 from .http import Http
-from .io import call, finish, run_all
+from .io import call, finish, run_all, unbroken
 
 # A line for `bash -c`, or a program with its arguments and no shell.
 CommandLine = Union[str, Sequence[str]]
@@ -38,17 +38,26 @@ class Commands:
         on_stderr: Any = None,
     ) -> CommandResult:
         """Runs it to its end, with `input` to read. Being cancelled, or Ctrl-C, kills it."""
-        started = self.start(
-            command, cwd=cwd, env=env, user=user, timeout=timeout, stdin=input is not None
-        )
+        known: List[Command] = []
+
+        def start() -> None:
+            known.append(
+                self.start(
+                    command, cwd=cwd, env=env, user=user, timeout=timeout, stdin=input is not None
+                )
+            )
+
         try:
+            # A command whose pid nobody has heard could not be killed.
+            unbroken(start)
             if input is None:
-                return started.wait(on_stdout=on_stdout, on_stderr=on_stderr)
-            return self._feed(started, input, on_stdout, on_stderr)
+                return known[0].wait(on_stdout=on_stdout, on_stderr=on_stderr)
+            return self._feed(known[0], input, on_stdout, on_stderr)
         except Exception:
             raise
         except BaseException:
-            finish(started.kill, KILL_SECONDS)
+            for started in known:
+                finish(started.kill, KILL_SECONDS)
             raise
 
     def start(

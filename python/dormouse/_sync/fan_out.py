@@ -45,34 +45,53 @@ class Forks:
         self._batch = min(batch, FORK_MAX)
         self._ready: List[Any] = []
         self._lock = new_lock()
+        self._failures = 0
+        self._failure: Optional[Exception] = None
+        self._is_over = False
         # Whatever happens, nothing of these stays.
         self.alive: List[Any] = []
 
     def take(self) -> Any:
+        """Those who wait for a fork that fails, fail with it; who comes afterwards tries anew."""
+        failures = self._failures
         with self._lock:
+            self._wanted -= 1
             if not self._ready:
+                if self._failure is not None and self._failures > failures:
+                    raise self._failure
                 unbroken(self._fork)
             child = self._ready.pop(0)
         child.update(ephemeral=True, idle_timeout=ORPHAN_SECONDS)
         return child
 
     def _fork(self) -> None:
-        count = min(self._batch, self._wanted)
-        self._wanted -= count
-        children = self._parent.fork(count)
-        self._ready += children
+        try:
+            # For who asks, and those who have not asked yet.
+            children = self._parent.fork(min(self._batch, self._wanted + 1))
+        except Exception as error:
+            self._failures += 1
+            self._failure = error
+            raise
         self.alive += children
+        if self._is_over:
+            self.drop_all()
+            raise error_of("cancelled", "The caller gave up before the end.")
+        self._ready += children
 
     def drop(self, child: Any) -> None:
         """One that is gone already is fine, and one that cannot be deleted now will delete itself."""
-        if child in self.alive:
+        try:
             self.alive.remove(child)
+        except ValueError:
+            pass
         try:
             child.delete()
         except DormouseError:
             pass
 
     def drop_all(self) -> None:
+        """Also those of a fork that is still under way."""
+        self._is_over = True
         for child in [*self.alive]:
             self.drop(child)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import ssl
 import threading
@@ -123,8 +124,26 @@ def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
 
 
 def unbroken(job: Job[Value]) -> Value:
-    """Nobody cancels a thread."""
-    return job()
+    """To its end also when Ctrl-C comes meanwhile: what it makes is then known, and can be cleared away."""
+    if threading.current_thread() is not threading.main_thread() or not _is_ctrl_c_usual():
+        # Ctrl-C arrives in the main thread only, and nobody cancels any other.
+        return job()
+    heard: list[int] = []
+
+    def hear(number: int, frame: Any) -> None:
+        if heard:
+            # A second one does not wait.
+            signal.default_int_handler(number, frame)
+        heard.append(number)
+
+    signal.signal(signal.SIGINT, hear)
+    try:
+        return job()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if heard:
+            raise KeyboardInterrupt
+
 
 
 def finish(job: Job[Any], timeout: float) -> None:
@@ -132,6 +151,10 @@ def finish(job: Job[Any], timeout: float) -> None:
     worker = threading.Thread(target=_quietly, args=(job,), daemon=True)
     worker.start()
     worker.join(timeout)
+
+
+def _is_ctrl_c_usual() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _quietly(job: Job[Any]) -> None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, Optional, Union
 
-from .._answers import given, milliseconds
-from .._errors import DormouseError, error_from_answer, is_passing
+from .._answers import given, milliseconds, read
+from .._errors import DormouseError, error_from_answer, error_of, is_passing
 from .._patience import Patience
+from .._process import PtyExit
 from .commands import Command, Commands, CommandLine, command_body
 from .follow import PATIENCE_SECONDS
 from .http import Http
@@ -45,7 +46,7 @@ class Ptys:
             "env": {"TERM": "xterm-256color", **(env or {})},
             "pty": {"cols": cols, "rows": rows},
         }
-        return Pty(self._http, self._commands._start(body), -1)
+        return Pty(self._http, self._commands._start(body), -1, is_new=True)
 
     def connect(self, pid: int, *, after: int = -1) -> Pty:
         """The terminal of a process that was started before; `after`: only what came after this `seq`."""
@@ -59,7 +60,7 @@ class Pty:
     One thread or task may read while another writes.
     """
 
-    def __init__(self, http: Http, command: Command, after: int) -> None:
+    def __init__(self, http: Http, command: Command, after: int, is_new: bool = False) -> None:
         self._http = http
         self._command = command
         self._socket: Optional[WebSocket] = None
@@ -67,9 +68,16 @@ class Pty:
         self._patience = Patience(PATIENCE_SECONDS)
         self._seen = after
         self._is_closed = False
+        # Just started, and not looked at yet.
+        self._is_new = is_new
         self.pid = command.pid
-        # None until it has ended.
-        self.exit_code: Optional[int] = None
+        # How it ended; None until then.
+        self.exit: Optional[PtyExit] = None
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        """None until it has ended."""
+        return None if self.exit is None else self.exit.exit_code
 
     def __iter__(self) -> Pty:
         return self
@@ -88,7 +96,7 @@ class Pty:
 
     def read(self) -> Optional[str]:
         """What it shows next, with its control sequences. None when it has ended, or was disconnected."""
-        while self.exit_code is None and not self._is_closed:
+        while self.exit is None and not self._is_closed:
             try:
                 message = (self._connected()).receive()
                 if message is None:
@@ -111,10 +119,13 @@ class Pty:
         return None
 
     def write(self, data: Union[str, bytes]) -> None:
-        """Types. Wakes the sandbox if need be. What is lost with a connection is not typed again."""
+        """Types. Wakes the sandbox if need be. What is lost with a connection is not typed again.
+
+        Raises `conflict` when it has ended, or was disconnected.
+        """
         content = data.encode() if isinstance(data, str) else bytes(data)
         for start in range(0, len(content), MESSAGE_BYTES):
-            socket = self._connected()
+            socket = self._connected(is_typing=True)
             try:
                 socket.send_bytes(content[start : start + MESSAGE_BYTES])
             except OSError as cause:
@@ -129,12 +140,14 @@ class Pty:
         self._command.kill(signal)
 
     def wait(self) -> int:
-        """Goes through what is left to its end. Its exit code."""
+        """Goes through what is left to its end. Its exit code; `exit` says more."""
         while self.read() is not None:
             pass
-        if self.exit_code is None:
-            return (self._command.wait()).exit_code
-        return self.exit_code
+        if self.exit is None:
+            # Disconnected: it is waited for all the same.
+            ended = self._command.wait()
+            self.exit = PtyExit(ended.exit_code, ended.duration_ms, ended.timed_out, ended.signal)
+        return self.exit.exit_code
 
     def disconnect(self) -> None:
         """Hangs up. The process goes on, and `pty.connect(pid)` finds it again."""
@@ -143,18 +156,35 @@ class Pty:
         if socket is not None:
             socket.close()
 
-    def _connected(self) -> WebSocket:
+    def _connected(self, is_typing: bool = False) -> WebSocket:
         with self._opening:
+            self._require_open()
             if self._socket is None:
+                # The terminal of a process that has ended can be read, and takes what is typed without a word.
+                if is_typing and not self._is_new and (self._command.info()).state == "exited":
+                    raise self._no_more("has ended")
                 path = self._command._at("pty")
-                self._socket = WebSocket.open(self._http, path, {"after": self._seen})
+                socket = WebSocket.open(self._http, path, {"after": self._seen})
+                if self._is_closed:
+                    socket.abort()
+                self._require_open()
+                self._socket, self._is_new = socket, False
             return self._socket
+
+    def _require_open(self) -> None:
+        if self.exit is not None:
+            raise self._no_more("has ended")
+        if self._is_closed:
+            raise self._no_more("was disconnected", "`pty.connect(pid)` connects to it again.")
+
+    def _no_more(self, why: str, hint: str = "") -> DormouseError:
+        return error_of("conflict", f"The terminal of process {self.pid} {why}", hint=hint)
 
     def _hear(self, said: Mapping[str, Any]) -> None:
         if said["type"] in ("start", "truncated"):
             self._seen = said["seq"]
         elif said["type"] == "exit":
-            self.exit_code = said["exitCode"]
+            self.exit = read(PtyExit, said)
             self._hang_up()
         elif said["type"] == "error":
             raise error_from_answer(said["error"])

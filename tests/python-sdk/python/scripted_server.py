@@ -8,6 +8,22 @@ from typing import Callable, Union
 
 Step = Union[bytes, Callable[[socket.socket], None]]
 
+# What a server says of a sandbox.
+SANDBOX = {
+    "id": "sb-2222222222222222",
+    "state": "running",
+    "template": "python",
+    "metadata": {},
+    "idleTimeoutMs": 1,
+    "storeAfterMs": 1,
+    "ephemeral": False,
+    "limits": {"memoryBytes": 1, "cpus": 1, "pids": 1, "diskBytes": 1},
+    "volumes": [],
+    "createdAt": "2026-01-01T00:00:00.000Z",
+    "lastActiveAt": "2026-01-01T00:00:00.000Z",
+    "stateSince": "2026-01-01T00:00:00.000Z",
+}
+
 
 class ScriptedServer:
     """`requests` has the head and the body of each request. A step that is empty closes the connection."""

@@ -17,7 +17,7 @@ from dormouse._bounded_text import BoundedText
 from dormouse._frames import FrameReader, MessageJoiner, accept_of, encode_frame
 from dormouse._http1 import ProtocolError, path_part
 from dormouse._version import VERSION
-from scripted_server import ScriptedServer, answer
+from scripted_server import SANDBOX, ScriptedServer, answer
 
 HEALTHY = json.dumps({"status": "ok", "version": "1"})
 ERROR = json.dumps({"error": {"code": "rate_limited", "message": "slowly", "hint": "wait", "requestId": "r-1"}})
@@ -222,19 +222,3 @@ class Small(unittest.TestCase):
                     Client(url, "key").http.json("GET", "/healthz", timeout=0.2)
         finally:
             listener.close()
-
-
-SANDBOX = {
-    "id": "sb-2222222222222222",
-    "state": "running",
-    "template": "python",
-    "metadata": {},
-    "idleTimeoutMs": 1,
-    "storeAfterMs": 1,
-    "ephemeral": False,
-    "limits": {"memoryBytes": 1, "cpus": 1, "pids": 1},
-    "volumes": [],
-    "createdAt": "2026-01-01T00:00:00.000Z",
-    "lastActiveAt": "2026-01-01T00:00:00.000Z",
-    "stateSince": "2026-01-01T00:00:00.000Z",
-}

@@ -2,7 +2,7 @@ import threading
 import time
 import unittest
 
-from dormouse import Client, NotFoundError, Sandbox
+from dormouse import Client, ConflictError, NotFoundError, Sandbox
 from flaky_proxy import FlakyProxy
 
 
@@ -39,6 +39,8 @@ class Terminals(unittest.TestCase):
             pty.write("exit 7\r")
             self.assertEqual(pty.wait(), 7)
             self.assertIsNone(pty.read())
+            with self.assertRaises(ConflictError):
+                pty.write("for nobody")
 
     def test_a_command_and_a_big_paste(self):
         with self.s.pty.create("stty raw -echo; echo ready; head -c 700000 | sha256sum") as pty:
@@ -55,11 +57,16 @@ class Terminals(unittest.TestCase):
         until(first, "begun\r\n")
         first.disconnect()
         self.assertIsNone(first.read())
+        with self.assertRaises(ConflictError):
+            first.write("x=typed\r")
         with self.s.pty.connect(first.pid) as second:
             second.write("echo $x-$x\r")
             until(second, "kept-kept")
             second.kill()
-            self.assertEqual(second.wait(), 137)
+            self.assertEqual((second.wait(), second.exit.signal), (137, "SIGKILL"))
+        # One that nobody has read the end of.
+        with self.s.pty.connect(first.pid) as third, self.assertRaises(ConflictError):
+            third.write("for nobody")
         with self.assertRaises(NotFoundError):
             self.s.pty.connect(999_999)
 
