@@ -2,6 +2,7 @@
 export const CLIENT_COMMANDS = [
   'create',
   'ls',
+  'update',
   'standby',
   'resume',
   'fork',
@@ -17,6 +18,7 @@ export const CLIENT_COMMANDS = [
   'repl',
   'cp',
   'forward',
+  'port',
   'mcp',
   'template',
   'volume',

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { bytesFlag, collected, durationFlag, numberFlag, pairsFlag } from './flags.ts'
+import { collected, numberFlag, pairsFlag } from './flags.ts'
+import { policyOptions } from './policy-flags.ts'
 import type { Declare } from './program.ts'
 
 /** Commands about the life of sandboxes. */
@@ -29,6 +30,17 @@ export function declareLifeCommands(program: Command, declare: Declare): void {
       ),
     ],
     load: async () => (await import('./commands/ls.ts')).ls,
+  })
+  declare(program, {
+    usage: 'update <sandbox>',
+    summary: 'change how a sandbox is treated, awake or asleep; what is not named stays as it is',
+    options: updateOptions(),
+    load: async () => (await import('./commands/update.ts')).update,
+    examples: [
+      'update analysis --disk 50GiB',
+      'update analysis --memory 8GiB --cpus 4',
+      'update analysis --name archive --expires-idle 30d',
+    ],
   })
   declare(program, {
     usage: 'standby <sandbox>',
@@ -83,21 +95,22 @@ function createOptions(): Option[] {
       '--allow <what>',
       'reach this and nothing else, any number of times: example.com, *.example.com:443, 203.0.113.0/24',
     ).argParser(collected),
-    new Option('--memory <size>', 'at most so much memory, such as 4GiB').argParser(bytesFlag('--memory')),
-    new Option('--cpus <number>', 'at most so many CPUs').argParser(numberFlag('--cpus')),
-    new Option('--pids <number>', 'at most so many processes and threads').argParser(numberFlag('--pids')),
-    new Option('--idle <time>', 'go to standby after so long without work, such as 15s; 0: never').argParser(
-      durationFlag('--idle'),
+    ...policyOptions(),
+  ]
+}
+
+function updateOptions(): Option[] {
+  return [
+    new Option('--name <name>', 'call it so'),
+    new Option('--no-name', 'take its name away'),
+    new Option('--metadata <key=value>', 'labels of yours, instead of all that it has').argParser(
+      pairsFlag('--metadata'),
     ),
-    new Option('--store-after <time>', 'keep nothing in memory after so long in standby').argParser(
-      durationFlag('--store-after'),
-    ),
-    new Option('--expires-after <time>', 'delete it so long after it was made').argParser(
-      durationFlag('--expires-after'),
-    ),
-    new Option('--expires-idle <time>', 'delete it so long after it was last used').argParser(
-      durationFlag('--expires-idle'),
-    ),
+    new Option('--no-metadata', 'take its labels away'),
+    new Option('--ephemeral', 'delete it instead of putting it to sleep'),
+    new Option('--no-ephemeral', 'put it to sleep as any other'),
+    ...policyOptions(),
+    new Option('--no-expires', 'keep it until somebody deletes it'),
   ]
 }
 

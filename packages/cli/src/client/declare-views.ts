@@ -66,6 +66,7 @@ export function declareViewCommands(program: Command, declare: Declare): void {
   declare(program, {
     usage: 'completion',
     summary: 'a script that completes commands, flags and names in your shell',
+    arguments: [new Argument('<shell>', 'which one').choices(['bash', 'zsh', 'fish'])],
     load: async () => {
       const { completion } = await import('./commands/completion.ts')
       return (call, shell: string) => completion(call, shell, program)
@@ -76,7 +77,4 @@ export function declareViewCommands(program: Command, declare: Declare): void {
       'completion fish > ~/.config/fish/completions/dormouse.fish',
     ],
   })
-  program.commands
-    .find((command) => command.name() === 'completion')
-    ?.addArgument(new Argument('<shell>', 'which one').choices(['bash', 'zsh', 'fish']))
 }

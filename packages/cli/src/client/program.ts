@@ -1,8 +1,9 @@
-import { Command, type Option } from 'commander'
+import { type Argument, Command, type Option } from 'commander'
 import { Call, type CommonOptions } from './call.ts'
 import type { CommandIo } from './command-io.ts'
 import { declareDataCommands } from './declare-data.ts'
 import { declareLifeCommands } from './declare-life.ts'
+import { declarePortCommands } from './declare-ports.ts'
 import { declareViewCommands } from './declare-views.ts'
 import { declareWorkCommands } from './declare-work.ts'
 
@@ -14,6 +15,8 @@ export interface Declaration {
   /** With its arguments, as Commander reads them. */
   readonly usage: string
   readonly summary: string
+  /** Behind those of `usage`: arguments of which only some values are right. */
+  readonly arguments?: readonly Argument[]
   readonly options?: readonly Option[]
   /** Loaded when it is typed: a command does not wait for the others. */
   readonly load: () => Promise<Action>
@@ -47,6 +50,7 @@ export function createProgram(io: CommandIo, finished: Finished = { exitCode: 0 
     const command = parent.command(usage, declaration.isDefault === true ? { isDefault: true } : {})
     command.description(summary)
     for (const alias of declaration.aliases ?? []) command.alias(alias)
+    for (const argument of declaration.arguments ?? []) command.addArgument(argument)
     for (const option of options) command.addOption(option)
     addCommonOptions(command)
     if (examples.length > 0)
@@ -63,6 +67,7 @@ export function createProgram(io: CommandIo, finished: Finished = { exitCode: 0 
   }
   declareLifeCommands(program, declare)
   declareWorkCommands(program, declare)
+  declarePortCommands(program, declare)
   declareDataCommands(program, declare)
   declareViewCommands(program, declare)
   return program

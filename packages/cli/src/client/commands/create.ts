@@ -1,10 +1,12 @@
 import { type CreateOptions, Sandbox } from 'dormouse'
 import { formatMs } from '../../format/amounts.ts'
 import type { Call } from '../call.ts'
+import { defined } from '../defined.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
+import { type PolicyFlags, policyOf } from '../policy-flags.ts'
 import { UsageProblem } from '../problem.ts'
 
-export interface CreateFlags extends NetworkFlags {
+export interface CreateFlags extends NetworkFlags, PolicyFlags {
   readonly name?: string
   readonly template?: string
   readonly getOrCreate?: boolean
@@ -13,13 +15,6 @@ export interface CreateFlags extends NetworkFlags {
   readonly metadata?: Record<string, string>
   readonly volume?: readonly string[]
   readonly secret?: readonly string[]
-  readonly memory?: number
-  readonly cpus?: number
-  readonly pids?: number
-  readonly idle?: number
-  readonly storeAfter?: number
-  readonly expiresAfter?: number
-  readonly expiresIdle?: number
 }
 
 export async function create(call: Call, argument: string | undefined, flags: CreateFlags): Promise<void> {
@@ -45,22 +40,19 @@ export async function create(call: Call, argument: string | undefined, flags: Cr
 }
 
 function toOptions(flags: CreateFlags): Omit<CreateOptions, 'name'> {
-  const { template, ephemeral, env, metadata, memory, cpus, pids, idle, storeAfter } = flags
-  const limits = defined({ memoryBytes: memory, cpus, pids })
-  const expires = defined({ afterMs: flags.expiresAfter, idleMs: flags.expiresIdle })
-  return defined({
-    template,
-    ephemeral,
-    env,
-    metadata,
-    volumes: flags.volume?.map(parseMount),
-    network: networkOptions(flags),
-    secrets: flags.secret && [...flags.secret],
-    limits: Object.keys(limits).length === 0 ? undefined : limits,
-    idleTimeoutMs: idle,
-    storeAfterMs: storeAfter,
-    expires: Object.keys(expires).length === 0 ? undefined : { ...expires, action: 'delete' as const },
-  })
+  const { template, ephemeral, env, metadata } = flags
+  return {
+    ...policyOf(flags),
+    ...defined({
+      template,
+      ephemeral,
+      env,
+      metadata,
+      volumes: flags.volume?.map(parseMount),
+      network: networkOptions(flags),
+      secrets: flags.secret && [...flags.secret],
+    }),
+  }
 }
 
 /** volume:path, or volume:path:ro. */
@@ -73,13 +65,4 @@ export function parseMount(text: string): { volume: string; path: string; readOn
       'Give it as -v VOLUME:/PATH or -v VOLUME:/PATH:ro.',
     )
   return { volume, path, readOnly: mode === 'ro' }
-}
-
-type Defined<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> }
-
-/** Only what was given: the contract refuses fields that are there without a value. */
-function defined<Fields extends object>(fields: Fields): Defined<Fields> {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined),
-  ) as Defined<Fields>
 }

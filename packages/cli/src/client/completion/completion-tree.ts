@@ -36,7 +36,7 @@ function nodesOf(command: Command, path: string): Node[] {
   const node: Node = {
     path,
     summary: command.description(),
-    words: command.name() === 'completion' ? shells(command) : wordsOf(command),
+    words: [...wordsOf(command), ...choicesOf(command)],
     flags: [...flagsOf(command), { word: '--help', summary: 'how it is used' }],
     wants: wantsOf(command),
   }
@@ -47,8 +47,8 @@ function wordsOf(command: Command): Word[] {
   return command.commands.map((below) => ({ word: below.name(), summary: below.description() }))
 }
 
-function shells(command: Command): Word[] {
-  const choices = command.registeredArguments[0]?.argChoices ?? []
+function choicesOf(command: Command): Word[] {
+  const choices = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices)
   return choices.map((word) => ({ word, summary: '' }))
 }
 

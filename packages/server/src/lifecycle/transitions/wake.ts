@@ -57,7 +57,7 @@ function requireDisk({ diskBytes, limits }: SandboxRow): void {
     'limit_reached',
     `The sandbox has written ${diskBytes} bytes; its limit is ${limits.diskBytes}.`,
     {
-      hint: 'Raise limits.diskBytes, then delete inside what is not needed.',
+      hint: 'Allow it more, then delete inside what is not needed: `dormouse update SANDBOX --disk SIZE`, or `limits.diskBytes` of an update by HTTP or an SDK.',
       details: { limit: 'diskBytes', usedBytes: diskBytes, limitBytes: limits.diskBytes },
     },
   )

@@ -1,0 +1,65 @@
+import { beforeAll, expect, test } from 'vitest'
+import { useCommandLine } from './command-line.ts'
+
+const cli = useCommandLine()
+let id: string
+beforeAll(async () => {
+  id = (
+    await cli.json(['create', 'box', '--disk', '32MiB', '--metadata', 'team=blue', '--expires-after', '9d'])
+  ).id
+})
+
+test('create says how much a sandbox may write, and update changes only what is named', async () => {
+  const made = await cli.json(['update', 'box', '--pids', '200'])
+  expect(made).toMatchObject({
+    limits: { pids: 200, diskBytes: 32 * 1024 ** 2 },
+    metadata: { team: 'blue' },
+    expires: { afterMs: 777_600_000 },
+  })
+  const changed = await cli.json([
+    ...['update', 'box', '--memory', '1GiB', '--cpus', '0.5', '--idle', '1h', '--store-after', '2h'],
+    ...['--metadata', 'team=red', '--metadata', 'ring=1', '--expires-idle', '7d', '--ephemeral'],
+  ])
+  expect(changed).toMatchObject({
+    name: 'box',
+    limits: { ...made.limits, memoryBytes: 1024 ** 3, cpus: 0.5 },
+    idleTimeoutMs: 3_600_000,
+    storeAfterMs: 7_200_000,
+    metadata: { team: 'red', ring: '1' },
+    expires: { idleMs: 604_800_000, action: 'delete' },
+    ephemeral: true,
+  })
+  const undone = await cli.json(['update', 'box', '--no-metadata', '--no-expires', '--no-ephemeral'])
+  expect(undone).toMatchObject({ metadata: {}, ephemeral: false, idleTimeoutMs: 3_600_000 })
+  expect(undone).not.toHaveProperty('expires')
+  expect(await cli.json(['update', 'box', '--no-name'])).not.toHaveProperty('name')
+  const named = await cli.run(['update', id, '--name', 'box'])
+  expect(named).toMatchObject({ status: 0, stdout: `${id}\n` })
+  expect(named.stderr).toContain('box is changed')
+})
+
+test.each([
+  [[], 'nothing was said to change'],
+  [['--no-expires', '--expires-idle', '1h'], 'contradicts'],
+  [['--disk', 'lots'], '4GiB'],
+])('update box %j is refused with status 2', async (flags, message) => {
+  const { status, stdout, stderr } = await cli.run(['update', 'box', ...flags])
+  expect(stderr).toContain(message)
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+})
+
+test('a sandbox that has written too much is woken again with what its refusal says', async () => {
+  const write = 'kept = 41; open("/root/big", "wb").write(bytes(range(256)) * (48 << 12)); None'
+  expect(await cli.run(['run', 'box', write])).toMatchObject({ status: 0 })
+  await expect
+    .poll(async () => (await cli.json(['why', 'box'])).state, { timeout: 30_000, interval: 500 })
+    .toBe('standby')
+  const refused = await cli.run(['run', 'box', 'kept'])
+  expect(refused.status).toBe(1)
+  expect(refused.stderr).toContain('has written')
+  const [, command = ''] = /`dormouse (update SANDBOX --disk SIZE)`/.exec(refused.stderr) ?? []
+  const typed = command.replace('SANDBOX', 'box').replace('SIZE', '512MiB').split(' ')
+  expect(await cli.json(typed)).toMatchObject({ state: 'standby', limits: { diskBytes: 512 * 1024 ** 2 } })
+  const run = await cli.run(['run', 'box', 'import os; os.unlink("/root/big"); kept + 1'])
+  expect(run).toEqual({ status: 0, stdout: '42\n', stderr: '' })
+})
