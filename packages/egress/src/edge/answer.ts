@@ -15,7 +15,7 @@ export function answer(
     response.sendDate = false
     response.writeHead(
       incoming.statusCode ?? 502,
-      incoming.statusMessage ?? '',
+      hider(secrets)(incoming.statusMessage ?? ''),
       answerHeaders(incoming, secrets),
     )
   } catch {
@@ -24,7 +24,7 @@ export function answer(
     response.destroy()
     return
   }
-  incoming.once('end', () => addTrailers(response, incoming))
+  incoming.once('end', () => addTrailers(response, incoming, hider(secrets)))
   const concealer = isReadable(incoming) ? concealing(secrets) : undefined
   const done = () => {}
   // A body that breaks off breaks off for the client, too: `pipeline` destroys both sides.
@@ -37,17 +37,23 @@ export function answerHeaders(incoming: IncomingMessage, secrets: readonly EdgeS
   const dropped = namesInConnection(given).add('transfer-encoding')
   // There is one connection outside for the one inside: what the server says about it is true of both.
   dropped.delete('keep-alive')
-  const shown = secrets.filter(({ value }) => value.length >= CONCEALED_MIN_BYTES)
   return given
     .filter(([name]) => !dropped.has(name.toLowerCase()))
-    .flatMap(([name, value]) => [name, unsubstitute(value, shown)])
+    .flatMap((header) => header.map(hider(secrets)))
+}
+
+/** For everything of an answer that is not its body: with the placeholder where it repeats a secret. */
+export function hider(secrets: readonly EdgeSecret[]): (text: string) => string {
+  const hidden = secrets.filter(({ value }) => value.length >= CONCEALED_MIN_BYTES)
+  return (text) => unsubstitute(text, hidden)
 }
 
 export function addTrailers(
   to: { addTrailers(headers: [string, string][]): void },
   from: Pick<IncomingMessage, 'rawTrailers'>,
+  hide: (text: string) => string = (text) => text,
 ): void {
-  const trailers = pairs(from.rawTrailers)
+  const trailers = pairs(from.rawTrailers).map(([name, value]): [string, string] => [hide(name), hide(value)])
   if (trailers.length > 0) to.addTrailers(trailers)
 }
 

@@ -149,6 +149,27 @@ describe('what a server says of a secret', () => {
     expect(text).toBe(`a ${hidden} b ${hidden} c`)
   })
 
+  test('is the placeholder wherever else it can stand: reason, names of headers, trailers, hints, the answer to an upgrade', async () => {
+    const answers = new Map([
+      ['/hint', `HTTP/1.1 103 ${value}\r\nLink: </${value}>; rel=preload\r\n\r\nHTTP/1.1 204 OK\r\n\r\n`],
+      ['/head', `HTTP/1.1 200 So ${value}\r\nX-${value}: 1\r\nContent-Length: 0\r\n\r\n`],
+      [
+        '/trailer',
+        `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-End: <${value}>\r\nX-${value}: 1\r\n\r\n`,
+      ],
+      ['/upgrade', `HTTP/1.1 101 ${value}\r\nConnection: Upgrade\r\nUpgrade: x-${value}\r\n\r\n`],
+    ])
+    await using world = await EdgeWorld.open(() => {})
+    for (const event of ['request', 'upgrade'])
+      world.outside.prependListener(event, ({ url, socket }) => socket.end(answers.get(url)))
+    for (const path of answers.keys()) {
+      const more = path === '/upgrade' ? 'Connection: Upgrade\r\nUpgrade: x\r\n' : 'Connection: close\r\n'
+      const text = await world.send(`GET ${path} HTTP/1.1\r\nHost: ${NAME}\r\n${more}\r\n`)
+      expect(text, path).toContain(placeholder)
+      expect(text.toLowerCase(), path).not.toContain(value)
+    }
+  })
+
   test('does not hold back what only looks like its beginning', async () => {
     await using world = await EdgeWorld.open((_request, response) => {
       response.end(`${value.slice(0, -1)}!${value.slice(0, 5)}`)

@@ -8,7 +8,7 @@ import {
 } from 'node:http'
 import { type Duplex, pipeline } from 'node:stream'
 import type { InterceptedDestination } from '../gate/interceptor.ts'
-import { addTrailers, answer, answerHeaders } from './answer.ts'
+import { addTrailers, answer, answerHeaders, hider } from './answer.ts'
 import { HEAD_MAX_BYTES } from './limits.ts'
 import { type OutgoingHead, outgoingHead } from './outgoing-head.ts'
 import { Refusal, refuse } from './refusal.ts'
@@ -26,7 +26,7 @@ export function forward(request: IncomingMessage, response: ServerResponse, way:
   outgoing.once('continue', () => {
     if (!response.headersSent) response.writeContinue()
   })
-  outgoing.on('information', (information) => passOn(information, response))
+  outgoing.on('information', (information) => passOn(information, response, way))
   outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
   if (!head.hasBody) {
     outgoing.end()
@@ -125,13 +125,13 @@ function takeAnswer(parts: {
 }
 
 /** 102 and 103. Hints that Node does not write are left out: they are only hints. */
-function passOn({ statusCode, headers }: InformationEvent, response: ServerResponse): void {
+function passOn({ statusCode, headers }: InformationEvent, response: ServerResponse, { to }: Way): void {
   if (response.headersSent) return
   try {
     if (statusCode === 102) response.writeProcessing()
     const { link } = headers
     if (statusCode === 103 && link !== undefined)
-      response.writeEarlyHints({ link: String(link).split(/, (?=<)/) })
+      response.writeEarlyHints({ link: hider(to.secrets)(String(link)).split(/, (?=<)/) })
   } catch {
     // As said.
   }
@@ -140,12 +140,13 @@ function passOn({ statusCode, headers }: InformationEvent, response: ServerRespo
 function headOf(incoming: IncomingMessage, { to }: Way): string {
   const headers = answerHeaders(incoming, to.secrets)
   const lines = headers.flatMap((name, index) => (index % 2 === 0 ? `${name}: ${headers[index + 1]}` : []))
-  const { upgrade } = incoming.headers
+  const { upgrade = '' } = incoming.headers
+  const hide = hider(to.secrets)
   return [
-    `HTTP/1.1 101 ${incoming.statusMessage}`,
+    `HTTP/1.1 101 ${hide(incoming.statusMessage ?? '')}`,
     ...lines.filter((line) => !/^upgrade:/i.test(line)),
     `Connection: Upgrade`,
-    `Upgrade: ${upgrade}`,
+    `Upgrade: ${hide(upgrade)}`,
     '\r\n',
   ].join('\r\n')
 }
