@@ -206,6 +206,23 @@ describe('requests of every kind pass', () => {
     await until(() => world.openConnections === 0)
   })
 
+  test('a WebSocket leaves no more listeners on its connections than Node finds usual', async () => {
+    const warnings: string[] = []
+    const onWarning = ({ message }: Error) => void warnings.push(message)
+    process.on('warning', onWarning)
+    await using world = await EdgeWorld.open(echo)
+    world.outside.on('upgrade', (_request, socket) => {
+      socket.write(`HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`)
+    })
+    const asked = world.open({ headers: { host: NAME, Connection: 'Upgrade', Upgrade: 'websocket' } })
+    asked.end()
+    const [, socket] = await once(asked, 'upgrade')
+    socket.destroy()
+    await until(() => world.openConnections === 0)
+    process.off('warning', onWarning)
+    expect(warnings).toEqual([])
+  })
+
   test('an upgrade that the server does not want is an ordinary answer', async () => {
     await using world = await EdgeWorld.open((_request, response) => response.writeHead(403).end('no'))
     const { status, text } = await world.ask({

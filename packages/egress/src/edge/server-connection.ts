@@ -68,11 +68,13 @@ function verified(plain: Socket, { name }: InterceptedDestination, trust: Secure
     }
     const timer = setTimeout(() => fail('no answer in time'), SERVER_HANDSHAKE_MS)
     plain.on('error', () => plain.destroy())
-    // Stay for good: who gets the socket listens a moment later, and calling `fail` then changes nothing any more.
+    // Stays for good: who gets the socket listens a moment later, and calling `fail` then changes nothing any more.
     socket.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'it failed'))
-    socket.once('close', () => fail('it was ended'))
+    const onClose = () => fail('it was ended')
+    socket.once('close', onClose)
     socket.once('secureConnect', () => {
       clearTimeout(timer)
+      socket.off('close', onClose)
       resolve(socket)
     })
   })
