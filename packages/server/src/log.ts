@@ -29,6 +29,8 @@ export function openLog({ level, dataDir, isTerminal }: OpenLog): ServerLog {
     path === undefined
       ? destination({ fd: 2, sync: true })
       : destination({ dest: path, sync: false, mode: 0o600 })
+  // A disk too full for the log is no reason to end: what is said meanwhile is lost.
+  stream.on('error', () => {})
   const options = { level, base: null, timestamp: stdTimeFunctions.isoTime }
   return { log: pino(options, stream), options: { ...options, stream }, path }
 }

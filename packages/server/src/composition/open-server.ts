@@ -175,6 +175,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
       now,
       keepRuns: config.journal.keepRuns,
       keepMs: config.journal.keepDays * DAY_MS,
+      log,
     }),
   )
   listeners.push(runs.listener)

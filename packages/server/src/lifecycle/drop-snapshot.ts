@@ -8,9 +8,9 @@ export async function dropSnapshot(
 ): Promise<void> {
   const row = id === undefined ? undefined : snapshots.get(id)
   if (row === undefined || row.isKept || snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) return
-  // The row first, so that nobody is shown or given what is about to go.
-  snapshots.delete(row.id)
   try {
+    // The row first, so that nobody is shown or given what is about to go.
+    snapshots.delete(row.id)
     await engine.deleteSnapshot(row.id)
   } catch (error) {
     if (hasErrorCode(error, 'not_found')) return

@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError, hasErrorCode, type RunEvent } from '@dormouse/contracts'
 import type { Guest, StartRun } from '@dormouse/engine'
 import type { LiveSandbox } from '../lifecycle/live-sandbox.ts'
+import type { Log } from '../lifecycle/parts.ts'
 import type { RunJournal, RunRow } from './run-journal.ts'
 
 export interface LiveRunParts {
@@ -10,6 +12,7 @@ export interface LiveRunParts {
   /** What to start; without it the run is one that has been started before, by an earlier server or in a parent. */
   readonly request?: StartRun
   readonly now: () => number
+  readonly log: Log
 }
 
 /** A run that waits behind others says nothing; what is wrong with a request is said sooner. */
@@ -19,6 +22,10 @@ const START_ALONE_MS = 5
 /** Readers who keep up take events from memory as long as there are no more of them than this. */
 const RECENT_EVENTS = 64
 const RECENT_BYTES = 256 * 1024
+/** How often is tried to write what a full disk has refused. */
+const TRY_AGAIN_MS = 1_000
+/** Readers hear of a journal that cannot be written after this long: by then it is not a moment's trouble. */
+const TROUBLE_TOLD_MS = 3_000
 
 /**
  * A run under way: takes its events from the agent into the journal, from burrow to burrow, and tells those who follow. It does not
@@ -32,7 +39,11 @@ export class LiveRun {
   readonly #stop = new AbortController()
   #lastSeq: number
   #hasEnded = false
+  #isLost = false
   #pending: RunEvent[] = []
+  /** Under way while the journal cannot be written. */
+  #trying: Promise<void> | undefined
+  #trouble: DormouseError | undefined
   #flushing: NodeJS.Immediate | undefined
   #startTimer: NodeJS.Timeout | undefined
   /** All that is in the journal of this run, while it is little. */
@@ -60,6 +71,11 @@ export class LiveRun {
 
   get isOver(): boolean {
     return this.#isOver
+  }
+
+  /** Why readers wait in vain for now. The run itself goes on. */
+  get trouble(): DormouseError | undefined {
+    return this.#trouble
   }
 
   /** Settles when it has begun, or is likely to wait behind others. Rejects when it was refused. */
@@ -110,19 +126,22 @@ export class LiveRun {
         },
         (guest) => this.#open(guest),
       )
-      for await (const event of events) this.#take(event)
-      this.#flush()
+      for await (const event of events) {
+        this.#take(event)
+        // What is not taken the agent keeps, as much as it can hold, and says what it had to leave out.
+        if (this.#trying !== undefined) await this.#trying
+      }
       if (!this.#hasEnded) this.#endLost('The sandbox no longer knows this run.')
     } catch (error) {
       if (this.#isReleased) return
-      this.#flush()
-      if (this.#hasEnded) return
       if (this.#lastSeq === -1) {
-        journal.forget(row.id)
+        await this.#persist(() => journal.forget(row.id))
         throw error
       }
-      this.#endLost(reasonFor(error))
+      if (!this.#hasEnded) this.#endLost(reasonFor(error))
     }
+    this.#flush()
+    await this.#trying
   }
 
   async *#open(guest: Guest): AsyncGenerator<RunEvent> {
@@ -157,12 +176,48 @@ export class LiveRun {
     clearImmediate(this.#flushing)
     clearTimeout(this.#startTimer)
     this.#flushing = undefined
-    if (this.#pending.length === 0 || this.#isReleased) return
+    if (this.#pending.length === 0 || this.#isReleased || this.#trying !== undefined) return
+    try {
+      this.#writePending()
+    } catch (error) {
+      this.#trying = this.#persist(() => this.#writePending(), error).finally(() => {
+        this.#trying = undefined
+      })
+    }
+  }
+
+  #writePending(): void {
     const { journal, now, row } = this.#parts
-    const events = this.#pending.splice(0)
-    const bytes = journal.append(row.id, events, now())
+    const events = this.#pending
+    const bytes = this.#isLost
+      ? journal.endLost(row.id, events, now())
+      : journal.append(row.id, events, now())
+    this.#pending = []
     this.#remember(events, bytes)
     this.#tell()
+  }
+
+  /** Post: it is written, however often that had to be tried, or nobody wants it any more. `failure`: it has been tried once. */
+  async #persist(write: () => void, failure?: unknown): Promise<void> {
+    const { log, row } = this.#parts
+    const fields = { sandboxId: row.sandboxId, runId: row.runId }
+    let since = failure === undefined ? undefined : performance.now()
+    if (failure !== undefined)
+      log.error({ ...fields, err: failure }, 'the journal of a run cannot be written')
+    while (!this.#isReleased) {
+      try {
+        if (since !== undefined) await sleep(TRY_AGAIN_MS, undefined, { ref: false })
+        if (!this.#isReleased) write()
+        if (since !== undefined) log.info(fields, 'the journal of a run can be written again')
+        this.#trouble = undefined
+        return
+      } catch (error) {
+        since ??= performance.now()
+        if (performance.now() - since < TROUBLE_TOLD_MS) continue
+        this.#trouble = unwritten(error)
+        this.#tell()
+      }
+    }
   }
 
   #remember(events: readonly RunEvent[], bytes: number): void {
@@ -180,20 +235,28 @@ export class LiveRun {
   }
 
   #endLost(message: string): void {
-    const { journal, now, row } = this.#parts
+    const { now, row } = this.#parts
     const seq = this.#lastSeq + 1
     const events: RunEvent[] = [
       { seq, type: 'error', name: 'RunLost', message, traceback: '' },
       { seq: seq + 1, type: 'exit', exitCode: -1, durationMs: Math.max(0, now() - row.startedAt) },
     ]
     this.#recent = undefined
-    journal.endLost(row.id, events, now())
+    this.#pending.push(...events)
+    this.#isLost = true
     this.#hasEnded = true
   }
 
   #tell(): void {
     for (const tell of this.#waiters.splice(0)) tell()
   }
+}
+
+function unwritten(cause: unknown): DormouseError {
+  return new DormouseError('no_space', 'What the run says cannot be written down.', {
+    hint: 'The run goes on. Free some disk space on the host, then read its events.',
+    cause,
+  })
 }
 
 function reasonFor(error: unknown): string {

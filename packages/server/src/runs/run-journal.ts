@@ -122,11 +122,12 @@ export class RunJournal {
     return characters
   }
 
-  /** Its processes are gone and it with them. What was said stays, and an end is put to it. */
-  endLost(run: number, events: readonly RunEvent[], now: number): void {
-    this.#db.transaction(() => {
-      for (const event of events) this.#insertEvent.run(run, event.seq, JSON.stringify(event))
+  /** Its processes are gone and it with them. What was said stays, and an end is put to it. Answers as `append`. */
+  endLost(run: number, events: readonly RunEvent[], now: number): number {
+    return this.#db.transaction(() => {
+      const characters = this.append(run, events, now)
       this.#finish.run('lost', now, -1, run)
+      return characters
     })
   }
 

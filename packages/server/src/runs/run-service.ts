@@ -10,7 +10,7 @@ import {
 import type { StartRun } from '@dormouse/engine'
 import { RunCollector } from '@dormouse/guest'
 import type { LiveSandbox } from '../lifecycle/live-sandbox.ts'
-import type { LifecycleListener } from '../lifecycle/parts.ts'
+import type { LifecycleListener, Log } from '../lifecycle/parts.ts'
 import type { Page, Run, Runs, RunView, Sandbox, StartRunRequest } from '../lifecycle/service.ts'
 import { LiveRun } from './live-run.ts'
 import type { RunJournal, RunRow } from './run-journal.ts'
@@ -21,6 +21,7 @@ export interface RunServiceOptions {
   readonly now: () => number
   readonly keepRuns: number
   readonly keepMs: number
+  readonly log: Log
 }
 
 /** How many runs end before old ones are looked for. */
@@ -61,12 +62,12 @@ export class RunService implements Runs, Disposable {
       },
       forked: (parent, child) => journal.copyOpen(parent.id, child.id),
       recorded: (_row, { event }) => {
-        if (event === 'slept') journal.flush()
+        if (event === 'slept') this.#orLater(() => journal.flush())
       },
       deleted: ({ id }) => {
         // Nothing is written about it any more.
         for (const run of this.#of(id)) run.release()
-        journal.deleteOf(id)
+        this.#orLater(() => journal.deleteOf(id))
       },
     }
   }
@@ -74,7 +75,18 @@ export class RunService implements Runs, Disposable {
   /** Entries of sandboxes that are no more. */
   collect(): void {
     const { journal, find } = this.#options
-    for (const id of journal.sandboxIds()) if (find(id) === undefined) journal.deleteOf(id)
+    this.#orLater(() => {
+      for (const id of journal.sandboxIds()) if (find(id) === undefined) journal.deleteOf(id)
+    })
+  }
+
+  /** What the journal gets rid of sooner or later. A disk too full for it must not undo what has happened already. */
+  #orLater(tidy: () => void): void {
+    try {
+      tidy()
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'the journal of runs was not tidied')
+    }
   }
 
   async start(sandbox: Sandbox, request: StartRunRequest): Promise<Run> {
@@ -145,8 +157,8 @@ export class RunService implements Runs, Disposable {
   }
 
   #follow(sandbox: LiveSandbox, row: RunRow, request?: StartRun): LiveRun {
-    const { journal, now } = this.#options
-    const run = new LiveRun({ journal, sandbox, row, now, ...(request && { request }) })
+    const { journal, now, log } = this.#options
+    const run = new LiveRun({ journal, sandbox, row, now, log, ...(request && { request }) })
     this.#live.set(keyOf(row), run)
     const done = () => {
       this.#live.delete(keyOf(row))
@@ -164,7 +176,7 @@ export class RunService implements Runs, Disposable {
     this.#ended += 1
     if (this.#ended % PRUNE_EVERY !== 0) return
     const { journal, keepRuns, keepMs, now } = this.#options
-    journal.prune(sandboxId, { keep: keepRuns, before: now() - keepMs })
+    this.#orLater(() => journal.prune(sandboxId, { keep: keepRuns, before: now() - keepMs }))
   }
 
   /** `started`: the caller has just begun it. */
@@ -202,6 +214,8 @@ export class RunService implements Runs, Disposable {
       if (page.length > 0) continue
       if (live !== undefined && news !== undefined) {
         await orAborted(news, signal)
+        // Said at every attempt to write: whoever comes anew waits for the next one.
+        if (live.trouble !== undefined && signal?.aborted !== true) throw live.trouble
         if (live.isOver) await live.over
       } else if (isAtRest(journal, row)) return
       else await orAborted(sleepUntilTakenUp(), signal)

@@ -46,8 +46,12 @@ export class UsageService implements Usage, Disposable {
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer)
-    this.#countTime()
-    this.#write()
+    try {
+      this.#countTime()
+      this.#write()
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'usage was not counted')
+    }
     this.#isClosed = true
   }
 

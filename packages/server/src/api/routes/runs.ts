@@ -41,6 +41,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
           'restore_failed',
           'burrow_ended',
           'overloaded',
+          'no_space',
         ],
       },
       bodyLimit: RUN_BODY_MAX_BYTES,
@@ -134,7 +135,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
   app.get(
     '/v1/sandboxes/:id/runs/:runId/events',
     {
-      config: { scope: 'read', errors: ['not_found', 'not_acceptable'] },
+      config: { scope: 'read', errors: ['not_found', 'not_acceptable', 'no_space'] },
       schema: {
         operationId: 'followRun',
         summary: 'Replay and follow the events of a run',
