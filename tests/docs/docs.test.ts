@@ -1,34 +1,26 @@
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { httpReference } from '../../docs/make-http.mjs'
 import { ServerProcess } from '../server/server-process.ts'
 import { isAsSaid } from './is-as-said.ts'
-import { readDocuments } from './read-blocks.ts'
-import { type Place, readersEnvironment, runBlock } from './run-block.ts'
+import { readBlocks, readDocuments } from './read-blocks.ts'
+import { readersPlace } from './readers-place.ts'
+import { runBlock } from './run-block.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const documents = readDocuments(root)
 
 let server: ServerProcess
-let place: Place
+let place: Awaited<ReturnType<typeof readersPlace>>
 beforeAll(async () => {
   server = await ServerProcess.start()
-  const cwd = await mkdtemp(join(tmpdir(), 'dormouse-docs-'))
-  const bin = join(cwd, '.bin')
-  await mkdir(bin)
-  await symlink(join(root, 'dormouse'), join(bin, 'dormouse'))
-  const { url, key } = server
-  place = { cwd, env: readersEnvironment({ bin, url, key, dataDir: server.factory.stateDir }) }
-  for (const name of ['PATH', 'DORMOUSE_URL', 'DORMOUSE_API_KEY']) vi.stubEnv(name, place.env[name])
+  place = await readersPlace(root, server)
 })
 afterAll(async () => {
-  vi.unstubAllEnvs()
   await server?.cleanUp()
-  if (place !== undefined) await rm(place.cwd, { recursive: true, force: true })
+  await place?.[Symbol.asyncDispose]()
 })
 
 describe.each(documents.filter(({ blocks }) => blocks.length > 0))('$path', ({ blocks }) => {
@@ -67,6 +59,43 @@ describe('the documents', () => {
   test.each(documents)('$path links only to files that are there', ({ path, text }) => {
     const targets = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)[^)]*\)/g)].map((match) => match[1] ?? '')
     expect(targets.filter((target) => !existsSync(join(root, dirname(path), target)))).toEqual([])
+  })
+})
+
+describe('a block is refused', () => {
+  const mcp = (server: object) => JSON.stringify({ mcpServers: { x: server } })
+  test.each([
+    ['a command that fails', 'console', '$ false', /status of: false/],
+    ['a command that fails in a pipe', 'console', '$ false | cat', /status of: false/],
+    ['one that should have failed', 'console', '$ true  # exits with 1', /status of: true/],
+    ['output that is not as said', 'console', '$ echo one\ntwo', /echo one/],
+    ['a program that ends with an error', 'js', 'process.exitCode = 1', /to be \+0/],
+    ['TypeScript', 'js', 'const one: number = 1', /SyntaxError/],
+    ['a language that nobody runs', 'ts', 'const one = 1', /is written as js/],
+    ['what is not JSON', 'json', '{ port: 8080 }', /JSON/],
+    ['a setting that does not exist', 'json', '{ "idleTimeoutMs": 1, "prot": 8080 }', /prot/],
+    ['a template that cannot be built', 'json', '{ "name": "a b", "suite": "trixie" }', /name/],
+    ['a program that is not there', 'json', mcp({ command: 'dormuose', args: [] }), /ENOENT/],
+    [
+      'a client without a key',
+      'json',
+      mcp({ command: 'dormouse', args: ['mcp'] }),
+      /closed|unauthorized|key/,
+    ],
+    [
+      'an address without a key',
+      'json',
+      mcp({ type: 'http', url: 'http://127.0.0.1:7070/mcp', headers: {} }),
+      /unauthorized/,
+    ],
+  ])('%s', async (_what, language, code, why) => {
+    const [block] = readBlocks(`\`\`\`${language}\n${code}\n\`\`\`\n`)
+    await expect(async () => runBlock(block!, place)).rejects.toThrow(why)
+  })
+
+  test('unless it says what a command ends with', async () => {
+    const [block] = readBlocks('```console\n$ echo one; exit 6  # exits with 6\none\n```\n')
+    await runBlock(block!, place)
   })
 })
 

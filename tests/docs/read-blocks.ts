@@ -9,19 +9,16 @@ export interface Block {
   readonly notRun: string | undefined
 }
 
-/** What a reader would type or paste. Other blocks show data. */
-const RUNNABLE = ['ts', 'js', 'python', 'bash', 'console', 'sh', 'shell', 'typescript', 'javascript', 'py']
 const FENCE = /^(?:<!-- not run: (?<reason>.+) -->\n+)?```(?<language>\w+)\n(?<code>[\s\S]*?)^```$/gm
 
+/** What a reader would type or paste: all blocks with a language. Those without show data. */
 export function readBlocks(text: string): Block[] {
-  return [...text.matchAll(FENCE)]
-    .map(({ groups, index }) => ({
-      language: groups?.['language'] ?? '',
-      code: groups?.['code'] ?? '',
-      line: text.slice(0, index).split('\n').length,
-      notRun: groups?.['reason'],
-    }))
-    .filter(({ language }) => RUNNABLE.includes(language))
+  return [...text.matchAll(FENCE)].map(({ groups, index }) => ({
+    language: groups?.['language'] ?? '',
+    code: groups?.['code'] ?? '',
+    line: text.slice(0, index).split('\n').length,
+    notRun: groups?.['reason'],
+  }))
 }
 
 export interface Document {
