@@ -39,6 +39,7 @@ from ._errors import (
 )
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
+from ._network import Denied, NetworkCounters, NetworkInfo, NetworkReport
 from ._ports import Port, PortLink
 from ._process import CommandResult, PtyExit
 from ._result import Result
@@ -54,7 +55,6 @@ from ._sync.sandbox import Sandbox
 from ._sync.watch import Watch
 from ._values import (
     ContextInfo,
-    Denied,
     Expires,
     FileChange,
     FileStat,
@@ -62,9 +62,6 @@ from ._values import (
     Limits,
     Memory,
     Metrics,
-    NetworkCounters,
-    NetworkInfo,
-    NetworkReport,
     ProcessInfo,
     RunInfo,
     SandboxInfo,

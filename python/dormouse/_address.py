@@ -27,13 +27,15 @@ class Address:
     is_from_file: bool
 
 
-def find_address(url: Optional[str] = None, api_key: Optional[str] = None) -> Address:
+def find_address(
+    url: Optional[str] = None, api_key: Optional[str] = None, data_dir: Optional[str] = None
+) -> Address:
     """From the arguments, then the environment, then the file that a local server leaves for its owner."""
     asked = url or os.environ.get("DORMOUSE_URL") or None
     key = api_key or os.environ.get("DORMOUSE_API_KEY") or None
     is_from_file = False
     if asked is None or key is None:
-        local = _local_server(os.environ.get("DORMOUSE_DATA") or DEFAULT_DATA_DIR)
+        local = _local_server(data_dir or os.environ.get("DORMOUSE_DATA") or DEFAULT_DATA_DIR)
         if local is not None:
             is_from_file = asked is None
             asked = asked or local[0]

@@ -141,14 +141,20 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes) ->
     )
 
 
+_NOT_THERE = (
+    "Look whether it runs (`dormouse up`) and whether the address is right. "
+    "It may be starting; try again in a moment."
+)
+_UNTRUSTED = (
+    "It answers, but its certificate is not trusted here: give the path of your own authority in SSL_CERT_FILE, or "
+    "`tls=ssl.create_default_context(cafile=…)` to `Client`, and use the name that the certificate is for."
+)
+
+
 def unreachable(url: str, cause: BaseException) -> DormouseError:
     said = str(cause) or type(cause).__name__
-    return error_of(
-        "server_unreachable",
-        f"The server at {url} cannot be reached: {said}",
-        hint="Look whether it runs (`dormouse up`) and whether the address is right. "
-        "It may be starting; try again in a moment.",
-    )
+    hint = _UNTRUSTED if "certificate" in said.lower() else _NOT_THERE
+    return error_of("server_unreachable", f"The server at {url} cannot be reached: {said}", hint=hint)
 
 
 def is_passing(error: DormouseError) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._answers import converted, given, milliseconds, read, read_all, when, when_text
+from ._network import Denied, NetworkCounters, NetworkInfo
 
 
 @dataclass(frozen=True)
@@ -55,60 +56,12 @@ def mounts_body(volumes: Optional[Mounts]) -> Optional[list[dict[str, Any]]]:
     return [mount.body() for mount in volumes]
 
 
-# `"public"`, `"none"`, or what may be reached: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`.
-Network = Union[str, Sequence[str]]
-
-
-def network_body(network: Optional[Network]) -> Optional[dict[str, Any]]:
-    if network is None:
-        return None
-    return {"mode": network} if isinstance(network, str) else {"mode": "allow", "allow": list(network)}
-
-
-@dataclass(frozen=True)
-class NetworkInfo:
-    # public, none or allow
-    mode: str
-    allow: Sequence[str] = ()
-    # Why it reaches nothing at all now, whatever the mode says.
-    unavailable: Optional[str] = None
-
-
-@dataclass(frozen=True)
-class Denied:
-    """Something that the policy refused, and how often."""
-
-    # tcp or dns
-    protocol: str
-    reason: str
-    count: int
-    name: Optional[str] = None
-    address: Optional[str] = None
-    port: Optional[int] = None
-    at: Optional[datetime] = converted(when, default=None)
-
-
-@dataclass(frozen=True)
-class NetworkCounters:
-    connections: int
-    denied: int
-    names: int
-    bytes_out: int
-    bytes_in: int
-
-
-@dataclass(frozen=True)
-class NetworkReport(NetworkInfo):
-    counters: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
-    # Newest first.
-    denied: Sequence[Denied] = converted(lambda all: read_all(Denied, all), default=())
-
-
 @dataclass(frozen=True)
 class Limits:
     memory_bytes: int
     cpus: float
     pids: int
+    disk_bytes: int
 
 
 @dataclass(frozen=True)
@@ -207,6 +160,7 @@ class Metrics:
     cpu_ms: Optional[float] = None
     pids: Optional[int] = None
     oom_kills: Optional[int] = None
+    network: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
     # If it was asked for.
     memory: Optional[Memory] = converted(lambda memory: read(Memory, memory), default=None)
 

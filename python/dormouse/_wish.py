@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Sequence
 
 from ._answers import given, milliseconds
-from ._values import Expires, Mounts, Network, mounts_body, network_body
+from ._network import Network, network_body
+from ._values import Expires, Mounts, mounts_body
 
 # A sandbox that is to go at the end of its `with` block, and whose program died before: gone after an hour without use.
 FORGOTTEN_SECONDS = 3600.0
@@ -24,6 +25,7 @@ def wish_body(
     memory_bytes: Optional[int] = None,
     cpus: Optional[float] = None,
     pids: Optional[int] = None,
+    disk_bytes: Optional[int] = None,
     volumes: Optional[Mounts] = None,
     network: Optional[Network] = None,
     secrets: Optional[Sequence[str]] = None,
@@ -39,9 +41,15 @@ def wish_body(
         idle_timeout_ms=milliseconds(idle_timeout),
         store_after_ms=milliseconds(store_after),
         expires=None if expires is None else expires.body(),
-        limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
+        limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
         volumes=mounts_body(volumes),
         network=network_body(network),
         secrets=secrets,
         ephemeral=ephemeral or None,
     )
+
+
+def limits_body(
+    memory_bytes: Optional[int], cpus: Optional[float], pids: Optional[int], disk_bytes: Optional[int]
+) -> Optional[dict[str, Any]]:
+    return given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes) or None

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ssl
 from datetime import datetime
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .._answers import given, milliseconds, read, read_all, when_text
 from .._execution import Execution
 from .._http1 import path_part
-from .._result import Result
+from .._network import Network, network_body
 from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
-from .http import Http
+from .._wish import limits_body
+from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
+from .run_once import run_once
 
 
 class AsyncClient:
     """A server, and the connections to it. Sandboxes find one by themselves; make one to talk to several servers.
 
     Where it is and the key: from the arguments, then DORMOUSE_URL and DORMOUSE_API_KEY, then the file that a local
-    server leaves in its data directory (DORMOUSE_DATA, /var/lib/dormouse). `tls` is for certificates of your own.
+    server leaves in its data directory (`data_dir`, DORMOUSE_DATA, /var/lib/dormouse). `tls` is for certificates of
+    your own. `timeout` is how many seconds one answer may take, None for no limit; runs and files take what they take.
     It may be used by any number of threads and tasks at once.
     """
 
@@ -29,9 +32,11 @@ class AsyncClient:
         url: Optional[str] = None,
         api_key: Optional[str] = None,
         *,
+        data_dir: Optional[str] = None,
         tls: Optional[ssl.SSLContext] = None,
+        timeout: Optional[float] = ANSWER_SECONDS,
     ) -> None:
-        self.http = Http(url, api_key, tls)
+        self.http = Http(url, api_key, data_dir, tls, timeout)
         # Made for one sandbox, whose end is its own.
         self._is_private = False
         self.templates = AsyncTemplates(self.http)
@@ -68,21 +73,35 @@ class AsyncClient:
         template: Optional[str] = None,
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
+        memory_bytes: Optional[int] = None,
+        cpus: Optional[float] = None,
+        pids: Optional[int] = None,
+        disk_bytes: Optional[int] = None,
         volumes: Optional[Mounts] = None,
+        network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
+        on_stdout: Optional[Callable[[str], Any]] = None,
+        on_stderr: Optional[Callable[[str], Any]] = None,
+        on_result: Optional[Callable[[Any], Any]] = None,
     ) -> Execution:
-        """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted."""
+        """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted.
+
+        Sent again only when nothing was done: a connection that is lost in the middle raises `server_unreachable`.
+        Being cancelled, or Ctrl-C, ends both the run and the sandbox.
+        """
         body = given(
             code=code,
             language=language,
             template=template,
             timeout_ms=milliseconds(timeout),
             env=env,
+            limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
             volumes=mounts_body(volumes),
+            network=network_body(network),
             secrets=secrets,
         )
-        answer = await self.http.json("POST", "/v1/run", body=body, timeout=None)
-        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+        handlers = {"stdout": on_stdout, "stderr": on_stderr, "result": on_result}
+        return await run_once(self.http, body, handlers)
 
     async def get_sandbox(self, id_or_name: str) -> SandboxInfo:
         """Does not wake it."""

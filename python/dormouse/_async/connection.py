@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, AsyncIterator, Optional, Union
 
+from .._deadline import Deadline
 from .._http1 import CHUNKED, HEAD_MAX_BYTES, Head, ProtocolError, chunk_length, parse_head
 from .io import Stream
 
@@ -35,7 +36,7 @@ class Connection:
             return False
         return True
 
-    async def head(self, method: str, timeout: Optional[float]) -> Head:
+    async def head(self, method: str, deadline: Deadline) -> Head:
         while True:
             end = self._buffer.find(b"\r\n\r\n")
             if end >= 0:
@@ -48,7 +49,7 @@ class Connection:
                 continue
             if len(self._buffer) > HEAD_MAX_BYTES:
                 raise ProtocolError("the head of the answer does not end")
-            await self.fill(timeout)
+            await self.fill(deadline.left())
 
     async def line(self, timeout: Optional[float]) -> bytes:
         while True:
@@ -97,10 +98,10 @@ class Response:
             self.close()
             raise
 
-    async def read(self, timeout: Optional[float] = None) -> bytes:
+    async def read(self, deadline: Deadline) -> bytes:
         pieces: list[bytes] = []
         while True:
-            piece = await self.piece(timeout)
+            piece = await self.piece(deadline.left())
             if not piece:
                 return b"".join(pieces)
             pieces.append(piece)

@@ -8,11 +8,9 @@ import time
 from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
 from .._errors import DormouseError, error_of
-from .._fan_out import MapOutcome, RaceEntry, ranked
+from .._fan_out import Candidate, Candidates, MapOutcome, RaceEntry, candidates_of, ranked, require_count
 from .io import call_all, finish, new_lock, run_all, unbroken
 
-# Code to run in a child, or a function of `(child, index)` that does what it likes with one.
-Candidate = Union[str, Callable[[Any, int], Any]]
 # A Python expression that is evaluated in the child, or a function of `(value, child)`.
 Score = Union[str, Callable[[Any, Any], Any]]
 # Code that finds its input in a variable, or a function of `(child, input)`.
@@ -103,7 +101,7 @@ async def map_over_forks(
     variable: str,
     options: Mapping[str, Any],
 ) -> List[MapOutcome]:
-    _require_count("concurrency", concurrency)
+    require_count("concurrency", concurrency)
     if not variable.isidentifier():
         raise error_of("invalid_argument", f"variable: {variable!r} is not a name of Python")
     forks = Forks(parent, len(inputs), concurrency)
@@ -134,7 +132,8 @@ async def map_over_forks(
 
 async def race_forks(
     parent: Any,
-    wanted: Union[int, Sequence[Candidate]],
+    wanted: Union[int, Candidates, None],
+    given: Optional[Candidates],
     score: Score,
     run: Optional[Candidate],
     best: str,
@@ -142,11 +141,11 @@ async def race_forks(
     options: Mapping[str, Any],
 ) -> RaceOutcome:
     """Raises `run_failed`, with the ranking in `details`, when no candidate came through."""
-    candidates = _candidates(wanted, run)
+    candidates = candidates_of(wanted, given, run)
     if best not in ("highest", "lowest"):
         raise error_of("invalid_argument", f'best: must be "highest" or "lowest" (saw {best!r})')
     at_once = len(candidates) if concurrency is None else concurrency
-    _require_count("concurrency", at_once)
+    require_count("concurrency", at_once)
     forks = Forks(parent, len(candidates), at_once)
     leading: dict[str, Any] = {}
     deciding = new_lock()
@@ -216,22 +215,6 @@ async def _bind(child: Any, variable: str, value: Any, options: Mapping[str, Any
 
 def _is_better(score: float, than: float, best: str) -> bool:
     return score < than if best == "lowest" else score > than
-
-
-def _candidates(wanted: Union[int, Sequence[Candidate]], run: Optional[Candidate]) -> Sequence[Candidate]:
-    if not isinstance(wanted, int):
-        if not wanted:
-            raise error_of("invalid_argument", "candidates: there are none")
-        return wanted
-    _require_count("candidates", wanted)
-    if run is None:
-        raise error_of("invalid_argument", f"candidates: {wanted} says how many, and `run` what each does")
-    return [run] * wanted
-
-
-def _require_count(name: str, count: int) -> None:
-    if not isinstance(count, int) or count < 1:
-        raise error_of("invalid_argument", f"{name}: must be a whole number from 1 (saw {count!r})")
 
 
 def _nobody(ranking: Sequence[RaceEntry]) -> DormouseError:

@@ -53,8 +53,7 @@ class AsyncFiles:
         """Readers see the old file or the new one, never a part. An open file or an iterable is sent as it is read."""
         query = {"path": path, "mode": _octal(mode), "parents": parents, "append": append, "user": user}
         content = _body(data)
-        # What was read from a file or an iterable is gone.
-        repeatable = isinstance(content, bytes) and not append
+        repeatable = not append
         target = await self._sandbox._at("files")
         # A big file takes what it takes.
         answer = await self._http.json(

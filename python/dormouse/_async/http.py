@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import time
 from collections import deque
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 from .._address import Address, find_address
+from .._deadline import Deadline
 from .._errors import (
     DormouseError,
     error_from_response,
@@ -19,9 +21,10 @@ from .._errors import (
 )
 from .._http1 import ProtocolError, request_head, with_query
 from .._patience import Patience
+from .._unset import UNSET, Unset
 from .._version import VERSION
 from .connection import Body, Connection, Response
-from .io import ConnectTimeout, Stream, sleep
+from .io import ConnectTimeout, Job, Stream, Value, sleep
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 120.0
@@ -39,9 +42,20 @@ class NeverSent(Exception):
 
 
 class Http:
-    def __init__(self, url: Optional[str], api_key: Optional[str], tls: Optional[ssl.SSLContext]) -> None:
-        self._asked = (url, api_key)
+    def __init__(
+        self,
+        url: Optional[str],
+        api_key: Optional[str],
+        data_dir: Optional[str],
+        tls: Optional[ssl.SSLContext],
+        timeout: Optional[float],
+    ) -> None:
+        if timeout is not None and not timeout > 0:
+            hint = "Give seconds, or None for as long as it takes."
+            raise error_of("invalid_argument", f"timeout: must be more than 0 (saw {timeout!r})", hint=hint)
+        self._asked = (url, api_key, data_dir)
         self._tls = tls
+        self._timeout = timeout
         self._address: Optional[Address] = None
         # Those last used are at the right: the others are let grow old.
         self._idle: deque[tuple[float, str, Connection]] = deque()
@@ -62,27 +76,31 @@ class Http:
         body: Optional[Mapping[str, Any]] = None,
         content: Optional[Body] = None,
         repeatable: Optional[bool] = None,
-        timeout: Optional[float] = ANSWER_SECONDS,
+        timeout: Union[float, None, Unset] = UNSET,
     ) -> Any:
-        """The JSON of a success. GET and DELETE can be repeated, and what `repeatable` says. `content` is sent as bytes."""
+        """The JSON of a success. GET and DELETE can be repeated, and what `repeatable` says. `content` is sent as bytes.
+
+        `timeout` is for one answer: that of the client if not given, no limit if None.
+        """
         can_repeat = method in ("GET", "DELETE") if repeatable is None else repeatable
-        patience = Patience(RESTART_SECONDS if self._has_answered else FIRST_CONTACT_SECONDS)
+        # What was read from a file or an iterable is gone.
+        is_whole = content is None or isinstance(content, bytes)
         tries = 0
-        while True:
+
+        async def attempt() -> Any:
+            nonlocal tries
             tries += 1
+            deadline = Deadline(self._timeout if isinstance(timeout, Unset) else timeout)
             try:
-                response = await self.open(
-                    method, path, query=query, json_body=body, content=content, timeout=timeout
-                )
-                return await self._parsed(response, timeout)
+                response = await self._open(method, path, query, body, content, {}, deadline)
+                return await self._parsed(response, path, deadline)
             except DormouseError as error:
                 if method == "DELETE" and error.status == 404 and tries > 1:
                     # An earlier try of this very call has done it.
                     return None
-                is_whole = content is None or isinstance(content, bytes)
-                if not is_whole or not _may_repeat(error, can_repeat):
-                    raise
-                await sleep(patience.next_wait(error))
+                raise
+
+        return await (self._repeat(attempt, can_repeat) if is_whole else attempt())
 
     async def open(
         self,
@@ -90,36 +108,65 @@ class Http:
         path: str,
         *,
         query: Optional[Mapping[str, object]] = None,
-        content: Optional[Body] = None,
         json_body: Optional[Mapping[str, Any]] = None,
         headers: Optional[Mapping[str, str]] = None,
-        timeout: Optional[float] = ANSWER_SECONDS,
     ) -> Response:
-        """A success whose body is still to be read. Not repeated: who reads knows where to go on."""
+        """A success whose body is still to be read; the time-out is for its beginning.
+
+        Not repeated: who reads knows where to go on.
+        """
+        return await self._open(method, path, query, json_body, None, headers or {}, Deadline(self._timeout))
+
+    async def begin(
+        self, method: str, path: str, *, json_body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Response:
+        """The same for a body that can be read only once: repeated as any call is, until it begins."""
+        return await self._repeat(
+            lambda: self.open(method, path, json_body=json_body, headers=headers), can_repeat=False
+        )
+
+    async def _repeat(self, attempt: Job[Value], can_repeat: bool) -> Value:
+        patience = Patience(RESTART_SECONDS if self._has_answered else FIRST_CONTACT_SECONDS)
+        while True:
+            try:
+                return await attempt()
+            except DormouseError as error:
+                if not _may_repeat(error, can_repeat):
+                    raise
+                await sleep(patience.next_wait(error))
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        query: Optional[Mapping[str, object]],
+        json_body: Optional[Mapping[str, Any]],
+        content: Optional[Body],
+        headers: Mapping[str, str],
+        deadline: Deadline,
+    ) -> Response:
         address = self.address
-        all_headers = dict(headers or {})
+        all_headers = dict(headers)
         if json_body is not None:
             content = json.dumps(json_body).encode()
             all_headers["content-type"] = "application/json"
         elif content is not None:
             all_headers["content-type"] = "application/octet-stream"
         try:
-            response = await self._exchange(address, method, path, query, content, all_headers, timeout)
+            response = await self._exchange(address, method, path, query, content, all_headers, deadline)
+        except socket.timeout as cause:
+            raise _late(path) from cause
         except (OSError, ProtocolError, NeverSent) as cause:
             raise self.lost(cause) from cause
         self._has_answered = True
         if response.status < 300:
             return response
-        try:
-            said = await response.read(timeout)
-        except (OSError, ProtocolError) as cause:
-            raise self.lost(cause) from cause
-        raise error_from_response(response.status, response.headers, said)
+        raise error_from_response(response.status, response.headers, await self._read(response, path, deadline))
 
     async def upgrade(self, path: str, headers: Mapping[str, str], query: Mapping[str, object]) -> Connection:
         """A connection that speaks another protocol from now on. The answer's head is still to be read."""
         try:
-            connection = await self._connect(self.address)
+            connection = await self._connect(self.address, Deadline(CONNECT_SECONDS))
             await connection.send(self._head("GET", path, query, None, headers), None)
             return connection
         except (OSError, NeverSent) as cause:
@@ -150,11 +197,17 @@ class Http:
             if cursor is None:
                 return items
 
-    async def _parsed(self, response: Response, timeout: Optional[float]) -> Any:
+    async def _read(self, response: Response, path: str, deadline: Deadline) -> bytes:
         try:
-            said = await response.read(timeout)
+            return await response.read(deadline)
+        except socket.timeout as cause:
+            response.close()
+            raise _late(path) from cause
         except (OSError, ProtocolError) as cause:
             raise self.lost(cause) from cause
+
+    async def _parsed(self, response: Response, path: str, deadline: Deadline) -> Any:
+        said = await self._read(response, path, deadline)
         try:
             return json.loads(said) if said else None
         except ValueError:
@@ -168,13 +221,13 @@ class Http:
         query: Optional[Mapping[str, object]],
         content: Optional[Body],
         headers: Mapping[str, str],
-        timeout: Optional[float],
+        deadline: Deadline,
     ) -> Response:
-        connection = self._reuse(address) or await self._connect(address)
+        connection = self._reuse(address) or await self._connect(address, deadline)
         try:
             head = self._head(method, path, query, content, headers)
             was_taken = await connection.send(head, content)
-            answer = await connection.head(method, timeout)
+            answer = await connection.head(method, deadline)
         except BaseException:
             connection.stream.abort()
             raise
@@ -201,13 +254,13 @@ class Http:
             connection.stream.abort()
         return None
 
-    async def _connect(self, address: Address) -> Connection:
-        tls = self._tls
+    async def _connect(self, address: Address, deadline: Deadline) -> Connection:
+        tls, seconds = self._tls, deadline.left(CONNECT_SECONDS) or CONNECT_SECONDS
         if address.is_tls and tls is None:
             tls = self._tls = ssl.create_default_context()
         try:
             return Connection(
-                await Stream.open(address.host, address.port, tls if address.is_tls else None, CONNECT_SECONDS)
+                await Stream.open(address.host, address.port, tls if address.is_tls else None, seconds)
             )
         except (ConnectTimeout, OSError) as cause:
             raise NeverSent(str(cause)) from cause
@@ -235,6 +288,11 @@ class Http:
         elif method in ("POST", "PUT", "PATCH"):
             all_headers["content-length"] = "0"
         return request_head(method, with_query(address.prefix + path, query), all_headers)
+
+
+def _late(path: str) -> DormouseError:
+    hint = "Give the client a longer `timeout`, or look at what the server is doing."
+    return error_of("server_unreachable", f"The server did not answer {path} in time", hint=hint)
 
 
 def _may_repeat(error: DormouseError, can_repeat: bool) -> bool:

@@ -234,14 +234,15 @@ class AsyncRuns:
             return None
         return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
 
-    def events(self, run_id: str, *, after: int = -1) -> AsyncEvents:
-        """Replays its events behind `after` and follows it to its end."""
+    def events(self, run_id: str, *, after: int = -1, follow: bool = True) -> AsyncEvents:
+        """Replays its events behind `after` and follows it to its end; `follow=False`: only what is there now."""
 
         async def open(seen: int) -> Any:
             path = await self._at(run_id, "events")
-            return await self._http.open("GET", path, query={"after": seen}, headers=SSE)
+            query = {"after": seen, "follow": follow}
+            return await self._http.open("GET", path, query=query, headers=SSE)
 
-        return AsyncEvents(Follower(open, after))
+        return AsyncEvents(Follower(open, after, may_end=not follow))
 
     async def interrupt(self, run_id: str) -> str:
         """KeyboardInterrupt; the REPL and its variables live on. `interrupting`, `cancelled` or `finished`."""

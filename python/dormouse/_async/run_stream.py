@@ -24,8 +24,8 @@ class AsyncRunStream:
     def __init__(self, http: Http, sandbox: Any, body: Mapping[str, Any]) -> None:
         self._http = http
         self._sandbox = sandbox
-        # With it, a request whose answer got lost can be sent again, and nothing runs twice.
-        self._body = {**body, "idempotencyKey": uuid.uuid4().hex}
+        # With a key, a request whose answer got lost can be sent again, and nothing runs twice.
+        self._body = {"idempotencyKey": uuid.uuid4().hex, **body}
         self._follower = Follower(self._open)
         self._collector = RunCollector()
         self.run_id: Optional[str] = None

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Awaitable, Callable, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
 from .._answers import given, milliseconds, read, when
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
-from .._execution import Execution
-from .._fan_out import MapOutcome
 from .._http1 import path_part
+from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
-from .._values import Expires, Mounts, Network, SandboxInfo, Snapshot, network_body
-from .._wish import wish_body
+from .._values import Expires, Mounts, SandboxInfo, Snapshot
+from .._wish import limits_body, wish_body
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
-from .fan_out import Candidate, RaceOutcome, Score, Work, map_over_forks, race_forks
 from .files import AsyncFiles
 from .io import Beginning, new_lock
 from .ports import AsyncPorts
 from .pty import AsyncPtys
 from .resources import AsyncContexts, AsyncRuns
-from .run_stream import AsyncRunStream
+from .running import AsyncRunning
 from .views import AsyncViews
 
 
-class AsyncSandbox(AsyncViews, Beginning):
+class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
     """A Linux machine that never forgets. Left alone it goes to sleep; any call wakes it, with its variables, threads,
     processes and files as they were.
 
@@ -56,6 +54,7 @@ class AsyncSandbox(AsyncViews, Beginning):
         memory_bytes: Optional[int] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        disk_bytes: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
@@ -76,6 +75,7 @@ class AsyncSandbox(AsyncViews, Beginning):
             memory_bytes=memory_bytes,
             cpus=cpus,
             pids=pids,
+            disk_bytes=disk_bytes,
             volumes=volumes,
             network=network,
             secrets=secrets,
@@ -169,36 +169,6 @@ class AsyncSandbox(AsyncViews, Beginning):
         """As it is now. Does not wake it."""
         return self._note(await self.client.http.json("GET", await self._at()))
 
-    async def run_code(
-        self,
-        code: str,
-        language: str = "python",
-        *,
-        context: Optional[str] = None,
-        timeout: Optional[float] = None,
-        on_stdout: Optional[Callable[[str], Any]] = None,
-        on_stderr: Optional[Callable[[str], Any]] = None,
-        on_result: Optional[Callable[[Any], Any]] = None,
-    ) -> Execution:
-        """Runs code in a REPL that remembers. What it raises is in `error` of the result, and nothing is raised here.
-
-        After `timeout` it is interrupted. Being cancelled, or Ctrl-C, interrupts it too; the REPL lives on.
-        """
-        stream = self.run_code_stream(code, language, context=context, timeout=timeout)
-        return await stream.wait(on_stdout, on_stderr, on_result)
-
-    def run_code_stream(
-        self,
-        code: str,
-        language: str = "python",
-        *,
-        context: Optional[str] = None,
-        timeout: Optional[float] = None,
-    ) -> AsyncRunStream:
-        """The same as it happens, event by event. Leaving the loop early leaves the run going."""
-        body = given(code=code, language=language, context=context, timeout_ms=milliseconds(timeout))
-        return AsyncRunStream(self.client.http, self, body)
-
     async def fork(self, n: int = 1, *, reseed: bool = True) -> List[AsyncSandbox]:
         """Children with the memory, processes and files of this one, shared until they write to them. This one goes on.
 
@@ -244,6 +214,7 @@ class AsyncSandbox(AsyncViews, Beginning):
         memory_bytes: Optional[int] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        disk_bytes: Optional[int] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
@@ -253,7 +224,7 @@ class AsyncSandbox(AsyncViews, Beginning):
             idle_timeout_ms=milliseconds(idle_timeout),
             store_after_ms=milliseconds(store_after),
             ephemeral=ephemeral,
-            limits=given(memory_bytes=memory_bytes, cpus=cpus, pids=pids) or None,
+            limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
             network=network_body(network),
             secrets=secrets,
         )
@@ -272,44 +243,6 @@ class AsyncSandbox(AsyncViews, Beginning):
         """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
         answer = await self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
         return when(answer["until"])
-
-    async def race(
-        self,
-        candidates: Union[int, Sequence[Candidate]],
-        *,
-        score: Score,
-        run: Optional[Candidate] = None,
-        best: str = "highest",
-        concurrency: Optional[int] = None,
-        language: str = "python",
-        context: Optional[str] = None,
-        timeout: Optional[float] = None,
-    ) -> RaceOutcome:
-        """Best of n: runs each candidate in a fork of its own, scores them, keeps the best child, deletes the others.
-
-        A candidate is code, or a function of `(child, index)`; with a number instead of candidates, each does `run`.
-        `score` is a Python expression for the child, or a function of `(value, child)`. This sandbox stays as it was.
-        """
-        options = {"language": language, "context": context, "timeout": timeout}
-        return await race_forks(self, candidates, score, run, best, concurrency, options)
-
-    async def map(
-        self,
-        inputs: Iterable[Any],
-        work: Work,
-        *,
-        concurrency: int = 4,
-        variable: str = "item",
-        context: Optional[str] = None,
-        timeout: Optional[float] = None,
-    ) -> Sequence[MapOutcome]:
-        """Runs code, or a function of `(child, input)`, once per input, each in a fork of its own that is deleted afterwards.
-
-        Code finds its input in `variable`, given as JSON. Outcomes come in the order of the inputs; one that fails does
-        not stop the others.
-        """
-        options = {"context": context, "timeout": timeout}
-        return await map_over_forks(self, [*inputs], work, concurrency, variable, options)
 
     async def delete(self) -> None:
         """Nothing of it is left."""

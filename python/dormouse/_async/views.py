@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Optional, Sequence
 
 from .._answers import read, read_all
-from .._values import LedgerEntry, Metrics, NetworkReport, SandboxInfo, Usage, Why
+from .._network import NetworkReport
+from .._values import LedgerEntry, Metrics, SandboxInfo, Usage, Why
 from .client import AsyncClient
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Mapping, Optional
 
+from .._deadline import Deadline
 from .._errors import error_from_response, error_of
 from .._frames import (
     BINARY,
@@ -49,10 +50,11 @@ class WebSocket:
         }
         connection = await http.upgrade(path, headers, query)
         try:
-            head = await connection.head("GET", CONNECT_SECONDS)
+            deadline = Deadline(CONNECT_SECONDS)
+            head = await connection.head("GET", deadline)
             if head.status != 101:
                 refused = Response(connection, head, _no_more)
-                raise error_from_response(head.status, head.headers, await refused.read(CONNECT_SECONDS))
+                raise error_from_response(head.status, head.headers, await refused.read(deadline))
             if head.headers.get("sec-websocket-accept") != accept_of(key):
                 raise ProtocolError("the answer is not that of a WebSocket")
             return cls(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Optional, Union
 
+from .._deadline import Deadline
 from .._http1 import CHUNKED, HEAD_MAX_BYTES, Head, ProtocolError, chunk_length, parse_head
 from .io import Stream
 
@@ -36,7 +37,7 @@ class Connection:
             return False
         return True
 
-    def head(self, method: str, timeout: Optional[float]) -> Head:
+    def head(self, method: str, deadline: Deadline) -> Head:
         while True:
             end = self._buffer.find(b"\r\n\r\n")
             if end >= 0:
@@ -49,7 +50,7 @@ class Connection:
                 continue
             if len(self._buffer) > HEAD_MAX_BYTES:
                 raise ProtocolError("the head of the answer does not end")
-            self.fill(timeout)
+            self.fill(deadline.left())
 
     def line(self, timeout: Optional[float]) -> bytes:
         while True:
@@ -98,10 +99,10 @@ class Response:
             self.close()
             raise
 
-    def read(self, timeout: Optional[float] = None) -> bytes:
+    def read(self, deadline: Deadline) -> bytes:
         pieces: list[bytes] = []
         while True:
-            piece = self.piece(timeout)
+            piece = self.piece(deadline.left())
             if not piece:
                 return b"".join(pieces)
             pieces.append(piece)

@@ -54,8 +54,7 @@ class Files:
         """Readers see the old file or the new one, never a part. An open file or an iterable is sent as it is read."""
         query = {"path": path, "mode": _octal(mode), "parents": parents, "append": append, "user": user}
         content = _body(data)
-        # What was read from a file or an iterable is gone.
-        repeatable = isinstance(content, bytes) and not append
+        repeatable = not append
         target = self._sandbox._at("files")
         # A big file takes what it takes.
         answer = self._http.json(

@@ -235,14 +235,15 @@ class Runs:
             return None
         return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
 
-    def events(self, run_id: str, *, after: int = -1) -> Events:
-        """Replays its events behind `after` and follows it to its end."""
+    def events(self, run_id: str, *, after: int = -1, follow: bool = True) -> Events:
+        """Replays its events behind `after` and follows it to its end; `follow=False`: only what is there now."""
 
         def open(seen: int) -> Any:
             path = self._at(run_id, "events")
-            return self._http.open("GET", path, query={"after": seen}, headers=SSE)
+            query = {"after": seen, "follow": follow}
+            return self._http.open("GET", path, query=query, headers=SSE)
 
-        return Events(Follower(open, after))
+        return Events(Follower(open, after, may_end=not follow))
 
     def interrupt(self, run_id: str) -> str:
         """KeyboardInterrupt; the REPL and its variables live on. `interrupting`, `cancelled` or `finished`."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Mapping, Optional
 
+from .._deadline import Deadline
 from .._errors import error_from_response, error_of
 from .._frames import (
     BINARY,
@@ -50,10 +51,11 @@ class WebSocket:
         }
         connection = http.upgrade(path, headers, query)
         try:
-            head = connection.head("GET", CONNECT_SECONDS)
+            deadline = Deadline(CONNECT_SECONDS)
+            head = connection.head("GET", deadline)
             if head.status != 101:
                 refused = Response(connection, head, _no_more)
-                raise error_from_response(head.status, head.headers, refused.read(CONNECT_SECONDS))
+                raise error_from_response(head.status, head.headers, refused.read(deadline))
             if head.headers.get("sec-websocket-accept") != accept_of(key):
                 raise ProtocolError("the answer is not that of a WebSocket")
             return cls(connection)

@@ -54,7 +54,11 @@ class ScriptedServer:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection:
-            self._answer(connection)
+            try:
+                self._answer(connection)
+            except OSError:
+                # Who asked has left.
+                pass
 
     def _answer(self, connection: socket.socket) -> None:
         reader = connection.makefile("rb")

@@ -51,6 +51,23 @@ class FanOut(unittest.TestCase):
         outcome.winner.close()
         self.assertEqual([entry.value for entry in outcome.ranking], [0, 2, 4])
 
+    def test_race_of_so_many(self):
+        scored = []
+
+        def score(value, child):
+            scored.append((value.text, child.id))
+            return float(value.text)
+
+        outcome = self.s.race(3, ["base + 1", "base + 2"], score=score, best="lowest")
+        outcome.winner.close()
+        self.assertEqual([(e.index, e.value.text) for e in outcome.ranking], [(0, "101"), (2, "101"), (1, "102")])
+        self.assertEqual(len({child for _, child in scored}), 3)
+        with self.s.race(2, lambda index: f"base - {index}", score=score).winner as winner:
+            self.assertEqual(winner.info().forked_from, self.s.id)
+        outcome = self.s.race(n=2, candidates="base", score="base")
+        outcome.winner.close()
+        self.assertEqual([entry.candidate for entry in outcome.ranking], ["base", "base"])
+
     def test_nobody_came_through(self):
         with self.assertRaises(RunFailedError) as raised:
             self.s.race(["1 / 0", "x = 1"], score="float('nan')")
@@ -67,6 +84,13 @@ class FanOut(unittest.TestCase):
             lambda: self.s.map([1], "1", variable="a b"),
             lambda: self.s.race([], score="1"),
             lambda: self.s.race(3, score="1"),
+            lambda: self.s.race(score="1"),
+            lambda: self.s.race("1", score="1"),
+            lambda: self.s.race(["1"], ["2"], score="1"),
+            lambda: self.s.race(1, ["1", "2"], score="1"),
+            lambda: self.s.race(2, [1], score="1"),
+            lambda: self.s.race(True, ["1"], score="1"),
+            lambda: self.s.race(["1"], score="1", concurrency=0),
             lambda: self.s.race(["1"], score="1", best="most"),
         ):
             with self.assertRaises(InvalidArgumentError):

@@ -14,6 +14,7 @@ from dormouse import AuthenticationError, Client, DormouseError, InvalidArgument
 from dormouse import ServerUnreachableError
 from dormouse._address import find_address
 from dormouse._bounded_text import BoundedText
+from dormouse._errors import unreachable
 from dormouse._frames import FrameReader, MessageJoiner, accept_of, encode_frame
 from dormouse._http1 import ProtocolError, path_part
 from dormouse._version import VERSION
@@ -59,6 +60,11 @@ class Address(unittest.TestCase):
         self.assertEqual((found.host, found.port, found.is_tls, found.prefix), ("example.test", 443, True, "/prefix"))
         self.assertEqual(find_address("http://[::1]:7", "given").api_key, "given")
         self.assertEqual(find_address("http://[::1]:7", "given").host, "::1")
+
+    def test_the_data_directory_may_be_given(self):
+        self.write_file('{"url": "http://127.0.0.1:5", "key": "of-file"}')
+        os.environ["DORMOUSE_DATA"] = "/nowhere"
+        self.assertEqual(Client(data_dir=self.dir.name).url, "http://127.0.0.1:5")
 
     def test_what_cannot_be_used_is_said(self):
         for url in ("nonsense", "ftp://a", "http://", "http://a:port"):
@@ -120,6 +126,10 @@ class Http(unittest.TestCase):
             self.assertEqual(client_of(server).volumes.create("x").created_at.year, 2026)
             self.assertGreaterEqual(time.monotonic() - began, 0.99)
 
+    def test_who_does_not_trust_a_certificate_is_told_so(self):
+        self.assertIn("SSL_CERT_FILE", unreachable("https://a", OSError("certificate verify failed")).hint)
+        self.assertIn("dormouse up", unreachable("https://a", OSError("connection refused")).hint)
+
     def test_not_for_ever(self):
         refused = answer(ERROR, "429 Too Many Requests", "Retry-After: 3600")
         with ScriptedServer(refused) as server, self.assertRaises(LimitError) as raised:
@@ -129,6 +139,29 @@ class Http(unittest.TestCase):
         self.assertEqual((error.status, error.retry_after), (429, 3600))
         copy = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(copy), copy.code, str(copy)), (LimitError, "rate_limited", str(error)))
+
+    def test_an_answer_has_to_be_there_in_time_also_one_that_comes_in_drops(self):
+        def drops(connection):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            for _ in range(100):
+                connection.sendall(b"x")
+                time.sleep(0.05)
+
+        def silence(connection):
+            connection.recv(1)
+
+        for step in (drops, silence):
+            with ScriptedServer(step) as server, Client(server.url, "dm_key", timeout=0.3) as client:
+                began = time.monotonic()
+                with self.assertRaises(ServerUnreachableError) as raised:
+                    client.volumes.create("x")
+                self.assertIn("/v1/volumes in time", str(raised.exception))
+                self.assertLess(time.monotonic() - began, 3)
+        with ScriptedServer(answer(HEALTHY)) as server:
+            self.assertEqual(Client(server.url, "dm_key", timeout=None).health()["status"], "ok")
+        for wrong in (0, -1, float("nan")):
+            with self.assertRaises(InvalidArgumentError):
+                Client(timeout=wrong)
 
     def test_a_proxy_that_speaks_for_itself(self):
         with ScriptedServer(answer("<h1>Bad Gateway</h1>", "502 Bad Gateway")) as server:

@@ -75,6 +75,32 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.s.runs.list()[0].run_id, stream.run_id)
         self.assertEqual(self.s.runs.interrupt(stream.run_id), "finished")
 
+    def test_what_is_there_of_a_run_that_goes_on(self):
+        stream = self.s.run_code_stream("import time; print('begun', flush=True); time.sleep(600)")
+        for event in stream:
+            if event.type == "stdout":
+                break
+        there = list(self.s.runs.events(stream.run_id, follow=False))
+        self.assertEqual([event.type for event in there], ["start", "stdout"])
+        self.assertEqual(list(self.s.runs.events(stream.run_id, after=there[-1].seq, follow=False)), [])
+        stream.interrupt()
+        stream.wait()
+
+    def test_with_a_key_of_its_own_nothing_runs_twice(self):
+        self.s.run_code("times = 0")
+        first = self.s.run_code("times += 1; times", idempotency_key="py-once")
+        self.assertEqual(self.s.run_code("times += 1; times", idempotency_key="py-once"), first)
+        again = self.s.run_code_stream("times += 1; times", idempotency_key="py-once")
+        self.assertEqual([event.type for event in again], ["start", "result", "exit"])
+        self.assertEqual((first.text, self.s.run_code("times").text), ("1", "1"))
+
+    def test_the_time_out_of_the_client_is_not_for_runs_and_files(self):
+        with Client(timeout=1) as client:
+            s = Sandbox.connect(self.s.id, client=client)
+            self.assertEqual(s.run_code("import time; time.sleep(1.5); 'slept'").text, "'slept'")
+            slow = (time.sleep(0.4) or b"x" for _ in range(4))
+            self.assertEqual(s.files.write("/tmp/slow", slow).size_bytes, 4)
+
     def test_interrupt_from_another_thread(self):
         stream = self.s.run_code_stream("import time; print('begun', flush=True); time.sleep(600)")
         for event in stream:

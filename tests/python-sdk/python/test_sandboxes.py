@@ -13,6 +13,8 @@ from dormouse import (
     ServerUnreachableError,
 )
 
+GB = 1024**3
+
 
 class Lifecycle(unittest.TestCase):
     def test_gone_at_the_end_of_its_block_also_after_an_exception(self):
@@ -75,8 +77,9 @@ class Lifecycle(unittest.TestCase):
                 Sandbox(name="py-lasting")
             self.assertEqual(raised.exception.code, "name_taken")
             self.assertTrue(raised.exception.hint)
-            changed = s.update(name=None, idle_timeout=2.5, expires=Expires(after=60), cpus=0.5)
-            self.assertEqual((changed.name, changed.idle_timeout_ms, changed.limits.cpus), (None, 2500, 0.5))
+            changed = s.update(name=None, idle_timeout=2.5, expires=Expires(after=60), cpus=0.5, disk_bytes=2 * GB)
+            self.assertEqual((changed.name, changed.idle_timeout_ms), (None, 2500))
+            self.assertEqual((changed.limits.cpus, changed.limits.disk_bytes), (0.5, 2 * GB))
             self.assertEqual(changed.expires, Expires(after=60))
             self.assertIsNone(s.update(expires=None).expires)
         finally:
@@ -156,7 +159,7 @@ class Lifecycle(unittest.TestCase):
         self.assertNotIn("PY_KEY", [each.name for each in client.secrets.list()])
 
     def test_why_hold_metrics_and_usage(self):
-        with Sandbox(env={"COLOUR": "blue"}, memory_bytes=256 * 1024**2) as s:
+        with Sandbox(env={"COLOUR": "blue"}, memory_bytes=256 * 1024**2, disk_bytes=GB) as s:
             until = s.hold("a test", 30)
             self.assertLess(abs(until - datetime.now(timezone.utc) - timedelta(seconds=30)), timedelta(seconds=10))
             why = s.why()
@@ -169,14 +172,23 @@ class Lifecycle(unittest.TestCase):
             memory = s.metrics(memory=True).memory
             self.assertGreater(memory.private_bytes, 0)
             self.assertGreater(memory.shared_bytes, 0)
-            self.assertEqual(s.last_info.limits.memory_bytes, 256 * 1024**2)
+            self.assertEqual(metrics.network.denied, 0)
+            limits = s.last_info.limits
+            self.assertEqual((limits.memory_bytes, limits.disk_bytes), (256 * 1024**2, GB))
             self.assertEqual(s.run_code("import os; print(os.environ['COLOUR'])").stdout, "blue\n")
             self.assertGreaterEqual(s.usage().total.running_seconds, 0)
 
     def test_run_once_in_a_sandbox_of_its_own(self):
         client = Client()
         before = len(client.list_sandboxes())
-        self.assertEqual(client.run_once("print(1 + 1)").stdout, "2\n")
+        heard = []
+        r = client.run_once("print(1 + 1); 6 * 7", on_stdout=heard.append)
+        self.assertEqual((r.stdout, r.text, heard), ("2\n", "42", ["2\n"]))
+        code = "import socket; socket.getaddrinfo('example.com', 443)"
+        self.assertEqual(client.run_once(code, network="none").error.name, "gaierror")
+        code = "x = bytearray(200 * 1024**2)"
+        self.assertTrue(client.run_once(code).ok)
+        self.assertFalse(client.run_once(code, memory_bytes=128 * 1024**2, cpus=1, pids=100, disk_bytes=GB).ok)
         self.assertEqual(len(client.list_sandboxes()), before)
         self.assertEqual(client.health()["status"], "ok")
 

@@ -1,0 +1,100 @@
+"""Code that runs in a sandbox, and in forks of it."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
+
+from .._answers import given, milliseconds
+from .._execution import Execution
+from .._fan_out import Candidate, Candidates, MapOutcome
+from .client import AsyncClient
+from .fan_out import RaceOutcome, Score, Work, map_over_forks, race_forks
+from .run_stream import AsyncRunStream
+
+
+class AsyncRunning:
+    """The calls that give a sandbox something to do. They wake it."""
+
+    client: AsyncClient
+
+    async def run_code(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+        idempotency_key: Optional[str] = None,
+        on_stdout: Optional[Callable[[str], Any]] = None,
+        on_stderr: Optional[Callable[[str], Any]] = None,
+        on_result: Optional[Callable[[Any], Any]] = None,
+    ) -> Execution:
+        """Runs code in a REPL that remembers. What it raises is in `error` of the result, and nothing is raised here.
+
+        After `timeout` it is interrupted. Being cancelled, or Ctrl-C, interrupts it too; the REPL lives on.
+        With the `idempotency_key` of a run that was started before, that one is followed, and nothing is run twice.
+        """
+        stream = self.run_code_stream(
+            code, language, context=context, timeout=timeout, idempotency_key=idempotency_key
+        )
+        return await stream.wait(on_stdout, on_stderr, on_result)
+
+    def run_code_stream(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> AsyncRunStream:
+        """The same as it happens, event by event. Leaving the loop early leaves the run going."""
+        body = given(
+            code=code,
+            language=language,
+            context=context,
+            timeout_ms=milliseconds(timeout),
+            idempotency_key=idempotency_key,
+        )
+        return AsyncRunStream(self.client.http, self, body)
+
+    async def race(
+        self,
+        n: Union[int, Candidates, None] = None,
+        candidates: Optional[Candidates] = None,
+        *,
+        score: Score,
+        run: Optional[Candidate] = None,
+        best: str = "highest",
+        concurrency: Optional[int] = None,
+        language: str = "python",
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> RaceOutcome:
+        """Best of n: runs each candidate in a fork of its own, scores them, keeps the best child, deletes the others.
+
+        `race(candidates, …)`: a candidate is code, or a function of `(child, index)`. `race(n, candidates, …)` says how
+        many children there are: a list that is shorter takes turns, a function of the index makes each candidate, and
+        one string, or `race(n, run=…)`, is the same n times.
+        `score` is a Python expression for the child, or a function of `(value, child)`. This sandbox stays as it was.
+        """
+        options = {"language": language, "context": context, "timeout": timeout}
+        return await race_forks(self, n, candidates, score, run, best, concurrency, options)
+
+    async def map(
+        self,
+        inputs: Iterable[Any],
+        work: Work,
+        *,
+        concurrency: int = 4,
+        variable: str = "item",
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> Sequence[MapOutcome]:
+        """Runs code, or a function of `(child, input)`, once per input, each in a fork of its own that is deleted afterwards.
+
+        Code finds its input in `variable`, given as JSON. Outcomes come in the order of the inputs; one that fails does
+        not stop the others.
+        """
+        options = {"context": context, "timeout": timeout}
+        return await map_over_forks(self, [*inputs], work, concurrency, variable, options)

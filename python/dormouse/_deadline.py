@@ -1,0 +1,24 @@
+"""How long an answer may take."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Optional
+
+
+class Deadline:
+    """Of one answer, however many pieces it comes in. None: it takes what it takes."""
+
+    def __init__(self, seconds: Optional[float]) -> None:
+        self._seconds = seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self, at_most: Optional[float] = None) -> Optional[float]:
+        """Seconds. Raises socket.timeout when there are none."""
+        if self._end is None:
+            return at_most
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise socket.timeout(f"no answer within {self._seconds:g} s")
+        return left if at_most is None else min(left, at_most)
