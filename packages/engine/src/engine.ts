@@ -141,7 +141,8 @@ export interface Engine extends AsyncDisposable {
    * With `kind: 'files'` processes and memory are not saved, and nothing that they do can make it fail: the burrow itself goes
    * on, held still meanwhile, or ends when `leave` is `gone`; one that has ended by itself can be saved that way too.
    * Post: the snapshot is on disk and immutable. On failure the burrow runs on as if nothing had been, and the error
-   * (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame.
+   * (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame. Only `restore_failed` with `snapshotId` in its
+   * details is no refusal: all is saved there, the burrow is over, and something went wrong afterwards; `fork` throws it too.
    */
   snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }>
   /**
@@ -159,8 +160,9 @@ export interface Engine extends AsyncDisposable {
   ): Promise<{ snapshot: Snapshot; parent: Burrow; children: readonly Burrow[] }>
   /** Ends a burrow and goes on from an older state of it. Pre: the snapshot is usable; it is checked before anything ends. */
   rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow>
+  /** Those that this engine understands; one that is damaged or of another format is not among them, but keeps all it refers to. */
   listSnapshots(): Promise<readonly Snapshot[]>
-  /** Throws `not_found`. */
+  /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
   /** An empty directory. Throws `already_exists`. */
   createVolume(volumeId: VolumeId): Promise<void>
@@ -175,7 +177,7 @@ export interface Engine extends AsyncDisposable {
   verifySnapshot(snapshotId: SnapshotId): Promise<void>
   /** What was written in this burrow and in those before it, on disk. Reads the disk: for now and then. */
   writtenBytes(burrow: Burrow): Promise<number>
-  /** Frees what nobody else refers to. Throws `not_found`. */
+  /** Frees what nobody else refers to; also of one that is damaged. Throws `not_found`. */
   deleteSnapshot(snapshotId: SnapshotId): Promise<void>
   /**
    * Takes over the burrows that an earlier process left running, and removes what is left of those that have ended.
@@ -209,10 +211,15 @@ export interface StorageReport {
   readonly snapshots: ReadonlyMap<SnapshotId, number>
 }
 
+/** Begins a restore for this sandbox when its turn has come: whoever knows about all restores on a host says when. */
+export type Admit = <Value>(sandboxId: SandboxId, restore: () => Promise<Value>) => Promise<Value>
+
 export interface SnapshotOptions {
   readonly leave: 'running' | 'frozen' | 'gone'
   /** `full` unless said otherwise. */
   readonly kind?: 'full' | 'files'
+  /** Asked before the sandbox goes on. A refusal leaves it saved and asleep. */
+  readonly admit?: Admit
 }
 
 export interface RestoreOptions {
@@ -238,6 +245,8 @@ export interface ForkOptions {
   readonly sandboxIds: readonly SandboxId[]
   /** Called as soon as the parent goes on, before the children are there. It goes on also when they fail. */
   readonly onParent?: (parent: { readonly burrow: Burrow; readonly snapshot: Snapshot }) => void
+  /** Asked for the parent and for every child. */
+  readonly admit?: Admit
   readonly reseed?: boolean
   readonly signal?: AbortSignal
 }

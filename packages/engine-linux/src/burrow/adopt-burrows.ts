@@ -7,9 +7,9 @@ import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import { readManifest } from '../snapshot/manifest.ts'
 import { takeFiles } from '../snapshot/take-files.ts'
 import { type BurrowRecord, findRecord } from './burrow-record.ts'
-import { findFirstProcess, readEnd } from './first-process.ts'
+import { type FirstProcess, findFirstProcess, readEnd } from './first-process.ts'
 import { waitForDump, wasLeftStopped } from './interrupted-dump.ts'
-import type { Layout } from './layout.ts'
+import type { BurrowPaths, Layout } from './layout.ts'
 import { answers, LinuxBurrow } from './linux-burrow.ts'
 import { endProcesses, removeBurrow } from './remove-burrow.ts'
 import { undoTaking } from './taking.ts'
@@ -32,48 +32,55 @@ export async function adoptBurrows(
     const first = await findFirstProcess(paths.pidFile)
     if (record?.state === 'ready' && first !== undefined) {
       const burrow = new LinuxBurrow({ record, paths, first, hierarchies })
-      await waitForDump(burrow)
-      const isOver = (await undoTaking(paths)) !== undefined
-      if (!isOver && (await wasLeftStopped(burrow))) await burrow.goOn({ areStopped: true })
-      if (!isOver && (await answers(burrow, first))) {
+      if (await takeOver(burrow, first)) {
         burrows.push(burrow)
         continue
       }
       burrow.release()
     }
     if (record?.state === 'ready') lost.push(await saveWhatIsLeft(layout, hierarchies, record))
-    else await removeBurrow(paths, hierarchies)
+    else await removeIfPossible(paths, hierarchies)
   }
   return { burrows, lost }
 }
 
-/** Of a burrow that has ended. When there is no room for its files they stay where they are, until the next time. */
+/** Lets one go on whose snapshot was cut off. False when it is the past of one that was not, or has ended. */
+async function takeOver(burrow: LinuxBurrow, first: FirstProcess): Promise<boolean> {
+  await waitForDump(burrow)
+  // Where it cannot be told, the files stay; what runs must not change them.
+  const isOver = await undoTaking(burrow.paths).then(
+    (finished) => finished !== undefined,
+    () => true,
+  )
+  if (isOver) return false
+  if (await wasLeftStopped(burrow)) await burrow.goOn({ areStopped: true })
+  return answers(burrow, first)
+}
+
+/** What cannot be removed, because something of the host holds it, must not keep the rest from coming back. */
+async function removeIfPossible(paths: BurrowPaths, hierarchies: Hierarchies): Promise<void> {
+  await removeBurrow(paths, hierarchies).catch(() => {})
+}
+
+/** Of a burrow that has ended. When there is no room for its files, or for another reason, they stay where they are, until the next time. */
 async function saveWhatIsLeft(layout: Layout, hierarchies: Hierarchies, record: BurrowRecord): Promise<Lost> {
   const { id, sandboxId } = record
   const paths = layout.burrow(id)
   const end = await readEnd(paths.endFile)
-  await endProcesses(paths, new BurrowCgroup(hierarchies, paths.cgroup))
-  const finished = await undoTaking(paths)
-  const kind = finished === undefined ? undefined : await findKind(layout, finished)
-  if (finished !== undefined && kind === undefined) {
-    // It was saved as a template's own snapshot, which is no sandbox's: nobody waits for what is left.
-    await removeBurrow(paths, hierarchies)
+  try {
+    await endProcesses(paths, new BurrowCgroup(hierarchies, paths.cgroup))
+    const finished = await undoTaking(paths)
+    const snapshotId = finished ?? (await takeFiles(layout, { record, paths, keepsFiles: false })).id
+    const kind = await findKind(layout, snapshotId)
+    await removeIfPossible(paths, hierarchies)
+    if (kind === 'full') return { id, sandboxId, end: { reason: 'stored', snapshotId } }
+    return { id, sandboxId, end, ...(kind === 'files' && { filesSnapshotId: snapshotId }) }
+  } catch {
     return { id, sandboxId, end }
   }
-  const hasProcesses = kind === 'full'
-  const filesSnapshotId =
-    finished ??
-    (await takeFiles(layout, { record, paths, keepsFiles: false }).then(
-      (manifest) => manifest.id,
-      () => undefined,
-    ))
-  if (filesSnapshotId === undefined) return { id, sandboxId, end }
-  await removeBurrow(paths, hierarchies)
-  return hasProcesses
-    ? { id, sandboxId, end: { reason: 'stored', snapshotId: filesSnapshotId } }
-    : { id, sandboxId, end, filesSnapshotId }
 }
 
+/** undefined for a template's own snapshot, which is no sandbox's: nobody waits for what is left. */
 async function findKind(layout: Layout, id: SnapshotId): Promise<'full' | 'files' | undefined> {
   try {
     return (await readManifest(layout.snapshot(id).manifest)).kind

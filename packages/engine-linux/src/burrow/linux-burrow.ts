@@ -16,6 +16,7 @@ import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import { holdConnections, openGate, releaseConnections } from '../network/open-gate.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
+import { insist } from './insist.ts'
 import type { BurrowPaths } from './layout.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
@@ -44,6 +45,7 @@ export class LinuxBurrow implements Burrow {
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
+  #hasEnded = false
   #isQuiet = false
   #gate: Promise<Gate> | undefined
   /** Connections outlive their gate. */
@@ -66,7 +68,10 @@ export class LinuxBurrow implements Burrow {
     this.createdAt = new Date(record.createdAt)
     this.#cgroup = new BurrowCgroup(parts.hierarchies, paths.cgroup)
     this.ended = new Promise((resolve) => {
-      this.#end = resolve
+      this.#end = (end) => {
+        this.#hasEnded = true
+        resolve(end)
+      }
     })
     this.guest = new AgentClient({
       connect: () => connectTo(paths.socket),
@@ -168,7 +173,7 @@ export class LinuxBurrow implements Burrow {
   async holdStill(): Promise<{ letGo(): Promise<void> }> {
     this.#beginSaving()
     const letGo = async (wasFrozen: boolean) => {
-      if (!wasFrozen) await this.thaw()
+      if (!wasFrozen) await insist(() => this.thaw(), this.#isOver)
       this.#isQuiet = false
       this.#endSaving()
     }
@@ -192,25 +197,39 @@ export class LinuxBurrow implements Burrow {
     })
   }
 
-  /** After a snapshot that failed: as if nothing had been. */
+  /** After a snapshot that failed: as if nothing had been, but that who handles SIGCONT gets one. Never throws. */
   async goOn({ areStopped }: { areStopped: boolean }): Promise<void> {
-    if (this.#hadGate) await releaseConnections(this.first)
-    if (areStopped) await this.#cgroup.signal('SIGCONT', this.#stoppedBefore)
+    const stopped = this.#stoppedBefore
+    if (this.#hadGate) await insist(() => releaseConnections(this.first), this.#isOver)
+    // Also while the next one is asked for, which cannot begin before the agent goes on.
+    if (areStopped) await insist(() => this.#cgroup.signal('SIGCONT', stopped), this.#isGoing)
     this.#stoppedBefore = new Set()
     this.#isQuiet = false
     this.guest.resume()
     this.#endSaving()
   }
 
-  /** After a snapshot that is on disk: the processes go, and all of the burrow with them. */
+  readonly #isGoing = () => this.#hasEnded || this.#destroying !== undefined
+  readonly #isOver = () => this.#isQuiet || this.#isGoing()
+
+  /**
+   * After a snapshot that is on disk: the processes go, and all of the burrow with them. When something of it cannot be removed it is
+   * over all the same, and `destroy` tries again.
+   */
   async endAfterSnapshot(snapshotId: SnapshotId): Promise<void> {
     this.#destroying = removeBurrow(this.#parts.paths, this.#parts.hierarchies)
-    await this.#destroying
-    this.guest.close(
-      new DormouseError('burrow_ended', 'The sandbox was put to sleep.', { details: { snapshotId } }),
-    )
-    this.#end({ reason: 'stored', snapshotId })
-    this.#endSaving()
+    try {
+      await this.#destroying
+    } catch (error) {
+      this.#destroying = undefined
+      throw error
+    } finally {
+      this.guest.close(
+        new DormouseError('burrow_ended', 'The sandbox was put to sleep.', { details: { snapshotId } }),
+      )
+      this.#end({ reason: 'stored', snapshotId })
+      this.#endSaving()
+    }
   }
 
   /** What is being saved is saved first: the processes must not go in the middle of it. */

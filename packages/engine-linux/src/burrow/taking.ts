@@ -1,5 +1,6 @@
 import { readFile, rename, rm, stat } from 'node:fs/promises'
-import { isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import { basename } from 'node:path'
+import { isLayerId, isSnapshotId, type LayerId, type SnapshotId } from '@dormouse/contracts'
 import { z } from 'zod'
 import { removeTree } from '../host/publish-directory.ts'
 import { writeDurably } from '../host/sync-files.ts'
@@ -26,19 +27,28 @@ export async function recordTaking(paths: BurrowPaths, taking: Taking): Promise<
  * it is finished: then the burrow is its past, and its files are not its own any more.
  */
 export async function undoTaking(paths: BurrowPaths): Promise<SnapshotId | undefined> {
-  const text = await readFile(paths.taking, 'utf8').catch(() => undefined)
+  const text = await readFile(paths.taking, 'utf8').catch(unlessAbsent)
   if (text === undefined) return undefined
   const taking = parseTaking(text)
   // Cut off while it was written: nothing else had been done.
   if (taking !== undefined) {
-    if (await stat(taking.final).catch(() => undefined)) return taking.snapshotId
-    await rename(taking.layer, paths.upper).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error
-    })
+    if (await stat(taking.final).catch(unlessAbsent)) return taking.snapshotId
+    await rename(taking.layer, paths.upper).catch(unlessAbsent)
     await removeTree(taking.work)
   }
   await rm(paths.taking)
   return undefined
+}
+
+/** What a burrow's own files have become, or become next, if it is being saved. */
+export async function findTakenLayer(paths: BurrowPaths): Promise<LayerId | undefined> {
+  const text = await readFile(paths.taking, 'utf8').catch(unlessAbsent)
+  const name = basename((text && parseTaking(text)?.layer) ?? '')
+  return isLayerId(name) ? name : undefined
+}
+
+function unlessAbsent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }
 
 function parseTaking(text: string): Taking | undefined {

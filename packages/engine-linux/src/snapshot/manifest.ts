@@ -72,10 +72,11 @@ export function encodeManifest(manifest: Manifest): string {
   return `${JSON.stringify(manifest, plain, 2)}\n`
 }
 
-/** Throws `not_found` when there is none, `snapshot_unusable` when it cannot be understood. */
+/** Throws `not_found` when there is none, `snapshot_unusable` when it cannot be read or understood. */
 export async function readManifest(path: string): Promise<Manifest> {
-  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw new DormouseError('not_found', 'There is no such snapshot.', { cause })
+  const text = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') throw new DormouseError('not_found', 'There is no such snapshot.', { cause })
+    throw new DormouseError('snapshot_unusable', 'The manifest of the snapshot cannot be read.', { cause })
   })
   try {
     const value: unknown = JSON.parse(text)
@@ -90,5 +91,17 @@ export async function readManifest(path: string): Promise<Manifest> {
   } catch (cause) {
     if (cause instanceof DormouseError) throw cause
     throw new DormouseError('snapshot_unusable', 'The manifest of the snapshot is damaged.', { cause })
+  }
+}
+
+/** Of all versions of the format so far, and of later ones that still have such a list. */
+const layersOnly = z.looseObject({ formatVersion: z.int(), layers: z.array(layerId) })
+
+/** The layers of a snapshot that this program need not understand; undefined when they cannot be told. */
+export async function findLayers(path: string): Promise<LayerId[] | undefined> {
+  try {
+    return layersOnly.parse(JSON.parse(await readFile(path, 'utf8'))).layers
+  } catch {
+    return undefined
   }
 }

@@ -5,14 +5,13 @@ import {
   parseInput,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { ForkOptions, RestoreOptions, Snapshot, SnapshotOptions } from '@dormouse/engine'
+import type { Admit, ForkOptions, RestoreOptions, Snapshot, SnapshotOptions } from '@dormouse/engine'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
-import { removeTree } from '../host/publish-directory.ts'
 import { FileMemory } from '../host/remember-file.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { LONGEST_CHAIN_LAYERS } from '../storage/choose-run.ts'
@@ -22,9 +21,12 @@ import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 import { requireVolumes } from '../volume/volume-store.ts'
+import { Collector } from './collector.ts'
 import { Dumper } from './dumper.ts'
+import { Leftovers } from './leftovers.ts'
 import type { Manifest } from './manifest.ts'
 import { type RestoreSnapshot, restoreSnapshot } from './restore-snapshot.ts'
+import { savedAs, savedBut } from './saved-but.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 import { takeFiles } from './take-files.ts'
 import { takeSnapshot } from './take-snapshot.ts'
@@ -35,9 +37,6 @@ import { verifySnapshot } from './verify-snapshot.ts'
 const RESTORES_AT_ONCE = 4
 /** Of sandboxes that wake often, and of forks; more only cost reading again. */
 const REMEMBERED_SNAPSHOTS = 256
-
-/** Layers that nobody needs any more take disk space a little longer; nothing else depends on them. */
-const COLLECTIONS_APART_MS = 1_000
 
 export interface SleeperParts {
   readonly host: BurrowHost
@@ -62,20 +61,15 @@ export class Sleeper implements AsyncDisposable {
   readonly store: SnapshotStore
   readonly #parts: SleeperParts
   readonly #dumper: Dumper
-  /** What is being removed. */
-  readonly #removals = new Set<Promise<void>>()
+  readonly #collector: Collector
+  readonly #leftovers = new Leftovers()
   readonly #found = new FileMemory<FoundSnapshot>(REMEMBERED_SNAPSHOTS)
-  /** A snapshot being taken, or kept up, has layers that nothing refers to yet: nothing is collected meanwhile. */
-  #taking = 0
-  #isCollectionDue = false
-  #restsUntil = 0
-  #timer: NodeJS.Timeout | undefined
-  #collecting: Promise<void> | undefined
 
   constructor(parts: SleeperParts) {
     this.#parts = parts
     this.#dumper = new Dumper(parts.criu)
     this.store = new SnapshotStore(parts.host.layout)
+    this.#collector = new Collector(this.store)
   }
 
   /** A new sandbox from its template's snapshot; undefined when there is none that can be used. */
@@ -106,27 +100,36 @@ export class Sleeper implements AsyncDisposable {
 
   async snapshot(
     burrow: LinuxBurrow,
-    { leave, kind = 'full' }: SnapshotOptions,
+    { leave, kind = 'full', admit = atOnce }: SnapshotOptions,
   ): Promise<{ snapshot: Snapshot; burrow?: LinuxBurrow }> {
     if (kind === 'files') return this.#snapshotFiles(burrow, leave)
     const { manifest, ended } = await this.#take(burrow)
     const snapshot = describe(manifest)
-    const next =
-      leave === 'gone'
-        ? undefined
-        : await this.restore(manifest.id, { sandboxId: burrow.sandboxId, reseed: false }).catch(
-            async (cause: unknown) => {
-              await ended.catch(() => {})
-              throw savedButAsleep(manifest.id, cause)
-            },
-          )
-    await ended.catch(async (error: unknown) => {
-      await next?.destroy()
-      throw error
-    })
-    if (next === undefined) return { snapshot }
-    if (leave === 'frozen') await next.freeze()
-    return { snapshot, burrow: next }
+    if (leave === 'gone') {
+      await ended.catch((cause: unknown) => {
+        throw savedBut(manifest.id, 'not all of its burrow could be removed', cause)
+      })
+      return { snapshot }
+    }
+    const { sandboxId } = burrow
+    const next = admit(sandboxId, () => this.restore(manifest.id, { sandboxId, reseed: false }))
+    // Whoever goes on has no use for what is left of the one before.
+    await Promise.allSettled([next, ended])
+    const asleep = (cause: unknown) => {
+      throw savedBut(manifest.id, 'could not go on from there', cause)
+    }
+    const going = await next.catch(asleep)
+    if (leave === 'frozen')
+      await going.freeze().catch(async (cause: unknown) => {
+        await this.#giveUp(going)
+        asleep(cause)
+      })
+    return { snapshot, burrow: going }
+  }
+
+  /** Post: it is gone, or will be. */
+  async #giveUp(burrow: LinuxBurrow): Promise<void> {
+    await burrow.destroy().catch(() => this.#leftovers.destroy(burrow))
   }
 
   /** Post: it is on disk. `ended` settles when the burrow is gone. */
@@ -134,10 +137,11 @@ export class Sleeper implements AsyncDisposable {
     const { host, dataDir } = this.#parts
     const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
     const dumper = this.#dumper
-    const { manifest, rest, ended } = await this.#whileTaking(() =>
+    const { manifest, rest, ended } = await this.#collector.whileTaking(() =>
       takeSnapshot(host, { burrow, dumper, toolsDir }),
     )
-    this.#removeLater(rest)
+    this.#leftovers.removeTree(rest)
+    ended.catch(() => this.#leftovers.destroy(burrow))
     await this.#shorten(manifest)
     return { manifest, ended }
   }
@@ -154,20 +158,29 @@ export class Sleeper implements AsyncDisposable {
     const { record, paths } = burrow
     const held = await burrow.holdStill()
     const keepsFiles = leave !== 'gone'
-    const manifest = await this.#whileTaking(() => takeFiles(layout, { record, paths, keepsFiles })).catch(
-      async (error: unknown) => {
-        await held.letGo()
-        throw error
-      },
-    )
+    const take = () => takeFiles(layout, { record, paths, keepsFiles })
+    const manifest = await this.#collector.whileTaking(take).catch(async (error: unknown) => {
+      const snapshotId = savedAs(error)
+      if (keepsFiles || snapshotId === undefined) await held.letGo()
+      else await this.#endWithoutFiles(burrow, snapshotId)
+      throw error
+    })
     const snapshot = describe(manifest)
     if (!keepsFiles) {
-      await burrow.endAfterSnapshot(manifest.id)
+      await this.#endWithoutFiles(burrow, manifest.id)
       return { snapshot }
     }
     await held.letGo()
-    if (leave === 'frozen') await burrow.freeze()
+    if (leave === 'frozen')
+      await burrow.freeze().catch((cause: unknown) => {
+        throw savedBut(manifest.id, 'could not be frozen', cause)
+      })
     return { snapshot, burrow }
+  }
+
+  /** What is left of it is nothing that anybody could miss. */
+  async #endWithoutFiles(burrow: LinuxBurrow, id: SnapshotId): Promise<void> {
+    await burrow.endAfterSnapshot(id).catch(() => this.#leftovers.destroy(burrow))
   }
 
   restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
@@ -211,7 +224,10 @@ export class Sleeper implements AsyncDisposable {
     return this.#found.get(this.#parts.host.layout.snapshot(id).manifest, () => this.store.get(id))
   }
 
-  async fork(burrow: LinuxBurrow, { sandboxIds, onParent, reseed = true, signal }: ForkOptions) {
+  async fork(
+    burrow: LinuxBurrow,
+    { sandboxIds, onParent, admit = atOnce, reseed = true, signal }: ForkOptions,
+  ) {
     if (sandboxIds.length === 0)
       throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
     const { spares } = this.#parts.host
@@ -224,25 +240,30 @@ export class Sleeper implements AsyncDisposable {
     const snapshot = describe(manifest)
     const options = { reason: 'fork' as const, reseed }
     const goOn = async () => {
-      const parent = await this.restore(snapshot.id, { ...options, sandboxId: burrow.sandboxId })
+      const { sandboxId } = burrow
+      const parent = await admit(sandboxId, () => this.restore(snapshot.id, { ...options, sandboxId }))
       try {
         onParent?.({ burrow: parent, snapshot })
       } catch (error) {
-        await parent.destroy()
+        await this.#giveUp(parent)
         throw error
       }
       return parent
     }
     const children = sandboxIds.map(
-      (sandboxId) => () => this.restore(snapshot.id, { ...options, sandboxId, ...(signal && { signal }) }),
+      (sandboxId) => () =>
+        admit(sandboxId, () =>
+          this.restore(snapshot.id, { ...options, sandboxId, ...(signal && { signal }) }),
+        ),
     )
     const [parent, ...restored] = await settleAll([goOn, ...children], RESTORES_AT_ONCE)
-    const [end] = await Promise.allSettled([ended])
-    const failed = [...restored, end].find((result) => result.status === 'rejected')
+    await Promise.allSettled([ended])
+    const failed = restored.find((result) => result.status === 'rejected')
     if (parent?.status === 'fulfilled' && failed === undefined)
       return { snapshot, parent: parent.value, children: restored.flatMap(fulfilled) }
-    await Promise.allSettled(restored.flatMap(fulfilled).map((child) => child.destroy()))
-    if (parent?.status === 'rejected') throw savedButAsleep(snapshot.id, parent.reason)
+    await Promise.all(restored.flatMap(fulfilled).map((child) => this.#giveUp(child)))
+    if (parent?.status === 'rejected')
+      throw savedBut(snapshot.id, 'could not go on from there', parent.reason)
     throw failed?.reason
   }
 
@@ -256,99 +277,49 @@ export class Sleeper implements AsyncDisposable {
 
   async delete(id: SnapshotId): Promise<void> {
     await this.store.delete(id)
-    this.#isCollectionDue = true
-    await this.#collect()
+    await this.#collector.collect()
   }
 
   /** Makes a faster version of a snapshot, if there is something to gain; answers whether it did. */
   async keepUp(id: SnapshotId, signal: AbortSignal): Promise<boolean> {
     const { host, dataDir } = this.#parts
-    this.#taking += 1
     let mayLeave = true
     try {
-      // What is being collected now was chosen before there was anything of the new version.
-      await this.#collecting?.catch(() => {})
-      mayLeave = await keepUp(id, { layout: host.layout, dataDir, store: this.store, signal })
-      return mayLeave
+      return await this.#collector.whileTaking(async () => {
+        await this.#collector.untilCollected()
+        mayLeave = await keepUp(id, { layout: host.layout, dataDir, store: this.store, signal })
+        return mayLeave
+      })
     } finally {
-      this.#taking -= 1
-      // Most often nothing was done. A collection reads every manifest there is.
-      if (mayLeave) this.#isCollectionDue = true
-      await this.#collect()
+      // Most often nothing was done.
+      if (mayLeave) await this.#collector.collect()
     }
   }
 
   /** Removes what was left by a server that is gone. Pre: no other engine uses the state directory. */
   async collectLeftovers(): Promise<void> {
-    this.#isCollectionDue = true
-    if (this.#taking === 0) await removeUnpublished(this.#parts.host.layout)
-    await this.#collect()
+    if (!this.#collector.isTaking) {
+      await removeUnpublished(this.#parts.host.layout)
+      await this.store.removeUnfinished()
+    }
+    await this.#collector.collect()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#dumper[Symbol.dispose]()
-    clearTimeout(this.#timer)
-    await Promise.all([...this.#removals, this.#collecting?.catch(() => {})])
-  }
-
-  async #whileTaking<Result>(take: () => Promise<Result>): Promise<Result> {
-    this.#taking += 1
-    return take().finally(() => {
-      this.#taking -= 1
-      this.#collectLater()
-    })
-  }
-
-  /** Nobody has to wait for it; what is left because of a failure is collected later. */
-  #removeLater(path: string): void {
-    const removal = removeTree(path)
-      .catch(() => {})
-      .finally(() => this.#removals.delete(removal))
-    this.#removals.add(removal)
-  }
-
-  /** A collection reads every manifest there is: many deletions in a row share one. */
-  async #collect(): Promise<void> {
-    if (this.#taking > 0 || !this.#isCollectionDue) return
-    if (performance.now() < this.#restsUntil) return this.#collectLater()
-    this.#isCollectionDue = false
-    this.#collecting = this.store.collect().then((isComplete) => {
-      if (isComplete) return
-      this.#isCollectionDue = true
-      this.#collectLater()
-    })
-    this.#collecting.catch(() => {})
-    await this.#collecting.finally(() => {
-      this.#restsUntil = performance.now() + COLLECTIONS_APART_MS
-    })
-  }
-
-  #collectLater(): void {
-    if (!this.#isCollectionDue) return
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      // What stays because of a failure is collected with the next one.
-      this.#collect().catch(() => {})
-    }, COLLECTIONS_APART_MS).unref()
+    await Promise.all([this.#leftovers[Symbol.asyncDispose](), this.#collector[Symbol.asyncDispose]()])
   }
 
   async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {
     // Restored beside the old one, which ends only when the new one answers.
     const { sandboxId, record } = burrow
     const next = await this.restore(id, { sandboxId, reason: 'rollback', volumes: record.volumes })
-    await burrow.destroy()
+    await this.#giveUp(burrow)
     return next
   }
 }
 
-/** The burrow is gone by then, so the caller must learn where its state is. */
-function savedButAsleep(snapshotId: SnapshotId, cause: unknown): DormouseError {
-  return new DormouseError('restore_failed', 'The sandbox was saved, but could not go on from there.', {
-    hint: 'Nothing is lost: restore the snapshot named in the details.',
-    details: { snapshotId },
-    cause,
-  })
-}
+const atOnce: Admit = (_sandboxId, restore) => restore()
 
 export function describe(manifest: Manifest): Snapshot {
   return {

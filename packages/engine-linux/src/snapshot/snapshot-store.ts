@@ -3,6 +3,7 @@ import { readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   DormouseError,
+  hasErrorCode,
   isBurrowId,
   isLayerId,
   isSnapshotId,
@@ -11,13 +12,17 @@ import {
 } from '@dormouse/contracts'
 import { findRecord } from '../burrow/burrow-record.ts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
+import { findTakenLayer } from '../burrow/taking.ts'
 import { removeTree } from '../host/publish-directory.ts'
+import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { generationPaths } from '../storage/generation.ts'
-import { type Manifest, readManifest } from './manifest.ts'
+import { findLayers, type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './take-snapshot.ts'
 import { forgetVerified, unusable } from './verify-snapshot.ts'
 
 const DELETED = '.deleted-'
+/** More would only wait for each other, and there is a limit to open files. */
+const READ_AT_ONCE = 8
 
 /** The finished snapshots of an engine, on disk. */
 export class SnapshotStore {
@@ -43,35 +48,53 @@ export class SnapshotStore {
     }
   }
 
+  /** Those that can be understood; one that is damaged, or of another format, must not be in the way of the others. */
   async list(): Promise<Manifest[]> {
-    const names = await readdir(this.#layout.snapshotsDir)
-    const manifests = names.filter(isSnapshotId).map((id) =>
-      readManifest(this.#layout.snapshot(id).manifest).catch((error: unknown) => {
-        // Deleted since the directory was read.
-        if (error instanceof DormouseError && error.code === 'not_found') return undefined
-        throw error
-      }),
-    )
-    return (await Promise.all(manifests)).filter((manifest) => manifest !== undefined)
+    return (await this.#readAll()).flatMap(({ manifest }) => manifest ?? [])
+  }
+
+  async #readAll(): Promise<{ id: SnapshotId; manifest: Manifest | undefined }[]> {
+    const ids = (await readdir(this.#layout.snapshotsDir)).filter(isSnapshotId)
+    const read = (id: SnapshotId) => async () => {
+      try {
+        return [{ id, manifest: await readManifest(this.#layout.snapshot(id).manifest) }]
+      } catch (error) {
+        const isDeleted = hasErrorCode(error, 'not_found') && !existsSync(this.#layout.snapshot(id).dir)
+        return isDeleted ? [] : [{ id, manifest: undefined }]
+      }
+    }
+    return (await settleAll(ids.map(read), READ_AT_ONCE)).flatMap(fulfilled).flat()
   }
 
   /** Post: it cannot be restored any more, also if this is cut off; memory files go with their last link, layers with `collect`. */
   async delete(id: SnapshotId): Promise<void> {
-    const { paths } = await this.get(id)
+    if (!isSnapshotId(id)) throw new DormouseError('invalid_argument', `"${id}" is not a snapshot id.`)
+    const paths = this.#layout.snapshot(id)
     const doomed = join(this.#layout.snapshotsDir, `${DELETED}${id}`)
-    await rename(paths.dir, doomed)
+    await rename(paths.dir, doomed).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code !== 'ENOENT') throw cause
+      throw new DormouseError('not_found', 'There is no such snapshot.', { cause })
+    })
     forgetVerified(paths)
     await removeTree(doomed)
   }
 
-  /** Removes what interrupted snapshots and deletions left, and layers that nothing refers to. Pre: no snapshot is being taken or kept up. */
+  /** What snapshots that were cut off have left. Pre: none is being taken. */
+  async removeUnfinished(): Promise<void> {
+    for (const name of await readdir(this.#layout.snapshotsDir))
+      if (name.startsWith(UNFINISHED)) await removeTree(join(this.#layout.snapshotsDir, name))
+  }
+
+  /**
+   * Removes what interrupted deletions left, and layers that nothing refers to; false when it cannot be told which. Snapshots may be taken
+   * meanwhile. Pre: when it begins, no snapshot is being taken or kept up.
+   */
   async collect(): Promise<boolean> {
     // First: a layer that comes into being from here on has somebody who will refer to it.
     const layers = (await readdir(this.#layout.layersDir)).filter(isLayerId)
-    for (const name of await readdir(this.#layout.snapshotsDir)) {
-      if (name.startsWith(UNFINISHED) || name.startsWith(DELETED))
-        await removeTree(join(this.#layout.snapshotsDir, name))
-    }
+    for (const name of await readdir(this.#layout.snapshotsDir))
+      if (name.startsWith(DELETED)) await removeTree(join(this.#layout.snapshotsDir, name))
+    if (layers.length === 0) return true
     const used = await this.findUsedLayers()
     if (used === undefined) return false
     for (const name of layers) if (!used.has(name)) await removeTree(this.#layout.layer(name))
@@ -79,20 +102,31 @@ export class SnapshotStore {
   }
 
   /**
-   * The layers that burrows and snapshots stand on, of the latter without `except`. undefined while there is a burrow whose
-   * record cannot be read, because it is just being made: it may stand on any.
+   * The layers that burrows and snapshots stand on, of the latter without `except`. undefined when it cannot be told: there is a burrow
+   * whose record cannot be read, because it is just being made, or a snapshot whose manifest is damaged. They may stand on any.
    */
   async findUsedLayers(except?: SnapshotId): Promise<Set<LayerId> | undefined> {
     const used = new Set<LayerId>()
-    for (const { id, layers } of await this.list())
-      for (const layer of id === except ? [] : layers) used.add(layer)
+    // Before and after the snapshots: a burrow becomes a snapshot, or comes from one that is deleted, while they are read.
+    if (!(await this.#addLayersOfBurrows(used))) return undefined
+    for (const { id, manifest } of await this.#readAll()) {
+      if (id === except) continue
+      const layers = manifest?.layers ?? (await findLayers(this.#layout.snapshot(id).manifest))
+      if (layers === undefined && existsSync(this.#layout.snapshot(id).dir)) return undefined
+      for (const layer of layers ?? []) used.add(layer)
+    }
+    return (await this.#addLayersOfBurrows(used)) ? used : undefined
+  }
+
+  async #addLayersOfBurrows(used: Set<LayerId>): Promise<boolean> {
     for (const name of (await readdir(this.#layout.burrowsDir)).filter(isBurrowId)) {
       const paths = this.#layout.burrow(name)
       const record = await findRecord(paths.record)
       const isUnknown = record === undefined && existsSync(paths.dir) && !existsSync(paths.spareMark)
-      if (isUnknown) return undefined
-      for (const layer of record?.layers ?? []) used.add(layer)
+      if (isUnknown) return false
+      const own = await findTakenLayer(paths)
+      for (const layer of [...(record?.layers ?? []), ...(own === undefined ? [] : [own])]) used.add(layer)
     }
-    return used
+    return true
   }
 }

@@ -1,4 +1,5 @@
-import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DormouseError, newLayerId, newSnapshotId } from '@dormouse/contracts'
 import type { BurrowRecord } from '../burrow/burrow-record.ts'
@@ -6,10 +7,17 @@ import { type BurrowPaths, type Layout, snapshotPaths } from '../burrow/layout.t
 import { recordTaking, undoTaking } from '../burrow/taking.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { runCommand } from '../host/run-command.ts'
-import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
-import { freezeFiles, noSpace, syncLayer, UNFINISHED } from './take-snapshot.ts'
+import { savedBut } from './saved-but.ts'
+import {
+  freezeFiles,
+  noSpace,
+  publishSnapshot,
+  requireOwnFiles,
+  syncLayer,
+  UNFINISHED,
+} from './take-snapshot.ts'
 
 export interface TakeFiles {
   readonly record: BurrowRecord
@@ -32,6 +40,7 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesM
   const makeLayer = keepsFiles ? copyFiles : freezeFiles
   await using worker = new PageWorker()
   try {
+    await requireOwnFiles(paths)
     if (!keepsFiles) await recordTaking(paths, { snapshotId: id, final: final.dir, work: work.dir, layer })
     const hasFiles = await makeLayer(paths.upper, layer)
     const manifest: FilesManifest = {
@@ -51,13 +60,13 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesM
     await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
     if (hasFiles) await syncLayer(worker, layer)
     await worker.sync([work.dir])
-    await rename(work.dir, final.dir)
-    await syncDirectory(layout.snapshotsDir)
+    await publishSnapshot(work.dir, final.dir)
     return manifest
   } catch (error) {
     await worker[Symbol.asyncDispose]()
+    const isSaved = keepsFiles ? existsSync(final.dir) : (await undoTaking(paths)) !== undefined
+    if (isSaved) throw savedBut(id, 'may not outlast a power cut', error)
     if (keepsFiles) await Promise.all([removeTree(layer), removeTree(work.dir)])
-    else await undoTaking(paths)
     throw noSpace(error)
   }
 }

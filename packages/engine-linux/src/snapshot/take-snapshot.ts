@@ -1,7 +1,8 @@
 import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DormouseError, type LayerId, newLayerId, newSnapshotId } from '@dormouse/contracts'
-import { snapshotPaths } from '../burrow/layout.ts'
+import { wasLeftStopped } from '../burrow/interrupted-dump.ts'
+import { type BurrowPaths, snapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import { recordTaking, undoTaking } from '../burrow/taking.ts'
@@ -16,6 +17,7 @@ import { findRemapLinks, removeRemapLinks } from './link-remaps.ts'
 import { encodeManifest, type FullManifest } from './manifest.ts'
 import { explainDumpFailure } from './refusal.ts'
 import { refuseLoss } from './refuse-loss.ts'
+import { savedBut } from './saved-but.ts'
 import { rememberVerified } from './verify-snapshot.ts'
 
 /** Prefix of directories that are not snapshots yet. */
@@ -52,15 +54,16 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
   const work = snapshotPaths(join(unfinished, 'snapshot'))
   const layerId = newLayerId()
   const layer = join(take.layersDir ?? host.layout.layersDir, layerId)
-  let areStopped = false
+  let isDumped = false
   await using worker = new PageWorker()
   await burrow.quiesce()
   try {
+    await requireOwnFiles(burrow.paths)
     await recordTaking(burrow.paths, { snapshotId: id, final: final.dir, work: unfinished, layer })
     await mkdir(raw, { recursive: true, mode: 0o700 })
     await mkdir(work.dir, { mode: 0o700 })
     await dump(burrow, dumper.take(), raw)
-    areStopped = true
+    isDumped = true
     const pids = await burrow.pids()
     const { volumes: mounts } = burrow.record
     const { volumesDir } = host.layout
@@ -80,8 +83,7 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
     await filesOnDisk
     await worker.sync([work.dir])
-    await rename(work.dir, final.dir)
-    await syncDirectory(dirname(final.dir))
+    await publishSnapshot(work.dir, final.dir)
     rememberVerified(final, manifest)
     // It has nothing to do any more, and takes a moment to go.
     void worker[Symbol.asyncDispose]()
@@ -91,14 +93,45 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     return { manifest, rest: unfinished, ended }
   } catch (error) {
     await worker[Symbol.asyncDispose]()
-    const remapLinks = areStopped ? await findRemapLinks(raw) : []
-    const finished = await undoTaking(burrow.paths)
-    if (finished === undefined) {
-      await removeRemapLinks(burrow.first.pid, remapLinks)
-      await burrow.goOn({ areStopped })
-    }
-    throw noSpace(error)
+    const isSaved = await takeBack(burrow, { raw, isDumped })
+    if (!isSaved) throw noSpace(error)
+    await burrow.endAfterSnapshot(id).catch(() => {})
+    throw savedBut(id, 'may not outlast a power cut', error)
   }
+}
+
+/** Lets the burrow go on as if nothing had been, whatever fails on the way. True when it cannot, because it is saved. */
+async function takeBack(
+  burrow: LinuxBurrow,
+  { raw, isDumped }: { raw: string; isDumped: boolean },
+): Promise<boolean> {
+  // Asked only where it is not known: right after a dump they may be on their way to a stop.
+  const areStopped = isDumped || (await wasLeftStopped(burrow).catch(() => true))
+  const remapLinks = areStopped ? await findRemapLinks(raw).catch(() => []) : []
+  // Where this fails the burrow's files are still its own, under another name: the next snapshot brings them back.
+  const finished = await undoTaking(burrow.paths).catch(() => undefined)
+  if (finished !== undefined) return true
+  await removeRemapLinks(burrow.first.pid, remapLinks).catch(() => {})
+  await burrow.goOn({ areStopped })
+  return false
+}
+
+/** Brings back what an attempt before this one could not. Throws when it cannot be done now either. */
+export async function requireOwnFiles(paths: BurrowPaths): Promise<void> {
+  const finished = await undoTaking(paths)
+  if (finished !== undefined)
+    throw new DormouseError('burrow_ended', 'The sandbox was put to sleep.', {
+      details: { snapshotId: finished },
+    })
+}
+
+/** From here on it counts, if it also does after a power cut; otherwise it has not been. */
+export async function publishSnapshot(work: string, final: string): Promise<void> {
+  await rename(work, final)
+  await syncDirectory(dirname(final)).catch(async (error: unknown) => {
+    await rename(final, work)
+    throw error
+  })
 }
 
 async function dump(burrow: LinuxBurrow, criu: StartedCriu, imagesDir: string): Promise<void> {

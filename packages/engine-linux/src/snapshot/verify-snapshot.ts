@@ -33,7 +33,7 @@ export async function verifyOnce(paths: SnapshotPaths, manifest: FullManifest): 
 /** For one whose checksums have just been made here; those of memory it shares with others may be older. */
 export function rememberVerified(paths: SnapshotPaths, manifest: FullManifest): void {
   const isUntouched = ({ name, mtimeNs }: FullManifest['memory'][number]) =>
-    statSync(join(paths.memory, name), { bigint: true }).mtimeNs === mtimeNs
+    statSync(join(paths.memory, name), { bigint: true, throwIfNoEntry: false })?.mtimeNs === mtimeNs
   if (!manifest.memory.every(isUntouched)) return
   verified.set(paths.dir, { looks: lookAt(paths, manifest), done: Promise.resolve() })
 }
