@@ -15,18 +15,18 @@ export interface HostRoom {
 }
 
 interface Waiting {
-  readonly owner: string
   readonly enter: () => void
 }
 
 /**
- * Who may start a burrow, and when. Owners take turns, so that one who wakes a hundred sandboxes does not keep the others waiting.
- * A refusal says when to come back and has changed nothing.
+ * Who may start a burrow, and when: every restore of the server comes here. Owners take turns, so that one who wakes a hundred sandboxes
+ * does not keep the others waiting. A refusal says when to come back and has changed nothing. Nobody may wait here while holding a place.
  */
 export class Admission {
   readonly #limits: AdmissionLimits
   readonly #room: HostRoom
   readonly #queues = new Map<string, Waiting[]>()
+  readonly #goingOn: Waiting[] = []
   #waiting = 0
   #running = 0
 
@@ -36,16 +36,16 @@ export class Admission {
   }
 
   get load(): { running: number; waiting: number } {
-    return { running: this.#running, waiting: this.#waiting }
+    return { running: this.#running, waiting: this.#waiting + this.#goingOn.length }
   }
 
   /** New state needs room on the disk; waking what exists does not. */
   async requireDisk(): Promise<void> {
     const free = await this.#room.freeDiskBytes()
     if (free >= this.#limits.minFreeDiskBytes) return
-    throw new DormouseError('no_space', 'The host is low on disk space.', {
+    throw new DormouseError('overloaded', 'The host is low on disk space.', {
       hint: 'Delete sandboxes or snapshots, or give the data directory more room.',
-      details: { retryAfterMs: 60_000 },
+      details: { reason: 'disk', retryAfterMs: 60_000 },
     })
   }
 
@@ -54,19 +54,39 @@ export class Admission {
     if (free >= this.#limits.minFreeMemoryBytes) return
     throw new DormouseError('overloaded', 'The host is low on memory.', {
       hint: 'Try again when other sandboxes have gone to sleep.',
-      details: { retryAfterMs: 5_000 },
+      details: { reason: 'memory', retryAfterMs: 5_000 },
     })
   }
 
   async run<Value>(owner: string, start: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
     await this.requireMemory()
-    if (this.#running >= this.#limits.restoresAtOnce) await this.#wait(owner, signal)
+    if (this.#isFull) await this.#wait(owner, signal)
     else this.#running += 1
+    return this.#inPlace(start)
+  }
+
+  /**
+   * For what was awake a moment ago and is on disk only because it is being saved or forked: it comes before all who wait, and is never
+   * refused. There are never more of these than sandboxes that ran.
+   */
+  async goOn<Value>(start: () => Promise<Value>): Promise<Value> {
+    if (this.#isFull) await new Promise<void>((resolve) => this.#goingOn.push({ enter: resolve }))
+    else this.#running += 1
+    return this.#inPlace(start)
+  }
+
+  get #isFull(): boolean {
+    return this.#running >= this.#limits.restoresAtOnce
+  }
+
+  /** Whoever leaves a place gives it to the next: the number of those inside does not change then. */
+  async #inPlace<Value>(start: () => Promise<Value>): Promise<Value> {
     try {
       return await start()
     } finally {
-      this.#running -= 1
-      this.#next()
+      const next = this.#goingOn.shift() ?? this.#takeNext()
+      if (next === undefined) this.#running -= 1
+      else next.enter()
     }
   }
 
@@ -75,10 +95,8 @@ export class Admission {
       throw overloaded('Too many sandboxes are waiting to start.')
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
-        owner,
         enter: () => {
           settle()
-          this.#running += 1
           resolve()
         },
       }
@@ -99,28 +117,28 @@ export class Admission {
         clearTimeout(timer)
         signal?.removeEventListener('abort', giveUp)
       }
-      signal?.addEventListener('abort', giveUp, { once: true })
       const queue = this.#queues.get(owner)
       if (queue === undefined) this.#queues.set(owner, [waiting])
       else queue.push(waiting)
       this.#waiting += 1
+      if (signal?.aborted) giveUp()
+      else signal?.addEventListener('abort', giveUp, { once: true })
     })
   }
 
-  #next(): void {
+  #takeNext(): Waiting | undefined {
     const entry = this.#queues.entries().next()
-    if (entry.done === true) return
+    if (entry.done === true) return undefined
     const [owner, queue] = entry.value
     const first = queue.shift()
     // To the end of the line of owners.
     this.#queues.delete(owner)
     if (queue.length > 0) this.#queues.set(owner, queue)
-    if (first === undefined) return
     this.#waiting -= 1
-    first.enter()
+    return first
   }
 }
 
 function overloaded(message: string): DormouseError {
-  return new DormouseError('overloaded', message, { details: { retryAfterMs: 2_000 } })
+  return new DormouseError('overloaded', message, { details: { reason: 'restores', retryAfterMs: 2_000 } })
 }

@@ -19,24 +19,27 @@ import type {
   Why,
 } from './service.ts'
 import { snapshotView } from './snapshot-view.ts'
+import { change } from './transitions/change.ts'
 import { type Fork, fork } from './transitions/fork.ts'
 import { lose } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
 import { rollback } from './transitions/rollback.ts'
 import { keepSnapshot } from './transitions/snapshot.ts'
 import { standby } from './transitions/standby.ts'
-import { limitsOfProcesses, wake } from './transitions/wake.ts'
+import { wake } from './transitions/wake.ts'
 import { explainWhy } from './why.ts'
 
 export interface Family {
   /** Makes bodies that a fork has brought forth known to the rest of the server. */
   welcome(children: readonly SandboxBody[]): readonly SandboxView[]
   forget(body: SandboxBody): void
-  /** Throws what a quota of the owner forbids: more sandboxes, or one more that runs. */
-  requireRoomFor(body: SandboxBody, count: number): void
+  /** Throws what a quota of the owner forbids: more sandboxes, or one more that runs. What is held is counted until it is let go. */
+  holdRoomFor(body: SandboxBody, count: number): Disposable
   requireRoomToRun(body: SandboxBody): void
   requireMoreMemory(body: SandboxBody, memoryBytes: number): void
   requireRoomOnDisk(body: SandboxBody): void
+  /** Throws `name_taken` when another sandbox of the owner has it. */
+  requireName(body: SandboxBody, name: string): void
 }
 
 export class LiveSandbox implements Sandbox {
@@ -183,7 +186,7 @@ export class LiveSandbox implements Sandbox {
     using _work = this.body.work.begin('call', 'fork')
     return this.body.turns.exclusive(async () => {
       this.#requireLife()
-      this.#family.requireRoomFor(this.body, request.count)
+      using _room = this.#family.holdRoomFor(this.body, request.count)
       return this.#family.welcome(await fork(this.body, request))
     }, request.signal)
   }
@@ -211,39 +214,17 @@ export class LiveSandbox implements Sandbox {
     ...policy
   }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxView> {
     return this.#change(async () => {
-      const { row, burrow } = this.body
-      const whole = limits === undefined ? row.limits : { ...row.limits, ...limits }
+      const { row, parts } = this.body
+      const whole = limits === undefined ? undefined : { limits: { ...row.limits, ...limits } }
       // What sleeps is asked when it wakes.
-      if (row.state === 'running')
-        this.#family.requireMoreMemory(this.body, whole.memoryBytes - row.limits.memoryBytes)
-      if (policy.secrets !== undefined) this.body.parts.secrets.require(policy.secrets, row)
-      if (policy.network !== undefined) this.body.parts.network.check(policy.network)
+      if (whole !== undefined && row.state === 'running')
+        this.#family.requireMoreMemory(this.body, whole.limits.memoryBytes - row.limits.memoryBytes)
+      if (policy.secrets !== undefined) parts.secrets.require(policy.secrets, row)
+      if (policy.network !== undefined) parts.network.check(policy.network)
+      if (policy.name !== undefined) this.#family.requireName(this.body, policy.name)
       const detail = describeChange(policy, limits !== undefined)
-      // Before anything is done to its processes: the name may be taken.
-      const entry = { event: 'changed', cause: 'asked', detail } as const
-      this.body.write({ change: { ...policy, limits: whole }, entry })
+      await change(this.body, { ...policy, ...whole }, { event: 'changed', cause: 'asked', detail })
       this.body.work.touch()
-      const isReach = policy.network !== undefined || policy.secrets !== undefined
-      try {
-        if (isReach) await this.body.parts.network.change(this.body)
-        if (limits !== undefined) await burrow?.setLimits(limitsOfProcesses(whole))
-      } catch (error) {
-        this.body.write({ change: { limits: row.limits, network: row.network, secrets: row.secrets } })
-        if (isReach) await this.#restoreNetwork()
-        throw error
-      }
-    })
-  }
-
-  /** The row is as it was before. A way out that cannot follow it is closed: too little is better than too much. */
-  async #restoreNetwork(): Promise<void> {
-    const { network, log } = this.body.parts
-    await network.change(this.body).catch((error: unknown) => {
-      log.error(
-        { sandboxId: this.id, err: error },
-        'the network of a sandbox is closed: its policy cannot be applied',
-      )
-      network.shut(this.id)
     })
   }
 

@@ -6,6 +6,7 @@ import { SandboxBody } from './sandbox-body.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { loss } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
+import { limitsOfProcesses } from './transitions/wake.ts'
 
 type Lost = AdoptedBurrows['lost'][number]
 
@@ -89,6 +90,8 @@ function chooseBurrow(burrows: readonly Burrow[]): Burrow[] {
   return [...burrows].sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime())
 }
 
+const TAKES_NO_SNAPSHOT: ReadonlySet<IntentKind> = new Set(['wake', 'rollback', 'change'])
+
 /** A snapshot that was finished but not written down yet is its newest state. */
 function takeUnrecorded(
   body: SandboxBody,
@@ -96,7 +99,7 @@ function takeUnrecorded(
   burrow: Burrow | undefined,
   intent: IntentKind | undefined,
 ): void {
-  if (intent === undefined || intent === 'wake' || intent === 'rollback') return
+  if (intent === undefined || TAKES_NO_SNAPSHOT.has(intent)) return
   const { row, parts } = body
   const known = parts.snapshots.ids()
   const newest = [...snapshots.values()]
@@ -120,10 +123,12 @@ async function adopt(
   intent: IntentKind | undefined,
 ): Promise<keyof Recovery> {
   const { row } = body
-  if (row.state === 'standby' && row.tier === 'frozen' && intent === undefined) {
+  if (intent === 'change') await restoreLimits(body, burrow)
+  if (row.state === 'standby' && row.tier === 'frozen' && (intent === undefined || intent === 'change')) {
     // Rows say `running` before anything is thawed, so nothing has happened in it since.
     await burrow.freeze()
     body.enter(burrow, { isContinued: true, isAdopted: true })
+    if (intent !== undefined) body.write({ intent: null })
     return 'standby'
   }
   await burrow.thaw()
@@ -135,6 +140,16 @@ async function adopt(
   })
   body.work.touch()
   return 'running'
+}
+
+/** A change that was under way is not in the row, but may have come as far as its processes. */
+async function restoreLimits({ id, row, parts }: SandboxBody, burrow: Burrow): Promise<void> {
+  await burrow.setLimits(limitsOfProcesses(row.limits)).catch((error: unknown) => {
+    parts.log.warn(
+      { sandboxId: id, err: error },
+      'a sandbox has other limits than its row until it next wakes',
+    )
+  })
 }
 
 function rest(body: SandboxBody): keyof Recovery {

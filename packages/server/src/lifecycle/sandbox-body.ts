@@ -36,6 +36,7 @@ export class SandboxBody {
   readonly turns = new Turns()
   readonly work: WorkBook
   #row: SandboxRow
+  #aim: SandboxRow | undefined
   #burrow: Burrow | undefined
   #waiters: (() => void)[] = []
   #connecting: Promise<void> | undefined
@@ -56,6 +57,15 @@ export class SandboxBody {
 
   get row(): SandboxRow {
     return this.#row
+  }
+
+  /** The row as a change that is under way makes it, already in force but not written; otherwise as it is. */
+  get aim(): SandboxRow {
+    return this.#aim ?? this.#row
+  }
+
+  aimAt(aim: SandboxRow | undefined): void {
+    this.#aim = aim
   }
 
   get burrow(): Burrow | undefined {

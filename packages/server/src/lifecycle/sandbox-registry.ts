@@ -1,4 +1,10 @@
-import { DormouseError, isSnapshotId, newSandboxId, type SandboxId } from '@dormouse/contracts'
+import {
+  DormouseError,
+  isSnapshotId,
+  newSandboxId,
+  type SandboxId,
+  type SandboxState,
+} from '@dormouse/contracts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { type Family, LiveSandbox } from './live-sandbox.ts'
@@ -35,11 +41,15 @@ export interface RegistryOptions {
   readonly resolveVolumes: (mounts: readonly VolumeMount[], caller: Caller) => readonly MountedVolume[]
 }
 
+/** Runs, is about to, or may go back to it. */
+const IN_MEMORY: ReadonlySet<SandboxState> = new Set(['creating', 'resuming', 'running', 'suspending'])
+
 /** All sandboxes of this server. */
 export class SandboxRegistry implements Sandboxes {
   readonly parts: LifecycleParts
   readonly #options: RegistryOptions
   readonly #sandboxes = new Map<string, LiveSandbox>()
+  readonly #held = new Set<{ readonly owner: string; readonly count: number; readonly memoryBytes: number }>()
   readonly #family: Family
   #isClosing = false
 
@@ -49,11 +59,15 @@ export class SandboxRegistry implements Sandboxes {
     this.#family = {
       welcome: (children) => children.map((child) => this.add(child).view()),
       forget: (body) => void this.#sandboxes.delete(body.id),
-      requireRoomFor: ({ row }, count) => this.#requireRoom(row.owner, row.limits.memoryBytes, count),
+      holdRoomFor: ({ row }, count) => this.#holdRoom(row, count),
       requireRoomToRun: ({ row }) =>
         this.#requireQuota(row, { running: 1, memoryBytes: row.limits.memoryBytes }),
       requireMoreMemory: ({ row }, memoryBytes) => this.#requireQuota(row, { memoryBytes }),
       requireRoomOnDisk: ({ row }) => this.requireRoomOnDisk(row.owner),
+      requireName: ({ id, row }, name) => {
+        const named = this.#named(name, row.owner)
+        if (named !== undefined && named.id !== id) throw nameTaken(name)
+      },
     }
   }
 
@@ -205,6 +219,14 @@ export class SandboxRegistry implements Sandboxes {
     })
   }
 
+  /** For children that are not known yet: of two forks at once, the second must see the first. */
+  #holdRoom({ owner, limits }: SandboxRow, count: number): Disposable {
+    this.#requireRoom(owner, limits.memoryBytes, count)
+    const held = { owner, count, memoryBytes: count * limits.memoryBytes }
+    this.#held.add(held)
+    return { [Symbol.dispose]: () => void this.#held.delete(held) }
+  }
+
   #requireQuota({ owner }: Pick<SandboxRow, 'owner'>, wanted: Partial<OwnerUsage>): void {
     this.#options.checkQuota(owner, () => this.#usedBy(owner), wanted)
   }
@@ -215,9 +237,16 @@ export class SandboxRegistry implements Sandboxes {
     for (const { body } of this.#sandboxes.values()) {
       if (body.row.owner !== owner) continue
       used.sandboxes += 1
-      if (body.row.state !== 'running' && body.row.state !== 'creating') continue
+      if (!IN_MEMORY.has(body.row.state)) continue
       used.running += 1
-      used.memoryBytes += body.row.limits.memoryBytes
+      // One that is being changed may end up with either.
+      used.memoryBytes += Math.max(body.row.limits.memoryBytes, body.aim.limits.memoryBytes)
+    }
+    for (const held of this.#held) {
+      if (held.owner !== owner) continue
+      used.sandboxes += held.count
+      used.running += held.count
+      used.memoryBytes += held.memoryBytes
     }
     return used
   }

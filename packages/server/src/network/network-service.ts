@@ -21,10 +21,10 @@ export interface NetworkServiceOptions {
   readonly log: Log
 }
 
-/** A row as it is whenever it is looked at. */
 interface Tenant {
   readonly id: SandboxId
-  readonly row: SandboxRow
+  /** What is to hold, whenever it is looked at: its row, or what a change that is under way makes of it. */
+  readonly aim: SandboxRow
 }
 
 /** The gate of one burrow. */
@@ -92,8 +92,8 @@ export class NetworkService implements Disposable {
       return
     }
     opening.gate = gate
-    // The row is read now: its policy may have changed since the burrow came.
-    await egress.attach(tenant.id, gate, this.#policyOf(tenant.row))
+    // Read now: its policy may have changed since the burrow came.
+    await egress.attach(tenant.id, gate, this.#policyOf(tenant.aim))
     opening.isAttached = true
   }
 
@@ -122,13 +122,13 @@ export class NetworkService implements Disposable {
   }
 
   /**
-   * Post: what the row says holds, and connections that it does not allow have ended. Pre: an exclusive turn. On failure the caller puts the row
-   * back and calls this again; if that fails too, the sandbox has no network rather than too much.
+   * Post: what the sandbox aims at holds, and connections that it does not allow have ended. On failure the caller aims at what was before
+   * and calls this again; if that fails too, the sandbox has no network rather than too much.
    */
   async change(tenant: Tenant): Promise<void> {
     await this.#inTurn(tenant.id, async () => {
       if (this.#openings.get(tenant.id)?.isAttached !== true) return
-      await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.row))
+      await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.aim))
     })
   }
 

@@ -2,15 +2,16 @@ import type { SandboxId } from '@dormouse/contracts'
 import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
 import type { SecretServiceOptions } from './secret-service.ts'
 
-/** Who has which secret is in the rows of sandboxes, and in memory before it is on disk. */
+/** Who has which secret is in the rows of sandboxes, in memory before it is on disk, and in what a change makes of them: it may fail. */
 export function secretsInUse(
   registry: () => SandboxRegistry,
 ): Pick<SecretServiceOptions, 'usedBy' | 'apply' | 'takeFrom'> {
   return {
     usedBy: (owner, name) =>
-      [...registry().all()].flatMap(({ body: { id, row } }) =>
-        row.owner === owner && row.state !== 'deleting' && row.secrets.includes(name) ? id : [],
-      ),
+      [...registry().all()].flatMap(({ body: { id, row, aim } }) => {
+        const isLive = row.owner === owner && row.state !== 'deleting'
+        return isLive && [row, aim].some(({ secrets }) => secrets.includes(name)) ? id : []
+      }),
     apply: async (id: SandboxId) => {
       const body = registry().find(id)?.body
       if (body !== undefined) await body.parts.network.change(body)

@@ -2,7 +2,16 @@ import type { SandboxId } from '@dormouse/contracts'
 import type { Database } from './database.ts'
 
 /** What may be under way when the server dies; recovery finishes or undoes it. */
-export type IntentKind = 'create' | 'standby' | 'store' | 'wake' | 'fork' | 'snapshot' | 'rollback' | 'delete'
+export type IntentKind =
+  | 'create'
+  | 'standby'
+  | 'store'
+  | 'wake'
+  | 'fork'
+  | 'snapshot'
+  | 'rollback'
+  | 'change'
+  | 'delete'
 
 export interface Intent {
   readonly sandboxId: SandboxId

@@ -1,5 +1,5 @@
 import { DormouseError, newSandboxId, type SandboxId } from '@dormouse/contracts'
-import type { Burrow, Snapshot } from '@dormouse/engine'
+import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { SandboxBody } from '../sandbox-body.ts'
 import { savedAs } from './standby.ts'
@@ -73,10 +73,14 @@ async function forkRunning(
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   await body.sample()
   const sandboxIds = children.map(({ id }) => id)
+  const { admission } = parts
+  const admit: Admit = (id, restore) =>
+    id === body.id ? admission.goOn(restore) : admission.run(row.owner, restore, signal)
   try {
     const result = await parts.engine.fork(burrow, {
       sandboxIds,
       reseed,
+      admit,
       onParent: ({ burrow: next, snapshot }) => {
         body.enter(next, { isContinued: true })
         recordHead(body, snapshot)

@@ -1,5 +1,5 @@
 import { DormouseError, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
-import type { Burrow, Snapshot } from '@dormouse/engine'
+import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxBody } from '../sandbox-body.ts'
 import type { StandbyCause, Tier } from '../service.ts'
 
@@ -69,9 +69,10 @@ export async function save(
   burrow: Burrow,
   leave: 'running' | 'frozen' | 'gone',
 ): Promise<Saved> {
-  const { engine, log } = body.parts
+  const { engine, admission, log } = body.parts
   try {
-    const { snapshot, burrow: next } = await engine.snapshot(burrow, { leave })
+    const admit: Admit = (_id, restore) => admission.goOn(restore)
+    const { snapshot, burrow: next } = await engine.snapshot(burrow, { leave, admit })
     return { snapshot, burrow: next }
   } catch (error) {
     const snapshotId = savedAs(error)
