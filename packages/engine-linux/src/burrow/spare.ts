@@ -3,7 +3,7 @@ import { burrowLimitsSchema, newBurrowId } from '@dormouse/contracts'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import type { Criu } from '../criu/find-criu.ts'
-import { type StartedCriu, startCriu } from '../criu/run-criu.ts'
+import { FILE_VALIDATION, type StartedCriu, startCriu } from '../criu/run-criu.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { startInit, type WaitingInit } from './launch-init.ts'
 import type { BurrowPaths, Layout } from './layout.ts'
@@ -18,6 +18,7 @@ const RESTORE: readonly [string, ...string[]] = [
   '--manage-cgroups=ignore',
   '--file-locks',
   '--link-remap',
+  ...FILE_VALIDATION,
 ]
 /** Two wakes in a row do not wait; each spare takes a few megabytes. */
 const SPARES = 2

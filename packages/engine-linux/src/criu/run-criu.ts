@@ -10,6 +10,12 @@ const SUCCEEDED = '0'
 /** A directory of a burrow that exists, is empty and cannot be written: no plugin of the sandbox's is ever loaded from it. */
 const NO_PLUGINS = '/dev/.masked'
 
+/**
+ * By its size alone. CRIU would map every library to compare its build id: milliseconds for what cannot differ, because a sandbox
+ * wakes with the very layers that it fell asleep with.
+ */
+export const FILE_VALIDATION = ['--file-validation', 'filesize'] as const
+
 export interface CriuCall {
   readonly criu: Criu
   /** `host` keeps the host's user namespace (saving needs it), `burrow` gives up every privilege over the host. */

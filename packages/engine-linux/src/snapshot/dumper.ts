@@ -1,6 +1,6 @@
 import type { Criu } from '../criu/find-criu.ts'
 import { KDAT_HOST } from '../criu/kdat.ts'
-import { type StartedCriu, startCriu } from '../criu/run-criu.ts'
+import { FILE_VALIDATION, type StartedCriu, startCriu } from '../criu/run-criu.ts'
 
 /** The agent is the root of the tree that is saved; its pid never changes. */
 const AGENT_PID = 2
@@ -25,6 +25,7 @@ const DUMP = [
   '--file-locks',
   '--link-remap',
   ...['--ghost-limit', String(GHOST_LIMIT_BYTES)],
+  ...FILE_VALIDATION,
   ...WATCHED_PATHS.flatMap((path) => ['--irmap-scan-path', path]),
 ] as const
 
