@@ -1,4 +1,5 @@
 export type {
+  Admit,
   AdoptedBurrows,
   Burrow,
   BurrowEnd,
