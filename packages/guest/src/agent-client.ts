@@ -14,6 +14,8 @@ export interface AgentClientOptions {
   readonly connect: () => Promise<Socket>
   /** Called each time a connection ends that was not closed here. Calls that were under way fail once it has settled. */
   readonly onDisconnect?: () => Promise<void>
+  /** Called each time none can be made, before the call fails. */
+  readonly onUnreachable?: () => Promise<void>
 }
 
 /** An agent that has agreed to close its connections does so at once. */
@@ -70,6 +72,11 @@ export class AgentClient implements Guest {
 
   resume(): void {
     this.#isQuiet = false
+  }
+
+  /** Whether it would be told if the agent ended now. */
+  get isConnected(): boolean {
+    return this.#connection?.isOpen === true
   }
 
   async info(): Promise<GuestInfo> {
@@ -143,12 +150,16 @@ export class AgentClient implements Guest {
   }
 
   async #greet(): Promise<AgentConnection> {
-    const socket = await this.#options.connect().catch((cause: unknown) => {
-      throw (
-        this.#closedWith ?? new DormouseError('agent_unreachable', 'The agent cannot be reached.', { cause })
-      )
-    })
-    const connection = await AgentConnection.open(socket)
+    const connection = await this.#options
+      .connect()
+      .catch((cause: unknown) => {
+        throw new DormouseError('agent_unreachable', 'The agent cannot be reached.', { cause })
+      })
+      .then((socket) => AgentConnection.open(socket))
+      .catch(async (error: unknown) => {
+        if (this.#closedWith === undefined) await this.#options.onUnreachable?.()
+        throw this.#closedWith ?? error
+      })
     if (this.#closedWith !== undefined) {
       connection.close()
       throw this.#closedWith

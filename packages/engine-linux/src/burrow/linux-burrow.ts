@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type BurrowId,
   type BurrowLimits,
@@ -23,6 +24,8 @@ import { removeBurrow } from './remove-burrow.ts'
 
 /** When the agent is gone PID 1 follows within moments; a connection lost for another reason is simply made again. */
 const END_AFTER_DISCONNECT_MS = 2_000
+/** How soon the end of one is noticed that nobody is connected to, as after a snapshot that was refused. */
+const WATCH_MS = 500
 
 interface LinuxBurrowParts {
   readonly record: BurrowRecord
@@ -46,6 +49,8 @@ export class LinuxBurrow implements Burrow {
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
   #hasEnded = false
+  #isReleased = false
+  #isWatched = false
   #isQuiet = false
   #gate: Promise<Gate> | undefined
   /** Connections outlive their gate. */
@@ -75,7 +80,8 @@ export class LinuxBurrow implements Burrow {
     })
     this.guest = new AgentClient({
       connect: () => connectTo(paths.socket),
-      onDisconnect: () => this.#checkEnd(),
+      onDisconnect: () => this.#checkEnd(END_AFTER_DISCONNECT_MS),
+      onUnreachable: () => this.#checkEnd(0),
     })
   }
 
@@ -176,6 +182,7 @@ export class LinuxBurrow implements Burrow {
       if (!wasFrozen) await insist(() => this.thaw(), this.#isOver)
       this.#isQuiet = false
       this.#endSaving()
+      void this.#watch()
     }
     try {
       const wasFrozen = await this.isFrozen()
@@ -207,6 +214,7 @@ export class LinuxBurrow implements Burrow {
     this.#isQuiet = false
     this.guest.resume()
     this.#endSaving()
+    void this.#watch()
   }
 
   readonly #isGoing = () => this.#hasEnded || this.#destroying !== undefined
@@ -244,6 +252,7 @@ export class LinuxBurrow implements Burrow {
   }
 
   release(): void {
+    this.#isReleased = true
     this.guest.close()
   }
 
@@ -257,11 +266,27 @@ export class LinuxBurrow implements Burrow {
     this.#end({ reason: 'destroyed' })
   }
 
-  async #checkEnd(): Promise<void> {
-    const { first, paths } = this.#parts
-    if (this.#isQuiet || !(await waitForEnd(first, END_AFTER_DISCONNECT_MS))) return
-    const end = await readEnd(paths.endFile)
-    if (this.#destroying !== undefined) return
+  /** Post: if it has ended within the time that is known, and otherwise as soon as it does or answers again. */
+  async #checkEnd(timeoutMs: number): Promise<void> {
+    if (this.#isQuiet) return
+    if (await waitForEnd(this.first, timeoutMs)) await this.#tellEnd()
+    else void this.#watch()
+  }
+
+  /** Without a connection nothing else tells that it ends. */
+  async #watch(): Promise<void> {
+    if (this.#isWatched) return
+    this.#isWatched = true
+    while (!this.#isGoing() && !this.#isReleased && !this.guest.isConnected) {
+      if (!this.#isQuiet && !(await isAlive(this.first))) await this.#tellEnd()
+      else await sleep(WATCH_MS, undefined, { ref: false })
+    }
+    this.#isWatched = false
+  }
+
+  async #tellEnd(): Promise<void> {
+    const end = await readEnd(this.paths.endFile)
+    if (this.#isQuiet || this.#isGoing()) return
     this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))
     this.#end(end)
   }

@@ -1,0 +1,86 @@
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { newSandboxId } from '@dormouse/contracts'
+import type { Burrow, Engine } from '@dormouse/engine'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { linuxFactory } from '../engine-linux/linux-factory.ts'
+
+const factory = await linuxFactory()
+let engine: Engine
+let burrow: Burrow
+
+beforeAll(async () => {
+  engine = await factory.open()
+})
+beforeEach(async () => {
+  burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+})
+afterAll(async () => {
+  await engine?.[Symbol.asyncDispose]()
+  await factory.cleanUp()
+})
+
+async function firstPid(): Promise<number> {
+  return Number((await readFile(factory.layout.burrow(burrow.id).pidFile, 'utf8')).split(' ')[0])
+}
+
+async function expectEnded(reason: string): Promise<void> {
+  const late = sleep(10_000).then(() => 'nobody noticed')
+  expect(await Promise.race([burrow.ended, late])).toMatchObject({ reason })
+  await expect(burrow.guest.info()).rejects.toMatchObject({ code: 'burrow_ended' })
+  await burrow.destroy()
+}
+
+const HINDRANCE = 'import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)'
+
+describe('the end of a burrow is noticed', () => {
+  test('after a snapshot that was refused, when nobody has called since', async () => {
+    await burrow.guest.runs.run({ code: HINDRANCE })
+    await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+      code: 'snapshot_refused',
+    })
+    await factory.killBurrow(burrow.id)
+    await expectEnded('killed')
+  })
+
+  test('by the call that cannot reach it any more', async () => {
+    await burrow.guest.runs.run({ code: HINDRANCE })
+    await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+      code: 'snapshot_refused',
+    })
+    await factory.killBurrow(burrow.id)
+    for (;;) {
+      const outcome = await burrow.guest.info().catch((error: { code: string }) => error.code)
+      if (outcome === 'burrow_ended') break
+      expect(outcome).toBe('agent_unreachable')
+    }
+    await expectEnded('killed')
+  })
+
+  test('when it ends while it is being saved', async () => {
+    const saving = engine.snapshot(burrow, { leave: 'gone' }).then(
+      () => 'saved',
+      () => 'refused',
+    )
+    await factory.killBurrow(burrow.id)
+    if ((await saving) === 'refused') await expectEnded('killed')
+    else await expectEnded('stored')
+  })
+
+  test('when its first process takes its time after the agent is gone', async () => {
+    const first = await firstPid()
+    process.kill(first, 'SIGSTOP')
+    await factory.killAgent(burrow.id)
+    await expect(burrow.guest.info()).rejects.toMatchObject({ code: 'agent_unreachable' })
+    await sleep(2_500)
+    process.kill(first, 'SIGCONT')
+    await expectEnded('agent_ended')
+  })
+
+  test('when it ends while its files are being saved', async () => {
+    const saving = engine.snapshot(burrow, { leave: 'running', kind: 'files' }).catch(() => {})
+    await factory.killBurrow(burrow.id)
+    await saving
+    await expectEnded('killed')
+  })
+})
