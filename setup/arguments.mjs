@@ -2,11 +2,14 @@ import { resolve } from 'node:path'
 
 const DEFAULT_DATA_DIR = '/var/lib/dormouse'
 
+/** Every command takes it, wherever it stands. */
+export const JSON_FLAG = '--json'
+
 /** A mistake in what was typed: shown without a stack, exit status 2. */
 export class UsageError extends Error {}
 
 /**
- * @typedef {{ command: string, args: string[], dataDir: string }} Arguments
+ * @typedef {{ command: string, args: string[], dataDir: string, isJson: boolean }} Arguments
  * @param {readonly string[]} argv
  * @param {Readonly<Record<string, string | undefined>>} env
  * @returns {Arguments}
@@ -18,11 +21,11 @@ export function parseArguments(argv, env) {
     const arg = argv[i] ?? ''
     if (arg === '--data') dataDir = argv[++i] ?? ''
     else if (arg.startsWith('--data=')) dataDir = arg.slice('--data='.length)
-    else args.push(arg)
+    else if (arg !== JSON_FLAG) args.push(arg)
     if (dataDir === '' || dataDir.startsWith('-')) throw new UsageError('--data needs a directory')
   }
   const [command = 'help', ...rest] = args
-  return { command, args: rest, dataDir: resolve(dataDir) }
+  return { command, args: rest, dataDir: resolve(dataDir), isJson: argv.includes(JSON_FLAG) }
 }
 
 /** Where the command is: only `--data DIR` may come before it. @param {readonly string[]} argv */

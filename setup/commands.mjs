@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { UsageError } from './arguments.mjs'
+import { JSON_FLAG, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
+import { helpCommands, helpText } from './help.mjs'
+import { ProgressEvents } from './progress-events.mjs'
 import { runInForeground } from './run-command.mjs'
 import { runSteps } from './run-steps.mjs'
 import { serverFlags } from './server-flags.mjs'
@@ -9,24 +11,11 @@ import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
 import { templateStep } from './steps/template.mjs'
 import { templateSnapshotStep } from './steps/template-snapshot.mjs'
-
-const HELP = `dormouse: the perpetual sandbox for AI agents, on any Linux box
-
-  ./dormouse up                     set everything up, then run the server in the foreground
-      --host ADDRESS --port N       where it listens (127.0.0.1, 7070); see docs/configuration.md
-      --tls-cert FILE --tls-key FILE, or --insecure-bind: for an address other than loopback
-  ./dormouse test [vitest args]     set everything up, then lint and run all tests
-  ./dormouse doctor [--json]        what this host offers and lacks; status 0 when sandboxes can run
-  ./dormouse template build FILE    build a template from a description such as templates/python.json
-  ./dormouse key create|update|list|revoke
-                                    API keys, their scopes and limits; see docs/configuration.md
-  ./dormouse help [COMMAND], --version
-
-  --data DIR    the data directory, for every command (else $DORMOUSE_DATA, else /var/lib/dormouse)
-`
+import { testPrograms } from './test-programs.mjs'
 
 /**
- * @typedef {import('./run-steps.mjs').Context & { args: string[], stdout: { write(text: string): unknown } }} CommandContext
+ * @typedef {{ write(text: string): unknown }} Output
+ * @typedef {import('./run-steps.mjs').Context & { args: string[], isJson: boolean, stdout: Output, stderr: Output }} CommandContext
  * @typedef {{ needsRoot: boolean, run: (context: CommandContext) => Promise<number> }} SetupCommand
  */
 
@@ -45,44 +34,42 @@ export const COMMANDS = {
 
 /** @type {SetupCommand['run']} */
 async function up(context) {
+  const { stdout, isJson, signal, dataDir } = context
   const args = serverFlags(context.args)
-  await runSteps(allSteps(context.repoDir), context)
+  await runSteps(allSteps(context.repoDir), withEvents(context))
   const { loadConfig, readEnv, runServer } = await import('@dormouse/server')
   await runServer({
-    config: loadConfig({ env: readEnv(), args, dataDir: context.dataDir }),
-    signal: context.signal,
-    print: (line) => context.stdout.write(`${line}\n`),
+    config: loadConfig({ env: readEnv(), args, dataDir }),
+    signal,
+    ...(isJson
+      ? { tell: (news) => stdout.write(`${JSON.stringify(news)}\n`) }
+      : { print: (line) => stdout.write(`${line}\n`) }),
   })
   return 0
 }
 
 /** @type {SetupCommand['run']} */
 async function test(context) {
-  const { repoDir, dataDir, signal, args } = context
+  const { repoDir, dataDir, signal, args, isJson } = context
   await runSteps(allSteps(repoDir), context)
   const env = { ...process.env, DORMOUSE_DATA: dataDir }
-  /** @type {(program: string, ...args: string[]) => Promise<number>} */
-  const run = (program, ...rest) =>
-    runInForeground({
-      argv: [join(repoDir, 'node_modules/.bin', program), ...rest],
-      cwd: repoDir,
-      env,
-      signal,
-    })
-  const lint = await run('biome', 'check', '--error-on-warnings', '.')
-  const types = await run('tsc', '-p', 'setup')
+  let status = 0
   // The tests run even when the linter complains: one run shows everything there is to mend.
-  const tests = await run('vitest', 'run', ...args)
-  return lint || types || tests
+  for (const { argv, isNote } of testPrograms(args, { isJson })) {
+    const [program, ...rest] = argv
+    const path = join(repoDir, 'node_modules/.bin', program)
+    const ended = await runInForeground({ argv: [path, ...rest], cwd: repoDir, env, signal, isNote })
+    status ||= ended
+  }
+  return status
 }
 
 /** @type {SetupCommand['run']} */
 async function doctor(context) {
-  const json = takeFlag(context.args, '--json')
   refuseArguments(context.args)
   await runSteps(BUILD_STEPS, { ...context, quiet: true })
   const { doctorCommand } = await import('@dormouse/cli')
-  return doctorCommand({ dataDir: context.dataDir, json, stdout: context.stdout })
+  return doctorCommand({ dataDir: context.dataDir, json: context.isJson, stdout: context.stdout })
 }
 
 /** @type {SetupCommand['run']} */
@@ -99,9 +86,9 @@ async function key(context) {
   const { keyCommand } = await import('@dormouse/cli')
   return keyCommand({
     dataDir: context.dataDir,
-    args: context.args,
+    args: context.isJson ? [...context.args, JSON_FLAG] : context.args,
     stdout: context.stdout,
-    stderr: context.output,
+    stderr: context.stderr,
   })
 }
 
@@ -111,8 +98,8 @@ async function key(context) {
  */
 async function buildTemplate(context, [file, ...rest]) {
   if (file === undefined) throw new UsageError('`template build` needs the path of a description file')
-  refuseArguments(rest)
-  await runSteps(TOOL_STEPS, { ...context, quiet: true })
+  refuseArguments(file.startsWith('-') ? [file] : rest)
+  await runSteps(TOOL_STEPS, { ...withEvents(context), quiet: true })
   const { readTemplateDescription, getTemplate } = await import('@dormouse/engine-linux/setup')
   const { name } = await readTemplateDescription(resolve(file))
   await runSteps(
@@ -121,18 +108,25 @@ async function buildTemplate(context, [file, ...rest]) {
       criu,
       templateSnapshotStep(name),
     ],
-    context,
+    withEvents(context),
   )
-  context.stdout.write(`${(await getTemplate(context.dataDir, name)).rootfs}\n`)
+  const { rootfs } = await getTemplate(context.dataDir, name)
+  context.stdout.write(`${context.isJson ? JSON.stringify({ type: 'built', name, rootfs }) : rootfs}\n`)
   return 0
 }
 
 /** @type {SetupCommand['run']} */
-async function help({ args, stdout }) {
+async function help({ args, stdout, isJson }) {
   const { clientIo, runClientCommand } = await import('./run-client-command.mjs')
   if (isClientCommand(args)) return runClientCommand([...args, '--help'])
-  stdout.write(HELP)
+  if (args[0] !== undefined && !Object.hasOwn(COMMANDS, args[0])) refuseArguments(args)
   const client = await import('@dormouse/cli/client').catch(() => undefined)
+  if (isJson) {
+    const commands = [...helpCommands(), ...(client?.clientCommands(clientIo()) ?? [])]
+    stdout.write(`${JSON.stringify({ commands }, null, 2)}\n`)
+    return 0
+  }
+  stdout.write(helpText())
   if (client === undefined)
     stdout.write('\nCommands about sandboxes are there once `./dormouse up` has built them.\n')
   else
@@ -143,20 +137,20 @@ async function help({ args, stdout }) {
 }
 
 /** @type {SetupCommand['run']} */
-async function version({ stdout, repoDir }) {
-  const manifest = JSON.parse(readFileSync(join(repoDir, 'packages/cli/package.json'), 'utf8'))
-  stdout.write(`dormouse ${manifest.version}\n`)
+async function version({ args, stdout, repoDir, isJson }) {
+  refuseArguments(args)
+  const { version } = JSON.parse(readFileSync(join(repoDir, 'packages/cli/package.json'), 'utf8'))
+  stdout.write(isJson ? `${JSON.stringify({ version })}\n` : `dormouse ${version}\n`)
   return 0
 }
 
 /**
- * @param {string[]} args
- * @param {string} flag
+ * Steps that take minutes are told of on stdout, to who reads JSON.
+ * @param {CommandContext} context
+ * @returns {CommandContext}
  */
-function takeFlag(args, flag) {
-  const index = args.indexOf(flag)
-  if (index >= 0) args.splice(index, 1)
-  return index >= 0
+function withEvents(context) {
+  return context.isJson ? { ...context, progress: new ProgressEvents(context.stdout) } : context
 }
 
 /** @param {string[]} args */

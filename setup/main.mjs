@@ -2,7 +2,7 @@ import moduleSystem from 'node:module'
 import { constants } from 'node:os'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { commandIndex, parseArguments, UsageError } from './arguments.mjs'
+import { commandIndex, JSON_FLAG, parseArguments, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -23,15 +23,17 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => interruption.abort(signal))
 }
 
+const isJson = typed.includes(JSON_FLAG)
 try {
   process.exitCode = await runCommandLine()
 } catch (error) {
+  const { failureLine, showFailure } = await import('./show-failure.mjs')
   if (interruption.signal.aborted && error === interruption.signal.reason) {
-    process.stderr.write('dormouse: stopped. What was finished is kept; run it again to go on.\n')
+    const message = 'stopped. What was finished is kept; run it again to go on.'
+    process.stderr.write(isJson ? failureLine({ code: 'cancelled', message }) : `dormouse: ${message}\n`)
     process.exitCode = 128 + signalNumber(interruption.signal.reason)
   } else {
-    const { showFailure } = await import('./show-failure.mjs')
-    process.exitCode = showFailure(error, process.stderr)
+    process.exitCode = showFailure(error, process.stderr, { isJson })
   }
 }
 
@@ -41,16 +43,23 @@ async function runCommandLine() {
   const chosen = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
   if (chosen === undefined) throw new UsageError(`there is no command "${command}"`)
   if (chosen.needsRoot && process.getuid?.() !== 0) {
+    const { failureLine } = await import('./show-failure.mjs')
+    const message = `\`${command}\` needs root: it makes namespaces, cgroups and mounts.`
+    const hint = `Run \`sudo ./dormouse ${command}\`. Sandboxes themselves run without host privileges.`
     process.stderr.write(
-      `dormouse: \`${command}\` needs root: it makes namespaces, cgroups and mounts.\n` +
-        `  Run \`sudo ./dormouse ${command}\`. Sandboxes themselves run without host privileges.\n`,
+      isJson
+        ? failureLine({ code: 'permission_denied', message, hint })
+        : `dormouse: ${message}\n  ${hint}\n`,
     )
     return 1
   }
   // What is set up is read by other users (the shifted root of sandboxes), whatever the caller's umask.
   process.umask(0o022)
   const { signal } = interruption
-  return chosen.run({ repoDir, dataDir, signal, args, output: process.stderr, stdout: process.stdout })
+  const { stdout, stderr } = process
+  // Who reads JSON on stderr reads errors.
+  const output = isJson ? { write: () => {} } : stderr
+  return chosen.run({ repoDir, dataDir, signal, args, isJson, output, stdout, stderr })
 }
 
 /** @param {NodeJS.Signals} name */

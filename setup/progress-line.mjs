@@ -18,8 +18,8 @@ export class ProgressLine {
     this.#output = output
   }
 
-  /** @param {string} title */
-  start(title) {
+  /** @param {{ title: string }} step */
+  start({ title }) {
     this.#step = { title, startedMs: Date.now(), percent: undefined, doing: '' }
     if (this.#output.isTTY !== true) {
       this.#output.write(`.. ${title}\n`)
@@ -44,8 +44,8 @@ export class ProgressLine {
     this.#output.write(`${outcome} ${title} (${seconds(Date.now() - startedMs)})\n`)
   }
 
-  /** @param {string} title */
-  inPlace(title) {
+  /** @param {{ title: string }} step */
+  inPlace({ title }) {
     this.#output.write(`ok ${title} (in place)\n`)
   }
 

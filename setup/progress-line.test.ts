@@ -9,7 +9,7 @@ function record(terminal: { isTTY?: boolean; columns?: number }) {
 it('a progress line away from a terminal is a start and a finish line', () => {
   const output = record({})
   const line = new ProgressLine(output)
-  line.start('Step')
+  line.start({ title: 'Step' })
   line.update({ percent: 50, doing: 'half' })
   line.finish('ok')
   expect(output.text).toMatch(/^\.\. Step\nok Step \(\d+\.\d s\)\n$/)
@@ -18,7 +18,7 @@ it('a progress line away from a terminal is a start and a finish line', () => {
 it('a progress line on a terminal never wraps and leaves only its outcome', async () => {
   const output = record({ isTTY: true, columns: 60 })
   const line = new ProgressLine(output)
-  line.start('Step')
+  line.start({ title: 'Step' })
   line.update({ percent: 50, doing: 'x'.repeat(200) })
   await new Promise((resolve) => setTimeout(resolve, 250))
   line.finish('ok')

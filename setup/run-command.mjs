@@ -67,12 +67,12 @@ export async function runCommand(command) {
 
 /**
  * Runs a program that talks to the terminal itself, and answers its exit status.
- * @param {Command} command
+ * @param {Command & { isNote?: boolean }} command what is a note goes to stderr
  * @returns {Promise<number>}
  */
-export async function runInForeground({ argv: [program, ...args], cwd, env, signal }) {
+export async function runInForeground({ argv: [program, ...args], cwd, env, signal, isNote = false }) {
   signal?.throwIfAborted()
-  const child = spawn(program, args, { cwd, env, stdio: 'inherit' })
+  const child = spawn(program, args, { cwd, env, stdio: ['inherit', isNote ? 2 : 'inherit', 'inherit'] })
   const forward = () => child.kill('SIGTERM')
   signal?.addEventListener('abort', forward, { once: true })
   try {

@@ -6,11 +6,15 @@ import { runCommand } from './run-command.mjs'
 import { openStamps } from './stamps.mjs'
 
 /**
+ * @typedef {Pick<ProgressLine, 'update' | 'finish' | 'note' | 'clear'> & {
+ *   start(step: { id: string, title: string }): void, inPlace(step: { id: string, title: string }): void }} Progress
+ *
  * @typedef {object} Context
  * @property {string} repoDir
  * @property {string} dataDir
  * @property {AbortSignal} signal
  * @property {import('./progress-line.mjs').Output} output
+ * @property {Progress} [progress] hears of the steps, instead of a line on `output`
  * @property {boolean} [quiet] says nothing about steps that are in place
  *
  * @typedef {object} Work what a running step may use
@@ -45,7 +49,7 @@ export class StepError extends Error {
  * @param {Context} context
  */
 export async function runSteps(steps, context) {
-  const line = new ProgressLine(context.output)
+  const line = context.progress ?? new ProgressLine(context.output)
   const locks = []
   try {
     for (const scope of new Set(steps.map((step) => step.scope))) {
@@ -70,7 +74,7 @@ function scopeDirectory(scope, { repoDir, dataDir }) {
 /**
  * @param {Step['scope']} scope
  * @param {Context} context
- * @param {ProgressLine} line
+ * @param {Progress} line
  */
 function lockScope(scope, context, line) {
   const directory = scopeDirectory(scope, context)
@@ -84,19 +88,19 @@ function lockScope(scope, context, line) {
 
 /**
  * @param {Step} step
- * @param {{ context: Context, line: ProgressLine, heldFds: number[] }} running
+ * @param {{ context: Context, line: Progress, heldFds: number[] }} running
  */
 async function bringUpToDate(step, { context, line, heldFds }) {
   context.signal.throwIfAborted()
   const stamps = openStamps(join(scopeDirectory(step.scope, context), 'stamps'))
   const hash = step.inputs(context)
   if (stamps.read(step.id) === hash && (await step.isInPlace(context))) {
-    if (context.quiet !== true) line.inPlace(step.title)
+    if (context.quiet !== true) line.inPlace(step)
     return
   }
   // What is being changed is not what the old stamp vouched for.
   stamps.remove(step.id)
-  line.start(step.title)
+  line.start(step)
   const { signal } = context
   // Programs may take seconds to leave things in order; the one who pressed Ctrl-C should see that it was heard.
   const onStop = () => line.note('Stopping...')

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ProgressEvents } from './progress-events.mjs'
 import { runSteps, StepError } from './run-steps.mjs'
 import { showFailure } from './show-failure.mjs'
 
@@ -47,6 +48,19 @@ describe('runSteps', () => {
     await runSteps([step], context())
     expect(step.runs).toBe(1)
     expect(printed).toContain('ok File (in place)')
+  })
+
+  it('tells who listens instead of printing', async () => {
+    const { step } = fileStep()
+    const progress = new ProgressEvents(output)
+    await runSteps([step], { ...context(), progress })
+    await runSteps([step], { ...context(), progress })
+    expect(
+      printed
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line).state),
+    ).toEqual(['started', 'ok', 'in_place'])
   })
 
   it('runs a step again when its inputs change', async () => {
@@ -139,6 +153,16 @@ describe('showFailure', () => {
     expect(printed).toContain('| 30\n')
     expect(printed).not.toContain('| 5\n')
     expect(printed).toContain('What to do: Look for the file.')
+    printed = ''
+    expect(showFailure(error, output, { isJson: true })).toBe(1)
+    expect(JSON.parse(printed)).toEqual({
+      error: {
+        code: 'setup_failed',
+        message: expect.stringContaining('exit status 3'),
+        hint: 'Look for the file.',
+        output: expect.arrayContaining(['no such thing', '30']),
+      },
+    })
   })
 
   it('names a program that is not installed', async () => {

@@ -5,10 +5,15 @@ import { StepError } from './run-steps.mjs'
  * Says what failed, shows the end of the output of the program that failed, and says what to do. Answers the exit status.
  * @param {unknown} error
  * @param {{ write(text: string): unknown }} output
+ * @param {{ isJson?: boolean }} [how]
  * @returns {number}
  */
-export function showFailure(error, output) {
+export function showFailure(error, output, { isJson = false } = {}) {
   const message = error instanceof Error ? error.message : String(error)
+  if (isJson) {
+    output.write(failureLine(describe(error, message)))
+    return error instanceof UsageError ? 2 : 1
+  }
   if (error instanceof UsageError) {
     output.write(`dormouse: ${message}\nRun \`./dormouse help\` for what there is.\n`)
     return 2
@@ -22,6 +27,40 @@ export function showFailure(error, output) {
   if (hint !== undefined) output.write(`\nWhat to do: ${hint}\n`)
   else if (error instanceof Error && lines.length === 0) output.write(`${error.stack}\n`)
   return 1
+}
+
+/**
+ * An error for programs, as every command writes it.
+ * @param {{ code: string, message: string, hint?: string | undefined, output?: string[] | undefined }} error
+ */
+export function failureLine(error) {
+  return `${JSON.stringify({ error })}\n`
+}
+
+/**
+ * @param {unknown} error
+ * @param {string} message
+ */
+function describe(error, message) {
+  if (error instanceof UsageError)
+    return { code: 'usage', message, hint: '`./dormouse help` says what there is.' }
+  const isStep = error instanceof StepError
+  const cause = isStep ? error.cause : error
+  const output = outputOf(cause)
+  return {
+    code: codeOf(cause) ?? (isStep ? 'setup_failed' : 'internal'),
+    message,
+    hint: hintOf(cause) ?? (isStep ? error.step.hint : undefined),
+    output: output.length > 0 ? output : undefined,
+  }
+}
+
+/**
+ * @param {unknown} error
+ * @returns {string | undefined}
+ */
+function codeOf(error) {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 /**

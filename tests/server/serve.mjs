@@ -9,4 +9,5 @@ await runServer({
   toolsDir,
   signal: stop.signal,
   print: (line) => console.log(line),
+  tell: (news) => console.log(`news ${JSON.stringify(news)}`),
 })

@@ -20,7 +20,12 @@ export async function keyCommand({ dataDir, args, stdout, stderr }: KeyCommand):
     request = parseKeyArguments(args)
   } catch (error) {
     if (!(error instanceof KeyUsageError)) throw error
-    stderr.write(`dormouse: ${error.message}\n${KEY_USAGE}`)
+    const told = { code: 'usage', message: error.message, hint: KEY_USAGE }
+    stderr.write(
+      args.includes('--json')
+        ? `${JSON.stringify({ error: told })}\n`
+        : `dormouse: ${error.message}\n${KEY_USAGE}`,
+    )
     return 2
   }
   const { answer, text, note } = await perform(dataDir, request)

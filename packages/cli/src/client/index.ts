@@ -1,3 +1,3 @@
 export type { CommandIo } from './command-io.ts'
 export { createProgram } from './program.ts'
-export { type ClientCommand, clientHelp, runClient } from './run-client.ts'
+export { type ClientCommand, clientCommands, clientHelp, runClient } from './run-client.ts'

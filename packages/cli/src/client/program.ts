@@ -30,8 +30,18 @@ export interface Finished {
   exitCode: number
 }
 
-/** All that can be typed. `finished` hears how the one that was typed ended. */
-export function createProgram(io: CommandIo, finished: Finished = { exitCode: 0 }): Command {
+export interface ProgramOptions {
+  /** Hears how the command that was typed ended. */
+  readonly finished?: Finished
+  /** Mistakes are thrown only, and shown by who catches them. */
+  readonly isJson?: boolean
+}
+
+/** All that can be typed. */
+export function createProgram(
+  io: CommandIo,
+  { finished = { exitCode: 0 }, isJson = false }: ProgramOptions = {},
+): Command {
   const program = new Command('dormouse')
     .description('The perpetual sandbox for AI agents: sandboxes that never forget.')
     .enablePositionalOptions()
@@ -41,7 +51,9 @@ export function createProgram(io: CommandIo, finished: Finished = { exitCode: 0 
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
-      outputError: (text, write) => write(text.replace(/^error: /, 'dormouse: ')),
+      outputError: (text, write) => {
+        if (!isJson) write(text.replace(/^error: /, 'dormouse: '))
+      },
       getOutHelpWidth: () => io.stdout.columns ?? 100,
       getErrHelpWidth: () => io.stderr.columns ?? 100,
     })

@@ -1,6 +1,7 @@
 import { type Command, CommanderError } from 'commander'
 import { formatTable } from '../format/table.ts'
 import type { CommandIo } from './command-io.ts'
+import { UsageProblem } from './problem.ts'
 import { createProgram } from './program.ts'
 import { withSeparator } from './separator.ts'
 import { showError } from './show-error.ts'
@@ -14,18 +15,27 @@ export interface ClientCommand {
 /** Runs one command of a client of the server, and answers its exit status. */
 export async function runClient({ args, io }: ClientCommand): Promise<number> {
   const finished = { exitCode: 0 }
+  const isJson = hasFlag(args, '--json')
   try {
-    const program = createProgram(io, finished)
+    const program = createProgram(io, { finished, isJson })
     await program.parseAsync(prepare(args, program), { from: 'user' })
     return finished.exitCode
   } catch (error) {
-    // What Commander throws it has shown already; help that was asked for is no mistake.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE_STATUS
-    return showError(error, io, { isJson: hasFlag(args, '--json'), dataDir: valueBehind(args, '--data') })
+    const shown = { isJson, dataDir: valueBehind(args, '--data') }
+    if (!(error instanceof CommanderError)) return showError(error, io, shown)
+    // Help that was asked for is no mistake, and what is one Commander has shown already, in words.
+    if (error.exitCode === 0) return 0
+    return isJson ? showError(usageProblem(error), io, shown) : USAGE_STATUS
   }
 }
 
 const USAGE_STATUS = 2
+
+/** What was wrong is in the first line, and what was perhaps meant below. */
+function usageProblem({ message }: CommanderError): UsageProblem {
+  const [what = '', ...hint] = message.replace(/^error: /, '').split('\n')
+  return new UsageProblem(what, hint.join(' '))
+}
 
 /** These end with a command line of somebody else's. */
 const WITH_COMMAND = new Set(['exec', 'sh', 'ssh'])
@@ -37,12 +47,15 @@ function prepare([name = '', ...rest]: readonly string[], program: Command): str
 
 /** One line for each command, for a help that also has others. */
 export function clientHelp(io: CommandIo): string {
-  return formatTable(
-    createProgram(io).commands.map((command) => [
-      `  ./dormouse ${command.name()} ${command.usage().replace(/^\[options\] ?/, '')}`.trimEnd(),
-      command.description(),
-    ]),
-  )
+  return formatTable(clientCommands(io).map(({ usage, summary }) => [`  ./dormouse ${usage}`, summary]))
+}
+
+/** The same for programs. */
+export function clientCommands(io: CommandIo): { usage: string; summary: string }[] {
+  return createProgram(io).commands.map((command) => ({
+    usage: `${command.name()} ${command.usage().replace(/^\[options\] ?/, '')}`.trimEnd(),
+    summary: command.description(),
+  }))
 }
 
 /** Errors come before or after the flags were parsed: what was typed is looked at itself. */

@@ -9,26 +9,33 @@ import type { App } from '../api/route.ts'
 import { localUrl, readTls } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
-import { describeRecovery } from '../lifecycle/recover.ts'
 import { openLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
 import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
 import { VERSION } from '../version.ts'
 import { linuxBuilder } from './linux-builder.ts'
-import { openServer, type ServerCore } from './open-server.ts'
+import { openServer } from './open-server.ts'
+import { newsLines, type ServerNews } from './server-news.ts'
 
 export interface RunServer {
   readonly config: ServerConfig
   /** Aborting it ends the server in order: every sandbox goes to standby first. */
   readonly signal: AbortSignal
-  readonly print: (line: string) => void
+  /** For people. */
+  readonly print?: (line: string) => void
+  /** The same for programs. */
+  readonly tell?: (news: ServerNews) => void
   /** Where templates and CRIU are, when they are not in the data directory: tests share those of a host. */
   readonly toolsDir?: string
 }
 
 /** Resolves when `signal` has ended it. Refuses a data directory in use and a host that cannot run sandboxes. */
-export async function runServer({ config, signal, print, toolsDir }: RunServer): Promise<void> {
+export async function runServer({ config, signal, toolsDir, ...listeners }: RunServer): Promise<void> {
   const { dataDir } = config
+  const tell = (news: ServerNews) => {
+    listeners.tell?.(news)
+    for (const line of newsLines(news)) listeners.print?.(line)
+  }
   await using _directory = await openDataDirectory(dataDir)
   const templatesDir = toolsDir ?? dataDir
   const [host, criu] = await Promise.all([examineHost(templatesDir), findCriu(templatesDir)])
@@ -63,23 +70,16 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
     await mcp.open(app, url)
     const { sandboxes } = core.services
     ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
-    const firstKey = prepareClient({ access: core.access, dataDir, url })
-    print('Dormouse is ready.')
-    print(`  address    ${url}`)
-    for (const line of ssh.lines) print(line)
-    print(`  data       ${dataDir}`)
-    print(`  CRIU       ${criu?.version ?? 'none'}`)
-    print(`  sandboxes  ${describeRecovery(core.recovery)}`)
-    if (logPath !== undefined) print(`  log        ${logPath}`)
-    for (const { title, found } of host.checks.filter(({ status }) => status === 'warn')) {
-      print(`  note       ${title}: ${found}`)
-    }
-    if (firstKey !== undefined) {
-      print('')
-      print(`  Your API key, shown this once:  ${firstKey}`)
-      print('')
-    }
-    print('Ctrl-C puts everything to standby and ends it.')
+    const apiKey = prepareClient({ access: core.access, dataDir, url })
+    const lacks = host.checks.filter(({ status }) => status === 'warn')
+    tell({
+      ...{ type: 'ready', version: VERSION, url, ssh: ssh.endpoint, dataDir, criu: criu?.version },
+      ...{ sandboxes: core.recovery, logPath, apiKey },
+      notes: [
+        ...(ssh.problem === undefined ? [] : [`SSH is off: ${ssh.problem}`]),
+        ...lacks.map(({ title, found }) => `${title}: ${found}`),
+      ],
+    })
     log.info({ url, recovery: core.recovery }, 'ready')
     await untilAborted(signal)
     health.status = 'stopping'
@@ -89,7 +89,7 @@ export async function runServer({ config, signal, print, toolsDir }: RunServer):
     await app.close()
     await mcp.close()
   }
-  await sleepAndLeave(core, config, print)
+  tell({ type: 'ended', ...(await core.sleep(config.shutdownTimeoutMs)) })
   log.info({}, 'ended')
 }
 
@@ -104,17 +104,6 @@ async function listen(app: App, { host, port, ...config }: ServerConfig): Promis
     })
   }
   return localUrl({ ...config, host }, (app.server.address() as AddressInfo).port)
-}
-
-async function sleepAndLeave(
-  core: ServerCore,
-  { shutdownTimeoutMs }: ServerConfig,
-  print: (line: string) => void,
-): Promise<void> {
-  const { asleep, left } = await core.sleep(shutdownTimeoutMs)
-  const rest =
-    left === 0 ? '' : `; ${left} could not be saved in time, run on, and are found at the next start`
-  print(`Dormouse has ended: ${asleep} sandboxes put to standby${rest}.`)
 }
 
 function refuseUnfitHost({ canRunSandboxes, checks }: HostReport): void {

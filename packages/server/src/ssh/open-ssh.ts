@@ -12,14 +12,16 @@ export interface OpenSsh extends Omit<SshServerOptions, 'keys' | 'hostKey' | 'an
 }
 
 export interface OpenedSsh extends AsyncDisposable {
-  /** For people: how to connect, or why nobody can. */
-  readonly lines: readonly string[]
+  /** Where it listens; absent when nobody can connect. */
+  readonly endpoint?: { readonly host: string; readonly port: number }
+  /** For people: why nobody can, unless that is as it should be. */
+  readonly problem?: string
 }
 
 /** SSH beside HTTP. What keeps it from starting is told, and does not keep the rest from it. */
 export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh): Promise<OpenedSsh> {
   const { enabled, host, port } = config.ssh
-  const off = { lines: [] as string[], [Symbol.asyncDispose]: async () => {} }
+  const off = { [Symbol.asyncDispose]: async () => {} }
   if (!enabled) return off
   let server: SshServer | undefined
   try {
@@ -36,7 +38,7 @@ export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh)
     service.listensAt({ host, port: got, hostKey: publicKey, fingerprint })
     const opened = server
     return {
-      lines: [`  ssh        ssh <sandbox>@${isEverywhere(host) ? '<this host>' : host} -p ${got}`],
+      endpoint: { host, port: got },
       async [Symbol.asyncDispose]() {
         service.listensAt(undefined)
         await opened[Symbol.asyncDispose]()
@@ -45,7 +47,7 @@ export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh)
   } catch (error) {
     await server?.[Symbol.asyncDispose]()
     parts.log.warn({ err: error }, 'SSH is off')
-    return { ...off, lines: [`  note       SSH is off: ${reasonOf(error, host, port)}`] }
+    return { ...off, problem: reasonOf(error, host, port) }
   }
 }
 

@@ -1,0 +1,191 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { keyCommand } from '@dormouse/cli'
+import { createProgram, runClient } from '@dormouse/cli/client'
+import type { Command } from 'commander'
+import { afterAll, describe, expect, test } from 'vitest'
+import { COMMANDS } from '../../setup/commands.mjs'
+import { type Ended, runLauncher, type Typed, useCommandLine } from './command-line.ts'
+
+const { stdin, stdout } = process
+const io = { stdin, stdout, stderr: stdout, env: {}, signal: new AbortController().signal }
+const directory = mkdtempSync(join(tmpdir(), 'dormouse-json-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+/** Those that do something, with all the words that lead to them. */
+function leaves(command: Command, path: readonly string[]): (readonly string[])[] {
+  if (command.commands.length === 0) return [path]
+  return command.commands.flatMap((below) => leaves(below, [...path, below.name()]))
+}
+const clientCommands = createProgram(io).commands.flatMap((command) => leaves(command, [command.name()]))
+
+/** Words that lead to each command of the set-up. What `test` does with it is in setup/test-programs.test.ts. */
+const SETUP_WORDS: Record<string, string[][]> = {
+  up: [['up']],
+  test: [],
+  doctor: [['doctor']],
+  template: [['template', 'build']],
+  // Below, without the launcher: it may build everything anew first, under the feet of other tests.
+  key: [],
+  ...Object.fromEntries(['help', '--help', '-h', '--version'].map((word) => [word, [[word]]])),
+}
+
+function expectRefusal({ status, stdout: data, stderr }: Ended): void {
+  expect({ status, data }).toEqual({ status: 2, data: '' })
+  const { error } = JSON.parse(stderr)
+  expect(error).toMatchObject({ code: 'usage', hint: expect.any(String) })
+  expect(error.message).toContain('--no-such-flag')
+}
+
+describe('a flag that is not known is refused in JSON, so --json is one that is', () => {
+  test.each(clientCommands.map((words) => [words.join(' '), words] as const))('%s', async (_name, words) => {
+    const texts = { stdout: '', stderr: '' }
+    const output = (name: keyof typeof texts) => ({ write: (text: string) => (texts[name] += text) })
+    const pretended = { ...io, stdout: output('stdout'), stderr: output('stderr') } as unknown as typeof io
+    const status = await runClient({ args: [...words, '--json', '--no-such-flag'], io: pretended })
+    expectRefusal({ status, ...texts })
+  })
+
+  test('every command of the set-up is looked at', () => {
+    expect(Object.keys(SETUP_WORDS).sort()).toEqual(Object.keys(COMMANDS).sort())
+  })
+
+  test.each(Object.values(SETUP_WORDS).flat())('%s %s', async (...words) => {
+    const typed = words.filter((word) => word !== undefined)
+    expectRefusal(await runLauncher([...typed, '--json', '--no-such-flag'], {}))
+  })
+})
+
+test.each(['create', 'update', 'list', 'revoke'])('key %s refuses it in JSON too', async (action) => {
+  const texts = { stdout: '', stderr: '' }
+  const args = [action, '--json', '--no-such-flag']
+  const status = await keyCommand({
+    ...{ dataDir: directory, args },
+    stdout: { write: (text) => (texts.stdout += text) },
+    stderr: { write: (text) => (texts.stderr += text) },
+  })
+  expectRefusal({ status, ...texts })
+})
+
+const cli = useCommandLine()
+const file = (name: string, text: string) => {
+  const path = join(directory, name)
+  writeFileSync(path, text)
+  return path
+}
+const PUBLIC_KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q someone'
+const LISTEN = `import http.server, threading
+threading.Thread(target=http.server.ThreadingHTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever).start()`
+const MCP = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+
+/** One use of each, in an order in which each finds what it needs. */
+const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
+  ['create', ['box']],
+  ['ls', []],
+  ['update', ['box', '--idle', '1h']],
+  ['run', ['box', LISTEN]],
+  ['port wait', ['box', '8000']],
+  ['port ls', ['box']],
+  ['port link', ['box', '8000']],
+  ['port set', ['box', '8000', 'public']],
+  ['forward', ['box', '0:8000'], { interruptAt: { shows: /localPort/ } }],
+  ['exec', ['box', 'echo', 'a']],
+  ['repl', ['box'], { input: '1 + 1\n' }],
+  ['cp', [file('copied', 'text'), 'box:/root/']],
+  ['mcp', ['--sandbox', 'box'], { input: `${JSON.stringify(MCP)}\n` }],
+  ['standby', ['box']],
+  ['resume', ['box']],
+  ['fork', ['box']],
+  ['snapshot create', ['box', '--name', 'one']],
+  ['snapshot ls', []],
+  ['rollback', ['box', 'one']],
+  ['template create', ['mine', '--snapshot', 'one']],
+  ['template ls', []],
+  ['template show', ['mine']],
+  ['template rm', ['mine']],
+  ['snapshot rm', ['one']],
+  ['volume create', ['shelf']],
+  ['volume ls', []],
+  ['volume show', ['shelf']],
+  ['volume rm', ['shelf']],
+  ['secret create', ['KEY', '--domain', 'example.com'], { input: 'sk-12345678' }],
+  ['secret ls', []],
+  ['secret set', ['KEY'], { input: 'sk-87654321' }],
+  ['secret show', ['KEY']],
+  ['secret give', ['box', 'KEY']],
+  ['secret take', ['box', 'KEY']],
+  ['secret rm', ['KEY']],
+  ['ssh-key add', [file('key.pub', PUBLIC_KEY), '--name', 'mine']],
+  ['ssh-key ls', []],
+  ['ssh', ['box']],
+  ['ssh-key rm', ['mine']],
+  ['logs', ['box']],
+  ['why', ['box']],
+  ['network', ['box']],
+  ['top', ['--once']],
+  ['usage', []],
+  ['completion', ['bash']],
+  ['rm', ['box']],
+]
+/** Where the others are used with --json. */
+const ELSEWHERE = ['demo', 'sh']
+
+describe('what a command prints with --json is JSON', () => {
+  test('every command is looked at: one that is new belongs here too', () => {
+    const known = [...USES.map(([path]) => path), ...ELSEWHERE]
+    expect(known.sort()).toEqual(clientCommands.map((words) => words.join(' ')).sort())
+  })
+
+  test.each(USES)('%s', async (path, args, typed) => {
+    const { status, stdout: data, stderr } = await cli.run([...path.split(' '), '--json', ...args], typed)
+    expect(stderr).toBe('')
+    expect(status).toBe(typed?.interruptAt === undefined ? 0 : 130)
+    expect(documents(data)).not.toHaveLength(0)
+  })
+
+  test('sh, which needs a terminal', async () => {
+    await cli.json(['create', 'shell'])
+    const terminal = cli.terminal(['sh', '--json', 'shell', '--', 'true'])
+    await terminal.shows(/\{"pid":\d+,"how":"exited","exitCode":0\}/)
+    expect(await terminal.status()).toBe(0)
+    await cli.json(['rm', 'shell'])
+  })
+
+  test('help and --version', async () => {
+    const told = async (...args: string[]) => JSON.parse((await cli.run([...args, '--json'])).stdout)
+    const { commands } = await told('help')
+    const usages = commands.map(({ usage }: { usage: string }) => usage)
+    expect(usages).toEqual(expect.arrayContaining(['up', 'create [name]', 'update <sandbox>']))
+    expect(await told('--version')).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
+  })
+
+  test('a server says when it is ready, and where', async () => {
+    const { lines, url } = cli.server
+    const news = lines.filter((line) => line.startsWith('news ')).map((line) => JSON.parse(line.slice(5)))
+    expect(news).toEqual([
+      expect.objectContaining({
+        type: 'ready',
+        url,
+        version: expect.any(String),
+        ssh: { host: '127.0.0.1', port: expect.any(Number) },
+        dataDir: cli.server.factory.stateDir,
+        sandboxes: { running: 0, standby: 0, lost: 0, removed: 0 },
+        notes: expect.any(Array),
+        apiKey: expect.stringMatching(/^dm_/),
+      }),
+    ])
+  })
+})
+
+/** One, or one per line. */
+function documents(text: string): unknown[] {
+  try {
+    return [JSON.parse(text)]
+  } catch {
+    return text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  }
+}
