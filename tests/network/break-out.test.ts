@@ -23,6 +23,7 @@ test('the places that these tests must not reach answer to the host itself', asy
   // Else nothing below could fail: from the namespace of the server each of them can be reached.
   const open = await world.create({ mode: 'public' })
   expect(await world.inside(open, 'get("11.22.33.44")')).toContain('reached')
+  expect(await world.inside(open, 'hear("11.22.33.44", 80)')).toMatch(/^HTTP/)
   expect(await world.fromHost('10.9.8.7', 80)).toContain('reached')
   expect(await world.fromHost('169.254.169.254', 80)).toContain('reached')
   expect(await world.fromHost('fd00:77::7', 80)).toContain('reached')
@@ -73,36 +74,46 @@ describe('private addresses', () => {
 })
 
 describe('the host', () => {
-  const ports = () => [CANARY_PORT, world.serverPort]
+  /** What listens on the host: a service of its own, the server's HTTP and its SSH. */
+  const ports = () => [CANARY_PORT, world.serverPort, world.sshPort]
+
+  /** Not a byte, whoever it would be from. */
+  async function hearsNothing(address: string, sandbox = id): Promise<void> {
+    await world.forget()
+    const visits = await world.canaryVisits()
+    const heard = `[hear("${address}", port) for port in (${ports()})]`
+    expect(await world.inside(sandbox, heard)).toEqual(ports().map(() => ''))
+    expect(await world.canaryVisits()).toBe(visits)
+    expect((await world.seen()).connections).toEqual([])
+  }
+
+  test.each(['127.0.0.1', '11.0.0.2'])('answers to itself on all of these ports: %s', async (address) => {
+    const heard = await Promise.all(ports().map((port) => world.heardOnHost(address, port)))
+    expect(heard).toEqual(['HTTP', 'HTTP', 'SSH-'])
+  })
 
   test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1', '0.0.0.0', '::', '::ffff:127.0.0.1'])(
     'its loopback is not that of a sandbox: %s',
-    async (address) => {
-      for (const port of ports()) await reachesNothing(`get("${address}", ${port}, timeout=5)`)
-    },
+    async (address) => hearsNothing(address),
   )
 
   test.each(['11.0.0.2', '2a00:d0::2', '10.0.0.2', 'fd00:10::2', '::ffff:11.0.0.2'])(
     'its address %s, where the server of sandboxes listens',
     async (address) => {
-      for (const port of ports()) await reachesNothing(`get("${address}", ${port}, timeout=5)`)
+      await hearsNothing(address)
       const allowed = await world.create({
         mode: 'allow',
         allow: ['host.example', '11.0.0.0/24', '2a00:d0::/64'],
       })
       await world.say({ 'host.example': { A: [['11.0.0.2']], AAAA: [['2a00:d0::2']] } })
-      for (const port of ports()) {
-        await reachesNothing(`get("${address}", ${port}, timeout=5)`, allowed)
-        await reachesNothing(`get("host.example", ${port}, timeout=5)`, allowed)
-      }
+      await hearsNothing(address, allowed)
+      await hearsNothing('host.example', allowed)
     },
   )
 
   test.each(['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '184549378', '0x0b000002', '013.0.0.2'])(
     'spelled as %s',
-    async (spelling) => {
-      for (const port of ports()) await reachesNothing(`get("${spelling}", ${port}, timeout=5)`)
-    },
+    async (spelling) => hearsNothing(spelling),
   )
 })
 

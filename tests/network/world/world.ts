@@ -61,6 +61,7 @@ export class World {
         {
           host: '0.0.0.0',
           allowInsecureBind: true,
+          ssh: { host: '0.0.0.0', port: 0 },
           ...config,
           network: { resolvers: ['11.0.0.53'], registries: [], proxy: 'none', ...config.network },
         },
@@ -119,6 +120,19 @@ export class World {
     return this.#serverPort()
   }
 
+  get sshPort(): number {
+    const news = this.server.lines.findLast((line) => line.startsWith('news {"type":"ready"'))
+    return JSON.parse(news?.slice('news '.length) ?? '').ssh.port
+  }
+
+  /** The first bytes that a program of the host itself hears there, whatever is spoken. */
+  async heardOnHost(address: string, port: number): Promise<string> {
+    const [command = '', ...args] = inNamespace(this.#namespaces.host)
+    const ask = `exec 3<>/dev/tcp/${address}/${port}; printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; head -c 4 <&3`
+    const { stdout } = await promisify(execFile)(command, [...args, 'timeout', '5', 'bash', '-c', ask])
+    return stdout
+  }
+
   /** What a program of the host itself gets to hear. */
   async fromHost(address: string, port: number): Promise<string> {
     const host = address.includes(':') ? `[${address}]` : address
@@ -165,7 +179,7 @@ export class World {
   }
 }
 
-/** `get` says what came back, or the name of the error; nothing comes back from what is refused. */
+/** `get` says what came back, or the name of the error; nothing comes back from what is refused. `hear` takes what speaks no HTTP, too. */
 const INSIDE = `
 import errno, socket, threading, time, urllib.request
 def get(host, port=80, path="/", timeout=10, source=None, name=None):
@@ -178,6 +192,13 @@ def get(host, port=80, path="/", timeout=10, source=None, name=None):
             return said.decode().split("\\r\\n\\r\\n", 1)[1] if said else "closed"
     except OSError as error:
         return type(error).__name__
+def hear(host, port, timeout=5):
+    try:
+        with socket.create_connection((host, port), timeout) as s:
+            s.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+            return s.recv(1000).decode("latin1")
+    except OSError:
+        return ""
 def lookup(name, family=socket.AF_INET):
     try:
         return sorted({info[4][0] for info in socket.getaddrinfo(name, 80, family, socket.SOCK_STREAM)})
