@@ -100,8 +100,13 @@ const ledgerEntrySchema = z
     ]),
     cause: z.string(),
     tier: tierField.optional(),
-    latencyMs: z.number().optional(),
-    bytes: z.int().optional(),
+    latencyMs: z.number().optional().describe('How long it took; every sleep and wake has it.'),
+    bytes: z
+      .int()
+      .optional()
+      .describe(
+        'Of a sleep, what its snapshot takes; of a wake, what it came back from: 0 from `frozen`, which was in memory.',
+      ),
     detail: z.string().optional(),
     denied: deniedSchema.optional().describe('With `denied`: what its policy refused.'),
   })
@@ -115,6 +120,7 @@ const ledgerEntrySchema = z
         cause: 'run',
         tier: 'stored',
         latencyMs: 24.8,
+        bytes: 46_100_000,
       },
     ],
   })

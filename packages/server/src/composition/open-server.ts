@@ -106,7 +106,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     room,
   )
   const rows = new SandboxRows(db)
-  const ledger = new LedgerRows(db)
+  const ledger = opened.use(new LedgerRows(db))
   const defaultNetwork = { mode: config.network.defaultMode, allow: [] }
   rows.settleNetwork(defaultNetwork)
   const record = (entries: readonly EntryOf[]) =>

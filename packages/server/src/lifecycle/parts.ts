@@ -10,6 +10,7 @@ import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { Admission } from './admission.ts'
 import type { MemoryLooks } from './memory-looks.ts'
 import type { SandboxBody } from './sandbox-body.ts'
+import type { Tier } from './service.ts'
 
 export interface Log {
   info(fields: object, message: string): void
@@ -25,6 +26,8 @@ export interface LifecycleListener {
   forked?(parent: SandboxRow, child: SandboxRow): void
   deleted?(row: SandboxRow): void
   recorded?(row: SandboxRow, entry: NewLedgerEntry): void
+  /** What was recorded before it began is done. */
+  woke?(row: SandboxRow, wake: { readonly tier: Tier; readonly latencyMs: number }): void
   /** It has been running for this much longer. */
   ran?(row: SandboxRow, ms: number): void
   /** What the processes of a sandbox used since the last sample. */

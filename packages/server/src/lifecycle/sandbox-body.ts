@@ -114,6 +114,12 @@ export class SandboxBody {
     if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
   }
 
+  /** It is awake from being frozen, which was written down before. */
+  thawed(latencyMs: number): void {
+    this.parts.ledger.wakeTook(this.id, latencyMs)
+    for (const listener of this.parts.listeners) listener.woke?.(this.#row, { tier: 'frozen', latencyMs })
+  }
+
   /** From now on it lives in this one. `isAdopted`: an earlier server has counted what it used so far. */
   enter(burrow: Burrow, { isContinued, isAdopted }: { isContinued: boolean; isAdopted?: boolean }): void {
     this.#burrow = burrow

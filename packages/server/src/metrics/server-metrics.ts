@@ -106,6 +106,7 @@ export class ServerMetrics implements Metrics {
         this.#transitions.inc({ event, tier })
         if (latencyMs !== undefined) this.#latency.observe({ event, tier }, latencyMs / 1000)
       },
+      woke: (_row, { tier, latencyMs }) => this.#latency.observe({ event: 'woke', tier }, latencyMs / 1000),
       sampled: (_row, { cpuMs }) => this.#cpuSeconds.inc(cpuMs / 1000),
     }
   }

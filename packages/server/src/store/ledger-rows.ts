@@ -18,11 +18,16 @@ interface StoredEntry {
 
 /** A sandbox that wakes every minute for a year still has a ledger that can be read. */
 const ENTRIES_KEPT = 10_000
+/** Long after whoever woke the sandbox has his answer. */
+const COMPLETE_MS = 250
 
-export class LedgerRows {
+export class LedgerRows implements Disposable {
   readonly #db: Database
   readonly #insert
   readonly #prune
+  readonly #complete
+  readonly #incomplete = new Map<SandboxId, number>()
+  #timer: NodeJS.Timeout | undefined
 
   constructor(db: Database) {
     this.#db = db
@@ -33,10 +38,50 @@ export class LedgerRows {
     this.#prune = db.prepare<[string, string, number]>(
       'DELETE FROM ledger WHERE sandbox_id = ? AND seq <= (SELECT max(seq) FROM ledger WHERE sandbox_id = ?) - ?',
     )
+    this.#complete = db.prepare<[number, string]>(
+      `UPDATE ledger SET latency_ms = ?1 WHERE sandbox_id = ?2 AND latency_ms IS NULL
+       AND seq = (SELECT max(seq) FROM ledger WHERE sandbox_id = ?2 AND event = 'woke')`,
+    )
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer)
+    this.#completeAll()
+  }
+
+  /**
+   * How long the last wake took, which was written down before it began. Nobody waits for this: it is written a little later, but before
+   * anybody reads.
+   */
+  wakeTook(id: SandboxId, latencyMs: number): void {
+    this.#incomplete.set(id, latencyMs)
+    this.#timer ??= setTimeout(() => this.#completeAll(), COMPLETE_MS).unref()
+  }
+
+  /** Before the next wake is the last one. */
+  #completeOne(id: SandboxId): void {
+    const latencyMs = this.#incomplete.get(id)
+    if (latencyMs === undefined) return
+    this.#incomplete.delete(id)
+    this.#complete.run(latencyMs, id)
+  }
+
+  #completeAll(): void {
+    this.#timer = undefined
+    if (this.#incomplete.size === 0) return
+    try {
+      this.#db.quickTransaction(() => {
+        for (const [id, latencyMs] of this.#incomplete) this.#complete.run(latencyMs, id)
+      })
+      this.#incomplete.clear()
+    } catch {
+      // The disk is full, most likely. There are as many of these as sandboxes at most; the next time they are written, too.
+    }
   }
 
   add(id: SandboxId, at: number, entry: NewLedgerEntry): void {
     const { event, cause, tier, latencyMs, bytes, detail, denied } = entry
+    if (event === 'woke') this.#completeOne(id)
     this.#insert.run(
       id,
       at,
@@ -53,6 +98,7 @@ export class LedgerRows {
 
   /** Oldest first; the cursor is the `seq` of the last one. */
   list(id: SandboxId, { after = -1, limit }: { after?: number; limit: number }): Page<LedgerEntry> {
+    if (this.#incomplete.has(id)) this.#completeAll()
     const rows = this.#db
       .prepare<[string, number, number], StoredEntry>(
         'SELECT * FROM ledger WHERE sandbox_id = ? AND seq > ? ORDER BY seq LIMIT ?',

@@ -49,12 +49,13 @@ export async function standby(
 
 /** From frozen to disk only. What is on disk is what is in memory, so there is nothing to save. */
 async function store(body: SandboxBody, cause: StandbyCause): Promise<void> {
-  const { burrow } = body
+  const { burrow, parts } = body
+  const began = parts.now()
   body.leave()
   await burrow?.destroy()
   body.write({
     change: { tier: 'stored' },
-    entry: { event: 'stored', cause, tier: 'stored' },
+    entry: { event: 'stored', cause, tier: 'stored', latencyMs: parts.now() - began },
   })
 }
 

@@ -16,11 +16,12 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
     // Written before anything runs: what a row calls frozen has not changed since its snapshot.
     body.move(['resuming', 'running'], {
       change: { tier: undefined },
-      entry: { event: 'woke', cause, tier: 'frozen' },
+      entry: { event: 'woke', cause, tier: 'frozen', bytes: 0 },
       isQuick: true,
     })
     body.work.touch()
     await burrow.thaw()
+    body.thawed(performance.now() - began)
     return
   }
   // Nobody who wakes something waits for the disk: after a power cut it is asleep as before, with the snapshot it woke from.
@@ -40,12 +41,14 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
     })
     throw error
   }
+  const head = row.head === undefined ? undefined : parts.snapshots.get(row.head)
+  const bytes = head === undefined ? 0 : head.imageBytes + head.memoryBytes
   body.work.touch()
   body.enter(next, { isContinued: row.lostSince === undefined })
   body.move('running', {
     change: { tier: undefined },
     intent: null,
-    entry: { event: 'woke', cause, tier: 'stored', latencyMs: performance.now() - began },
+    entry: { event: 'woke', cause, tier: 'stored', latencyMs: performance.now() - began, bytes },
     isQuick: true,
   })
 }
