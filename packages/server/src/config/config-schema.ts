@@ -79,6 +79,7 @@ export const configSchema = z
           [z.literal('none'), z.url({ protocol: /^https?$/ })],
           'must be a URL such as http://proxy.example.com:3128, or `none`',
         ),
+        proxyResolves: z.boolean(),
         maxConnections: z.int().min(1).max(65_536),
         caFile: file,
       })

@@ -99,6 +99,16 @@ describe('loadConfig', () => {
     expect(load({ env: none }).network.proxy).toBeUndefined()
   })
 
+  it('leaves names to the proxy if that is said, or finds out', () => {
+    const env = { HTTPS_PROXY: 'p.example.com:1' }
+    expect(load({ env }).network.proxy).not.toHaveProperty('resolves')
+    write({ network: { proxyResolves: true } })
+    expect(load({ env }).network.proxy).toMatchObject({ url: 'http://p.example.com:1', resolves: true })
+    const told = { ...env, DORMOUSE_NETWORK_PROXY_RESOLVES: 'no' }
+    expect(load({ env: told }).network.proxy).toMatchObject({ resolves: false })
+    expect(load().network.proxy).toBeUndefined()
+  })
+
   it('reads lists from the environment with commas between', () => {
     const env = {
       DORMOUSE_NETWORK_RESOLVERS: '192.0.2.1, 2001:db8::1',

@@ -58,6 +58,8 @@ export interface ProxyConfig {
   readonly url: string
   /** Names, addresses and ranges that are reached without it. */
   readonly noProxy: readonly string[]
+  /** Whether names are left to it. Absent: only where no name server of the host answers. */
+  readonly resolves?: boolean
 }
 
 /** What the server runs with. docs/configuration.md says what each means. */
@@ -134,24 +136,31 @@ function completeNetwork(
   network: NonNullable<ConfigInput['network']> & Pick<NetworkConfig, 'defaultMode' | 'maxConnections'>,
   env: Env,
 ): NetworkConfig {
-  const { defaultMode, maxConnections, resolvers, reachable = [], registries, proxy, caFile } = network
+  const { defaultMode, maxConnections, resolvers, reachable = [], registries, caFile } = network
   const words = (text: string | undefined) => (text ?? '').split(/\s+/).filter((word) => word !== '')
   return {
     ...{ defaultMode, maxConnections, resolvers, reachable, registries, caFile },
     pipIndexes: [...words(env.PIP_INDEX_URL), ...words(env.PIP_EXTRA_INDEX_URL)],
-    proxy: proxyOf(proxy, env),
+    proxy: proxyOf(network, env),
   }
 }
 
-function proxyOf(named: string | undefined, env: Env): ProxyConfig | undefined {
+function proxyOf(
+  { proxy: named, proxyResolves: resolves }: NonNullable<ConfigInput['network']>,
+  env: Env,
+): ProxyConfig | undefined {
   if (named === 'none') return undefined
   // An empty variable is how a program is told to use none. What leaves a sandbox is tunnelled, as HTTPS is.
   const names = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'] as const
   const url = named ?? names.map((name) => env[name]).find((value) => value !== undefined && value !== '')
   if (url === undefined) return undefined
   const noProxy = (env['no_proxy'] ?? env['NO_PROXY'] ?? '').split(/[\s,]+/).filter((word) => word !== '')
-  // Many write it without the scheme, and programs understand.
-  return { url: url.includes('://') ? url : `http://${url}`, noProxy }
+  return {
+    // Many write it without the scheme, and programs understand.
+    url: url.includes('://') ? url : `http://${url}`,
+    noProxy,
+    ...(resolves !== undefined && { resolves }),
+  }
 }
 
 function completeTls(tls: Partial<TlsFiles> | undefined): TlsFiles | undefined {

@@ -34,6 +34,7 @@ export const SETTINGS: readonly Setting[] = [
   { path: ['network', 'reachable'], env: 'DORMOUSE_NETWORK_REACHABLE', kind: 'list' },
   { path: ['network', 'registries'], env: 'DORMOUSE_NETWORK_REGISTRIES', kind: 'list' },
   { path: ['network', 'proxy'], env: 'DORMOUSE_NETWORK_PROXY', kind: 'text' },
+  { path: ['network', 'proxyResolves'], env: 'DORMOUSE_NETWORK_PROXY_RESOLVES', kind: 'boolean' },
   { path: ['network', 'maxConnections'], env: 'DORMOUSE_NETWORK_MAX_CONNECTIONS', kind: 'number' },
   { path: ['network', 'caFile'], env: 'DORMOUSE_NETWORK_CA_FILE', kind: 'text' },
   { path: ['logLevel'], env: 'DORMOUSE_LOG_LEVEL', kind: 'text' },
