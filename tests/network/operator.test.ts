@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { World } from './world/world.ts'
+import { CANARY_PORT, World } from './world/world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -53,8 +53,8 @@ describe('what the operator decides', () => {
     expect((await world.server.call('/v1/sandboxes', { json })).status).toBe(400)
     const id = await world.create({ mode: 'allow', allow: ['11.0.0.0/24'] })
     const visits = await world.canaryVisits()
-    for (const port of [9_999, world.serverPort])
-      expect(await world.inside(id, `get("11.0.0.2", ${port})`)).not.toContain('reached')
+    for (const port of [CANARY_PORT, world.serverPort, world.sshPort])
+      expect(await world.inside(id, `hear("11.0.0.2", ${port})`)).toBe('')
     expect(await world.inside(id, 'get("11.0.0.1")')).toContain('reached')
     expect(await world.canaryVisits()).toBe(visits)
   })
