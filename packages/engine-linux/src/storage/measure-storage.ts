@@ -9,8 +9,6 @@ import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
 import { generationPaths } from './generation.ts'
 
 const BLOCK_BYTES = 512
-/** `stat` many at once, but not so many that a wake would have to wait for the thread pool. */
-const AT_ONCE = 2
 
 /** What snapshots take on disk. Layers never change, so each is walked once. */
 export class StorageMeter {
@@ -44,13 +42,8 @@ export class StorageMeter {
     return { totalBytes: Math.round(totalBytes), snapshots }
   }
 
-  /** The sandbox can change its upper directory while it is read: `du` follows no link and leaves no file system. */
   async written(upper: string, layers: readonly LayerId[]): Promise<number> {
-    const { stdout } = await runCommand({
-      argv: ['du', '--summarize', '--one-file-system', '--block-size=1', '--', upper],
-    })
-    // Files that go away meanwhile make it complain, and the sum is as good without them.
-    let bytes = Number(/^\d+/.exec(stdout)?.[0] ?? 0)
+    let bytes = (await treeBytes(upper)) ?? 0
     for (const layer of layers) {
       const path = this.#layout.layer(layer)
       if (!path.startsWith(this.#layout.templateLayersDir)) bytes += await this.#layer(layer, path)
@@ -81,8 +74,8 @@ export class StorageMeter {
     const known = this.#layerBytes.get(id)
     if (known !== undefined) return known
     const bytes = await treeBytes(path)
-    this.#layerBytes.set(id, bytes)
-    return bytes
+    if (bytes !== undefined) this.#layerBytes.set(id, bytes)
+    return bytes ?? 0
   }
 
   #forget(used: ReadonlySet<LayerId>): void {
@@ -90,28 +83,17 @@ export class StorageMeter {
   }
 }
 
-/** Without following links, and on one file system by construction: layers hold no mounts. */
-async function treeBytes(root: string): Promise<number> {
-  const waiting = [root]
-  const seen = new Set<number>()
-  let bytes = 0
-  const walk = async () => {
-    for (let directory = waiting.pop(); directory !== undefined; directory = waiting.pop()) {
-      const entries = await readdir(directory, { withFileTypes: true }).catch(() => [])
-      for (const entry of entries) {
-        const path = join(directory, entry.name)
-        if (entry.isDirectory()) waiting.push(path)
-        else if (entry.isFile()) {
-          const file = await stat(path).catch(() => undefined)
-          if (file === undefined || (file.nlink > 1 && seen.has(file.ino))) continue
-          seen.add(file.ino)
-          bytes += allocated(file)
-        }
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, walk))
-  return bytes
+/**
+ * What a sandbox wrote: it may be millions of names in one directory, deeper than any path can be, and change while it is read. du(1)
+ * copes with all of that, follows no link and leaves no file system. Undefined when it could not tell.
+ */
+async function treeBytes(root: string): Promise<number | undefined> {
+  const { stdout } = await runCommand({
+    argv: ['du', '--summarize', '--one-file-system', '--block-size=1', '--', root],
+  })
+  // Files that go away meanwhile make it complain, and the sum is as good without them.
+  const sum = /^\d+/.exec(stdout)?.[0]
+  return sum === undefined ? undefined : Number(sum)
 }
 
 function allocated({ blocks }: Stats): number {
