@@ -48,6 +48,9 @@ export interface LinuxEngineOptions {
   readonly stateDir?: string
 }
 
+/** Those who have waited for a server come first. */
+const UPKEEP_AFTER_START_MS = 10_000
+
 const envSchema = z
   .record(
     z.string().regex(/^[^=\0]+$/, 'must be a name without = and NUL'),
@@ -272,7 +275,7 @@ export class LinuxEngine implements Engine {
 
   /**
    * Makes snapshots of sandboxes that sleep faster to restore, where there is something to gain; answers which. It happens by
-   * itself, soon after each snapshot; this is for those who want to wait for it.
+   * itself, soon after a sandbox has gone to sleep; this is for those who want to wait for it.
    */
   async upkeep(): Promise<SnapshotId[]> {
     const snapshots = await this.#canSleep().store.list()
@@ -284,6 +287,9 @@ export class LinuxEngine implements Engine {
     for (const burrow of burrows) this.#hold(burrow)
     await this.#sleeper?.collectLeftovers()
     await this.#volumes.removeDeleted()
+    // What the one before did not come to.
+    for (const { id } of (await this.#sleeper?.store.list()) ?? [])
+      this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost }
   }
 
@@ -314,7 +320,12 @@ export class LinuxEngine implements Engine {
   #hold(burrow: LinuxBurrow): LinuxBurrow {
     this.#burrows.add(burrow)
     this.#known.add(burrow)
-    void burrow.ended.then(() => this.#burrows.delete(burrow))
+    void burrow.ended.then(({ reason }) => {
+      this.#burrows.delete(burrow)
+      const { parent } = burrow.record
+      // What it came from is all that is left of its sandbox, as of one that was frozen and is asleep on disk now.
+      if (parent !== undefined && reason !== 'stored') this.#upkeep.schedule(parent)
+    })
     return burrow
   }
 }

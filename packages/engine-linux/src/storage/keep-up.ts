@@ -10,6 +10,7 @@ import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
 import { verifyOnce } from '../snapshot/verify-snapshot.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import { COPIED_MAX_BYTES } from './choose-areas.ts'
+import { CHAIN_MAX_LAYERS } from './choose-run.ts'
 import { compactLayers } from './compact-layers.ts'
 import { consolidate, planConsolidation } from './consolidate-memory.ts'
 import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
@@ -43,6 +44,7 @@ async function makeVersion(
   manifest: Manifest,
   { layout, dataDir, store, signal }: KeepUp,
 ): Promise<boolean> {
+  if (!mayCopyMuch(manifest) && manifest.layers.length <= CHAIN_MAX_LAYERS) return false
   const canClone = await canShareBlocks(layout.snapshotsDir)
   const plan = mayCopyMuch(manifest) ? await planConsolidation(paths, { canClone }) : undefined
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)

@@ -27,12 +27,12 @@ export class Upkeep implements AsyncDisposable {
   }
 
   /** Soon, if it is still wanted then. What fails is tried again after the next sleep: the old version is as good as before. */
-  schedule(id: SnapshotId): void {
+  schedule(id: SnapshotId, delayMs = DELAY_MS): void {
     if (this.#waiting.has(id)) return
     this.#waiting.add(id)
     const { signal } = this.#closing
     // Upkeep must not keep a process alive that has nothing else to do.
-    void sleep(DELAY_MS, undefined, { signal, ref: false })
+    void sleep(delayMs, undefined, { signal, ref: false })
       .then(() => this.run([id]))
       .catch(() => {})
       .finally(() => this.#waiting.delete(id))

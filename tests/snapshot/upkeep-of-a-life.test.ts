@@ -1,0 +1,68 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Sandbox } from '@dormouse/server'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type TestCore, type TestHost, testHost, wanted } from '../server/test-core.ts'
+
+let host: TestHost
+let core: TestCore
+
+beforeAll(async () => {
+  host = await testHost()
+  core = await host.open()
+})
+afterAll(async () => {
+  await core?.[Symbol.asyncDispose]()
+  await host?.cleanUp()
+})
+
+async function run(sandbox: Sandbox, code: string): Promise<string> {
+  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
+  const { stdout, stderr, exitCode } = await started.result()
+  if (exitCode !== 0) throw new Error(stderr)
+  return stdout
+}
+
+/** Of all snapshots there are. */
+async function generations(): Promise<(number | undefined)[]> {
+  const { snapshotsDir } = host.factory.layout
+  const ids = (await readdir(snapshotsDir)).filter((name) => name.startsWith('sn-'))
+  const manifests = ids.map((id) => readFile(join(snapshotsDir, id, 'manifest.json'), 'utf8'))
+  return (await Promise.all(manifests)).map((text) => JSON.parse(text).generation)
+}
+
+const START = 'import hashlib, os; data = bytearray(os.urandom(48 << 20)); address = id(data)'
+/** Scattered, so that a restore would copy most of what it does not map. */
+const WEAR = 'for at in range(0, len(data), 8192): data[at] ^= 1\nseal = hashlib.sha256(data).digest()'
+const CHECK = 'print(hashlib.sha256(data).digest() == seal, id(data) == address)'
+
+const depth = (sandbox: Sandbox) => sandbox.view().tier
+
+describe('upkeep in the life of a sandbox that nobody puts to sleep', () => {
+  test('comes when it is asleep on disk, after it was in memory only', async () => {
+    const policy = wanted({ idleTimeoutMs: 300, storeAfterMs: 3_000 })
+    const { sandbox } = await core.registry.create(policy, core.caller)
+    await run(sandbox, START)
+    await expect.poll(() => depth(sandbox), { timeout: 20_000 }).toBe('frozen')
+    await run(sandbox, WEAR)
+    await expect.poll(() => depth(sandbox), { timeout: 20_000 }).toBe('frozen')
+    await expect.poll(() => depth(sandbox), { timeout: 20_000 }).toBe('stored')
+    await expect.poll(generations, { timeout: 20_000 }).toEqual([1])
+    expect(await run(sandbox, CHECK)).toBe('True True\n')
+    await sandbox.delete()
+  })
+
+  test('comes after a start, to what the server before did not come to', async () => {
+    const { sandbox } = await core.registry.create(wanted(), core.caller)
+    await run(sandbox, START)
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    await run(sandbox, WEAR)
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    core = await core.restart()
+    expect(await generations()).toEqual([undefined])
+    await expect.poll(generations, { timeout: 40_000 }).toEqual([1])
+    const again = core.registry.get(sandbox.id, core.caller)
+    expect(await run(again, CHECK)).toBe('True True\n')
+    await again.delete()
+  })
+})
