@@ -189,13 +189,17 @@ describe('race', () => {
     expect(await server.ids()).toEqual([parent.id])
   })
 
-  test.each<[string, number, unknown, RegExp]>([
+  test.each<[string, unknown, unknown, RegExp]>([
+    ['one string, whose letters would race', 'base', undefined, /n: .*saw "base"/],
+    ['two lists', ['1'], ['2'], /n: .*saw \["1"\]/],
     ['more candidates than children', 1, ['1', '2'], /2 candidates for 1 child/],
     ['no candidates', 2, [], /candidates: there are none/],
     ['no children', 0, ['1'], /saw 0/],
     ['a function that makes none', 2, () => 7, /candidates: .*saw 7/],
   ])('of n refuses %s', async (_what, n, candidates, message) => {
-    const racing = parent.race(n, candidates as Candidates, { score: '1' })
+    const options = { score: '1' }
+    const given = candidates === undefined ? [options] : [candidates, options]
+    const racing = parent.race(...([n, ...given] as unknown as Parameters<typeof parent.race>))
     await expect(racing).rejects.toMatchObject({
       code: 'invalid_argument',
       message: expect.stringMatching(message),

@@ -114,6 +114,15 @@ function candidatesOf<Value>(
   { run }: RaceOptions<Value>,
 ): readonly Candidate<Value>[] {
   if (typeof wanted !== 'number') {
+    // JavaScript has no types to say this in: the letters of one string would race each other.
+    if (!Array.isArray(wanted) || given !== undefined)
+      throw new DormouseError(
+        'invalid_argument',
+        `n: must be a whole number from 1 (saw ${JSON.stringify(wanted)})`,
+        {
+          hint: 'Give a list of candidates, or their number first.',
+        },
+      )
     requireSome(wanted)
     return wanted
   }
