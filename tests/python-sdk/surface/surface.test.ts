@@ -1,0 +1,119 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { CLASSES, ONLY_PYTHON_CLASSES, ONLY_TYPESCRIPT_CLASSES, type Twin } from './twins.ts'
+import { type Members, typeScriptSurface } from './typescript-surface.ts'
+import { NO_VALUES, VALUES, type Value } from './values.ts'
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+
+/** What every call of TypeScript takes and none of Python: a task is cancelled there, and a program interrupted. */
+const ABORTED_BY = 'signal'
+/** A client, or how to make one. In Python the rest of how is given to `Client`. */
+const WHICH = ['url', 'api_key', 'client']
+/** `expires.afterMs` is told by a value, and `network.mode` and `network.allow` by one argument. */
+const ONE_ARGUMENT = /^(expires|network)\..*/
+
+const typeScript = typeScriptSurface(Object.values(VALUES).flatMap(({ types }) => types))
+const python = JSON.parse(
+  execFileSync('/usr/bin/python3', ['-B', fileURLToPath(new URL('surface.py', import.meta.url))], {
+    encoding: 'utf8',
+    env: { PYTHONPATH: `${root}/python` },
+  }),
+) as { classes: Record<string, Members>; fields: Record<string, string[]> }
+
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** Every object has a `constructor`, which is not meant here. */
+function own(renamed: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(renamed, name) ? renamed[name] : undefined
+}
+
+/** Durations are seconds in Python. */
+function argument(option: string): string {
+  return snake(option.replace(/^limits\./, '').replace(ONE_ARGUMENT, '$1')).replace(/_ms$/, '')
+}
+
+/** The names of TypeScript in those of Python, each with what it is called for those who read a failure. */
+function expected(members: Members, { renamed = {} }: Pick<Twin, 'renamed'>): Map<string, string> {
+  const names = new Map<string, string>()
+  for (const [member, takes] of Object.entries(members)) {
+    const of = own(renamed, member) ?? snake(member)
+    names.set(of, member)
+    for (const option of takes ?? []) {
+      if (option === ABORTED_BY) continue
+      const one = own(renamed, `${member}(${option})`) ?? argument(option)
+      for (const name of option === 'which' ? WHICH : [one])
+        names.set(`${of}(${name})`, `${member}(${option})`)
+    }
+  }
+  return names
+}
+
+function offered(members: Members): Map<string, string> {
+  return new Map(
+    Object.entries(members).flatMap(([member, takes]) =>
+      [member, ...(takes ?? []).map((name) => `${member}(${name})`)].map((name) => [name, name] as const),
+    ),
+  )
+}
+
+/** What one has and the other has not, without what is meant to be so. A reason that nothing needs is wrong, too. */
+function lacking(
+  has: Map<string, string>,
+  other: Map<string, string>,
+  meant: Readonly<Record<string, string>> = {},
+) {
+  const missing = [...has].filter(([name]) => !other.has(name)).map(([, said]) => said)
+  const isMeant = (name: string) =>
+    Object.hasOwn(meant, name) || Object.hasOwn(meant, name.replace(/\(.*/, ''))
+  return {
+    lacks: missing.filter((name) => !isMeant(name)),
+    'gives a reason for': Object.keys(meant).filter(
+      (name) => !missing.some((each) => each === name || each.startsWith(`${name}(`)),
+    ),
+  }
+}
+
+const NOTHING = { lacks: [], 'gives a reason for': [] }
+
+describe('what the TypeScript SDK can, the Python SDK can', () => {
+  test.each(Object.entries(CLASSES))('%s', (name, twin) => {
+    const inTypeScript = { ...typeScript.classes[name] }
+    const inPython = { ...python.classes[twin.python] }
+    // Who calls does not make these.
+    const isMade = name === 'Dormouse' || name === 'Sandbox' || name === 'DormouseError'
+    if (!isMade) for (const members of [inTypeScript, inPython]) delete members['constructor']
+    const [wanted, found] = [expected(inTypeScript, twin), offered(inPython)]
+    expect(wanted.size).toBeGreaterThan(2)
+    expect(lacking(wanted, found, twin.onlyTypeScript), 'Python').toEqual(NOTHING)
+    expect(lacking(found, wanted, twin.onlyPython), 'TypeScript').toEqual(NOTHING)
+  })
+
+  test.each(Object.entries(VALUES))('the value %s', (name, value: Value) => {
+    const keys = value.types.flatMap((type) => typeScript.fields[type] ?? [])
+    const wanted = new Map(keys.map((key) => [value.renamed?.[key] ?? snake(key), key]))
+    const found = new Map((python.fields[name] ?? []).map((field) => [field, field]))
+    expect(wanted.size).toBeGreaterThan(1)
+    expect(lacking(wanted, found, value.onlyTypeScript), 'Python').toEqual(NOTHING)
+    expect(lacking(found, wanted, value.onlyPython), 'TypeScript').toEqual(NOTHING)
+  })
+
+  test('no class and no value is left out', () => {
+    const twins = Object.values(CLASSES).map((twin) => twin.python)
+    expect(Object.keys(typeScript.classes).sort()).toEqual(
+      [...Object.keys(CLASSES), ...Object.keys(ONLY_TYPESCRIPT_CLASSES)].sort(),
+    )
+    expect(Object.keys(python.classes).sort()).toEqual([...twins, ...Object.keys(ONLY_PYTHON_CLASSES)].sort())
+    expect(Object.keys(python.fields).sort()).toEqual(Object.keys(VALUES).sort())
+    const contract = readFileSync(`${root}/packages/sdk/src/contract/index.ts`, 'utf8')
+    const answers = [...new Set(contract.match(/\b\w+Answer\b/g))].filter(
+      (name) => !/(List|Page)Answer$/.test(name),
+    )
+    const used = Object.values(VALUES).flatMap(({ types }) => types.join(' ').match(/\b\w+Answer\b/g) ?? [])
+    expect(answers.sort()).toEqual([...new Set([...used, ...Object.keys(NO_VALUES)])].sort())
+  })
+})

@@ -1,0 +1,115 @@
+/** A class of the TypeScript SDK and the Python one that is the same, and all in which they are meant to differ. */
+export interface Twin {
+  readonly python: string
+  /** Names that do not follow from each other: of members, and as `member(option)` of what they take. */
+  readonly renamed?: Readonly<Record<string, string>>
+  /** Why it is in one only. A member, or `member(option)`, in the spelling of its language. */
+  readonly onlyTypeScript?: Readonly<Record<string, string>>
+  readonly onlyPython?: Readonly<Record<string, string>>
+}
+
+const AS_PYTHON_SAYS = { 'usage(from)': 'start', 'usage(to)': 'end' }
+const GONE_THROUGH = 'Python goes through the terminal itself: `for text in pty`'
+const WITH_BLOCK = 'what its `with` block leaves, so that the usual sandbox is gone at the end'
+
+export const CLASSES: Readonly<Record<string, Twin>> = {
+  Commands: { python: 'Commands', renamed: { 'run(line)': 'command', 'start(line)': 'command' } },
+  Command: { python: 'Command', renamed: { 'kill(name)': 'signal' } },
+  Contexts: { python: 'Contexts' },
+  Dormouse: {
+    python: 'Client',
+    renamed: AS_PYTHON_SAYS,
+    onlyTypeScript: {
+      'constructor(fetch)': 'there is one way to speak HTTP in the standard library, and it is ours',
+      'constructor(WebSocket)': 'the same',
+      socket: 'the same',
+      createSandbox: 'a body as the contract has it, in Python one mapping',
+    },
+    onlyPython: {
+      'constructor(tls)': 'Node takes its authorities from NODE_EXTRA_CA_CERTS, or from `fetch`',
+      create_sandbox: 'a body as the contract has it',
+      url: 'TypeScript finds out the address only when it is needed, and asynchronously',
+      close: 'fetch has its connections to itself',
+    },
+  },
+  DormouseError: {
+    python: 'DormouseError',
+    renamed: { retryAfterMs: 'retry_after' },
+    onlyTypeScript: {
+      name: 'what every Error has',
+      stack: 'the same',
+      cause: 'the same, in Python `__cause__`',
+      'constructor(cause)': 'in Python `raise … from`',
+      'static captureStackTrace': 'what every Error of Node has',
+      'static prepareStackTrace': 'the same',
+      'static stackTraceLimit': 'the same',
+    },
+  },
+  Files: {
+    python: 'Files',
+    renamed: { 'write(content)': 'data', 'move(from)': 'source', 'move(to)': 'target' },
+    onlyPython: { 'read(encoding)': 'text is UTF-8 everywhere else' },
+  },
+  Ports: { python: 'Ports' },
+  Pty: {
+    python: 'Pty',
+    renamed: { 'kill(name)': 'signal' },
+    onlyPython: { read: GONE_THROUGH, exit: 'TypeScript has it from `wait`', exit_code: 'the same' },
+  },
+  Ptys: {
+    python: 'Ptys',
+    onlyTypeScript: { 'create(onData)': GONE_THROUGH, 'connect(onData)': GONE_THROUGH },
+  },
+  Runs: {
+    python: 'Runs',
+    onlyPython: { result: 'TypeScript has it from `get`, which has two meanings in Python' },
+  },
+  Sandbox: {
+    python: 'Sandbox',
+    renamed: {
+      ...AS_PYTHON_SAYS,
+      info: 'last_info',
+      refresh: 'info',
+      'fork(count)': 'n',
+      'hold(forMs)': 'seconds',
+    },
+    onlyTypeScript: { constructor: 'of what was created; in Python it creates' },
+    onlyPython: {
+      constructor: 'it creates, so that `with Sandbox() as s` is all',
+      'static create(persistent)': WITH_BLOCK,
+      standby: '`idle` makes a sandbox persistent in Python, this does not',
+    },
+  },
+  Secrets: { python: 'Secrets' },
+  Snapshots: { python: 'Snapshots' },
+  SshKeys: { python: 'SshKeys' },
+  Templates: { python: 'Templates' },
+  Volumes: { python: 'Volumes' },
+}
+
+/** Classes of one SDK that have no twin, and why. */
+export const ONLY_TYPESCRIPT_CLASSES = {
+  BoundedOutput: 'inner',
+  Deadline: 'inner',
+  Forks: 'inner',
+  Http: 'inner',
+  HttpLine: 'inner',
+  Patience: 'inner',
+  SocketLine: 'inner',
+}
+
+export const ONLY_PYTHON_CLASSES = {
+  AuthenticationError: '`except` takes classes where TypeScript looks at `code`',
+  ConflictError: 'the same',
+  InvalidArgumentError: 'the same',
+  LimitError: 'the same',
+  NotFoundError: 'the same',
+  RunFailedError: 'the same',
+  ServerUnreachableError: 'the same',
+  Events: 'an AsyncIterable in TypeScript',
+  RunStream: 'an AsyncGenerator in TypeScript, whose signal interrupts',
+  Watch: 'an AsyncIterable in TypeScript',
+  FileStream: 'a ReadableStream in TypeScript',
+  RaceOutcome: 'an interface in TypeScript, with the same two fields',
+  Result: 'a plain object in TypeScript, a notebook shows this one',
+}

@@ -1,0 +1,75 @@
+/** A value of the Python SDK, and what it is in TypeScript; of the fields only what does not follow from their names. */
+export interface Value {
+  readonly types: readonly string[]
+  readonly renamed?: Readonly<Record<string, string>>
+  readonly onlyTypeScript?: Readonly<Record<string, string>>
+  readonly onlyPython?: Readonly<Record<string, string>>
+}
+
+const USAGE = "contract.SandboxMetricsAnswer['usage']"
+
+export const VALUES: Readonly<Record<string, Value>> = {
+  CannotSleep: { types: ["contract.WhyAnswer['cannotSleep']"] },
+  CommandResult: { types: ['contract.ProcessResultAnswer'] },
+  ContextInfo: { types: ['contract.ContextAnswer'] },
+  Denied: {
+    types: ["contract.NetworkReportAnswer['denied'][number]", "sdk.LedgerEntry['denied']"],
+  },
+  Event: { types: ['sdk.RunEvent', 'contract.ProcessEventAnswer'], renamed: { exitCode: 'code' } },
+  Execution: {
+    types: ['sdk.RunResult'],
+    onlyTypeScript: { text: 'a property in Python' },
+  },
+  Expires: {
+    types: ["contract.SandboxAnswer['expires']"],
+    renamed: { afterMs: 'after', idleMs: 'idle' },
+    onlyTypeScript: { action: 'there is one' },
+  },
+  FileChange: { types: ['contract.FileChangeAnswer'], renamed: { from: 'from_path' } },
+  FileStat: { types: ['contract.FileStatAnswer'] },
+  LedgerEntry: { types: ['sdk.LedgerEntry'] },
+  Limits: { types: ["contract.SandboxAnswer['limits']"] },
+  MapOutcome: { types: ['sdk.MapOutcome<unknown>'] },
+  Memory: { types: ["contract.SandboxMetricsAnswer['memory']"] },
+  Metrics: {
+    types: ['contract.SandboxMetricsAnswer', USAGE],
+    onlyTypeScript: { usage: 'its numbers are those of the sandbox' },
+  },
+  NetworkCounters: { types: ["contract.NetworkReportAnswer['counters']"] },
+  NetworkInfo: { types: ["contract.SandboxAnswer['network']"] },
+  NetworkReport: { types: ['contract.NetworkReportAnswer'] },
+  Port: { types: ['contract.PortAnswer'] },
+  PortLink: { types: ['contract.PortLinkAnswer'] },
+  ProcessInfo: { types: ['contract.ProcessAnswer'] },
+  PtyExit: { types: ['sdk.PtyExit'] },
+  RaceEntry: { types: ['sdk.RaceEntry'] },
+  RunError: { types: ["contract.RunResultAnswer['error']"] },
+  RunInfo: {
+    types: ['contract.RunWithResultAnswer'],
+    onlyTypeScript: { result: '`runs.result` has it' },
+  },
+  SandboxInfo: { types: ['contract.SandboxAnswer'] },
+  Secret: { types: ['contract.SecretAnswer'] },
+  Snapshot: { types: ['contract.SnapshotAnswer'] },
+  SnapshotBytes: { types: ["contract.SnapshotAnswer['bytes']"] },
+  SshEndpoint: { types: ['contract.SshEndpointAnswer'] },
+  SshKey: { types: ['contract.SshKeyAnswer'] },
+  Template: { types: ['contract.TemplateAnswer'] },
+  Truncated: { types: ["contract.RunResultAnswer['truncated']"] },
+  Usage: { types: ['contract.UsageAnswer'], renamed: { from: 'start', to: 'end' } },
+  UsageNumbers: { types: ["contract.UsageAnswer['sandboxes'][number]"] },
+  Volume: { types: ['contract.VolumeAnswer'] },
+  VolumeMount: { types: ["contract.SandboxAnswer['volumes'][number]"] },
+  Why: { types: ['contract.WhyAnswer'] },
+  Work: { types: ["contract.WhyAnswer['work'][number]"] },
+}
+
+/** Answers that no caller sees as a whole, and why. Lists and pages are lists in Python. */
+export const NO_VALUES = {
+  ErrorAnswer: 'an exception',
+  ForkAnswer: 'the children themselves',
+  HoldAnswer: 'the moment alone in Python',
+  InterruptAnswer: 'the outcome alone',
+  RunAnswer: 'RunWithResultAnswer has all of it',
+  RunEventAnswer: 'sdk.RunEvent, without `failed`, which is thrown',
+}
