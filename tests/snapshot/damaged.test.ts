@@ -199,6 +199,19 @@ describe('a snapshot that cannot be restored is refused before anything starts',
       }),
     ))
 
+  test('for a CRIU older than the one that wrote it, also when it is verified', async () => {
+    await expectRefused(/CRIU 999\.1.*older/, () =>
+      editManifest((manifest) => {
+        manifest['criuVersion'] = '999.1'
+      }),
+    )
+    const mend = await editManifest((manifest) => {
+      manifest['criuVersion'] = '999.1'
+    })
+    await expect(engine.verifySnapshot(id)).rejects.toMatchObject({ code: 'snapshot_unusable' })
+    await mend()
+  })
+
   test('for a file layer that is missing', () =>
     expectRefused(/layer .* missing/, async () => takeAway(await first(factory.layout.layersDir, /^ly-/))))
 

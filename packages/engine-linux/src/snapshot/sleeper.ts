@@ -31,7 +31,7 @@ import { SnapshotStore } from './snapshot-store.ts'
 import { takeFiles } from './take-files.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './template-snapshot.ts'
-import { verifySnapshot } from './verify-snapshot.ts'
+import { refuseNewerCriu, verifySnapshot } from './verify-snapshot.ts'
 
 /** Restores are bound by the CPU: more of them at once only make each slower. */
 const RESTORES_AT_ONCE = 4
@@ -204,6 +204,7 @@ export class Sleeper implements AsyncDisposable {
       await this.store.checkLayers(manifest)
       return bootBurrow(host, { request, volumes, limits, template, toolsDir, files }, signal)
     }
+    refuseNewerCriu(manifest, this.#dumper.criuVersion)
     return restoreSnapshot(host, {
       paths,
       manifest,
@@ -271,7 +272,9 @@ export class Sleeper implements AsyncDisposable {
     return reading(this.#parts.host.layout.snapshot(id).dir, async () => {
       const { paths, manifest } = await this.store.get(id)
       await this.store.checkLayers(manifest)
-      if (manifest.kind === 'full') await verifySnapshot(paths, manifest, 'all')
+      if (manifest.kind === 'files') return
+      refuseNewerCriu(manifest, this.#dumper.criuVersion)
+      await verifySnapshot(paths, manifest, 'all')
     })
   }
 

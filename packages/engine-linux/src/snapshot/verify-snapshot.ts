@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
+import { compareVersions } from '../criu/find-criu.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import { mismatch, readFingerprint } from './fingerprint.ts'
 import type { FullManifest } from './manifest.ts'
@@ -97,6 +98,12 @@ export async function verifySnapshot(
   const sums = await worker.sum(doubtful.map(({ path }) => path))
   for (const [index, { what, checksum }] of doubtful.entries())
     if (sums[index]?.checksum !== checksum) throw unusable(`${what} is damaged`)
+}
+
+/** A newer CRIU reads what an older one wrote, and not the other way round. */
+export function refuseNewerCriu({ criuVersion }: FullManifest, here: string): void {
+  if (compareVersions(criuVersion, here) > 0)
+    throw unusable(`it was taken with CRIU ${criuVersion}, and this is ${here}, which is older`)
 }
 
 export function unusable(reason: string, cause?: unknown): DormouseError {
