@@ -37,8 +37,10 @@ const EXAMPLE = {
 
 export const usageSchema = z
   .strictObject({
-    from: timestampField,
-    to: timestampField,
+    from: timestampField.describe(
+      'Of what was added up. Usage is kept by the hour: this is the beginning of the hour that was asked for.',
+    ),
+    to: timestampField.describe('The end of the last hour that was asked for, or now if that is not over.'),
     currency: z.string(),
     total: z.strictObject(numbers),
     sandboxes: z

@@ -13,12 +13,12 @@ export interface UsageAmounts {
 }
 
 export interface UsageOf {
+  /** Since the epoch. */
+  readonly hour: number
   readonly sandboxId: string
   readonly owner: string
   readonly name: string | undefined
 }
-
-export const HOUR_MS = 3_600_000
 
 export function noUsage(): UsageAmounts {
   return {
@@ -87,11 +87,10 @@ export class UsageRows {
     return this.#clock.get()?.counted_until
   }
 
-  /** All of it counts for the hour of `at`, and up to `at` everything is counted. */
-  add(at: number, amounts: Iterable<readonly [UsageOf, UsageAmounts]>): void {
-    const hour = Math.floor(at / HOUR_MS)
+  /** With these, everything up to `countedUntil` is counted. */
+  add(countedUntil: number, amounts: Iterable<readonly [UsageOf, UsageAmounts]>): void {
     this.#db.transaction(() => {
-      for (const [{ sandboxId, owner, name }, used] of amounts) {
+      for (const [{ hour, sandboxId, owner, name }, used] of amounts) {
         this.#add.run(
           hour,
           sandboxId,
@@ -107,20 +106,19 @@ export class UsageRows {
           used.forks,
         )
       }
-      this.#setClock.run(at)
+      this.#setClock.run(countedUntil)
     })
   }
 
-  /** Whole hours, from that of `from` to that of `to`. */
+  /** Of the hours from `fromHour` on, up to `toHour`, which is not among them. */
   sum(query: {
-    from: number
-    to: number
+    fromHour: number
+    toHour: number
     owner: string | undefined
     sandboxId: string | undefined
   }): (UsageAmounts & { sandboxId: string; name: string | undefined })[] {
-    const from = Math.floor(query.from / HOUR_MS)
-    const to = Math.ceil(query.to / HOUR_MS)
-    return this.#sum.all(from, to, query.owner ?? null, query.sandboxId ?? null).map((row) => ({
+    const { fromHour, toHour, owner = null, sandboxId = null } = query
+    return this.#sum.all(fromHour, toHour, owner, sandboxId).map((row) => ({
       sandboxId: row.sandbox_id,
       name: row.name ?? undefined,
       runningMs: row.running_ms,

@@ -1,3 +1,4 @@
+import { setImmediate as othersTurn } from 'node:timers/promises'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { StorageReport } from '@dormouse/engine'
 import type { Usage, UsageNumbers, UsageReport } from '../api/services.ts'
@@ -6,6 +7,7 @@ import type { LifecycleListener, Log } from '../lifecycle/parts.ts'
 import type { Caller } from '../lifecycle/service.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
+import { HOUR_MS, hourOf, splitHours } from './hours.ts'
 import { noUsage, type UsageAmounts, type UsageOf, type UsageRows } from './usage-rows.ts'
 
 export interface UsageServiceOptions {
@@ -23,9 +25,16 @@ const COUNT_EVERY_MS = 5_000
 const STORAGE_EVERY_MS = 60_000
 const GB = 1024 ** 3
 const SECOND_MS = 1000
-const HOUR_MS = 3_600_000
+/** How much is counted in one go: after a long time without a server there may be a row for every sandbox and hour of it. */
+const SLICE_MS = 24 * HOUR_MS
 
-/** Counts what sandboxes use, as it happens, and adds it up when asked. A crash loses the last seconds. */
+interface Owned {
+  readonly id: SandboxId
+  readonly owner: string
+  readonly name: string | undefined
+}
+
+/** Counts what sandboxes use, as it happens and in the hour that it happens in, and adds it up when asked. A crash loses the last seconds. */
 export class UsageService implements Usage, Disposable {
   readonly #options: UsageServiceOptions
   readonly #pending = new Map<string, { of: UsageOf; used: UsageAmounts }>()
@@ -47,7 +56,8 @@ export class UsageService implements Usage, Disposable {
   [Symbol.dispose](): void {
     clearInterval(this.#timer)
     try {
-      this.#countTime()
+      // What is stored is not known yet right after a start; the next server counts that time.
+      if (this.#storage !== undefined) this.#countTime()
       this.#write()
     } catch (error) {
       this.#options.log.warn({ err: error }, 'usage was not counted')
@@ -58,16 +68,23 @@ export class UsageService implements Usage, Disposable {
   get listener(): LifecycleListener {
     return {
       recorded: (row, { event }) => {
-        if (event === 'woke') this.#of(row).wakes += 1
-        if (event === 'forked') this.#of(row).forks += 1
+        const hour = hourOf(this.#options.now())
+        if (event === 'woke') this.#of(row, hour).wakes += 1
+        if (event === 'forked') this.#of(row, hour).forks += 1
       },
       ran: (row, ms) => {
-        this.#of(row).runningMs += ms
+        const now = this.#options.now()
+        for (const { hour, from, to } of splitHours(now - ms, now)) this.#of(row, hour).runningMs += to - from
       },
       sampled: (row, { ms, cpuMs, memoryBytes }) => {
-        const used = this.#of(row)
-        used.cpuMs += cpuMs
-        used.memoryByteMs += memoryBytes * ms
+        const now = this.#options.now()
+        // Two samples in one millisecond, or a clock that was set back.
+        if (ms <= 0) this.#of(row, hourOf(now)).cpuMs += cpuMs
+        for (const { hour, from, to } of splitHours(now - ms, now)) {
+          const used = this.#of(row, hour)
+          used.cpuMs += (cpuMs * (to - from)) / ms
+          used.memoryByteMs += memoryBytes * (to - from)
+        }
       },
     }
   }
@@ -78,9 +95,12 @@ export class UsageService implements Usage, Disposable {
       this.#storageAt = now
       this.#storage = await this.#options.storage()
     }
-    if (this.#isClosed) return
-    this.#countTime()
-    this.#write()
+    while (!this.#isClosed) {
+      this.#countTime()
+      this.#write()
+      if (this.#countedUntil >= now) return
+      await othersTurn()
+    }
   }
 
   async report(
@@ -96,14 +116,17 @@ export class UsageService implements Usage, Disposable {
       })
     await this.count()
     const owner = caller.isAdmin ? undefined : caller.keyId
-    const sums = this.#options.rows.sum({ from, to, owner, sandboxId: query.sandboxId })
+    const [fromHour, toHour] = [hourOf(from), Math.ceil(to / HOUR_MS)]
+    const sums = this.#options.rows.sum({ fromHour, toHour, owner, sandboxId: query.sandboxId })
+    // The hour that is not over yet is counted up to now.
+    const end = from < now ? Math.min(now, toHour * HOUR_MS) : toHour * HOUR_MS
     const alive = new Map<string, string | undefined>()
     for (const { body } of this.#options.sandboxes()) alive.set(body.row.id, body.row.name)
     const total = noUsage()
     for (const sum of sums) addTo(total, sum)
     return {
-      from: new Date(from).toISOString(),
-      to: new Date(to).toISOString(),
+      from: new Date(fromHour * HOUR_MS).toISOString(),
+      to: new Date(end).toISOString(),
       currency: this.#options.prices.currency,
       total: this.#numbers(total),
       sandboxes: sums.map((sum) => ({
@@ -139,31 +162,33 @@ export class UsageService implements Usage, Disposable {
 
   /** What goes on by itself: being there, and being stored. */
   #countTime(): void {
-    const now = this.#options.now()
-    const ms = now - this.#countedUntil
-    if (ms <= 0) return
+    const since = this.#countedUntil
+    const until = Math.min(this.#options.now(), since + SLICE_MS)
+    if (until <= since) return
     for (const { body } of this.#options.sandboxes()) {
       const { row } = body
-      const used = this.#of(row)
-      const aliveMs = Math.min(ms, now - row.createdAt)
-      used.reservedCpuMs += row.limits.cpus * aliveMs
-      used.reservedMemoryByteMs += row.limits.memoryBytes * aliveMs
+      for (const { hour, from, to } of splitHours(Math.max(since, row.createdAt), until)) {
+        const used = this.#of(row, hour)
+        used.reservedCpuMs += row.limits.cpus * (to - from)
+        used.reservedMemoryByteMs += row.limits.memoryBytes * (to - from)
+      }
     }
     for (const [id, bytes] of this.#storage?.snapshots ?? []) {
       const snapshot = this.#options.snapshots.get(id)
       if (snapshot === undefined) continue
-      const { sandboxId, owner } = snapshot
-      this.#of({ id: sandboxId, owner, name: undefined }).storedByteMs +=
-        bytes * Math.min(ms, now - snapshot.createdAt)
+      const owned = { id: snapshot.sandboxId, owner: snapshot.owner, name: undefined }
+      for (const { hour, from, to } of splitHours(Math.max(since, snapshot.createdAt), until))
+        this.#of(owned, hour).storedByteMs += bytes * (to - from)
     }
-    this.#countedUntil = now
+    this.#countedUntil = until
   }
 
-  #of({ id, owner, name }: { id: SandboxId; owner: string; name: string | undefined }): UsageAmounts {
-    const known = this.#pending.get(id)
+  #of({ id, owner, name }: Owned, hour: number): UsageAmounts {
+    const key = `${hour} ${id}`
+    const known = this.#pending.get(key)
     if (known !== undefined) return known.used
     const used = noUsage()
-    this.#pending.set(id, { of: { sandboxId: id, owner, name }, used })
+    this.#pending.set(key, { of: { hour, sandboxId: id, owner, name }, used })
     return used
   }
 
