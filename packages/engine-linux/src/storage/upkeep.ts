@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 
 /**
@@ -18,7 +17,8 @@ export interface UpkeepParts {
 export class Upkeep implements AsyncDisposable {
   readonly #parts: UpkeepParts
   readonly #closing = new AbortController()
-  readonly #waiting = new Set<SnapshotId>()
+  /** Until they are done; what has not begun can be called off by its timer. */
+  readonly #waiting = new Map<SnapshotId, NodeJS.Timeout>()
   /** Settles, always well, when all that was asked for so far is done. */
   #last: Promise<unknown> = Promise.resolve()
 
@@ -28,14 +28,13 @@ export class Upkeep implements AsyncDisposable {
 
   /** Soon, if it is still wanted then. What fails is tried again after the next sleep: the old version is as good as before. */
   schedule(id: SnapshotId, delayMs = DELAY_MS): void {
-    if (this.#waiting.has(id)) return
-    this.#waiting.add(id)
-    const { signal } = this.#closing
+    if (this.#waiting.has(id) || this.#closing.signal.aborted) return
+    const begin = () =>
+      void this.run([id])
+        .catch(() => {})
+        .finally(() => this.#waiting.delete(id))
     // Upkeep must not keep a process alive that has nothing else to do.
-    void sleep(delayMs, undefined, { signal, ref: false })
-      .then(() => this.run([id]))
-      .catch(() => {})
-      .finally(() => this.#waiting.delete(id))
+    this.#waiting.set(id, setTimeout(begin, delayMs).unref())
   }
 
   /** Now, one after the other; answers which got a new version. One that fails does not keep the others from it. */
@@ -57,6 +56,7 @@ export class Upkeep implements AsyncDisposable {
   /** What is going on is given up; nothing of it is left. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new DormouseError('cancelled', 'The engine is closing.'))
+    for (const timer of this.#waiting.values()) clearTimeout(timer)
     await this.#last
   }
 
