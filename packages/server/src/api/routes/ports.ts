@@ -95,7 +95,7 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
         operationId: 'createPortLink',
         summary: 'Make a link that opens a port without a key, for a while',
         description:
-          'A browser that opens it gets a cookie for this port and the address without the token. It ends when its time is over or the key that made it is revoked.',
+          'A browser that opens it gets a cookie for this port and the address without the token. It ends, and what it has opened with it, when its time is over or the key that made it is revoked.',
         tags,
         params: portParams,
         body: createLinkSchema,
