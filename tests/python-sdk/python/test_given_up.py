@@ -7,7 +7,7 @@ import signal
 import threading
 import unittest
 
-from dormouse import AsyncClient, AsyncSandbox, Client, ConflictError, DormouseError, Sandbox
+from dormouse import AsyncClient, AsyncSandbox, Client, ConflictError, DormouseError, Sandbox, ServerUnreachableError
 from dormouse._sync.fan_out import map_over_forks
 from scripted_server import SANDBOX, ScriptedServer, answer
 
@@ -102,6 +102,35 @@ class Commands(unittest.TestCase):
             with self.assertRaises(KeyboardInterrupt):
                 sandbox.commands.run("sleep 600")
             self.assertEqual(self.killed(server), ["SIGKILL"])
+
+
+class RunOnce(unittest.TestCase):
+    START = {"seq": 0, "type": "start", "runId": "run-2", "context": "default"}
+    EXIT = {"seq": 1, "type": "exit", "exitCode": 0, "durationMs": 1}
+
+    def run_once(self, *events, steps=()):
+        lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+        # Without a length it ends with its connection, in time or not.
+        told = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nconnection: close\r\n\r\n{lines}".encode()
+        with ScriptedServer(*steps, told, told) as server, Client(server.url, "dm_key") as client:
+            self.server = server
+            return client.run_once("1")
+
+    def test_one_that_breaks_off_is_not_done_again(self):
+        with self.assertRaises(ServerUnreachableError) as raised:
+            self.run_once(self.START)
+        self.assertIn("may have been done", raised.exception.hint)
+        self.assertEqual(len(self.server.requests), 1)
+        failed = {"type": "failed", "error": {"code": "no_space", "message": "full"}}
+        with self.assertRaises(DormouseError) as raised:
+            self.run_once(self.START, failed)
+        self.assertEqual(raised.exception.code, "no_space")
+
+    def test_one_that_was_refused_is_asked_for_again(self):
+        busy = json.dumps({"error": {"code": "overloaded", "message": "later"}})
+        refused = answer(busy, "503 Service Unavailable", "connection: close")
+        r = self.run_once(self.START, self.EXIT, steps=[refused])
+        self.assertEqual((r.run_id, r.exit_code, len(self.server.requests)), ("run-2", 0, 2))
 
 
 class Forks(unittest.TestCase):
