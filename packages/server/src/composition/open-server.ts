@@ -14,7 +14,7 @@ import { MemoryLooks } from '../lifecycle/memory-looks.ts'
 import type { LifecycleListener, LifecycleParts, Log } from '../lifecycle/parts.ts'
 import { type Recovery, recover } from '../lifecycle/recover.ts'
 import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
-import { standbyAll } from '../lifecycle/standby-all.ts'
+import { type AllAsleep, standbyAll } from '../lifecycle/standby-all.ts'
 import { Watch } from '../lifecycle/watch.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { Denials } from '../network/denials.ts'
@@ -69,7 +69,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
   /** Puts everything to standby, for as long as there is time. */
-  sleep(timeoutMs: number): Promise<{ asleep: number; left: number }>
+  sleep(timeoutMs: number): Promise<AllAsleep>
 }
 
 /** Opens the databases, brings rows and burrows into agreement, and begins to watch. */

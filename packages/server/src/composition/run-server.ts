@@ -13,6 +13,7 @@ import { openLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
 import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
 import { VERSION } from '../version.ts'
+import { endInTime, noteCrash } from './end-in-time.ts'
 import { linuxBuilder } from './linux-builder.ts'
 import { openServer } from './open-server.ts'
 import { newsLines, type ServerNews } from './server-news.ts'
@@ -49,12 +50,15 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     dataDir,
     isTerminal: process.stderr.isTTY === true,
   })
+  using _end = endInTime(signal, config.shutdownTimeoutMs, log)
+  using _crash = noteCrash(log)
   await using engine = await LinuxEngine.open({ dataDir: templatesDir, stateDir: dataDir })
   await using core = await openServer({ config, engine, builder: linuxBuilder(engine, templatesDir), log })
   const health = { status: 'ok' as 'ok' | 'stopping' }
   const hostPaths = [dataDir, templatesDir, '/run/dormouse']
   const mcp = openMcp(config, log)
   let ssh: OpenedSsh | undefined
+  let endsAt = 0
   const app = await createApp(
     { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
     {
@@ -82,6 +86,7 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     })
     log.info({ url, recovery: core.recovery }, 'ready')
     await untilAborted(signal)
+    endsAt = performance.now() + config.shutdownTimeoutMs
     health.status = 'stopping'
   } finally {
     mcp.end()
@@ -89,8 +94,11 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     await app.close()
     await mcp.close()
   }
-  tell({ type: 'ended', ...(await core.sleep(config.shutdownTimeoutMs)) })
-  log.info({}, 'ended')
+  const { asleep, left, underWay } = await core.sleep(Math.max(0, endsAt - performance.now()))
+  tell({ type: 'ended', asleep, left })
+  log.info({ asleep, left }, 'ended')
+  // The data directory must not be given to another server while something is still being saved into it: its lock goes with the process.
+  if (underWay > 0) process.exit(0)
 }
 
 async function listen(app: App, { host, port, ...config }: ServerConfig): Promise<string> {
