@@ -110,7 +110,11 @@ export class LinuxEngine implements Engine {
         const { manifest } = await this.#canSleep().store.get(id)
         return ![...this.#burrows].some(({ sandboxId }) => sandboxId === manifest.sandboxId)
       },
-      keepUp: (id, signal) => this.#canSleep().keepUp(id, signal),
+      keepUp: async (id, signal) => {
+        const isNew = await this.#canSleep().keepUp(id, signal)
+        await this.#canSleep().takeInventories(id, signal)
+        return isNew
+      },
     })
     const { v1, v2 } = host.hierarchies
     const has = (name: 'memory' | 'cpu' | 'pids') => v1.has(name) || v2?.controllers.has(name) === true
@@ -130,6 +134,7 @@ export class LinuxEngine implements Engine {
       layout.burrowsDir,
       layout.sparesDir,
       layout.layersDir,
+      layout.inventoriesDir,
       layout.snapshotsDir,
       layout.volumesDir,
       layout.rootMountPoint,

@@ -173,7 +173,10 @@ export interface Engine extends AsyncDisposable {
   measureVolume(volumeId: VolumeId, options?: { readonly timeoutMs?: number }): Promise<number | undefined>
   /** What all snapshots take on disk. Reads the disk: for now and then. */
   storage(): Promise<StorageReport>
-  /** Reads all of a snapshot's memory and images. Throws `snapshot_unusable` with the reason when it could not be restored here. */
+  /**
+   * Reads all of a snapshot's memory and images, and looks whether its files are all there. Throws `snapshot_unusable` with the reason when
+   * it could not be restored here.
+   */
   verifySnapshot(snapshotId: SnapshotId): Promise<void>
   /** What was written in this burrow and in those before it, on disk. Reads the disk: for now and then. */
   writtenBytes(burrow: Burrow): Promise<number>

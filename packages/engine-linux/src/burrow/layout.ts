@@ -8,6 +8,8 @@ export class Layout {
   readonly burrowsDir: string
   readonly sparesDir: string
   readonly layersDir: string
+  /** What is known of layers, one file for each. */
+  readonly inventoriesDir: string
   readonly snapshotsDir: string
   readonly volumesDir: string
   readonly runDir: string
@@ -26,6 +28,7 @@ export class Layout {
     this.templateLayersDir = join(dataDir, 'template-layers')
     this.sparesDir = join(stateDir, 'spares')
     this.layersDir = join(stateDir, 'layers')
+    this.inventoriesDir = join(stateDir, 'inventories')
     this.snapshotsDir = join(stateDir, 'snapshots')
     this.volumesDir = join(stateDir, 'volumes')
     this.runDir = join('/run/dormouse', key)

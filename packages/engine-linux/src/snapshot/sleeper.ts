@@ -16,6 +16,7 @@ import { FileMemory } from '../host/remember-file.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { LONGEST_CHAIN_LAYERS } from '../storage/choose-run.ts'
 import { removeUnpublished } from '../storage/generation.ts'
+import { findChange, takeInventories } from '../storage/inventory.ts'
 import { keepUp } from '../storage/keep-up.ts'
 import { reading } from '../storage/readers.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
@@ -31,7 +32,7 @@ import { SnapshotStore } from './snapshot-store.ts'
 import { takeFiles } from './take-files.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './template-snapshot.ts'
-import { refuseNewerCriu, verifySnapshot } from './verify-snapshot.ts'
+import { refuseNewerCriu, unusable, verifySnapshot } from './verify-snapshot.ts'
 
 /** Restores are bound by the CPU: more of them at once only make each slower. */
 const RESTORES_AT_ONCE = 4
@@ -272,6 +273,8 @@ export class Sleeper implements AsyncDisposable {
     return reading(this.#parts.host.layout.snapshot(id).dir, async () => {
       const { paths, manifest } = await this.store.get(id)
       await this.store.checkLayers(manifest)
+      const change = await findChange(this.#parts.host.layout, manifest.layers)
+      if (change !== undefined) throw unusable(change)
       if (manifest.kind === 'files') return
       refuseNewerCriu(manifest, this.#dumper.criuVersion)
       await verifySnapshot(paths, manifest, 'all')
@@ -297,6 +300,12 @@ export class Sleeper implements AsyncDisposable {
       // Most often nothing was done.
       if (mayLeave) await this.#collector.collect()
     }
+  }
+
+  /** Looks through layers of a snapshot that nobody has looked through yet, so that `verify` can tell whether they have changed. */
+  async takeInventories(id: SnapshotId, signal: AbortSignal): Promise<void> {
+    const { manifest } = await this.store.get(id)
+    await takeInventories(this.#parts.host.layout, manifest.layers, signal)
   }
 
   /** Removes what was left by a server that is gone. Pre: no other engine uses the state directory. */

@@ -16,6 +16,7 @@ import { findTakenLayer } from '../burrow/taking.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { generationPaths } from '../storage/generation.ts'
+import { removeInventories } from '../storage/inventory.ts'
 import { findLayers, type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './take-snapshot.ts'
 import { forgetVerified, unusable } from './verify-snapshot.ts'
@@ -94,10 +95,10 @@ export class SnapshotStore {
     const layers = (await readdir(this.#layout.layersDir)).filter(isLayerId)
     for (const name of await readdir(this.#layout.snapshotsDir))
       if (name.startsWith(DELETED)) await removeTree(join(this.#layout.snapshotsDir, name))
-    if (layers.length === 0) return true
     const used = await this.findUsedLayers()
     if (used === undefined) return false
     for (const name of layers) if (!used.has(name)) await removeTree(this.#layout.layer(name))
+    await removeInventories(this.#layout)
     return true
   }
 
