@@ -129,11 +129,11 @@ export class TemplateService implements Templates, AsyncDisposable {
     try {
       await builder.build(description, { say, signal })
       this.#host = await builder.list()
-      this.#put({ ...row, state: 'ready', logTail: logTail() })
+      this.#settle({ ...row, state: 'ready', logTail: logTail() })
     } catch (error) {
       log.warn({ template: row.name, err: error }, 'a template could not be built')
       const reason = error instanceof DormouseError ? error.message : 'An inner error; the server log has it.'
-      this.#put({ ...row, state: 'failed', logTail: logTail(), error: reason })
+      this.#settle({ ...row, state: 'failed', logTail: logTail(), error: reason })
     }
   }
 
@@ -194,8 +194,22 @@ export class TemplateService implements Templates, AsyncDisposable {
       throw new DormouseError('name_taken', `There is already a template named "${name}".`)
   }
 
+  /** Nobody waits for it, and a build may have filled the disk: what cannot be written down the next start finds unfinished. */
+  #settle(row: TemplateRow): void {
+    try {
+      this.#put(row)
+    } catch (error) {
+      this.#options.log.error({ template: row.name, err: error }, 'the end of a build was not written down')
+      this.#remember(row)
+    }
+  }
+
   #put(row: TemplateRow): void {
     this.#options.rows.put(row)
+    this.#remember(row)
+  }
+
+  #remember(row: TemplateRow): void {
     this.#rows = [...this.#rows.filter(({ name, owner }) => name !== row.name || owner !== row.owner), row]
   }
 
