@@ -4,7 +4,8 @@ import { defineConfig } from 'vitest/config'
 // Not `import`: Node would be told of it too, and give CommonJS packages the wrong half of others.
 const conditions = ['dormouse-source', 'node']
 const resolve = { resolve: { conditions }, ssr: { resolve: { conditions } } }
-const patience = { testTimeout: 60_000, hookTimeout: 120_000, teardownTimeout: 60_000 }
+// Tried again, once: a shared machine may stand still for a second. setup/second-tries.mjs tells of each.
+const patience = { testTimeout: 60_000, hookTimeout: 120_000, teardownTimeout: 60_000, retry: 1 }
 
 /** Those that spend much of their time waiting, and do not care how long something took. */
 const TOGETHER = [
@@ -15,6 +16,7 @@ const TOGETHER = [
 
 export default defineConfig({
   test: {
+    reporters: ['default', './setup/second-tries.mjs'],
     projects: [
       {
         ...resolve,
