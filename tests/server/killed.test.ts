@@ -1,7 +1,6 @@
-import { readdir, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isBurrowId } from '@dormouse/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { powerCut } from './power-cut.ts'
 import { ServerProcess } from './server-process.ts'
 
 let server: ServerProcess
@@ -116,7 +115,7 @@ describe('kill -9 of the server', () => {
     await server.ok('/v1/sandboxes/awake/standby', { json: { tier: 'stored' } })
     await server.run('awake', 'x = "later"; open("/root/f", "w").write("later")')
     await server.kill()
-    await powerCut()
+    await powerCut(server.factory)
     await server.begin()
     for (const name of ['asleep', 'iced']) {
       const { state, tier, lostSince } = await server.ok(`/v1/sandboxes/${name}`)
@@ -137,13 +136,3 @@ describe('kill -9 of the server', () => {
       await server.ok(`/v1/sandboxes/${name}`, { method: 'DELETE' })
   })
 })
-
-/** No process is left, and nothing of what the kernel keeps in memory. */
-async function powerCut(): Promise<void> {
-  const { layout } = server.factory
-  for (const name of await readdir(layout.burrowsDir)) {
-    if (isBurrowId(name)) await server.factory.killBurrow(name).catch(() => {})
-  }
-  await sleep(500)
-  await rm(layout.runDir, { recursive: true, force: true })
-}

@@ -213,15 +213,18 @@ describe('two at once', () => {
       const sandbox = await create()
       await run(sandbox, 'x = 1')
       await sandbox.standby({ tier: 'stored', cause: 'asked' })
-      const results = await Promise.allSettled([
-        run(sandbox, 'x += 1'),
-        sandbox.standby({ tier: 'frozen', cause: 'asked' }),
+      const running = run(sandbox, 'x += 1')
+      const changes = await Promise.allSettled([
         sandbox.fork({ count: 1, reseed: false }),
+        sandbox.standby({ tier: 'frozen', cause: 'asked' }),
         sandbox.standby({ tier: 'stored', cause: 'asked' }),
         sandbox.resume('resume'),
         ...(round === 2 ? [sandbox.delete()] : []),
       ])
-      const fork = results[2]
+      // A run that had begun waits with its sandbox.
+      if (round < 2) await sandbox.resume('resume')
+      const results = [...changes, ...(await Promise.allSettled([running]))]
+      const fork = results[0]
       if (fork?.status === 'fulfilled') {
         for (const { id } of fork.value as { id: string }[]) await core.registry.get(id, core.caller).delete()
       }

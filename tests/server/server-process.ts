@@ -3,11 +3,14 @@ import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import type { Engine } from '@dormouse/engine'
 import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
+const faultyProgram = fileURLToPath(new URL('serve-faulty.mjs', import.meta.url))
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
 type Json = any
@@ -18,12 +21,21 @@ export interface Answer<Body = Json> {
   readonly body: Body
 }
 
+const FAULT_TIMEOUT_MS = 20_000
+
 /** Where a server runs that is not simply started. */
 export interface Elsewhere {
   /** What starts it, with its command line behind. */
   readonly launcher: readonly string[]
   /** From the address that it says to one that leads there. */
   readonly reach: (address: string) => Promise<string>
+}
+
+/** What the engine of a server does at a moment: it does not come back from a call, or fails in it. */
+export interface Fault {
+  readonly method: keyof Engine
+  readonly when: 'before' | 'after'
+  readonly does: 'hang' | 'fail'
 }
 
 const HERE: Elsewhere = { launcher: [], reach: async (address) => address }
@@ -69,13 +81,16 @@ export class ServerProcess {
     return this.#child?.pid ?? -1
   }
 
-  async begin(): Promise<void> {
+  /** With faults it may never be ready: then this waits until one of them has struck. */
+  async begin(faults: readonly Fault[] = []): Promise<void> {
     const { stateDir } = this.factory
     const [command = '', ...args] = [
       ...this.#where.launcher,
-      ...[process.execPath, program, stateDir, testDataDir, '--port', '0'],
+      process.execPath,
+      ...[faults.length === 0 ? program : faultyProgram, stateDir, testDataDir, '--port', '0'],
     ]
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+    const env = { ...process.env, DORMOUSE_TEST_FAULTS: JSON.stringify(faults) }
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env })
     this.#child = child
     const problems: string[] = []
     child.stderr?.on('data', (data: Buffer) => {
@@ -88,11 +103,21 @@ export class ServerProcess {
         this.lines.push(line)
         const address = /^\s+address\s+(\S+)$/.exec(line)?.[1]
         if (address !== undefined) this.#url = address
-        if (line.startsWith('Ctrl-C')) resolve()
+        if (line.startsWith('Ctrl-C') || line.startsWith('fault ')) resolve()
       })
     })
     this.#url = await this.#where.reach(this.#url)
     this.#key = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8')).key
+  }
+
+  /** Resolves when a fault has struck this many times since the first start. */
+  async struck(times: number): Promise<void> {
+    const isThere = () => this.lines.filter((line) => line.startsWith('fault ')).length >= times
+    const deadline = Date.now() + FAULT_TIMEOUT_MS
+    while (!isThere()) {
+      if (Date.now() > deadline) throw new Error('no fault has struck')
+      await sleep(2)
+    }
   }
 
   /** `kill -9`. */

@@ -11,9 +11,19 @@ export async function dropSnapshot(
   try {
     // The row first, so that nobody is shown or given what is about to go.
     snapshots.delete(row.id)
-    await engine.deleteSnapshot(row.id)
+    await removeFiles({ snapshots, engine }, row.id)
   } catch (error) {
-    if (hasErrorCode(error, 'not_found')) return
     log.warn({ snapshotId: row.id, err: error }, 'a snapshot could not be removed')
   }
+}
+
+/** Pre: no row of it is left. */
+export async function removeFiles(
+  { snapshots, engine }: Pick<LifecycleParts, 'snapshots' | 'engine'>,
+  id: SnapshotId,
+): Promise<void> {
+  await engine.deleteSnapshot(id).catch((error: unknown) => {
+    if (!hasErrorCode(error, 'not_found')) throw error
+  })
+  snapshots.forget(id)
 }

@@ -21,7 +21,7 @@ import type {
 import { snapshotView } from './snapshot-view.ts'
 import { change } from './transitions/change.ts'
 import { type Fork, fork } from './transitions/fork.ts'
-import { lose } from './transitions/lose.ts'
+import { losing } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
 import { rollback } from './transitions/rollback.ts'
 import { keepSnapshot } from './transitions/snapshot.ts'
@@ -52,9 +52,9 @@ export class LiveSandbox implements Sandbox {
     this.#family = family
     body.onDeath = (burrow, end) => {
       void body.turns
-        .exclusive(() => lose(body, burrow, end))
-        .then(() => {
-          if (body.isDeleted) family.forget(body)
+        .exclusive(async () => {
+          body.debts.add({ pay: losing(body, burrow, end) })
+          await this.#payDebts()
         })
         .catch((error: unknown) => {
           body.parts.log.error({ sandboxId: body.id, err: error }, 'the end of a burrow was not recorded')
@@ -125,14 +125,12 @@ export class LiveSandbox implements Sandbox {
 
   async #awake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
     // All who come meanwhile share it; nobody's giving up ends it for the others.
-    this.#waking ??= this.body.turns
-      .exclusive(async () => {
-        if (this.body.row.state === 'standby') this.#family.requireRoomToRun(this.body)
-        await wake(this.body, cause)
-      })
-      .finally(() => {
-        this.#waking = undefined
-      })
+    this.#waking ??= this.#alone(async () => {
+      if (this.body.row.state === 'standby') this.#family.requireRoomToRun(this.body)
+      await wake(this.body, cause)
+    }).finally(() => {
+      this.#waking = undefined
+    })
     const waking = this.#waking
     if (signal === undefined) return waking
     await abortable(waking, signal)
@@ -184,7 +182,7 @@ export class LiveSandbox implements Sandbox {
 
   async fork(request: Fork): Promise<readonly SandboxView[]> {
     using _work = this.body.work.begin('call', 'fork')
-    return this.body.turns.exclusive(async () => {
+    return this.#alone(async () => {
       this.#requireLife()
       using _room = this.#family.holdRoomFor(this.body, request.count)
       return this.#family.welcome(await fork(this.body, request))
@@ -192,7 +190,7 @@ export class LiveSandbox implements Sandbox {
   }
 
   async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotView> {
-    return this.body.turns.exclusive(async () => {
+    return this.#alone(async () => {
       this.#requireLife()
       this.#family.requireRoomOnDisk(this.body)
       // What never slept and has lost its processes has nothing on disk but its template.
@@ -255,11 +253,30 @@ export class LiveSandbox implements Sandbox {
   }
 
   async #change(work: () => Promise<void>): Promise<SandboxView> {
-    return this.body.turns.exclusive(async () => {
+    return this.#alone(async () => {
       this.#requireLife()
       await work()
       return this.view()
     })
+  }
+
+  /** Writes down what is owed, if anything is. */
+  async settle(): Promise<void> {
+    await this.#alone(async () => {})
+  }
+
+  /** Nothing is done to a sandbox before its row says what has become of it. */
+  #alone<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
+    return this.body.turns.exclusive(async () => {
+      await this.#payDebts()
+      return work()
+    }, signal)
+  }
+
+  async #payDebts(): Promise<void> {
+    if (this.body.debts.isEmpty) return
+    await this.body.debts.pay()
+    if (this.body.isDeleted) this.#family.forget(this.body)
   }
 
   #requireLife(): void {

@@ -1,20 +1,14 @@
-import { hasErrorCode, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { AdoptedBurrows, Burrow, Snapshot } from '@dormouse/engine'
-import type { IntentKind } from '../store/intent-rows.ts'
+import type { SandboxId } from '@dormouse/contracts'
+import type { Burrow, Snapshot } from '@dormouse/engine'
+import { removeFiles } from './drop-snapshot.ts'
+import { endBurrow } from './end-burrow.ts'
 import type { LifecycleParts } from './parts.ts'
-import { SandboxBody } from './sandbox-body.ts'
+import { findRemains, type Remains, remainsOf } from './recover-remains.ts'
+import { type Move, SandboxBody } from './sandbox-body.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { loss } from './transitions/lose.ts'
+import { FILES_ARE_KEPT, keepFiles, loss } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
 import { limitsOfProcesses } from './transitions/wake.ts'
-
-type Lost = AdoptedBurrows['lost'][number]
-
-interface Found {
-  readonly burrows: Map<SandboxId, Burrow[]>
-  readonly lost: Map<SandboxId, Lost>
-  readonly snapshots: Map<SnapshotId, Snapshot>
-}
 
 export interface Recovery {
   readonly running: number
@@ -26,120 +20,96 @@ export interface Recovery {
 /**
  * Brings the rows, the burrows that live and the snapshots on disk into agreement, whatever the last server was doing when it ended.
  * What was acknowledged stays; what was under way is finished or undone; what belongs to nobody goes.
+ *
+ * | the row says                    | its burrow | finished, not written down | then it is                                          |
+ * |---------------------------------|------------|----------------------------|-----------------------------------------------------|
+ * | creating, deleting              | any        | any                        | removed                                             |
+ * | running, suspending             | lives      | none, or a snapshot        | running, with that snapshot as its head             |
+ * | standby, frozen                 | lives      | none                       | frozen                                              |
+ * | any                             | gone       | a snapshot                 | asleep there; nothing is lost                       |
+ * | standby, resuming               | gone       | none                       | asleep at its head; nothing is lost                 |
+ * | running, suspending             | gone       | none                       | asleep at its head with `lostSince`; ephemeral: removed |
+ *
+ * `recover-remains.ts` says which burrow is its own; others are ended. Files of dead burrows are kept as snapshots wherever they may hold more than the head.
  */
 export async function recover(registry: SandboxRegistry): Promise<Recovery> {
   const { parts } = registry
-  const found = await lookAround(parts)
+  const found = await findRemains(parts)
   const intents = new Map(parts.intents.all().map(({ sandboxId, kind }) => [sandboxId, kind]))
   const count = { running: 0, standby: 0, lost: 0, removed: 0 }
+  const known = new Set<SandboxId>()
   for (const row of parts.rows.all()) {
-    const burrows = found.burrows.get(row.id) ?? []
-    found.burrows.delete(row.id)
+    known.add(row.id)
     const body = new SandboxBody(parts, row)
-    const outcome = await settle(body, burrows, found, intents.get(row.id))
+    const intent = intents.get(row.id)
+    const remains = remainsOf(parts, row, { found, intent })
+    // What was begun matters to nothing else: it may be missing, or older than what happened.
+    if (intent === 'change' && remains.burrow !== undefined) await restoreLimits(body, remains.burrow)
+    const outcome = await settle(body, remains)
     count[outcome] += 1
     if (outcome !== 'removed') registry.add(body)
   }
-  for (const burrow of [...found.burrows.values()].flat()) await burrow.destroy()
-  await collectSnapshots(parts, found)
+  for (const burrow of found.burrows) if (!known.has(burrow.sandboxId)) await endBurrow(parts, burrow)
+  await collectSnapshots(parts, found.unrecorded)
   return count
 }
 
-async function lookAround({ engine }: LifecycleParts): Promise<Found> {
-  const adopted = await engine.adoptBurrows()
-  const burrows = new Map<SandboxId, Burrow[]>()
-  for (const burrow of adopted.burrows) {
-    burrows.set(burrow.sandboxId, [...(burrows.get(burrow.sandboxId) ?? []), burrow])
-  }
-  return {
-    burrows,
-    lost: new Map(adopted.lost.map((lost) => [lost.sandboxId, lost])),
-    snapshots: new Map((await engine.listSnapshots()).map((snapshot) => [snapshot.id, snapshot])),
-  }
-}
-
-async function settle(
-  body: SandboxBody,
-  burrows: readonly Burrow[],
-  found: Found,
-  intent: IntentKind | undefined,
-): Promise<keyof Recovery> {
-  const { row } = body
-  const [burrow, ...others] = chooseBurrow(burrows)
-  for (const other of others) await other.destroy()
-  // A creation that nobody was told of, or a deletion that was: neither is to be.
-  if (intent === 'create' || row.state === 'creating' || row.state === 'deleting') {
-    if (burrow !== undefined) await burrow.destroy()
-    await remove(body)
-    return 'removed'
-  }
-  takeUnrecorded(body, found, burrow, intent)
-  if (burrow !== undefined) return adopt(body, burrow, intent)
-  const lost = found.lost.get(row.id)
-  const wasSaved = lost?.end.reason === 'stored' || row.state !== 'running'
-  if (wasSaved || isSavedSince(body, intent)) return rest(body)
-  if (row.ephemeral) {
-    await remove(body)
-    return 'removed'
-  }
-  return comeBackFromHead(body, found)
-}
-
-/** Two at once: it was in the middle of a rollback, and what was before counts until the new one is acknowledged. */
-function chooseBurrow(burrows: readonly Burrow[]): Burrow[] {
-  return [...burrows].sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime())
-}
-
-const TAKES_NO_SNAPSHOT: ReadonlySet<IntentKind> = new Set(['wake', 'rollback', 'change'])
-
-/** A snapshot that was finished but not written down yet is its newest state. */
-function takeUnrecorded(
-  body: SandboxBody,
-  { snapshots }: Found,
-  burrow: Burrow | undefined,
-  intent: IntentKind | undefined,
-): void {
-  if (intent === undefined || TAKES_NO_SNAPSHOT.has(intent)) return
+async function settle(body: SandboxBody, remains: Remains): Promise<keyof Recovery> {
   const { row, parts } = body
-  const known = parts.snapshots.ids()
-  const newest = [...snapshots.values()]
-    .filter(({ id, sandboxId, kind }) => sandboxId === row.id && kind === 'full' && !known.has(id))
-    .sort((a, b) => b.createdAt.getTime() - a.createdAt.getTime())[0]
-  if (newest === undefined) return
-  const state = burrow === undefined ? ('standby' as const) : row.state
-  body.write({
-    change: { head: newest.id, ...(state === 'standby' && { state, tier: 'stored', lostSince: undefined }) },
-    alongside: () => parts.snapshots.put(newest, { owner: row.owner, isKept: false }),
-  })
-}
-
-function isSavedSince({ row }: SandboxBody, intent: IntentKind | undefined): boolean {
-  return intent === 'standby' && row.state === 'standby'
-}
-
-async function adopt(
-  body: SandboxBody,
-  burrow: Burrow,
-  intent: IntentKind | undefined,
-): Promise<keyof Recovery> {
-  const { row } = body
-  if (intent === 'change') await restoreLimits(body, burrow)
-  if (row.state === 'standby' && row.tier === 'frozen' && (intent === undefined || intent === 'change')) {
-    // Rows say `running` before anything is thawed, so nothing has happened in it since.
-    await burrow.freeze()
-    body.enter(burrow, { isContinued: true, isAdopted: true })
-    if (intent !== undefined) body.write({ intent: null })
-    return 'standby'
+  for (const other of remains.others) await endBurrow(parts, other)
+  // A creation that nobody was told of, or a deletion that was: neither is to be.
+  if (row.state === 'creating' || row.state === 'deleting') {
+    await endBurrow(parts, remains.burrow)
+    return removed(body)
   }
-  await burrow.thaw()
-  body.enter(burrow, { isContinued: true, isAdopted: true })
-  body.write({
-    change: { state: 'running', tier: undefined, stateSince: body.parts.now() },
+  if (remains.burrow !== undefined && (await isAdopted(body, remains.burrow, remains)))
+    return row.state === 'standby' ? 'standby' : 'running'
+  if (remains.saved !== undefined || row.state === 'standby' || row.state === 'resuming')
+    return rest(body, remains)
+  if (row.ephemeral) return removed(body)
+  move(body, 'standby', {
+    ...loss(body, remains.files, {
+      cause: 'host ended',
+      detail: 'The host went down, or its processes did.',
+    }),
+  })
+  return 'lost'
+}
+
+async function removed(body: SandboxBody): Promise<keyof Recovery> {
+  await remove(body)
+  return 'removed'
+}
+
+/** False when it is frozen and cannot be had again: all of it is on disk. */
+async function isAdopted(body: SandboxBody, burrow: Burrow, { saved, files }: Remains): Promise<boolean> {
+  const { row, parts } = body
+  const arrival = { burrow, isContinued: true, isAdopted: true }
+  if (row.state === 'standby') {
+    try {
+      // Rows say `running` before anything is thawed, so nothing has happened in it since.
+      await burrow.freeze()
+    } catch (error) {
+      parts.log.warn({ sandboxId: row.id, err: error }, 'a frozen burrow is left for its snapshot')
+      await endBurrow(parts, burrow)
+      return false
+    }
+    body.write({ arrival, intent: null, alongside: () => record(body, undefined, files) })
+    return true
+  }
+  await burrow.thaw().catch((error: unknown) => {
+    parts.log.error({ sandboxId: row.id, err: error }, 'a burrow that was adopted could not be thawed')
+  })
+  const kept = files.length === 0 ? '' : `; ${FILES_ARE_KEPT}`
+  move(body, 'running', {
+    change: { tier: undefined, stateSince: parts.now(), ...(saved && { head: saved.id }) },
+    arrival,
     intent: null,
-    entry: { event: 'adopted', cause: 'server start', detail: `was ${row.state}` },
+    entry: { event: 'adopted', cause: 'server start', detail: `was ${row.state}${kept}` },
+    alongside: () => record(body, saved, files),
   })
   body.work.touch()
-  return 'running'
+  return true
 }
 
 /** A change that was under way is not in the row, but may have come as far as its processes. */
@@ -152,44 +122,48 @@ async function restoreLimits({ id, row, parts }: SandboxBody, burrow: Burrow): P
   })
 }
 
-function rest(body: SandboxBody): keyof Recovery {
+/** Everything is on disk. */
+function rest(body: SandboxBody, { saved, files }: Remains): keyof Recovery {
   const { row, parts } = body
-  const isNews = row.state !== 'standby' || row.tier !== 'stored'
-  body.write({
-    change: { state: 'standby', tier: 'stored', ...(isNews && { stateSince: parts.now() }) },
+  const isNews = row.state !== 'standby' || row.tier !== 'stored' || files.length > 0
+  const kept = files.length === 0 ? '' : `; ${FILES_ARE_KEPT}`
+  move(body, 'standby', {
+    change: {
+      tier: 'stored',
+      stateSince: row.state === 'standby' && row.tier === 'stored' ? row.stateSince : parts.now(),
+      ...(saved && { head: saved.id, lostSince: undefined }),
+    },
+    arrival: null,
     intent: null,
     ...(isNews && {
-      entry: { event: 'stored', cause: 'server start', tier: 'stored', detail: `was ${row.state}` },
+      entry: { event: 'stored', cause: 'server start', tier: 'stored', detail: `was ${row.state}${kept}` },
     }),
+    alongside: () => record(body, saved, files),
   })
   return 'standby'
 }
 
-/** The host died under it. It comes back as it was last saved, and says since when things are lost. */
-function comeBackFromHead(body: SandboxBody, { lost, snapshots }: Found): keyof Recovery {
-  const filesId = lost.get(body.id)?.filesSnapshotId
-  const files = filesId === undefined ? undefined : snapshots.get(filesId)
-  const move = loss(body, files, { cause: 'host ended', detail: 'The host went down, or its processes did.' })
-  body.write({
-    ...move,
-    change: { ...move.change, state: 'standby', stateSince: body.parts.now() },
-  })
-  return 'lost'
+function record({ row, parts }: SandboxBody, saved: Snapshot | undefined, files: readonly Snapshot[]): void {
+  if (saved !== undefined) parts.snapshots.put(saved, { owner: row.owner, isKept: false })
+  for (const one of files) keepFiles(parts, one, row)
 }
 
-async function collectSnapshots({ engine, snapshots, log }: LifecycleParts, found: Found): Promise<void> {
+function move(body: SandboxBody, to: 'running' | 'standby', move: Move): void {
+  if (body.row.state === to) body.write(move)
+  else body.move(to, move)
+}
+
+async function collectSnapshots(parts: LifecycleParts, unrecorded: readonly Snapshot[]): Promise<void> {
+  const { snapshots, log } = parts
   const known = snapshots.ids()
-  const strays = [...found.snapshots.keys()].filter((id) => !known.has(id))
-  for (const id of [...snapshots.unused(), ...strays]) {
+  const strays = unrecorded.filter(({ id }) => !known.has(id)).map(({ id }) => id)
+  for (const id of [...snapshots.unused(), ...strays]) snapshots.delete(id)
+  for (const id of snapshots.doomed()) {
     try {
-      await engine.deleteSnapshot(id)
+      await removeFiles(parts, id)
     } catch (error) {
-      if (!hasErrorCode(error, 'not_found')) {
-        log.warn({ snapshotId: id, err: error }, 'a snapshot that nobody needs could not be removed')
-        continue
-      }
+      log.warn({ snapshotId: id, err: error }, 'a snapshot that nobody needs could not be removed')
     }
-    snapshots.delete(id)
   }
 }
 

@@ -9,6 +9,7 @@ import type { Burrow } from '@dormouse/engine'
 import type { IntentKind } from '../store/intent-rows.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { Debts } from './debts.ts'
 import { dropSnapshot } from './drop-snapshot.ts'
 import type { LifecycleParts } from './parts.ts'
 import type { SandboxView } from './service.ts'
@@ -18,6 +19,8 @@ import { WorkBook } from './work-book.ts'
 export interface Move {
   /** Fields that change with the state. */
   readonly change?: Partial<SandboxRow>
+  /** Where it lives once this is written; `null`: in no burrow. */
+  readonly arrival?: Arrival | null
   /** What begins with this; `null`: what was begun has come to its end. */
   readonly intent?: IntentKind | null
   readonly entry?: NewLedgerEntry
@@ -25,6 +28,14 @@ export interface Move {
   readonly alongside?: () => void
   /** A power cut a moment later may take it back: whoever finds the row as it was before goes on from there without loss. */
   readonly isQuick?: boolean
+}
+
+export interface Arrival {
+  readonly burrow: Burrow
+  /** With everything that the one before knew. */
+  readonly isContinued: boolean
+  /** An earlier server has counted what it used so far. */
+  readonly isAdopted?: boolean
 }
 
 /**
@@ -35,6 +46,10 @@ export class SandboxBody {
   readonly parts: LifecycleParts
   readonly turns = new Turns()
   readonly work: WorkBook
+  /** While there are any, row and burrow are those from before. */
+  readonly debts: Debts
+  /** Dead ones whose files could not be saved: they stay where they are, for the next start to try again. */
+  readonly leftovers: Burrow[] = []
   #row: SandboxRow
   #aim: SandboxRow | undefined
   #burrow: Burrow | undefined
@@ -49,6 +64,7 @@ export class SandboxBody {
     this.parts = parts
     this.#row = row
     this.work = new WorkBook(row.lastActiveAt, parts.now)
+    this.debts = new Debts(parts.now)
   }
 
   get id(): SandboxId {
@@ -98,9 +114,11 @@ export class SandboxBody {
   }
 
   /** Writes without a change of state. */
-  write({ change, intent, entry, alongside, isQuick = false }: Move): void {
+  write({ change, arrival, intent, entry, alongside, isQuick = false }: Move): void {
     const { db, rows, intents, ledger, now, listeners } = this.parts
-    const row: SandboxRow = { ...this.#row, lastActiveAt: this.work.lastActiveAt, ...change }
+    const burrow = arrival === undefined ? this.#burrow : arrival?.burrow
+    const { lastActiveAt } = this.work
+    const row: SandboxRow = { ...this.#row, lastActiveAt, burrow: burrow?.id, ...change }
     const put = () => {
       rows.put(row)
       if (intent === null) intents.end(row.id)
@@ -111,6 +129,8 @@ export class SandboxBody {
     if (isQuick) db.quickTransaction(put)
     else db.transaction(put)
     this.#row = row
+    if (arrival === null) this.leave()
+    else if (arrival !== undefined) this.enter(arrival)
     if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
   }
 
@@ -120,8 +140,21 @@ export class SandboxBody {
     for (const listener of this.parts.listeners) listener.woke?.(this.#row, { tier: 'frozen', latencyMs })
   }
 
-  /** From now on it lives in this one. `isAdopted`: an earlier server has counted what it used so far. */
-  enter(burrow: Burrow, { isContinued, isAdopted }: { isContinued: boolean; isAdopted?: boolean }): void {
+  /**
+   * Writes down what has come of something that has happened: `pay` may throw, and is called again until it does not. Throws what stood in the
+   * way, and then it is owed.
+   */
+  async conclude(pay: () => void | Promise<void>, burrow?: Burrow): Promise<void> {
+    try {
+      await pay()
+    } catch (error) {
+      this.debts.add({ pay, burrow })
+      throw error
+    }
+  }
+
+  /** From now on it lives in this one. The row says so already, or is written next. */
+  enter({ burrow, isContinued, isAdopted }: Arrival): void {
     this.#burrow = burrow
     if (!isContinued) this.parts.secrets.forget(this)
     this.#lastSample = isAdopted === true ? undefined : { at: this.parts.now(), cpuMs: 0 }
@@ -171,7 +204,7 @@ export class SandboxBody {
   /** The burrow it runs in. Throws when the sandbox is gone. */
   runningBurrow(): Burrow | undefined {
     if (this.isDeleted) throw gone(this.id)
-    return this.#row.state === 'running' ? this.#burrow : undefined
+    return this.#row.state === 'running' && this.debts.isEmpty ? this.#burrow : undefined
   }
 
   /** The burrow it runs in, as soon as it does. Does not wake it. */

@@ -136,7 +136,7 @@ export class SandboxRegistry implements Sandboxes {
     try {
       const { row } = body
       const burrow = await parts.admission.run(row.owner, () => startBurrow(parts, row, signal), signal)
-      body.enter(burrow, { isContinued: false })
+      body.enter({ burrow, isContinued: false })
       body.work.touch()
       body.move('running', {
         intent: null,
@@ -192,6 +192,7 @@ export class SandboxRegistry implements Sandboxes {
     }
     snapshots.delete(row.id)
     await engine.deleteSnapshot(row.id)
+    snapshots.forget(row.id)
   }
 
   #snapshot(id: string, caller: Caller): SnapshotRow {
@@ -272,6 +273,7 @@ function rowOf(
     state: 'creating',
     tier: undefined,
     head: undefined,
+    burrow: undefined,
     forkedFrom: undefined,
     createdAt: now,
     lastActiveAt: now,

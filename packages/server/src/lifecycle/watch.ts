@@ -71,6 +71,10 @@ export class Watch implements Disposable {
       this.#do(body, 'expire', () => sandbox.delete())
       return
     }
+    if (!body.debts.isEmpty) {
+      if (body.debts.isDue) this.#do(body, 'settle', () => sandbox.settle())
+      return
+    }
     const sleepsAt = whenItSleeps(body)
     if (sleepsAt !== undefined && now >= sleepsAt) {
       if (row.ephemeral) this.#do(body, 'delete', () => sandbox.delete())

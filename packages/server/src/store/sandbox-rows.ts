@@ -1,4 +1,10 @@
-import { DormouseError, type SandboxId, type SandboxState, type SnapshotId } from '@dormouse/contracts'
+import {
+  type BurrowId,
+  DormouseError,
+  type SandboxId,
+  type SandboxState,
+  type SnapshotId,
+} from '@dormouse/contracts'
 import type {
   Expiry,
   ListSandboxes,
@@ -21,6 +27,8 @@ export interface SandboxRow {
   readonly state: SandboxState
   readonly tier: Tier | undefined
   readonly head: SnapshotId | undefined
+  /** The burrow that it lives in, frozen or not. */
+  readonly burrow: BurrowId | undefined
   readonly forkedFrom: SandboxId | undefined
   readonly env: Readonly<Record<string, string>>
   readonly limits: SandboxLimits
@@ -51,6 +59,7 @@ const COLUMNS = [
   ['state', 'state'],
   ['tier', 'tier'],
   ['head', 'head'],
+  ['burrow', 'burrow'],
   ['forkedFrom', 'forked_from'],
   ['env', 'env'],
   ['limits', 'limits'],

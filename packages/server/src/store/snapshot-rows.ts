@@ -40,9 +40,11 @@ export interface KeepSnapshot {
 
 export class SnapshotRows {
   readonly #db: Database
+  readonly #get
 
   constructor(db: Database) {
     this.#db = db
+    this.#get = db.prepare<[string], StoredRow>('SELECT * FROM snapshots WHERE id = ?')
   }
 
   put(snapshot: Snapshot, { owner, name, isKept }: KeepSnapshot): void {
@@ -69,7 +71,7 @@ export class SnapshotRows {
   }
 
   get(id: string): SnapshotRow | undefined {
-    const row = this.#db.prepare<[string], StoredRow>('SELECT * FROM snapshots WHERE id = ?').get(id)
+    const row = this.#get.get(id)
     return row === undefined ? undefined : toRow(row)
   }
 
@@ -85,8 +87,23 @@ export class SnapshotRows {
     this.#db.prepare<[string]>('UPDATE snapshots SET is_kept = 0, name = NULL WHERE id = ?').run(id)
   }
 
+  /** Nobody is to have it any more; its files go next, and then `forget` it. */
   delete(id: SnapshotId): void {
-    this.#db.prepare<[string]>('DELETE FROM snapshots WHERE id = ?').run(id)
+    this.#db.transaction(() => {
+      this.#db.prepare<[string]>('INSERT OR IGNORE INTO doomed_snapshots (id) VALUES (?)').run(id)
+      this.#db.prepare<[string]>('DELETE FROM snapshots WHERE id = ?').run(id)
+    })
+  }
+
+  /** Its files are gone. */
+  forget(id: SnapshotId): void {
+    this.#db.prepare<[string]>('DELETE FROM doomed_snapshots WHERE id = ?').run(id)
+  }
+
+  /** Those that were deleted, and whose files may still be there. */
+  doomed(): Set<SnapshotId> {
+    const rows = this.#db.prepare<[], { id: SnapshotId }>('SELECT id FROM doomed_snapshots').all()
+    return new Set(rows.map(({ id }) => id))
   }
 
   /** A sandbox comes back from it. */

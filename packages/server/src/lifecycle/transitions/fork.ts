@@ -1,6 +1,7 @@
 import { DormouseError, newSandboxId, type SandboxId } from '@dormouse/contracts'
 import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import { endBurrow } from '../end-burrow.ts'
 import { SandboxBody } from '../sandbox-body.ts'
 import { savedAs } from './standby.ts'
 import { asNow } from './wake.ts'
@@ -37,9 +38,9 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
         for (const listener of parts.listeners) listener.forked?.(row, child.row)
         const burrow = burrows[index]
         if (burrow === undefined) throw new DormouseError('internal', 'A fork is short of a child.')
-        child.enter(burrow, { isContinued: true })
         child.move('running', {
           change: { head },
+          arrival: { burrow, isContinued: true },
           intent: null,
           entry: { event: 'created', cause: `fork of ${row.id}`, latencyMs },
         })
@@ -51,15 +52,24 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
     })
     return children
   } catch (error) {
-    await Promise.allSettled(burrows.map((burrow) => burrow.destroy()))
-    parts.db.transaction(() => {
-      for (const { id } of children) {
-        parts.rows.delete(id)
-        parts.network.forget(id)
-      }
-      if (!body.isDeleted) body.write({ intent: null })
-    })
+    await Promise.all(burrows.map((burrow) => endBurrow(parts, burrow)))
+    takeBack(body, children)
     throw error
+  }
+}
+
+/** What cannot be written now is found out at the next start: a child that was not finished is nobody's. */
+function takeBack(body: SandboxBody, children: readonly SandboxBody[]): void {
+  const { parts } = body
+  for (const { id } of children) parts.network.forget(id)
+  try {
+    parts.db.transaction(() => {
+      for (const { id } of children) parts.rows.delete(id)
+      // What is owed for it ends the intent, too.
+      if (!body.isDeleted && body.debts.isEmpty) body.write({ intent: null })
+    })
+  } catch (error) {
+    parts.log.warn({ sandboxId: body.id, err: error }, 'a fork that failed was not taken back')
   }
 }
 
@@ -82,33 +92,38 @@ async function forkRunning(
       reseed,
       admit,
       onParent: ({ burrow: next, snapshot }) => {
-        body.enter(next, { isContinued: true })
-        recordHead(body, snapshot)
+        recordHead(body, snapshot, next)
       },
       ...(signal && { signal }),
     })
     burrows.push(...result.children)
     return result.snapshot.id
   } catch (error) {
-    const snapshotId = savedAs(error)
-    if (snapshotId !== undefined) {
-      const snapshot = await parts.engine.getSnapshot(snapshotId)
-      body.leave()
-      body.move('standby', {
-        change: { tier: 'stored', head: snapshotId, lostSince: undefined },
-        entry: { event: 'slept', cause: 'fork failed', tier: 'stored' },
-        alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
-      })
-    }
+    // The parent may have gone on before something else failed.
+    const snapshotId = body.burrow === burrow ? await savedAs(error, burrow) : undefined
+    if (snapshotId !== undefined) await body.conclude(() => sleepAt(body, snapshotId))
     throw error
   } finally {
     if (body.row.head !== row.head) body.dropSnapshotLater(row.head)
   }
 }
 
-function recordHead(body: SandboxBody, snapshot: Snapshot): void {
+async function sleepAt(body: SandboxBody, head: Snapshot['id']): Promise<void> {
+  const { parts, row } = body
+  const snapshot = await parts.engine.getSnapshot(head)
+  body.move('standby', {
+    change: { tier: 'stored', head, lostSince: undefined },
+    arrival: null,
+    intent: null,
+    entry: { event: 'slept', cause: 'fork failed', tier: 'stored' },
+    alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+  })
+}
+
+function recordHead(body: SandboxBody, snapshot: Snapshot, burrow: Burrow): void {
   body.write({
     change: { head: snapshot.id, lostSince: undefined },
+    arrival: { burrow, isContinued: true },
     alongside: () => body.parts.snapshots.put(snapshot, { owner: body.row.owner, isKept: false }),
   })
 }
@@ -140,6 +155,7 @@ function childOf(parent: SandboxRow, now: number): SandboxRow {
     state: 'creating',
     tier: undefined,
     head: undefined,
+    burrow: undefined,
     forkedFrom: parent.id,
     createdAt: now,
     lastActiveAt: now,

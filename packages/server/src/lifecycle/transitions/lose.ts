@@ -1,72 +1,98 @@
+import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, Snapshot } from '@dormouse/engine'
+import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import { endBurrow } from '../end-burrow.ts'
+import type { LifecycleParts } from '../parts.ts'
 import type { Move, SandboxBody } from '../sandbox-body.ts'
 import { remove } from './remove.ts'
+import { savedAs } from './standby.ts'
 
 /**
  * Its processes ended although nobody asked: it is asleep now, as it was when it was last saved, and says since when things are lost.
- * Pre: an exclusive turn.
+ * What this answers is called in an exclusive turn, until it succeeds.
  */
-export async function lose(body: SandboxBody, burrow: Burrow, end: BurrowEnd): Promise<void> {
-  if (body.burrow !== burrow || body.isDeleted) return
-  const { row } = body
-  if (row.ephemeral && row.state === 'running') return remove(body)
-  const files = row.state === 'running' ? await saveFiles(body, burrow) : undefined
-  body.leave()
-  await burrow.destroy().catch((error: unknown) => {
-    body.parts.log.warn(
-      { sandboxId: body.id, err: error },
-      'what is left of a dead burrow could not be removed',
-    )
-  })
-  const detail = describe(end)
-  if (row.state === 'standby') {
-    // It was frozen, so all of it is on disk.
-    const entry = { event: 'stored', cause: 'processes ended', tier: 'stored', detail } as const
-    body.write({ change: { tier: 'stored' }, entry })
-    return
+export function losing(body: SandboxBody, burrow: Burrow, end: BurrowEnd): () => Promise<void> {
+  let files: SavedFiles | undefined
+  return async () => {
+    if (body.burrow !== burrow || body.isDeleted) return
+    const { row, parts } = body
+    if (row.ephemeral && row.state === 'running') return remove(body)
+    const detail = describe(end)
+    if (row.state === 'standby') {
+      // It was frozen, so all of it is on disk.
+      const entry = { event: 'stored', cause: 'processes ended', tier: 'stored', detail } as const
+      body.write({ change: { tier: 'stored' }, arrival: null, entry })
+      return endBurrow(parts, burrow)
+    }
+    files ??= await saveFiles(body, burrow)
+    const saved = files.snapshotId === undefined ? [] : [await parts.engine.getSnapshot(files.snapshotId)]
+    body.move('standby', loss(body, saved, { cause: 'processes ended', detail }))
+    if (files.snapshotId !== undefined) return endBurrow(parts, burrow)
+    body.leftovers.push(burrow)
+    burrow.release()
   }
-  body.move('standby', loss(body, files, { cause: 'processes ended', detail }))
 }
 
-/** What is written when a sandbox has lost its processes and comes back from what was saved of it. */
+interface SavedFiles {
+  /** Not there when they could not be saved, and stay where they are. */
+  readonly snapshotId: SnapshotId | undefined
+}
+
+/** What is written when a sandbox has lost its processes and comes back from what was saved of it. Of its files, the newest first. */
 export function loss(
   { row, parts }: SandboxBody,
-  files: Snapshot | undefined,
+  files: readonly Snapshot[],
   { cause, detail }: { cause: string; detail: string },
 ): Move {
   const head = row.head === undefined ? undefined : parts.snapshots.get(row.head)
   const since = head?.createdAt ?? row.createdAt
-  const kept = files === undefined ? '' : ' Its files as they were last are kept as a snapshot.'
+  const [newest] = files
   return {
     change: {
       tier: 'stored',
       lostSince: since,
       // Without a saved memory the files alone are the most that can come back.
-      ...(head === undefined && files !== undefined && { head: files.id }),
+      ...(head === undefined && newest !== undefined && { head: newest.id }),
     },
+    arrival: null,
     intent: null,
     entry: {
       event: 'lost',
       cause,
       tier: 'stored',
-      detail: `${detail} Back to ${new Date(since).toISOString()}.${kept}`,
+      detail: `${detail} Back to ${new Date(since).toISOString()}.${files.length === 0 ? '' : ` ${FILES_ARE_KEPT}`}`,
     },
     alongside: () => {
-      if (files === undefined) return
-      const name = head === undefined ? undefined : 'files before the loss'
-      parts.snapshots.put(files, { owner: row.owner, name, isKept: head !== undefined })
+      for (const one of files) {
+        if (head === undefined && one === newest)
+          parts.snapshots.put(one, { owner: row.owner, isKept: false })
+        else keepFiles(parts, one, row)
+      }
     },
   }
 }
 
-async function saveFiles(body: SandboxBody, burrow: Burrow): Promise<Snapshot | undefined> {
+export const FILES_ARE_KEPT = 'Its files as they were last are kept as a snapshot.'
+
+export function keepFiles({ snapshots }: LifecycleParts, files: Snapshot, { owner }: SandboxRow): void {
+  snapshots.put(files, { owner, name: 'files before the loss', isKept: true })
+}
+
+/** Throws `no_space`: there will be room again. Whatever else is in the way may be there to stay. */
+async function saveFiles(body: SandboxBody, burrow: Burrow): Promise<SavedFiles> {
   const { engine, log } = body.parts
   try {
     const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
-    return snapshot
+    return { snapshotId: snapshot.id }
   } catch (error) {
-    log.error({ sandboxId: body.id, err: error }, 'the files of a dead burrow could not be saved')
-    return undefined
+    const snapshotId = await savedAs(error, burrow)
+    if (snapshotId !== undefined) return { snapshotId }
+    if (hasErrorCode(error, 'no_space')) throw error
+    log.error(
+      { sandboxId: body.id, burrowId: burrow.id, err: error },
+      'the files of a dead burrow could not be saved; they stay there until the next start',
+    )
+    return { snapshotId: undefined }
   }
 }
 

@@ -6,7 +6,7 @@ export async function remove(body: SandboxBody): Promise<void> {
   if (row.state === 'running') await body.sample()
   if (!body.isDeleted) body.move('deleting', { change: { name: undefined }, intent: 'delete' })
   body.leave()
-  await burrow?.destroy()
+  await Promise.all([burrow, ...body.debts.burrows, ...body.leftovers].map((one) => one?.destroy()))
   parts.rows.delete(row.id)
   parts.network.forget(row.id)
   for (const listener of parts.listeners) listener.deleted?.(row)

@@ -1,7 +1,8 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
+import type { Burrow } from '@dormouse/engine'
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
-import type { SandboxBody } from '../sandbox-body.ts'
-import { save, settleInto } from './standby.ts'
+import type { Move, SandboxBody } from '../sandbox-body.ts'
+import { bytesOf, save } from './standby.ts'
 
 /** Keeps the present state under a name. Pre: an exclusive turn. A sleeping sandbox stays asleep: its state is on disk already. */
 export async function keepSnapshot(
@@ -22,52 +23,56 @@ export async function keepSnapshot(
   if (burrow === undefined) throw new DormouseError('conflict', 'There is nothing to save yet.')
   const began = parts.now()
   body.write({ intent: 'snapshot' })
-  let kept: SnapshotId
-  try {
-    if (kind === 'files') kept = await saveFiles(body, name, began)
-    else kept = await saveAll(body, name, began)
-  } catch (error) {
-    body.write({ intent: null })
-    throw error
-  }
-  if (kind === 'full') body.dropSnapshotLater(row.head)
+  const kept = await (kind === 'files' ? saveFiles : saveAll)(body, burrow, { name, began })
   return found(body, kept)
 }
 
-async function saveAll(body: SandboxBody, name: string | undefined, began: number): Promise<SnapshotId> {
-  const { row, burrow, parts } = body
-  if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
+interface Keep {
+  readonly name: string | undefined
+  readonly began: number
+}
+
+async function saveAll(body: SandboxBody, burrow: Burrow, { name, began }: Keep): Promise<SnapshotId> {
+  const { row, parts } = body
   await body.sample()
-  const saved = await save(body, burrow, row.state === 'running' ? 'running' : 'frozen')
-  settleInto(body, saved.burrow)
-  const { snapshot } = saved
-  const written = {
-    change: { head: snapshot.id, lostSince: undefined },
-    intent: null,
-    entry: {
-      event: 'snapshot' as const,
-      cause: 'asked',
-      latencyMs: parts.now() - began,
-      bytes: snapshot.bytes.images + snapshot.bytes.memory,
-    },
-    alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, name, isKept: true }),
-  }
-  if (saved.burrow === undefined && row.state === 'running')
-    body.move('standby', { ...written, change: { ...written.change, tier: 'stored' } })
-  else body.write(written)
-  return snapshot.id
+  const saved = await save(body, burrow, row.state === 'running' ? 'running' : 'frozen').catch((error) => {
+    body.write({ intent: null })
+    throw error
+  })
+  const latencyMs = parts.now() - began
+  await body.conclude(async () => {
+    const snapshot = await saved.snapshot()
+    const isAsleep = saved.burrow === undefined
+    const written: Move = {
+      change: { head: snapshot.id, lostSince: undefined, ...(isAsleep && { tier: 'stored' }) },
+      arrival: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
+      intent: null,
+      entry: { event: 'snapshot', cause: 'asked', latencyMs, bytes: bytesOf(snapshot) },
+      alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, name, isKept: true }),
+    }
+    if (isAsleep && row.state === 'running') body.move('standby', written)
+    else body.write(written)
+    body.dropSnapshotLater(row.head)
+  }, saved.burrow)
+  return saved.snapshotId
 }
 
 /** Only the files, and without a break for the processes. */
-async function saveFiles(body: SandboxBody, name: string | undefined, began: number): Promise<SnapshotId> {
-  const { row, burrow, parts } = body
-  if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
-  const { snapshot, burrow: next } = await parts.engine.snapshot(burrow, { leave: 'running', kind: 'files' })
-  if (next !== undefined && next !== burrow) settleInto(body, next)
-  body.write({
-    intent: null,
-    entry: { event: 'snapshot', cause: 'asked', latencyMs: parts.now() - began, detail: 'files only' },
-    alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, name, isKept: true }),
+async function saveFiles(body: SandboxBody, burrow: Burrow, { name, began }: Keep): Promise<SnapshotId> {
+  const { row, parts } = body
+  const { snapshot } = await parts.engine
+    .snapshot(burrow, { leave: 'running', kind: 'files' })
+    .catch((error: unknown) => {
+      body.write({ intent: null })
+      throw error
+    })
+  const latencyMs = parts.now() - began
+  await body.conclude(() => {
+    body.write({
+      intent: null,
+      entry: { event: 'snapshot', cause: 'asked', latencyMs, detail: 'files only' },
+      alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, name, isKept: true }),
+    })
   })
   return snapshot.id
 }

@@ -1,5 +1,6 @@
 import { DormouseError, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
+import { endBurrow } from '../end-burrow.ts'
 import type { SandboxBody } from '../sandbox-body.ts'
 import type { StandbyCause, Tier } from '../service.ts'
 
@@ -21,46 +22,41 @@ export async function standby(
   const began = parts.now()
   await body.sample()
   body.move('suspending', { intent: 'standby' })
-  const saved = await save(body, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch((error: unknown) => {
-    refuse(body, error)
+  const saved = await save(body, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
+    await body.conclude(() => refuse(body, error))
     throw error
   })
-  settleInto(body, saved.burrow)
-  const { snapshot } = saved
-  body.move('standby', {
-    change: {
-      tier: saved.burrow === undefined ? 'stored' : 'frozen',
-      head: snapshot.id,
-      lostSince: undefined,
-    },
-    intent: null,
-    entry: {
-      event: 'slept',
-      cause,
-      tier: saved.burrow === undefined ? 'stored' : 'frozen',
-      latencyMs: parts.now() - began,
-      bytes: snapshot.bytes.images + snapshot.bytes.memory,
-    },
-    alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
-  })
-  body.refusal = undefined
-  body.dropSnapshotLater(row.head)
+  const reached = saved.burrow === undefined ? 'stored' : 'frozen'
+  const latencyMs = parts.now() - began
+  await body.conclude(async () => {
+    const snapshot = await saved.snapshot()
+    body.move('standby', {
+      change: { tier: reached, head: snapshot.id, lostSince: undefined },
+      arrival: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
+      intent: null,
+      entry: { event: 'slept', cause, tier: reached, latencyMs, bytes: bytesOf(snapshot) },
+      alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+    })
+    body.refusal = undefined
+    body.dropSnapshotLater(row.head)
+  }, saved.burrow)
 }
 
 /** From frozen to disk only. What is on disk is what is in memory, so there is nothing to save. */
 async function store(body: SandboxBody, cause: StandbyCause): Promise<void> {
   const { burrow, parts } = body
   const began = parts.now()
-  body.leave()
-  await burrow?.destroy()
-  body.write({
-    change: { tier: 'stored' },
-    entry: { event: 'stored', cause, tier: 'stored', latencyMs: parts.now() - began },
+  await endBurrow(parts, burrow)
+  const latencyMs = parts.now() - began
+  await body.conclude(() => {
+    const entry = { event: 'stored', cause, tier: 'stored', latencyMs } as const
+    body.write({ change: { tier: 'stored' }, arrival: null, entry })
   })
 }
 
 export interface Saved {
-  readonly snapshot: Snapshot
+  readonly snapshotId: SnapshotId
+  readonly snapshot: () => Promise<Snapshot>
   readonly burrow: Burrow | undefined
 }
 
@@ -74,25 +70,27 @@ export async function save(
   try {
     const admit: Admit = (_id, restore) => admission.goOn(restore)
     const { snapshot, burrow: next } = await engine.snapshot(burrow, { leave, admit })
-    return { snapshot, burrow: next }
+    return { snapshotId: snapshot.id, snapshot: async () => snapshot, burrow: next }
   } catch (error) {
-    const snapshotId = savedAs(error)
+    const snapshotId = await savedAs(error, burrow)
     if (snapshotId === undefined) throw error
     log.warn({ sandboxId: body.id, snapshotId, err: error }, 'saved, but could not go on from there')
-    return { snapshot: await engine.getSnapshot(snapshotId), burrow: undefined }
+    return { snapshotId, snapshot: () => engine.getSnapshot(snapshotId), burrow: undefined }
   }
 }
 
-/** The snapshot that an error says everything is in. */
-export function savedAs(error: unknown): SnapshotId | undefined {
-  if (!(error instanceof DormouseError) || error.code !== 'restore_failed') return undefined
-  const { snapshotId } = error.details
-  return typeof snapshotId === 'string' && isSnapshotId(snapshotId) ? snapshotId : undefined
+/** The snapshot that everything is in although there was an error: it says so, or the burrow has ended with it. */
+export async function savedAs(error: unknown, burrow: Burrow): Promise<SnapshotId | undefined> {
+  if (error instanceof DormouseError && error.code === 'restore_failed') {
+    const { snapshotId } = error.details
+    if (typeof snapshotId === 'string' && isSnapshotId(snapshotId)) return snapshotId
+  }
+  const end = await Promise.race([burrow.ended, undefined])
+  return end?.reason === 'stored' ? end.snapshotId : undefined
 }
 
-export function settleInto(body: SandboxBody, burrow: Burrow | undefined): void {
-  if (burrow === undefined) body.leave()
-  else body.enter(burrow, { isContinued: true })
+export function bytesOf({ bytes }: Snapshot): number {
+  return bytes.images + bytes.memory
 }
 
 function refuse(body: SandboxBody, error: unknown): void {

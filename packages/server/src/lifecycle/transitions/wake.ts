@@ -8,7 +8,11 @@ import type { WakeCause } from '../service.ts'
 /** Wakes it. Pre: an exclusive turn. A failure leaves it asleep. */
 export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   const { row, parts, burrow } = body
-  if (row.state === 'running') return
+  if (row.state === 'running') {
+    // Who comes back without one would come again at once.
+    if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
+    return
+  }
   if (row.state !== 'standby') throw gone(row.id)
   requireDisk(row)
   const began = performance.now()
@@ -20,9 +24,10 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
       isQuick: true,
     })
     body.work.touch()
-    await burrow.thaw()
-    body.thawed(performance.now() - began)
-    return
+    return body.conclude(async () => {
+      await burrow.thaw()
+      body.thawed(performance.now() - began)
+    })
   }
   // Nobody who wakes something waits for the disk: after a power cut it is asleep as before, with the snapshot it woke from.
   body.move('resuming', { intent: 'wake', isQuick: true })
@@ -30,27 +35,26 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   try {
     next = await parts.admission.run(row.owner, () => startBurrow(parts, row))
   } catch (error) {
-    body.move('standby', {
-      change: { tier: 'stored' },
-      intent: null,
-      entry: {
-        event: 'failed',
-        cause: 'wake',
-        detail: error instanceof DormouseError ? error.message : 'An inner error; the server log has it.',
-      },
+    const detail = error instanceof DormouseError ? error.message : 'An inner error; the server log has it.'
+    await body.conclude(() => {
+      const entry = { event: 'failed', cause: 'wake', detail } as const
+      body.move('standby', { change: { tier: 'stored' }, intent: null, entry })
     })
     throw error
   }
   const head = row.head === undefined ? undefined : parts.snapshots.get(row.head)
   const bytes = head === undefined ? 0 : head.imageBytes + head.memoryBytes
   body.work.touch()
-  body.enter(next, { isContinued: row.lostSince === undefined })
-  body.move('running', {
-    change: { tier: undefined },
-    intent: null,
-    entry: { event: 'woke', cause, tier: 'stored', latencyMs: performance.now() - began, bytes },
-    isQuick: true,
-  })
+  const latencyMs = performance.now() - began
+  await body.conclude(() => {
+    body.move('running', {
+      change: { tier: undefined },
+      arrival: { burrow: next, isContinued: row.lostSince === undefined },
+      intent: null,
+      entry: { event: 'woke', cause, tier: 'stored', latencyMs, bytes },
+      isQuick: true,
+    })
+  }, next)
 }
 
 /** What fills the disk of its host is let in again when somebody allows it more. */

@@ -8,6 +8,7 @@ import { sql as disk } from './0006-disk.ts'
 import { sql as network } from './0007-network.ts'
 import { sql as secrets } from './0008-secrets.ts'
 import { sql as sshKeys } from './0009-ssh-keys.ts'
+import { sql as remains } from './0010-remains.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 
@@ -22,6 +23,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0007-network', sql: network },
   { name: '0008-secrets', sql: secrets },
   { name: '0009-ssh-keys', sql: sshKeys },
+  { name: '0010-remains', sql: remains },
 ]
 
 /** journal.db: the events of runs. */
