@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -144,9 +145,10 @@ export class BurrowCgroup {
     return this.#freezer !== undefined && (await readText(this.#freezerState())) === 'FROZEN'
   }
 
+  /** At once: the kernel only makes the members ready to run, and whoever thaws them waits for that. The pool of threads takes longer. */
   async thaw(): Promise<void> {
-    if (this.#v2 !== undefined) await writeFile(join(this.#v2, 'cgroup.freeze'), '0')
-    else await writeFile(this.#freezerState(), 'THAWED')
+    if (this.#v2 !== undefined) writeFileSync(join(this.#v2, 'cgroup.freeze'), '0')
+    else writeFileSync(this.#freezerState(), 'THAWED')
   }
 
   /** The pids of all members, as the host sees them. */
