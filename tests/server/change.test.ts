@@ -22,6 +22,7 @@ beforeEach(async () => {
   const created = await core.registry.create(wanted({ name: 'mine', metadata: { a: '1' } }), core.caller)
   sandbox = created.sandbox
   return async () => {
+    vi.restoreAllMocks()
     for (const one of [...core.registry.all()]) await one.delete()
     await core.services.secrets.delete('KEY', { force: true }, core.caller)
   }
@@ -75,6 +76,27 @@ describe('a change that fails while it is applied', () => {
     expect(parts.intents.all()).toEqual([])
     await core.registry.get('other', core.caller).delete()
     expect((await sandbox.update({ name: 'other' })).name).toBe('other')
+  })
+
+  test('takes back all that it can, and leaves the rest to the next start', async () => {
+    const before = asItIs()
+    const burrow = burrowOf(sandbox)
+    const setLimits = burrow.setLimits.bind(burrow)
+    vi.spyOn(burrow, 'setLimits')
+      .mockImplementationOnce(async (next) => {
+        await setLimits(next)
+        await core.registry.create(wanted({ name: 'other' }), core.caller)
+      })
+      .mockRejectedValueOnce(new Error('not now'))
+    const applied = policies()
+    await expect(sandbox.update(everything())).rejects.toThrow('There is already a sandbox named "other".')
+    expect(asItIs()).toEqual(before)
+    expect(applied).toHaveBeenCalledTimes(2)
+    expect(burrow.limits.memoryBytes).toBe(300 * MIB)
+    core = await core.restart()
+    sandbox = core.registry.get(sandbox.id, core.caller)
+    expect(burrowOf(sandbox).limits.memoryBytes).toBe(before.limits.memoryBytes)
+    expect(sandbox.body.parts.intents.all()).toEqual([])
   })
 
   test('keeps its name to itself until it is known whether it keeps it', async () => {

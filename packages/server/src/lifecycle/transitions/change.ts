@@ -33,21 +33,24 @@ export async function change(
     body.write({ change, entry, ...(limited !== undefined && { intent: null }) })
   } catch (error) {
     body.aimAt(undefined)
-    if (limited !== undefined) undo.unshift(async () => body.write({ intent: null }))
-    await takeBack(body, undo)
+    const isBack = await takeBack(body, undo)
+    if (limited !== undefined && isBack) await takeBack(body, [async () => body.write({ intent: null })])
     throw error
   } finally {
     body.aimAt(undefined)
   }
 }
 
-/** The last thing first. What fails leaves the intent, so that the next start tries again. */
-async function takeBack({ id, parts }: SandboxBody, undo: readonly (() => Promise<void>)[]): Promise<void> {
-  try {
-    for (const one of [...undo].reverse()) await one()
-  } catch (error) {
-    parts.log.error({ sandboxId: id, err: error }, 'a change that failed was not taken back')
-  }
+/** Answers whether all is as before. If not, the intent stays, so that the next start tries again. */
+async function takeBack(
+  { id, parts }: SandboxBody,
+  undo: readonly (() => Promise<void>)[],
+): Promise<boolean> {
+  const results = await Promise.allSettled(undo.map((one) => one()))
+  const failures = results.filter((result) => result.status === 'rejected')
+  for (const { reason } of failures)
+    parts.log.error({ sandboxId: id, err: reason }, 'a change that failed was not taken back whole')
+  return failures.length === 0
 }
 
 /** A way out that cannot follow the row is closed: too little is better than too much. */
