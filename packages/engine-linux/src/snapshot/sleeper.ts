@@ -305,7 +305,11 @@ export class Sleeper implements AsyncDisposable {
   /** Looks through layers of a snapshot that nobody has looked through yet, so that `verify` can tell whether they have changed. */
   async takeInventories(id: SnapshotId, signal: AbortSignal): Promise<void> {
     const { manifest } = await this.store.get(id)
-    await takeInventories(this.#parts.host.layout, manifest.layers, signal)
+    await takeInventories(this.#parts.host.layout, manifest.layers, signal).catch(async (error: unknown) => {
+      // Layers go with the snapshot.
+      await this.store.get(id)
+      throw error
+    })
   }
 
   /** Removes what was left by a server that is gone. Pre: no other engine uses the state directory. */

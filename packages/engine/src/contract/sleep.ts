@@ -6,6 +6,32 @@ import { useSharedBurrow } from './shared-burrow.ts'
 
 const print = async (burrow: Burrow, code: string) => (await burrow.guest.runs.run({ code })).stdout.trim()
 
+/** A parent and a child that note every signal they can, and what the kernel tells the parent of its child. */
+const WATCH_SIGNALS = `
+import os, signal, subprocess, sys, time
+CHILD = '''
+import signal, sys
+def note(number, frame): print(signal.Signals(number).name, flush=True)
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, note)
+print("ready", flush=True)
+while True: signal.pause()
+'''
+child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True)
+assert child.stdout.readline() == "ready\\n"
+os.set_blocking(child.stdout.fileno(), False)
+mine = []
+for number in (signal.SIGCHLD, signal.SIGCONT, signal.SIGTSTP, signal.SIGURG, signal.SIGUSR1):
+    signal.signal(number, lambda number, frame: mine.append(signal.Signals(number).name))
+def said():
+    try: return os.read(child.stdout.fileno(), 65536).decode().split()
+    except BlockingIOError: return []
+def noticed():
+    time.sleep(0.3)
+    told = os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    codes = {os.CLD_STOPPED: "CLD_STOPPED", os.CLD_CONTINUED: "CLD_CONTINUED", os.CLD_EXITED: "CLD_EXITED"}
+    return f"{mine} {said()} {[] if told is None else [codes.get(told.si_code, told.si_code)]}"
+`
+
 export function describeSleep(factory: EngineFactory): void {
   describe('sleep', () => {
     const shared = useSharedBurrow(factory)
@@ -129,6 +155,31 @@ export function describeSleep(factory: EngineFactory): void {
       expect(Number(await print(burrow, 'print(len(ticks))'))).toBeGreaterThan(0)
       await burrow.freeze()
       await burrow.destroy()
+    })
+
+    test('freeze and thaw send no signal, and tell no parent of a child', async () => {
+      const burrow = await shared.create()
+      expect((await burrow.guest.runs.run({ code: WATCH_SIGNALS })).error?.traceback).toBeUndefined()
+      for (let round = 0; round < 5; round++) {
+        await burrow.freeze()
+        await burrow.thaw()
+      }
+      expect(await print(burrow, 'print(noticed())')).toBe('[] [] []')
+      // What would be noticed is.
+      await burrow.guest.runs.run({
+        code: 'child.send_signal(signal.SIGSTOP); time.sleep(0.3); child.send_signal(signal.SIGCONT); time.sleep(0.3)',
+      })
+      expect(await print(burrow, 'print(noticed())')).toBe(
+        "['SIGCHLD', 'SIGCHLD'] ['SIGCONT'] ['CLD_CONTINUED']",
+      )
+    })
+
+    test('a snapshot sends no signal either, to whoever goes on from it', async () => {
+      const burrow = await shared.create()
+      expect((await burrow.guest.runs.run({ code: WATCH_SIGNALS })).error?.traceback).toBeUndefined()
+      const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'frozen' })
+      await shared.hold(next!).thaw()
+      expect(await print(next!, 'print(noticed())')).toBe('[] [] []')
     })
 
     test('a snapshot can leave the sandbox frozen', async () => {
