@@ -146,6 +146,49 @@ state = lambda pid: open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0
   })
 })
 
+describe('a snapshot that is refused', () => {
+  const HINDRANCE = 'import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)'
+  const refused = () =>
+    expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({ code: 'snapshot_refused' })
+
+  test('does not look to a shell as if somebody had stopped its job', async () => {
+    await print(HINDRANCE)
+    await print(`
+import os, pty, select, time
+pid, shell = pty.fork()
+if pid == 0: os.execve("/bin/bash", ["bash", "--norc", "-i"], {"PS1": "$ ", "TERM": "dumb"})
+def read_until(end, seconds=5):
+    seen = b""
+    while select.select([shell], [], [], seconds)[0]:
+        seen += os.read(shell, 4096)
+        if end in seen: break
+    return seen.decode()
+read_until(b"$ ")
+os.write(shell, b"sleep 1000; echo slept $?\\n"); read_until(b"\\n")
+time.sleep(0.3)`)
+    for (let round = 0; round < 5; round++) await refused()
+    expect(await print('print(repr(read_until(b"nothing", 0.5)))')).toBe("''")
+    // Still in the foreground: it gets what is typed.
+    await print('os.write(shell, b"\\x03")')
+    expect(await print('print(repr(read_until(b"$ ")))')).toMatch(/\^C/)
+    await print('os.kill(pid, 9); os.waitpid(pid, 0); os.close(shell); os.close(fd)')
+  })
+
+  test('is noticed only by who handles SIGCONT or SIGCHLD', async () => {
+    await print(HINDRANCE)
+    await print(`
+import signal, subprocess
+got = []
+for number in (signal.SIGCONT, signal.SIGCHLD): signal.signal(number, lambda number, frame: got.append(signal.Signals(number).name))
+child = subprocess.Popen(["sleep", "1000"])`)
+    await refused()
+    expect(await print('print(sorted(set(got)), child.poll())')).toMatch(/^\['SIGCHLD', 'SIGCONT'\] None$/)
+    await print(
+      'for number in (signal.SIGCONT, signal.SIGCHLD): signal.signal(number, signal.SIG_DFL)\nchild.kill(); child.wait(); os.close(fd)',
+    )
+  })
+})
+
 describe('connections', () => {
   test('inside go on after a snapshot that was refused', async () => {
     await print(`

@@ -107,7 +107,10 @@ export interface Burrow extends AsyncDisposable {
   usage(): Promise<BurrowUsage>
   /** Looks at every page, tens of milliseconds for a gigabyte: for now and then. undefined when it has ended, or it would take too long. */
   memory(): Promise<BurrowMemory | undefined>
-  /** Post: nothing inside runs, and nothing inside can notice that it did not. Memory stays. Again is fine. */
+  /**
+   * Post: nothing inside runs, and nothing inside is told: no signal, no news of a child. A call that the kernel does not restart may return
+   * EINTR. Memory stays. Again is fine.
+   */
   freeze(): Promise<void>
   /** Post: everything goes on. Again is fine. */
   thaw(): Promise<void>
@@ -140,8 +143,8 @@ export interface Engine extends AsyncDisposable {
    * Saves a burrow. It ends; `leave` says whether a new one goes on from the snapshot: `running`, `frozen`, or not at all.
    * With `kind: 'files'` processes and memory are not saved, and nothing that they do can make it fail: the burrow itself goes
    * on, held still meanwhile, or ends when `leave` is `gone`; one that has ended by itself can be saved that way too.
-   * Post: the snapshot is on disk and immutable. On failure the burrow runs on as if nothing had been, and the error
-   * (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame. Only `restore_failed` with `snapshotId` in its
+   * Post: the snapshot is on disk and immutable. On failure the burrow runs on as if nothing had been (who handles SIGCONT may get it), and
+   * the error (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame. Only `restore_failed` with `snapshotId` in its
    * details is no refusal: all is saved there, the burrow is over, and something went wrong afterwards; `fork` throws it too.
    */
   snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }>

@@ -209,12 +209,22 @@ export class LinuxBurrow implements Burrow {
     const stopped = this.#stoppedBefore
     if (this.#hadGate) await insist(() => releaseConnections(this.first), this.#isOver)
     // Also while the next one is asked for, which cannot begin before the agent goes on.
-    if (areStopped) await insist(() => this.#cgroup.signal('SIGCONT', stopped), this.#isGoing)
+    if (areStopped) await insist(() => this.#continue(stopped), this.#isGoing)
     this.#stoppedBefore = new Set()
     this.#isQuiet = false
     this.guest.resume()
     this.#endSaving()
     void this.#watch()
+  }
+
+  /** None runs before all can: a shell whose job is stopped a moment longer than itself would say so, and take the terminal back. */
+  async #continue(stoppedBefore: ReadonlySet<number>): Promise<void> {
+    await this.freeze().catch(() => {})
+    try {
+      await this.#cgroup.signal('SIGCONT', stoppedBefore)
+    } finally {
+      await this.thaw()
+    }
   }
 
   readonly #isGoing = () => this.#hasEnded || this.#destroying !== undefined
