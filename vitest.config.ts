@@ -12,6 +12,8 @@ const TOGETHER = [
   'packages/*/src/**/*.test.ts',
   'setup/**/*.test.ts',
   'tests/{cli,docs,examples,mcp,python-sdk,sdk,ssh,surfaces,tidy}/**/*.test.ts',
+  'tests/snapshot/{soak,upkeep*}.test.ts',
+  'tests/server/fuzz.test.ts',
 ]
 
 export default defineConfig({
