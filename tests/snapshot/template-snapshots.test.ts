@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, realpath, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -53,6 +54,26 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect((await burrow.guest.runs.run({ code: LITTER })).stdout).toBe('True\n')
   await burrow.destroy()
 })
+
+test('a template whose snapshot is damaged boots, until it is saved anew', async () => {
+  const [snapshot] = await readNamed(
+    join(await realpath(join(dataDir, 'templates/python/current')), 'snapshots'),
+  )
+  await writeFile(join(snapshot!, 'manifest.json'), '{ "formatVersion": ')
+  await using engine = await LinuxEngine.open({ dataDir })
+  expect(await engine.isTemplatePrepared('python')).toBe(false)
+  const booted = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+  expect((await booted.guest.runs.run({ code: 'print("here")' })).stdout).toBe('here\n')
+  await booted.destroy()
+  await engine.prepareTemplate('python')
+  expect(await engine.isTemplatePrepared('python')).toBe(true)
+})
+
+/** Snapshots that have images. */
+async function readNamed(snapshots: string): Promise<string[]> {
+  const all = (await readdir(snapshots)).map((name) => join(snapshots, name))
+  return all.filter((path) => existsSync(join(path, 'images')))
+}
 
 /** Free memory that glibc holds on to because of one piece above it: it is given back once modules have been loaded ahead. */
 const LITTER = `

@@ -18,7 +18,7 @@ type Lost = AdoptedBurrows['lost'][number]
 
 /**
  * Takes over live burrows and removes the rest: dead ones, whose files are saved before, and those whose start was cut off before
- * anybody knew of them.
+ * anybody knew of them. One whose record cannot be read is left alone, for who can.
  */
 export async function adoptBurrows(
   layout: Layout,
@@ -28,7 +28,8 @@ export async function adoptBurrows(
   const lost: Lost[] = []
   for (const id of await leftBehind(layout, hierarchies)) {
     const paths = layout.burrow(id)
-    const record = await findRecord(paths.record)
+    const record = await findRecord(paths.record).catch(() => 'unreadable' as const)
+    if (record === 'unreadable') continue
     const first = await findFirstProcess(paths.pidFile)
     if (record?.state === 'ready' && first !== undefined) {
       const burrow = new LinuxBurrow({ record, paths, first, hierarchies })

@@ -2,6 +2,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import {
   type BurrowId,
   burrowLimitsSchema,
+  DormouseError,
   isBurrowId,
   isLayerId,
   isSandboxId,
@@ -13,8 +14,10 @@ import {
 import { z } from 'zod'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 
+const RECORD_FORMAT_VERSION = 1
+
 const recordSchema = z.strictObject({
-  formatVersion: z.literal(1),
+  formatVersion: z.literal(RECORD_FORMAT_VERSION),
   id: z.custom<BurrowId>((value) => typeof value === 'string' && isBurrowId(value)),
   sandboxId: z.custom<SandboxId>((value) => typeof value === 'string' && isSandboxId(value)),
   template: z.string(),
@@ -36,7 +39,12 @@ const recordSchema = z.strictObject({
 export type BurrowRecord = z.output<typeof recordSchema>
 
 export function newRecord(fields: Omit<BurrowRecord, 'formatVersion' | 'createdAt' | 'state'>): BurrowRecord {
-  return { formatVersion: 1, ...fields, createdAt: new Date().toISOString(), state: 'starting' }
+  return {
+    formatVersion: RECORD_FORMAT_VERSION,
+    ...fields,
+    createdAt: new Date().toISOString(),
+    state: 'starting',
+  }
 }
 
 /** Atomic: a reader sees the old record or the new one. */
@@ -51,12 +59,24 @@ export async function prepareRecord(path: string, record: BurrowRecord): Promise
   return () => rename(`${path}.new`, path)
 }
 
-/** undefined when it was never finished or cannot be understood: such a burrow cannot be adopted. */
+/**
+ * undefined when it was never finished or is damaged: such a burrow cannot be adopted. Throws when it cannot be read now, or is of
+ * another version of this program: then nothing is known of the burrow, and all of it may be needed.
+ */
 export async function findRecord(path: string): Promise<BurrowRecord | undefined> {
-  const text = await readFile(path, 'utf8').catch(() => undefined)
-  if (text === undefined) return undefined
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  const value = text === undefined ? undefined : parse(text)
+  const version = (value as { formatVersion?: unknown } | null | undefined)?.formatVersion
+  if (typeof version === 'number' && version !== RECORD_FORMAT_VERSION)
+    throw new DormouseError('internal', `The record of a burrow has format version ${version}.`)
+  return recordSchema.safeParse(value).data
+}
+
+function parse(text: string): unknown {
   try {
-    return recordSchema.parse(JSON.parse(text))
+    return JSON.parse(text)
   } catch {
     return undefined
   }

@@ -312,11 +312,11 @@ export class Sleeper implements AsyncDisposable {
     })
   }
 
-  /** Removes what was left by a server that is gone. Pre: no other engine uses the state directory. */
+  /** Removes what was left by a server that is gone; what cannot be removed stays. Pre: no other engine uses the state directory. */
   async collectLeftovers(): Promise<void> {
     if (!this.#collector.isTaking) {
-      await removeUnpublished(this.#parts.host.layout)
-      await this.store.removeUnfinished()
+      await removeUnpublished(this.#parts.host.layout).catch(() => {})
+      await this.store.removeUnfinished().catch(() => {})
     }
     await this.#collector.collect()
   }

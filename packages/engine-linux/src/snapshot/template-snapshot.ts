@@ -28,15 +28,15 @@ export async function findTemplateSnapshot(
   parts: TemplateSnapshotParts,
 ): Promise<{ paths: SnapshotPaths; manifest: FullManifest } | undefined> {
   const paths = await templateSnapshotPaths(parts)
-  const manifest = await manifests.get(paths.manifest, async () =>
-    existsSync(paths.manifest) ? readManifest(paths.manifest) : undefined,
-  )
+  // Without one that can be read its sandboxes boot, until it is made anew.
+  const found = manifests.get(paths.manifest, () => readManifest(paths.manifest))
+  const manifest = await found.catch(() => undefined)
   return manifest?.kind === 'full' ? { paths, manifest } : undefined
 }
 
 /** Templates that sandboxes are being made from; more only cost reading again. */
 const REMEMBERED_MANIFESTS = 64
-const manifests = new FileMemory<Manifest | undefined>(REMEMBERED_MANIFESTS)
+const manifests = new FileMemory<Manifest>(REMEMBERED_MANIFESTS)
 
 /**
  * Boots the template once, imports what its description says, and saves it.
@@ -46,6 +46,8 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
   const { template, toolsDir, dumper } = parts
   const paths = await templateSnapshotPaths(parts)
   await mkdir(dirname(paths.dir), { recursive: true, mode: 0o711 })
+  // One that is damaged is in the way.
+  if (existsSync(paths.dir)) await remove(paths.dir)
   const limits = burrowLimitsSchema.parse({ cpus: 4 })
   const request = { sandboxId: newSandboxId(), template: template.name }
   const burrow = await bootBurrow(host, { request, limits, template, toolsDir })
@@ -92,11 +94,13 @@ async function removeFormer(current: SnapshotPaths): Promise<void> {
       made: statSync(snapshotPaths(dir).manifest, { throwIfNoEntry: false })?.mtimeMs ?? 0,
     }))
     .sort((one, other) => other.made - one.made)
-  for (const { dir } of found.slice(FORMER_KEPT)) {
-    const doomed = join(parent, `${UNFINISHED}${basename(dir)}`)
-    await rename(dir, doomed)
-    await removeTree(doomed)
-  }
+  for (const { dir } of found.slice(FORMER_KEPT)) await remove(dir)
+}
+
+async function remove(dir: string): Promise<void> {
+  const doomed = join(dirname(dir), `${UNFINISHED}${basename(dir)}`)
+  await rename(dir, doomed)
+  await removeTree(doomed)
 }
 
 const FORMER_KEPT = 1
