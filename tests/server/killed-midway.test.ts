@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { watch } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { isSnapshotId } from '@dormouse/contracts'
 import { DatabaseSync } from '@photostructure/sqlite'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -117,6 +119,26 @@ describe('a power cut', () => {
     const [files] = await snapshotsOf('older', 'files')
     await server.ok('/v1/sandboxes/older/rollback', { json: { snapshotId: files.id } })
     expect(await get('older')).toBe('None late')
+  })
+
+  test('and no room for files at the next start: they are kept at the one after', async () => {
+    await create('one')
+    await set('one', 'late')
+    await server.kill()
+    await powerCut(server.factory)
+    const { snapshotsDir } = server.factory.layout
+    // The root of the file system is its only inode.
+    await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'nr_inodes=1', 'tmpfs', snapshotsDir])
+    try {
+      await server.begin()
+      expect(await look('one')).toMatchObject({ state: 'standby', lostSince: expect.any(String) })
+      await server.kill()
+    } finally {
+      await promisify(execFile)('umount', [snapshotsDir])
+    }
+    await server.begin()
+    expect(await look('one')).toMatchObject({ state: 'standby', lostSince: expect.any(String) })
+    expect(await get('one')).toBe('None late')
   })
 
   test('when a snapshot has been taken and not written down: nothing is lost', async () => {

@@ -1,5 +1,6 @@
 import type { SandboxId } from '@dormouse/contracts'
 import type { Burrow, Snapshot } from '@dormouse/engine'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { removeFiles } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import type { LifecycleParts } from './parts.ts'
@@ -100,12 +101,11 @@ async function isAdopted(body: SandboxBody, burrow: Burrow, { saved, files }: Re
   await burrow.thaw().catch((error: unknown) => {
     parts.log.error({ sandboxId: row.id, err: error }, 'a burrow that was adopted could not be thawed')
   })
-  const kept = files.length === 0 ? '' : `; ${FILES_ARE_KEPT}`
   move(body, 'running', {
     change: { tier: undefined, stateSince: parts.now(), ...(saved && { head: saved.id }) },
     arrival,
     intent: null,
-    entry: { event: 'adopted', cause: 'server start', detail: `was ${row.state}${kept}` },
+    entry: { event: 'adopted', cause: 'server start', detail: describe(row, files) },
     alongside: () => record(body, saved, files),
   })
   body.work.touch()
@@ -125,27 +125,35 @@ async function restoreLimits({ id, row, parts }: SandboxBody, burrow: Burrow): P
 /** Everything is on disk. */
 function rest(body: SandboxBody, { saved, files }: Remains): keyof Recovery {
   const { row, parts } = body
-  const isNews = row.state !== 'standby' || row.tier !== 'stored' || files.length > 0
-  const kept = files.length === 0 ? '' : `; ${FILES_ARE_KEPT}`
+  const wasStored = row.state === 'standby' && row.tier === 'stored'
+  // Files that there was no room for when their sandbox was lost, without anything else to come back from.
+  const head = saved ?? (row.head === undefined ? files[0] : undefined)
+  const kept = files.filter((one) => one !== head)
+  const isNews = !wasStored || head !== undefined || kept.length > 0
   move(body, 'standby', {
     change: {
       tier: 'stored',
-      stateSince: row.state === 'standby' && row.tier === 'stored' ? row.stateSince : parts.now(),
-      ...(saved && { head: saved.id, lostSince: undefined }),
+      stateSince: wasStored ? row.stateSince : parts.now(),
+      ...(head && { head: head.id }),
+      ...(saved && { lostSince: undefined }),
     },
     arrival: null,
     intent: null,
     ...(isNews && {
-      entry: { event: 'stored', cause: 'server start', tier: 'stored', detail: `was ${row.state}${kept}` },
+      entry: { event: 'stored', cause: 'server start', tier: 'stored', detail: describe(row, kept) },
     }),
-    alongside: () => record(body, saved, files),
+    alongside: () => record(body, head, kept),
   })
   return 'standby'
 }
 
-function record({ row, parts }: SandboxBody, saved: Snapshot | undefined, files: readonly Snapshot[]): void {
-  if (saved !== undefined) parts.snapshots.put(saved, { owner: row.owner, isKept: false })
-  for (const one of files) keepFiles(parts, one, row)
+function describe({ state }: SandboxRow, kept: readonly Snapshot[]): string {
+  return kept.length === 0 ? `was ${state}` : `was ${state}; ${FILES_ARE_KEPT}`
+}
+
+function record({ row, parts }: SandboxBody, head: Snapshot | undefined, kept: readonly Snapshot[]): void {
+  if (head !== undefined) parts.snapshots.put(head, { owner: row.owner, isKept: false })
+  for (const one of kept) keepFiles(parts, one, row)
 }
 
 function move(body: SandboxBody, to: 'running' | 'standby', move: Move): void {

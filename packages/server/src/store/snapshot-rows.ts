@@ -95,9 +95,11 @@ export class SnapshotRows {
     })
   }
 
-  /** Its files are gone. */
+  /** Its files are gone. What a power cut takes of this is found out again. */
   forget(id: SnapshotId): void {
-    this.#db.prepare<[string]>('DELETE FROM doomed_snapshots WHERE id = ?').run(id)
+    this.#db.quickTransaction(() => {
+      this.#db.prepare<[string]>('DELETE FROM doomed_snapshots WHERE id = ?').run(id)
+    })
   }
 
   /** Those that were deleted, and whose files may still be there. */
