@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { mkdir, readdir } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -46,8 +45,15 @@ async function print(from: Burrow, code: string): Promise<string> {
 async function pin({ id }: Burrow): Promise<() => Promise<unknown>> {
   const place = join(factory.layout.burrow(id).dir, 'pin')
   await mkdir(place)
-  await run('mount', ['-t', 'tmpfs', 'pin', place])
-  return () => run('umount', [place])
+  await run('mount', ['-t', 'tmpfs', id, place])
+  return async () => {
+    const { stdout } = await run('findmnt', ['--noheadings', '--output', 'TARGET', '--source', id])
+    await run('umount', [stdout.trim()])
+  }
+}
+
+async function findLeft({ id }: Burrow): Promise<string[]> {
+  return (await readdir(factory.layout.burrowsDir)).filter((name) => name.includes(id))
 }
 
 async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
@@ -87,7 +93,7 @@ describe('what goes wrong after a snapshot is on disk does not look like a refus
     await expect(within(20_000, burrow.destroy())).rejects.toMatchObject({ code: 'setup_failed' })
     await release()
     await within(20_000, burrow.destroy())
-    expect(existsSync(factory.layout.burrow(burrow.id).dir)).toBe(false)
+    expect(await findLeft(burrow)).toEqual([])
   })
 
   test.each(['running', 'frozen'] as const)(
@@ -98,8 +104,7 @@ describe('what goes wrong after a snapshot is on disk does not look like a refus
       await next!.thaw()
       expect(await print(next!, 'print(x, open("/root/f").read())')).toBe('7 kept')
       await release()
-      const left = () => existsSync(factory.layout.burrow(burrow.id).dir)
-      await expect.poll(left, { timeout: 20_000 }).toBe(false)
+      await expect.poll(() => findLeft(burrow), { timeout: 20_000 }).toEqual([])
       await next!.destroy()
     },
   )
@@ -122,7 +127,7 @@ describe('what goes wrong after a snapshot is on disk does not look like a refus
     expect((await engine.adoptBurrows()).burrows).toEqual([])
     await release()
     expect((await engine.adoptBurrows()).burrows).toEqual([])
-    expect(existsSync(factory.layout.burrow(burrow.id).dir)).toBe(false)
+    expect(await findLeft(burrow)).toEqual([])
     expect((await engine.listSnapshots()).map(({ id }) => id)).toContain(snapshotId)
   })
 
@@ -153,6 +158,22 @@ describe('what goes wrong after a snapshot is on disk does not look like a refus
     const snapshotId = await expectSaved(outcome)
     expect(await within(5_000, burrow.ended)).toEqual({ reason: 'stored', snapshotId })
     await within(20_000, burrow.destroy())
+  })
+})
+
+describe('a burrow that is removed halfway', () => {
+  test('is none for the next start, which saves nothing of what is left of its files', async () => {
+    const release = await pin(burrow)
+    await expect(burrow.destroy()).rejects.toMatchObject({ code: 'setup_failed' })
+    await engine[Symbol.asyncDispose]()
+    const snapshots = async () => (await readdir(snapshotsDir)).filter((name) => name.startsWith('sn-'))
+    const before = await snapshots()
+    engine = await factory.open()
+    expect(await engine.adoptBurrows()).toEqual({ burrows: [], lost: [] })
+    await release()
+    expect(await engine.adoptBurrows()).toEqual({ burrows: [], lost: [] })
+    expect(await snapshots()).toEqual(before)
+    expect(await findLeft(burrow)).toEqual([])
   })
 })
 

@@ -11,7 +11,7 @@ import { type FirstProcess, findFirstProcess, readEnd } from './first-process.ts
 import { waitForDump, wasLeftStopped } from './interrupted-dump.ts'
 import type { BurrowPaths, Layout } from './layout.ts'
 import { answers, LinuxBurrow } from './linux-burrow.ts'
-import { endProcesses, removeBurrow } from './remove-burrow.ts'
+import { endProcesses, removeBurrow, removeRemains } from './remove-burrow.ts'
 import { undoTaking } from './taking.ts'
 
 type Lost = AdoptedBurrows['lost'][number]
@@ -26,6 +26,7 @@ export async function adoptBurrows(
 ): Promise<{ burrows: LinuxBurrow[]; lost: Lost[] }> {
   const burrows: LinuxBurrow[] = []
   const lost: Lost[] = []
+  await removeRemains(layout)
   for (const id of await leftBehind(layout, hierarchies)) {
     const paths = layout.burrow(id)
     const record = await findRecord(paths.record).catch(() => 'unreadable' as const)
