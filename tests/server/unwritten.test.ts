@@ -217,6 +217,15 @@ describe('when the outcome cannot be written down', () => {
     expect(sandbox().view().lostSince).toBeTypeOf('string')
   })
 
+  test('of a standby: it is written down as soon as there is room, also when nobody calls', async () => {
+    await create()
+    const makeRoom = fillDiskAfter('snapshot')
+    await expect(sandbox().standby({ tier: 'stored', cause: 'asked' })).rejects.toMatchObject(NO_SPACE)
+    expect(sandbox().view().state).toBe('suspending')
+    makeRoom()
+    await vi.waitFor(() => expect(sandbox().view().tier).toBe('stored'), 20_000)
+  })
+
   test('it can be deleted all the same', async () => {
     await create()
     await set('late')

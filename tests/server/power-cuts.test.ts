@@ -1,0 +1,108 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { powerCut } from './power-cut.ts'
+import { ServerProcess } from './server-process.ts'
+
+let server: ServerProcess
+beforeAll(async () => {
+  server = await ServerProcess.start()
+})
+afterAll(() => server?.cleanUp())
+
+const ROUNDS = 5
+
+/** Counts in memory and in a file, and saves now and then; knows what was acknowledged. */
+class Client {
+  readonly name: string
+  /** Runs that were answered, and how many of them were when it was last saved. */
+  counted = 0
+  saved: number | undefined
+  /** What was asked for and not answered. */
+  asked: 'run' | 'save' | undefined
+  isAsleep = false
+
+  constructor(name: string) {
+    this.name = name
+  }
+
+  async work(): Promise<void> {
+    await this.#ask('/v1/sandboxes', { name: this.name, idleTimeoutMs: 0 })
+    await server.run(
+      this.name,
+      'n = 0\ndef count():\n  global n\n  n += 1\n  open("/root/n", "w").write(str(n))',
+    )
+    for (let step = 0; ; step += 1) {
+      this.asked = 'run'
+      this.isAsleep = false
+      await server.run(this.name, 'count()')
+      this.counted += 1
+      this.asked = undefined
+      if (step % 2 === 1) await this.#save(step % 8)
+    }
+  }
+
+  async #save(step: number): Promise<void> {
+    this.asked = 'save'
+    const path = `/v1/sandboxes/${this.name}`
+    if (step === 1) await this.#ask(`${path}/standby`, { tier: 'stored' })
+    if (step === 3) await this.#ask(`${path}/standby`, { tier: 'frozen' })
+    if (step === 5) await this.#ask(`${path}/snapshots`, {})
+    if (step === 7) await this.#ask(`${path}/fork`, { count: 1 })
+    this.isAsleep = step < 4
+    this.saved = this.counted
+    this.asked = undefined
+    await sleep(20)
+  }
+
+  async #ask(path: string, json: object): Promise<void> {
+    await server.ok(path, { json })
+  }
+}
+
+async function check(client: Client): Promise<void> {
+  const { name, counted, saved, asked, isAsleep } = client
+  const { lostSince, id } = await server.ok(`/v1/sandboxes/${name}`)
+  const what = JSON.stringify({ name, counted, saved, asked, isAsleep, lostSince })
+  const inMemory = Number(await server.run(name, 'print(globals().get("n", -1))'))
+  const inFile = Number(await server.run(name, 'print(open("/root/n").read())'))
+  if (lostSince === undefined) {
+    expect(inMemory, what).toBe(inFile)
+    expect(inMemory, what).toBeGreaterThanOrEqual(counted)
+    expect(inMemory, what).toBeLessThanOrEqual(counted + 1)
+    return
+  }
+  // What slept and was asked for nothing has nothing to lose.
+  expect(isAsleep && asked === undefined, what).toBe(false)
+  if (saved === undefined) expect(inMemory, what).toBe(-1)
+  else expect(inMemory, what).toBeGreaterThanOrEqual(saved)
+  // Its files are there as they were last: in place, or kept.
+  if (inFile >= counted) return
+  const { items } = await server.ok(`/v1/snapshots?sandboxId=${id}`)
+  const files = items.find(({ kind }: { kind: string }) => kind === 'files')
+  await server.ok(`/v1/sandboxes/${name}/rollback`, { json: { snapshotId: files?.id } })
+  expect(Number(await server.run(name, 'print(open("/root/n").read())')), what).toBeGreaterThanOrEqual(
+    counted,
+  )
+}
+
+test('power cuts at any moment, also while the server starts again: `lostSince` tells what is lost, and nothing else is', async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const clients = ['ada', 'bob', 'cyd'].map((name) => new Client(`${name}-${round}`))
+    const working = clients.map((client) => client.work().catch(() => {}))
+    await sleep(1_500 + round * 431)
+    await server.kill()
+    await Promise.all(working)
+    await powerCut(server.factory)
+    const starting = server.begin().catch(() => {})
+    await sleep(300 + round * 397)
+    await server.kill()
+    await starting
+    await server.begin()
+    for (const client of clients) if (client.counted > 0) await check(client)
+    const { items } = await server.ok('/v1/sandboxes')
+    for (const { id } of items) await server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+    for (const { id } of (await server.ok('/v1/snapshots')).items)
+      await server.ok(`/v1/snapshots/${id}`, { method: 'DELETE' })
+    expect(await server.factory.traces()).toEqual([])
+  }
+}, 240_000)
