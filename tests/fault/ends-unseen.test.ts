@@ -84,3 +84,21 @@ describe('the end of a burrow is noticed', () => {
     await expectEnded('killed')
   })
 })
+
+describe('an agent that does not answer', () => {
+  test('keeps nobody waiting for a snapshot, nor for the end of its burrow', async () => {
+    const first = await firstPid()
+    const [agent] = (await readFile(`/proc/${first}/task/${first}/children`, 'utf8')).split(' ')
+    process.kill(Number(agent), 'SIGSTOP')
+    await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+      code: 'agent_unreachable',
+    })
+    process.kill(Number(agent), 'SIGCONT')
+    await burrow.guest.info()
+    expect((await burrow.guest.runs.run({ code: 'print(7)' })).stdout).toBe('7\n')
+    process.kill(Number(agent), 'SIGSTOP')
+    const saving = engine.snapshot(burrow, { leave: 'gone' }).catch((error: { code: string }) => error.code)
+    await burrow.destroy()
+    expect(await saving).toBe('agent_unreachable')
+  })
+})

@@ -20,6 +20,8 @@ export interface AgentClientOptions {
 
 /** An agent that has agreed to close its connections does so at once. */
 const QUIESCE_TIMEOUT_MS = 5_000
+/** One that does not agree in this time hangs, or has no memory left; others wait for their turn meanwhile. */
+const QUIESCE_ANSWER_TIMEOUT_MS = 20_000
 
 export interface AgentIdentity {
   readonly sandboxId: string
@@ -59,9 +61,13 @@ export class AgentClient implements Guest {
     await this.call('agent.wake', identity)
   }
 
-  /** Makes the agent close all connections. Calls fail until `resume`. */
+  /** Makes the agent close all connections. Calls fail until `resume`. Throws `agent_unreachable` when it does not answer. */
   async quiesce(): Promise<void> {
-    await this.call('agent.quiesce', {})
+    const signal = AbortSignal.timeout(QUIESCE_ANSWER_TIMEOUT_MS)
+    await this.call('agent.quiesce', {}, { signal }).catch((cause: unknown) => {
+      if (!signal.aborted) throw cause
+      throw new DormouseError('agent_unreachable', 'The agent did not answer in time.', { cause })
+    })
     this.#isQuiet = true
     // The agent closes its end; waiting for that, not closing ours, tells that it has.
     const connection = this.#connection
