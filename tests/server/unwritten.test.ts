@@ -59,7 +59,7 @@ function fillDisk(): () => void {
 }
 
 /** The disk is full from the moment at which the engine has done this. */
-function fillDiskAfter(method: 'snapshot' | 'restore'): () => void {
+function fillDiskAfter(method: 'createBurrow' | 'snapshot' | 'restore'): () => void {
   let makeRoom = () => {}
   const target = engine()
   const real = target[method].bind(target) as (...args: unknown[]) => Promise<unknown>
@@ -170,6 +170,18 @@ describe('when the outcome cannot be written down', () => {
     core = await core.restart()
     expect(sandbox().view().lostSince).toBeUndefined()
     expect(await get()).toBe('late late')
+    expect(core.registry.list({ limit: 10 }, core.caller).items).toHaveLength(1)
+  })
+
+  test('of a creation that failed: its name is free as soon as there is room', async () => {
+    const makeRoom = fillDiskAfter('createBurrow')
+    await expect(create()).rejects.toMatchObject(NO_SPACE)
+    await expect(
+      core.registry.create(wanted({ name: 'one', getOrCreate: true }), core.caller),
+    ).rejects.toMatchObject(NO_SPACE)
+    makeRoom()
+    await core.registry.create(wanted({ name: 'one', getOrCreate: true }), core.caller)
+    expect(await run('print(1)')).toBe('1')
     expect(core.registry.list({ limit: 10 }, core.caller).items).toHaveLength(1)
   })
 

@@ -7,6 +7,7 @@ import {
 } from '@dormouse/contracts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
+import { endBurrow } from './end-burrow.ts'
 import { type Family, LiveSandbox } from './live-sandbox.ts'
 import type { LifecycleParts } from './parts.ts'
 import { gone, SandboxBody } from './sandbox-body.ts'
@@ -107,7 +108,8 @@ export class SandboxRegistry implements Sandboxes {
     if (named !== undefined) {
       if (request.getOrCreate !== true) throw nameTaken(request.name)
       if (named.body.row.state === 'creating') (await named.body.turns.shared(signal)).release()
-      // The one who was making it may have failed.
+      // The one who was making it may have failed, and may not have been able to write that down.
+      if (named.body.row.state === 'creating') await named.settle()
       return named.body.isDeleted ? this.create(request, caller, signal) : { sandbox: named, isNew: false }
     }
     this.#requireRoom(caller.keyId, request.limits.memoryBytes, 1)
@@ -121,7 +123,8 @@ export class SandboxRegistry implements Sandboxes {
     try {
       await body.turns.exclusive(() => this.#start(body, signal))
     } catch (error) {
-      this.#sandboxes.delete(body.id)
+      // As long as its row is there its name is taken.
+      if (body.debts.isEmpty) this.#sandboxes.delete(body.id)
       throw error
     }
     return { sandbox, isNew: true }
@@ -143,13 +146,21 @@ export class SandboxRegistry implements Sandboxes {
         entry: { event: 'created', cause: 'asked', latencyMs: performance.now() - began },
       })
     } catch (error) {
-      await body.burrow?.destroy()
+      await endBurrow(parts, body.burrow)
       body.leave()
-      body.move('deleting')
-      parts.rows.delete(body.id)
-      parts.network.forget(body.id)
+      await body
+        .conclude(() => this.#takeBack(body))
+        .catch((cause: unknown) => {
+          parts.log.warn({ sandboxId: body.id, err: cause }, 'a creation that failed was not taken back yet')
+        })
       throw error
     }
+  }
+
+  #takeBack(body: SandboxBody): void {
+    if (!body.isDeleted) body.move('deleting')
+    this.parts.rows.delete(body.id)
+    this.parts.network.forget(body.id)
   }
 
   get(idOrName: string, caller: Caller): LiveSandbox {
