@@ -100,5 +100,5 @@ describe('an agent that does not answer', () => {
     const saving = engine.snapshot(burrow, { leave: 'gone' }).catch((error: { code: string }) => error.code)
     await burrow.destroy()
     expect(await saving).toBe('agent_unreachable')
-  })
+  }, 120_000)
 })
