@@ -142,7 +142,11 @@ describe('the disk', () => {
   test('one that writes more than it may is put to standby, and wakes when it may have more', async () => {
     const limits = { ...wanted().limits, diskBytes: 32 * 1024 ** 2 }
     const sandbox = await create({ limits })
-    await run(sandbox, 'x = 1; open("/root/big", "wb").write(bytes(range(256)) * (48 << 12))')
+    // Not waited for: it may be put to standby before the run is over, and then the run waits with it.
+    await core.services.runs.start(sandbox, {
+      language: 'python',
+      code: 'x = 1; open("/root/big", "wb").write(bytes(range(256)) * (48 << 12))',
+    })
     await until(() => sandbox.view().state === 'standby', 20_000)
     await expect(run(sandbox, 'print(x)')).rejects.toMatchObject({ code: 'limit_reached' })
     expect(sandbox.ledger({ limit: 9 }).items.at(-1)).toMatchObject({ event: 'slept', cause: 'disk' })
