@@ -51,7 +51,6 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect((await burrow.guest.runs.run({ code: 'import sys; print("numpy" in sys.modules)' })).stdout).toBe(
     'True\n',
   )
-  expect((await burrow.guest.runs.run({ code: LITTER })).stdout).toBe('True\n')
   await burrow.destroy()
 })
 
@@ -74,19 +73,3 @@ async function readNamed(snapshots: string): Promise<string[]> {
   const all = (await readdir(snapshots)).map((name) => join(snapshots, name))
   return all.filter((path) => existsSync(join(path, 'images')))
 }
-
-/** Free memory that glibc holds on to because of one piece above it: it is given back once modules have been loaded ahead. */
-const LITTER = `
-import ctypes
-from dormouse_kernel.preload import preload
-libc = ctypes.CDLL(None)
-libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
-pieces = [libc.malloc(64 << 10) for _ in range(1000)]
-for piece in pieces: ctypes.memset(piece, 1, 64 << 10)
-for piece in pieces[:-1]: libc.free(piece)
-before = resident()
-preload([])
-print(before - resident() > 50)
-`

@@ -1,6 +1,5 @@
 """Imports modules ahead of the first run, for the snapshot of a template."""
 
-import contextlib
 import gc
 import importlib
 import io
@@ -28,19 +27,7 @@ def preload(modules: list[str]) -> list[str]:
     # The collector writes into every object it looks at, and memory written to is not shared by sandboxes.
     gc.collect()
     gc.freeze()
-    _tidy_heap()
     return failed
-
-
-def _tidy_heap() -> None:
-    """
-    Imports leave thousands of small pieces of free memory. glibc joins them when somebody next asks for a large one, which writes
-    to every page that has one: without this, each sandbox does so in its first run, and has those pages for itself.
-    """
-    with contextlib.suppress(ImportError, OSError, AttributeError):  # Another libc has no such call, and no such habit.
-        import ctypes
-
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _warm_numpy() -> None:
