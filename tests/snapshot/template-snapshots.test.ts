@@ -47,11 +47,10 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect(left).toContain('of-today')
   expect(await readdir(layout.templateLayersDir)).toContain(layer)
 
-  const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+  await using burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
   expect((await burrow.guest.runs.run({ code: 'import sys; print("numpy" in sys.modules)' })).stdout).toBe(
     'True\n',
   )
-  await burrow.destroy()
 })
 
 test('a template whose snapshot is damaged boots, until it is saved anew', async () => {
@@ -61,9 +60,8 @@ test('a template whose snapshot is damaged boots, until it is saved anew', async
   await writeFile(join(snapshot!, 'manifest.json'), '{ "formatVersion": ')
   await using engine = await LinuxEngine.open({ dataDir })
   expect(await engine.isTemplatePrepared('python')).toBe(false)
-  const booted = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+  await using booted = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
   expect((await booted.guest.runs.run({ code: 'print("here")' })).stdout).toBe('here\n')
-  await booted.destroy()
   await engine.prepareTemplate('python')
   expect(await engine.isTemplatePrepared('python')).toBe(true)
 })
