@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Caller, Sandbox } from '@dormouse/server'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
+import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const MIB = 1024 ** 2
 
@@ -27,10 +27,7 @@ async function create(caller: Caller): Promise<Sandbox> {
   return (await core.registry.create(wanted({ limits }), caller)).sandbox
 }
 
-async function run(sandbox: Sandbox, code: string): Promise<string> {
-  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
-  return (await started.result()).stdout
-}
+const run = (sandbox: Sandbox, code: string) => runIn(core, sandbox, code)
 
 /** How many went well; what did not was refused by this quota. */
 function countWell(outcomes: readonly PromiseSettledResult<unknown>[], quota: string): number {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sandbox } from '@dormouse/server'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
+import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 let host: TestHost
 let core: TestCore
@@ -16,12 +16,7 @@ afterAll(async () => {
   await host?.cleanUp()
 })
 
-async function run(sandbox: Sandbox, code: string): Promise<string> {
-  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
-  const { stdout, stderr, exitCode } = await started.result()
-  if (exitCode !== 0) throw new Error(stderr)
-  return stdout
-}
+const run = (sandbox: Sandbox, code: string) => runIn(core, sandbox, code)
 
 async function create(change: Parameters<typeof wanted>[0] = {}) {
   const { sandbox } = await core.registry.create(wanted(change), core.caller)

@@ -1,7 +1,7 @@
 import type { SnapshotId } from '@dormouse/contracts'
 import type { Sandbox } from '@dormouse/server'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
+import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 let host: TestHost
 let core: TestCore
@@ -15,10 +15,7 @@ afterAll(async () => {
   await host?.cleanUp()
 })
 
-async function run(sandbox: Sandbox, code: string): Promise<string> {
-  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
-  return (await started.result()).stdout.trim()
-}
+const run = async (sandbox: Sandbox, code: string) => (await runIn(core, sandbox, code)).trim()
 
 /** Deletes the snapshot at the moment at which the engine has read it. */
 function deleteAfter(method: 'restore' | 'getSnapshot', id: SnapshotId): void {

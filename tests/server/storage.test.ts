@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import type { Sandbox } from '@dormouse/server'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
+import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const exec = promisify(execFile)
 const MIB = 1024 ** 2
@@ -19,11 +19,7 @@ afterAll(async () => {
   await host?.cleanUp()
 })
 
-async function run(sandbox: Sandbox, code: string): Promise<void> {
-  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
-  const { exitCode, stderr } = await started.result()
-  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
-}
+const run = (sandbox: Sandbox, code: string) => runIn(core, sandbox, code)
 
 /** What the file system says about all snapshots and layers: it counts a file with several names once. */
 async function bytesOnDisk(): Promise<number> {

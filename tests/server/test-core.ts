@@ -7,6 +7,7 @@ import {
   linuxBuilder,
   loadConfig,
   openServer,
+  type Sandbox,
   type ServerConfig,
   type ServerCore,
 } from '@dormouse/server'
@@ -32,6 +33,14 @@ export interface TestHost {
   readonly factory: LinuxFactory
   open(change?: Partial<ServerConfig>): Promise<TestCore>
   cleanUp(): Promise<void>
+}
+
+/** What Python code prints there. Throws when it fails. */
+export async function runIn(core: TestCore, sandbox: Sandbox, code: string): Promise<string> {
+  const started = await core.services.runs.start(sandbox, { code, language: 'python' })
+  const { stdout, stderr, exitCode } = await started.result()
+  if (exitCode !== 0) throw new Error(stderr)
+  return stdout
 }
 
 /** A server without HTTP on a state directory of its own, with the templates that the set-up built. */
