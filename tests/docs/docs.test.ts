@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { httpReference } from '../../docs/make-http.mjs'
 import { ServerProcess } from '../server/server-process.ts'
 import { isAsSaid } from './is-as-said.ts'
-import { readBlocks, readDocuments } from './read-blocks.ts'
+import { isRun, readBlocks, readDocuments } from './read-blocks.ts'
 import { readersPlace } from './readers-place.ts'
 import { runBlock } from './run-block.ts'
 
@@ -23,33 +23,39 @@ afterAll(async () => {
   await place?.[Symbol.asyncDispose]()
 })
 
-describe.each(documents.filter(({ blocks }) => blocks.length > 0))('$path', ({ blocks }) => {
-  const run = blocks.filter(({ notRun }) => notRun === undefined)
-  test.each(run.map((block) => [block.language, block.line, block] as const))(
-    '%s at line %i does what it says',
-    (_language, _line, block) => runBlock(block, place),
-  )
-
-  test('leaves nothing', async () => {
-    const left: string[] = []
-    // What is left is removed all the same, so that it is held against one document and not against those behind it.
-    for (const kind of ['sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
-      const { items } = await server.ok(`/v1/${kind}`)
-      for (const { id, name, source } of items) {
-        if (source === 'built_in') continue
-        left.push(`${kind}/${id ?? name}`)
-        await server.call(`/v1/${kind}/${id ?? name}`, { method: 'DELETE' })
-      }
+/** Removes what blocks left, and says what it was. */
+async function removeAll(): Promise<string[]> {
+  const left: string[] = []
+  for (const kind of ['sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
+    const { items } = await server.ok(`/v1/${kind}`)
+    for (const { id, name, source } of items) {
+      if (source === 'built_in') continue
+      left.push(`${kind}/${id ?? name}`)
+      await server.call(`/v1/${kind}/${id ?? name}`, { method: 'DELETE' })
     }
-    expect(left).toEqual([])
-  })
-})
+  }
+  return left
+}
+
+// A document is one test, because a reader goes from its first block to its last, and a second try has to begin there.
+test.each(documents.filter(({ blocks }) => blocks.some(isRun)))(
+  '$path does what it says, and leaves nothing',
+  { timeout: 300_000 },
+  async ({ path, blocks }) => {
+    await removeAll()
+    for (const block of blocks.filter(isRun)) {
+      await runBlock(block, place).catch((error: Error) => {
+        error.message = `${path}:${block.line}: ${error.message}`
+        throw error
+      })
+    }
+    expect(await removeAll()).toEqual([])
+  },
+)
 
 describe('the documents', () => {
   test('have code that is run', () => {
-    expect(
-      documents.flatMap(({ blocks }) => blocks.filter(({ notRun }) => notRun === undefined)).length,
-    ).toBeGreaterThan(10)
+    expect(documents.flatMap(({ blocks }) => blocks.filter(isRun)).length).toBeGreaterThan(10)
   })
 
   test('docs/http.md is what docs/make-http.mjs makes of the server', async () => {

@@ -9,6 +9,10 @@ export interface Block {
   readonly notRun: string | undefined
 }
 
+export function isRun({ notRun }: Block): boolean {
+  return notRun === undefined
+}
+
 const FENCE = /^(?:<!-- not run: (?<reason>.+) -->\n+)?```(?<language>\w+)\n(?<code>[\s\S]*?)^```$/gm
 
 /** What a reader would type or paste: all blocks with a language. Those without show data. */
