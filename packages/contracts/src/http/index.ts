@@ -206,6 +206,8 @@ export {
   snapshotPageSchema,
   snapshotParams,
   snapshotSchema,
+  type VerifiedSnapshotAnswer,
+  verifiedSnapshotSchema,
 } from './snapshots.ts'
 export {
   type AddSshKeyBody,

@@ -43,6 +43,10 @@ export const snapshotSchema = z
     ],
   })
 
+export const verifiedSnapshotSchema = z
+  .strictObject({ id: snapshotIdField, ok: z.literal(true) })
+  .meta({ id: 'VerifiedSnapshot', examples: [{ id: 'sn-k3v9x2m4p7q8r5t6', ok: true }] })
+
 export const snapshotPageSchema = pageOf(snapshotSchema).meta({ id: 'SnapshotPage' })
 export const listSnapshotsQuery = z.strictObject({ ...pageQuery, sandboxId: sandboxRefField.exactOptional() })
 export const snapshotParams = z.strictObject({ id: snapshotIdField })
@@ -50,3 +54,4 @@ export const snapshotParams = z.strictObject({ id: snapshotIdField })
 export type CreateSnapshotBody = z.input<typeof createSnapshotSchema>
 export type SnapshotAnswer = z.output<typeof snapshotSchema>
 export type SnapshotPageAnswer = z.output<typeof snapshotPageSchema>
+export type VerifiedSnapshotAnswer = z.output<typeof verifiedSnapshotSchema>

@@ -22,6 +22,7 @@ import type {
   SnapshotView,
   VolumeMount,
 } from './service.ts'
+import { SnapshotChecks } from './snapshot-checks.ts'
 import { snapshotView } from './snapshot-view.ts'
 import { startBurrow } from './transitions/wake.ts'
 
@@ -51,12 +52,14 @@ export class SandboxRegistry implements Sandboxes {
   readonly #options: RegistryOptions
   readonly #sandboxes = new Map<string, LiveSandbox>()
   readonly #held = new Set<{ readonly owner: string; readonly count: number; readonly memoryBytes: number }>()
+  readonly #checks: SnapshotChecks
   readonly #family: Family
   #isClosing = false
 
   constructor(parts: LifecycleParts, options: RegistryOptions) {
     this.parts = parts
     this.#options = options
+    this.#checks = new SnapshotChecks(parts)
     this.#family = {
       welcome: (children) => children.map((child) => this.add(child).view()),
       forget: (body) => void this.#sandboxes.delete(body.id),
@@ -187,6 +190,10 @@ export class SandboxRegistry implements Sandboxes {
 
   getSnapshot(id: string, caller: Caller): SnapshotView {
     return snapshotView(this.parts.snapshots, this.#snapshot(id, caller))
+  }
+
+  async verifySnapshot(id: string, caller: Caller): Promise<void> {
+    await this.#checks.check(this.#snapshot(id, caller))
   }
 
   async deleteSnapshot(id: string, caller: Caller): Promise<void> {

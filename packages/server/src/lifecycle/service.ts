@@ -279,6 +279,8 @@ export interface Sandboxes {
     caller: Caller,
   ): Page<SnapshotView>
   getSnapshot(id: string, caller: Caller): SnapshotView
+  /** Reads all of it and wakes nothing. Throws `snapshot_unusable` when it could not be restored here. */
+  verifySnapshot(id: string, caller: Caller): Promise<void>
   deleteSnapshot(id: string, caller: Caller): Promise<void>
 }
 

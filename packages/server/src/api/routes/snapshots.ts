@@ -7,8 +7,9 @@ import {
   snapshotPageSchema,
   snapshotParams,
   snapshotSchema,
+  verifiedSnapshotSchema,
 } from '@dormouse/contracts/http'
-import { json, nothing, type Routes, sandboxParams } from '../route.ts'
+import { json, noBody, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['snapshots']
 
@@ -106,6 +107,27 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
       },
     },
     async (request) => sandboxes.getSnapshot(request.params.id, request.key),
+  )
+
+  app.post(
+    '/v1/snapshots/:id/verify',
+    {
+      config: { scope: 'run', errors: ['not_found', 'snapshot_unusable', 'overloaded'] },
+      schema: {
+        operationId: 'verifySnapshot',
+        summary: 'Check that a snapshot is whole and can be restored here',
+        description:
+          'Reads all of its memory and looks at all of its files, which takes as long as the disk needs. Wakes nothing. One that is damaged is answered as a wake from it would be, with `snapshot_unusable` and the reason.',
+        tags,
+        params: snapshotParams,
+        body: noBody,
+        response: { 200: json('All of it is as it was saved.', verifiedSnapshotSchema) },
+      },
+    },
+    async (request) => {
+      await sandboxes.verifySnapshot(request.params.id, request.key)
+      return { id: request.params.id, ok: true as const }
+    },
   )
 
   app.delete(

@@ -105,6 +105,10 @@ export class FakeSandboxes implements Sandboxes {
     return snapshot
   }
 
+  async verifySnapshot(id: string): Promise<void> {
+    this.getSnapshot(id)
+  }
+
   async deleteSnapshot(id: string): Promise<void> {
     this.getSnapshot(id)
     this.snapshots.delete(id)
