@@ -1,3 +1,4 @@
+import { rename } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { useCommandLine } from './command-line.ts'
 
@@ -121,6 +122,34 @@ describe('life', () => {
     expect(
       (await cli.json(['snapshot', 'ls', 'alphabet'])).snapshots.map(({ id }: { id: string }) => id),
     ).toContain(snapshot.id)
+  })
+
+  test('snapshot verify reads those that are named, or all, and tells of each that is damaged', async () => {
+    await cli.run(['create', 'saved'])
+    const ids = []
+    for (const name of ['good', 'bad']) ids.push((await cli.json(['snapshot', 'saved', '--name', name])).id)
+    const [good, bad] = ids
+    expect(await cli.json(['snapshot', 'verify', 'good', 'bad'])).toEqual({
+      snapshots: ids.map((id) => ({ id, ok: true })),
+    })
+    const { images } = cli.server.factory.layout.snapshot(bad)
+    await rename(images, `${images}.away`)
+    const told = await cli.run(['snapshot', 'verify', 'bad', 'good'])
+    expect(told.status).toBe(1)
+    expect(told.stdout).toMatch(new RegExp(`^${bad}  damaged  .* is missing\\.\n${good}  good\n$`))
+    expect(told.stderr).toBe('1 of 2 cannot be restored here.\n')
+    const { status, stdout, stderr } = await cli.run(['snapshot', 'verify', '--json'])
+    expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
+    const all = JSON.parse(stdout).snapshots
+    expect(all).toContainEqual({ id: good, ok: true })
+    expect(all).toContainEqual({
+      id: bad,
+      ok: false,
+      error: expect.objectContaining({ code: 'snapshot_unusable' }),
+    })
+    await rename(`${images}.away`, images)
+    await cli.json(['rm', 'saved'])
+    await cli.json(['snapshot', 'rm', 'good', 'bad'])
   })
 
   test('secrets are read from standard input, shown without their value, given and taken', async () => {

@@ -99,6 +99,7 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['fork', ['box']],
   ['snapshot create', ['box', '--name', 'one']],
   ['snapshot ls', []],
+  ['snapshot verify', ['one']],
   ['rollback', ['box', 'one']],
   ['template create', ['mine', '--snapshot', 'one']],
   ['template ls', []],

@@ -1,3 +1,4 @@
+import { rename } from 'node:fs/promises'
 import { Dormouse, DormouseError, Sandbox } from 'dormouse'
 import { describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
@@ -81,6 +82,23 @@ describe('a sandbox', () => {
       (await server.client.snapshots.list({ sandboxId: sandbox.id }).all()).map(({ id }) => id),
     ).toContain(snapshot.id)
     await Promise.all([sandbox, ...children].map((each) => each.delete()))
+  })
+
+  test('verifies snapshots, and throws for one that is damaged', async () => {
+    const sandbox = await server.create()
+    const { id } = await sandbox.snapshot()
+    await server.client.snapshots.verify(id)
+    const { images } = server.process.factory.layout.snapshot(id as never)
+    await rename(images, `${images}.away`)
+    await expect(server.client.snapshots.verify(id)).rejects.toMatchObject({
+      code: 'snapshot_unusable',
+      status: 409,
+      message: expect.stringContaining('missing'),
+      hint: expect.stringMatching(/./),
+    })
+    await rename(`${images}.away`, images)
+    await server.client.snapshots.verify(id)
+    await sandbox.delete()
   })
 
   test('says why it is awake, what it did, what it uses, and can be changed', async () => {

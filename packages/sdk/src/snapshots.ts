@@ -24,6 +24,15 @@ export class Snapshots {
     return this.#http.json({ path: pathOf(id), signal })
   }
 
+  /**
+   * Reads all of it, and wakes nothing. Throws `snapshot_unusable` with the reason when it is damaged or cannot be restored there. Takes as
+   * long as the disk needs.
+   */
+  async verify(id: string, { signal }: Abortable = {}): Promise<void> {
+    const path = `${pathOf(id)}/verify`
+    await this.#http.json({ method: 'POST', path, repeatable: true, timeoutMs: 0, signal })
+  }
+
   /** Refused for the one that a sandbox would come back with. */
   delete(id: string, { signal }: Abortable = {}): Promise<void> {
     return this.#http.delete({ path: pathOf(id), signal })

@@ -170,6 +170,14 @@ class Snapshots:
     def get(self, id: str) -> Snapshot:
         return read(Snapshot, self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
 
+    def verify(self, id: str) -> None:
+        """Reads all of it, and wakes nothing.
+
+        Raises `snapshot_unusable` with the reason when it is damaged or cannot be restored there. Takes as long as the disk needs.
+        """
+        path = f"/v1/snapshots/{path_part(id)}/verify"
+        self._http.json("POST", path, repeatable=True, timeout=None)
+
     def delete(self, id: str) -> None:
         """Refused for the one that a sandbox would come back with."""
         self._http.json("DELETE", f"/v1/snapshots/{path_part(id)}")

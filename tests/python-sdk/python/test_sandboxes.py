@@ -101,6 +101,9 @@ class Lifecycle(unittest.TestCase):
             snapshots = s.client.snapshots
             self.assertIn(saved.id, [each.id for each in snapshots.list(sandbox_id=s.id)])
             self.assertEqual(snapshots.get(saved.id), saved)
+            snapshots.verify(saved.id)
+            with self.assertRaises(NotFoundError):
+                snapshots.verify("sn-2222222222222222")
 
     def test_template_of_a_snapshot(self):
         client = Client()

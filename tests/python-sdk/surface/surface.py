@@ -42,14 +42,17 @@ def members(cls):
 
 
 def main():
-    public = [getattr(dormouse, name) for name in dormouse.__all__ if not name.startswith(("Async", "__"))]
+    names = [name for name in dormouse.__all__ if not name.startswith(("Async", "__"))]
+    public = [getattr(dormouse, name) for name in names]
     classes = [each for each in public if not dataclasses.is_dataclass(each) and inspect.isclass(each)]
     modules = (_execution, _fan_out, _network, _ports, _process, _values)
-    values = [each for module in modules for each in vars(module).values() if dataclasses.is_dataclass(each)]
+    inner = [each for module in modules for each in vars(module).values()]
+    values = [each for each in [*inner, *public] if dataclasses.is_dataclass(each)]
     print(
         json.dumps(
             {
                 "classes": {each.__name__: members(each) for each in classes},
+                "others": [name for name in names if not inspect.isclass(getattr(dormouse, name))],
                 "fields": {each.__name__: [field.name for field in dataclasses.fields(each)] for each in values},
             }
         )

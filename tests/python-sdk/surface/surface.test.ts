@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import * as sdk from 'dormouse'
 import { describe, expect, test } from 'vitest'
 import { CLASSES, ONLY_PYTHON_CLASSES, ONLY_TYPESCRIPT_CLASSES, type Twin } from './twins.ts'
 import { type Members, typeScriptSurface } from './typescript-surface.ts'
@@ -21,7 +22,7 @@ const python = JSON.parse(
     encoding: 'utf8',
     env: { PYTHONPATH: `${root}/python` },
   }),
-) as { classes: Record<string, Members>; fields: Record<string, string[]> }
+) as { classes: Record<string, Members>; others: string[]; fields: Record<string, string[]> }
 
 function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -100,6 +101,11 @@ describe('what the TypeScript SDK can, the Python SDK can', () => {
     expect(wanted.size).toBeGreaterThan(1)
     expect(lacking(wanted, found, value.onlyTypeScript), 'Python').toEqual(NOTHING)
     expect(lacking(found, wanted, value.onlyPython), 'TypeScript').toEqual(NOTHING)
+  })
+
+  test('neither has anything but classes, which are all that is compared', () => {
+    expect(python.others).toEqual([])
+    expect(Object.keys(sdk).filter((name) => !Object.hasOwn(CLASSES, name))).toEqual([])
   })
 
   test('no class and no value is left out', () => {

@@ -137,6 +137,12 @@ function declareSnapshots(program: Command, declare: Declare): void {
     load: async () => (await load()).listSnapshots,
   })
   declare(snapshot, {
+    usage: 'verify [snapshots...]',
+    summary: 'read snapshots whole and say whether they could be restored: these, or all',
+    load: async () => (await load()).verifySnapshots,
+    examples: ['snapshot verify before-upgrade', 'snapshot verify'],
+  })
+  declare(snapshot, {
     usage: 'rm <snapshots...>',
     summary: 'delete snapshots',
     load: async () => (await load()).removeSnapshots,

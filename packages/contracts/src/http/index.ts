@@ -206,7 +206,6 @@ export {
   snapshotPageSchema,
   snapshotParams,
   snapshotSchema,
-  type VerifiedSnapshotAnswer,
   verifiedSnapshotSchema,
 } from './snapshots.ts'
 export {

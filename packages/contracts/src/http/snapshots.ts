@@ -54,4 +54,3 @@ export const snapshotParams = z.strictObject({ id: snapshotIdField })
 export type CreateSnapshotBody = z.input<typeof createSnapshotSchema>
 export type SnapshotAnswer = z.output<typeof snapshotSchema>
 export type SnapshotPageAnswer = z.output<typeof snapshotPageSchema>
-export type VerifiedSnapshotAnswer = z.output<typeof verifiedSnapshotSchema>

@@ -1,8 +1,9 @@
-import type { Snapshot } from 'dormouse'
+import { DormouseError, type Snapshot } from 'dormouse'
 import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { pick } from '../find-sandbox.ts'
+import { Problem } from '../problem.ts'
 import { shortName } from './ls.ts'
 
 interface SnapshotFlags {
@@ -36,14 +37,65 @@ export async function listSnapshots(call: Call, ref: string | undefined): Promis
   if (snapshots.length === 0) call.note('There are no snapshots. `dormouse snapshot SANDBOX` takes one.')
 }
 
+/** Reads the named ones, or all; what is damaged is part of the outcome, and the others are read as well. */
+export async function verifySnapshots(call: Call, refs: readonly string[]): Promise<number> {
+  const { client, signal } = call
+  const all = await client.snapshots.list({ signal }).all()
+  const wanted = refs.length === 0 ? all : refs.map((ref) => pickSnapshot(ref, all))
+  const verified: Verified[] = []
+  for (const snapshot of wanted) {
+    const one = await call.during(`Reading ${shortName(snapshot)}`, verify(call, snapshot))
+    if (one === undefined && refs.length === 0) continue
+    if (one === undefined) throw notThere(shortName(snapshot))
+    verified.push(one)
+    if (!call.isJson)
+      call.io.stdout.write(`${one.id}  ${one.ok ? 'good' : `damaged  ${one.error.message}`}\n`)
+  }
+  if (call.isJson) call.answer({ snapshots: verified }, '')
+  const damaged = verified.filter(({ ok }) => !ok).length
+  if (verified.length === 0) call.note('There are no snapshots to read.')
+  else if (damaged > 0) call.note(`${damaged} of ${verified.length} cannot be restored here.`)
+  return damaged === 0 ? 0 : 1
+}
+
+type Verified =
+  | { readonly id: string; readonly ok: true }
+  | {
+      readonly id: string
+      readonly ok: false
+      readonly error: Pick<DormouseError, 'code' | 'message' | 'hint'>
+    }
+
+/** undefined when it is gone since it was listed: a sandbox that sleeps again has another one. */
+async function verify({ client, signal }: Call, { id }: Snapshot): Promise<Verified | undefined> {
+  try {
+    await client.snapshots.verify(id, { signal })
+    return { id, ok: true }
+  } catch (error) {
+    if (!(error instanceof DormouseError)) throw error
+    const { code, message, hint } = error
+    if (code === 'not_found') return undefined
+    if (code !== 'snapshot_unusable') throw error
+    return { id, ok: false, error: { code, message, hint } }
+  }
+}
+
 export async function removeSnapshots(call: Call, refs: readonly string[]): Promise<void> {
   const { client, signal } = call
   const all = await client.snapshots.list({ signal }).all()
-  const found = refs.map((ref) =>
-    pick(ref, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' }),
-  )
+  const found = refs.map((ref) => pickSnapshot(ref, all))
   for (const { id } of found) await client.snapshots.delete(id, { signal })
   call.answer({ deleted: found.map(({ id }) => id) }, found.map(({ id }) => `${id}\n`).join(''))
+}
+
+function pickSnapshot(ref: string, all: readonly Snapshot[]): Snapshot {
+  return pick(ref, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' })
+}
+
+function notThere(ref: string): Problem {
+  return new Problem('not_found', `The snapshot ${ref} was deleted meanwhile`, {
+    hint: '`dormouse snapshot ls` lists what there is.',
+  })
 }
 
 function formatSnapshots(snapshots: readonly Snapshot[], now = Date.now()): string {
