@@ -198,6 +198,11 @@ export class LinuxEngine implements Engine {
     return this.#sleeper === undefined || this.#sleeper.isTemplatePrepared(template, this.#toolsDir)
   }
 
+  /** Before a template is removed: nothing that was made ahead of need stands on it any more. */
+  async forgetTemplate(name: string): Promise<void> {
+    await this.#sleeper?.forgetTemplate(name)
+  }
+
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }> {
     const result = await this.#canSleep().snapshot(this.#own(burrow, options), options)
     this.#upkeep.schedule(result.snapshot.id)

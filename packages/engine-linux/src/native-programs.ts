@@ -10,6 +10,7 @@ export const layersProgram = inBuild('dormouse-layers')
 /** Parts of this process, unlike the others. */
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')
+export const hostnameAddon = inBuild('hostname.node')
 export const enterLibrary = inBuild('libdormouse-enter.so')
 export const guardLibrary = inBuild('libdormouse-guard.so')
 

@@ -14,7 +14,8 @@ import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormou
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
-import { holdConnections, openGate, releaseConnections } from '../network/open-gate.ts'
+import { GateKeeper } from '../network/gate-keeper.ts'
+import { holdConnections, releaseConnections } from '../network/open-gate.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
 import { insist } from './insist.ts'
@@ -32,6 +33,8 @@ interface LinuxBurrowParts {
   readonly paths: BurrowPaths
   readonly first: FirstProcess
   readonly hierarchies: Hierarchies
+  /** One that was opened ahead of need. */
+  readonly gate?: Gate | undefined
 }
 
 export class LinuxBurrow implements Burrow {
@@ -45,6 +48,7 @@ export class LinuxBurrow implements Burrow {
   readonly first: FirstProcess
   readonly #parts: LinuxBurrowParts
   readonly #cgroup: BurrowCgroup
+  readonly #gate: GateKeeper
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
@@ -52,9 +56,6 @@ export class LinuxBurrow implements Burrow {
   #isReleased = false
   #isWatched = false
   #isQuiet = false
-  #gate: Promise<Gate> | undefined
-  /** Connections outlive their gate. */
-  #hadGate = false
   /** Settled unless a snapshot is being taken. */
   #saved: Promise<void> = Promise.resolve()
   #endSaving: () => void = () => {}
@@ -72,9 +73,11 @@ export class LinuxBurrow implements Burrow {
     this.template = record.template
     this.createdAt = new Date(record.createdAt)
     this.#cgroup = new BurrowCgroup(parts.hierarchies, paths.cgroup)
+    this.#gate = new GateKeeper(first, parts.gate)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
+        this.#gate.closePrepared()
         resolve(end)
       }
     })
@@ -122,26 +125,13 @@ export class LinuxBurrow implements Burrow {
     await this.#cgroup.thaw()
   }
 
-  async openGate(): Promise<Gate> {
-    if (this.#gate !== undefined)
-      throw new DormouseError('conflict', 'The gate of this sandbox is open already.')
-    const opening = openGate(this.first)
-    this.#gate = opening
-    this.#hadGate = true
-    const forget = () => {
-      if (this.#gate === opening) this.#gate = undefined
-    }
-    const gate = await opening.catch((error: unknown) => {
-      forget()
-      throw error
-    })
-    return {
-      ...gate,
-      close: () => {
-        gate.close()
-        forget()
-      },
-    }
+  openGate(): Promise<Gate> {
+    return this.#gate.open()
+  }
+
+  /** Whether somebody lets it out. */
+  get hasNetwork(): boolean {
+    return this.#gate.wasAsked
   }
 
   isFrozen(): Promise<boolean> {
@@ -159,7 +149,7 @@ export class LinuxBurrow implements Burrow {
     try {
       // An agent that is frozen cannot answer.
       await this.thaw()
-      const held = this.#hadGate ? holdConnections(this.first) : undefined
+      const held = this.#gate.had ? holdConnections(this.first) : undefined
       // Also when that fails: what is held later than it is released stays held.
       await this.guest.quiesce().finally(() => held)
       const states = await Promise.all(
@@ -207,7 +197,7 @@ export class LinuxBurrow implements Burrow {
   /** After a snapshot that failed: as if nothing had been, but that who handles SIGCONT gets one. Never throws. */
   async goOn({ areStopped }: { areStopped: boolean }): Promise<void> {
     const stopped = this.#stoppedBefore
-    if (this.#hadGate) await insist(() => releaseConnections(this.first), this.#isOver)
+    if (this.#gate.had) await insist(() => releaseConnections(this.first), this.#isOver)
     // Also while the next one is asked for, which cannot begin before the agent goes on.
     if (areStopped) await insist(() => this.#continue(stopped), this.#isGoing)
     this.#stoppedBefore = new Set()
@@ -263,6 +253,7 @@ export class LinuxBurrow implements Burrow {
 
   release(): void {
     this.#isReleased = true
+    this.#gate.closePrepared()
     this.guest.close()
   }
 

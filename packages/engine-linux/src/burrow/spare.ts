@@ -63,15 +63,18 @@ export class SparePool implements AsyncDisposable {
     this.#host = host
   }
 
-  /** One that waits, or a new one. What is taken belongs to the caller, who removes it in case of failure. */
-  async take(): Promise<Spare> {
+  /**
+   * One that waits, or a new one. What is taken belongs to the caller, who removes it in case of failure. `keepsMark`: it stays marked
+   * as a spare, because it is not somebody's yet.
+   */
+  async take({ keepsMark = false } = {}): Promise<Spare> {
     this.#expected = Math.max(0, this.#expected - 1)
     this.#fillSoon()
     for (;;) {
       const spare = this.#ready.shift() ?? (await this.#nextMade())
-      if (spare === undefined) return makeSpare(this.#host)
+      if (spare === undefined) return makeSpare(this.#host, { isMarked: keepsMark })
       if (spare.init.isWaiting && spare.restorer?.isWaiting !== false) {
-        await rm(spare.paths.spareMark, { force: true })
+        if (!keepsMark) await rm(spare.paths.spareMark, { force: true })
         return spare
       }
       await discard(spare, this.#host)

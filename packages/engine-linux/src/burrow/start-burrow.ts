@@ -8,8 +8,11 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
+import type { Gate } from '@dormouse/engine'
+import type { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import type { StartedCriu } from '../criu/run-criu.ts'
+import { allOf } from '../host/settle-all.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 import type { Template } from '../template/template-store.ts'
 import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
@@ -52,43 +55,78 @@ interface LaunchBurrow {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface StartBurrow extends LaunchBurrow {
+export interface FillBurrow extends LaunchBurrow {
   /** Brings the processes of a burrow that starts empty. */
   readonly fill?: (first: FirstProcess, restorer: StartedCriu) => Promise<void>
-  /** Tells the agent who it is. */
-  readonly introduce: (burrow: LinuxBurrow) => Promise<void>
+  /** Whether it is to wait for somebody whose it will be. */
+  readonly isSpare?: boolean
+}
+
+/** Tells the agent who it is. */
+export type Introduce = (burrow: LinuxBurrow) => Promise<void>
+
+/** Its agent listens, and has not been told yet who it is. Nobody knows of it: its record says `starting`. */
+export interface FilledBurrow {
+  readonly paths: BurrowPaths
+  readonly cgroup: BurrowCgroup
+  readonly first: FirstProcess
+  readonly record: BurrowRecord
+  /** One that was opened ahead of need. */
+  readonly gate?: Gate | undefined
 }
 
 /** Makes a burrow and waits until its agent answers. On any failure all of it is removed again. */
-export async function startBurrow(host: BurrowHost, start: StartBurrow): Promise<LinuxBurrow> {
+export async function startBurrow(
+  host: BurrowHost,
+  start: FillBurrow & { readonly introduce: Introduce },
+): Promise<LinuxBurrow> {
+  return introduceBurrow(host, await fillBurrow(host, start), start.introduce)
+}
+
+/** On any failure all of it is removed again. */
+export async function fillBurrow(host: BurrowHost, start: FillBurrow): Promise<FilledBurrow> {
   start.signal?.throwIfAborted()
-  const { hierarchies } = host
-  const spare = await host.spares.take()
-  const { paths } = spare
+  const spare = await host.spares.take({ keepsMark: start.isSpare === true })
+  const { paths, cgroup } = spare
   try {
     const record = describeStart(paths, start)
     const first = await launchBurrow(host, { ...start, record }, spare)
     if (start.fill !== undefined && spare.restorer !== undefined) await start.fill(first, spare.restorer)
     else spare.restorer?.cancel()
     closeLink(paths)
-    const ready = { ...record, state: 'ready' as const }
-    const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies })
-    // An agent that has not been introduced must not be adopted: it still has the seeds of its snapshot.
-    const [publish] = await allOf([prepareRecord(paths.record, ready), start.introduce(burrow)])
-    await publish()
-    return burrow
+    return { paths, cgroup, first, record }
   } catch (error) {
     spare.init.cancel()
     spare.restorer?.cancel()
-    await removeBurrow(paths, hierarchies)
+    await removeBurrow(paths, host.hierarchies)
     throw explainMountFailure(error)
+  }
+}
+
+/** From here on it is somebody's. On any failure all of it is removed. */
+export async function introduceBurrow(
+  { hierarchies }: BurrowHost,
+  { paths, first, record, gate }: FilledBurrow,
+  introduce: Introduce,
+): Promise<LinuxBurrow> {
+  const ready = { ...record, state: 'ready' as const }
+  const burrow = new LinuxBurrow({ record: ready, paths, first, hierarchies, gate })
+  try {
+    // An agent that has not been introduced must not be adopted: it still has the seeds of its snapshot.
+    const [publish] = await allOf([prepareRecord(paths.record, ready), introduce(burrow)])
+    await publish()
+    return burrow
+  } catch (error) {
+    burrow.release()
+    await removeBurrow(paths, hierarchies)
+    throw error
   }
 }
 
 /** A burrow in which nothing runs but its PID 1, for as long as `work` takes. It sees `link` at /.dormouse/run. */
 export async function withEmptyBurrow(
   host: BurrowHost,
-  { link, ...start }: Pick<StartBurrow, 'sandboxId' | 'template' | 'toolsDir' | 'limits'> & { link: string },
+  { link, ...start }: Pick<LaunchBurrow, 'sandboxId' | 'template' | 'toolsDir' | 'limits'> & { link: string },
   work: (first: FirstProcess) => Promise<void>,
 ): Promise<void> {
   const spare = await host.spares.take()
@@ -137,14 +175,6 @@ async function launchBurrow(
     ...start.memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))),
   ])
   return first
-}
-
-/** Like Promise.all, but also in case of failure nothing goes on afterwards: what they make is about to be removed. */
-async function allOf<const Work extends readonly Promise<unknown>[]>(
-  work: Work,
-): Promise<{ -readonly [Index in keyof Work]: Awaited<Work[Index]> }> {
-  await Promise.allSettled(work)
-  return Promise.all(work)
 }
 
 /**

@@ -18,3 +18,11 @@ export async function settleAll<Value>(
 export function fulfilled<Value>(result: PromiseSettledResult<Value>): Value[] {
   return result.status === 'fulfilled' ? [result.value] : []
 }
+
+/** Like Promise.all, but also in case of failure nothing goes on afterwards: whoever calls it is about to remove what they make. */
+export async function allOf<const Work extends readonly Promise<unknown>[]>(
+  work: Work,
+): Promise<{ -readonly [Index in keyof Work]: Awaited<Work[Index]> }> {
+  await Promise.allSettled(work)
+  return Promise.all(work)
+}

@@ -1,7 +1,8 @@
-import { closeSync, openSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import type { Gate } from '@dormouse/engine'
-import { type FirstProcess, isAlive } from '../burrow/first-process.ts'
+import type { FirstProcess } from '../burrow/first-process.ts'
+import { withNamespace } from '../burrow/with-namespace.ts'
 import { RESOLVER } from './addresses.ts'
 import { findGateAddon, type GateAddon } from './gate-addon.ts'
 
@@ -18,6 +19,13 @@ export async function openGate(first: FirstProcess): Promise<Gate> {
       isOpen = false
     },
   }
+}
+
+/** Of one that nobody answers at: who tries is refused. */
+export function closeUnused(gate: Gate): void {
+  gate.close()
+  closeSync(gate.tcp)
+  closeSync(gate.dns)
 }
 
 /**
@@ -46,31 +54,8 @@ async function tryInNetworkOf(
   if ('addon' in found) await inNetworkOf(first, (netns) => work(found.addon, netns)).catch(() => {})
 }
 
-async function inNetworkOf<Result>(
-  first: FirstProcess,
-  work: (netns: number) => Promise<Result>,
-): Promise<Result> {
-  const netns = openNetwork(first)
-  try {
-    // Only now is it certain that what was opened belongs to the burrow, and not to a later process with its pid.
-    if (!(await isAlive(first))) throw gone()
-    return await work(netns)
-  } finally {
-    closeSync(netns)
-  }
-}
-
-/** Without a way through other threads, which are busy when a sandbox wakes: nothing here waits for a disk. */
-function openNetwork({ pid }: FirstProcess): number {
-  try {
-    return openSync(`/proc/${pid}/ns/net`, 'r')
-  } catch {
-    throw gone()
-  }
-}
-
-function gone(): DormouseError {
-  return new DormouseError('burrow_ended', 'The burrow has ended.')
+function inNetworkOf<Result>(first: FirstProcess, work: (netns: number) => Promise<Result>): Promise<Result> {
+  return withNamespace(first, 'net', work)
 }
 
 async function getGateAddon(): Promise<GateAddon> {

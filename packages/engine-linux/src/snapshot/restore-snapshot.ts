@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
-import { type BurrowHost, startBurrow } from '../burrow/start-burrow.ts'
+import { type BurrowHost, type FillBurrow, type Introduce, startBurrow } from '../burrow/start-burrow.ts'
 import { hangUpOutside } from '../network/open-gate.ts'
 import type { Template } from '../template/template-store.ts'
 import { refuseHiding, returnToVolumes } from '../volume/return-to-volumes.ts'
@@ -18,7 +18,7 @@ const RESTORE_TIMEOUT_MS = 20_000
 
 export type WakeReason = 'create' | 'resume' | 'fork' | 'rollback'
 
-export interface RestoreSnapshot {
+export interface FillFromSnapshot {
   readonly paths: SnapshotPaths
   readonly manifest: FullManifest
   readonly template: Template
@@ -26,23 +26,40 @@ export interface RestoreSnapshot {
   readonly sandboxId: SandboxId
   readonly limits?: BurrowLimits
   readonly volumes: FullManifest['volumes']
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface WhoWakes {
+  readonly sandboxId: SandboxId
   readonly reason: WakeReason
   /** Whether random generators get a new seed. */
   readonly reseed: boolean
   readonly user?: string | undefined
   readonly env?: Readonly<Record<string, string>> | undefined
-  readonly signal?: AbortSignal | undefined
 }
+
+export type RestoreSnapshot = FillFromSnapshot & WhoWakes
 
 /** Starts a burrow from a snapshot. The snapshot is only read: any number of restores may go on at once. */
 export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot): Promise<LinuxBurrow> {
-  const { paths, manifest, template, sandboxId, volumes, reason, reseed, user, env } = restore
+  const introduce = introducing(restore)
+  return startBurrow(host, { ...(await fillingFrom(host, restore)), introduce })
+}
+
+export function introducing({ sandboxId, reason, reseed, user, env }: WhoWakes): Introduce {
+  return (burrow) =>
+    burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) })
+}
+
+/** How a burrow is filled from a snapshot. Throws when it cannot be: then nothing has been started. */
+export async function fillingFrom(host: BurrowHost, restore: FillFromSnapshot): Promise<FillBurrow> {
+  const { paths, manifest, template, sandboxId, volumes } = restore
   await verifyOnce(paths, manifest)
   await refuseHiding(paths.images, { mounts: volumes, before: manifest.volumes })
   const missing = manifest.layers.find((layer) => !existsSync(host.layout.layer(layer)))
   if (missing !== undefined) throw unusable(`its file layer ${missing} is missing`)
   let workDir = ''
-  return startBurrow(host, {
+  return {
     sandboxId,
     template,
     layers: manifest.layers,
@@ -72,10 +89,8 @@ export async function restoreSnapshot(host: BurrowHost, restore: RestoreSnapshot
       if (exitCode !== 0) throw explainRestoreFailure(output)
       if (manifest.outside === true) await hangUpOutside(first)
     },
-    introduce: (burrow) =>
-      burrow.guest.wake({ sandboxId, reason, reseed, ...(user && { user }), ...(env && { env }) }),
     signal: restore.signal,
-  })
+  }
 }
 
 /**

@@ -26,6 +26,7 @@ import { Collector } from './collector.ts'
 import { Dumper } from './dumper.ts'
 import { Leftovers } from './leftovers.ts'
 import type { Manifest } from './manifest.ts'
+import { Reserve } from './reserve.ts'
 import { type RestoreSnapshot, restoreSnapshot } from './restore-snapshot.ts'
 import { savedAs, savedBut } from './saved-but.ts'
 import { SnapshotStore } from './snapshot-store.ts'
@@ -52,10 +53,8 @@ interface FoundSnapshot {
   readonly manifest: Manifest
 }
 
-export type CreateFromTemplate = Pick<
-  RestoreSnapshot,
-  'sandboxId' | 'template' | 'toolsDir' | 'limits' | 'volumes' | 'user' | 'env' | 'signal'
->
+export type CreateFromTemplate = Required<Pick<RestoreSnapshot, 'limits'>> &
+  Pick<RestoreSnapshot, 'sandboxId' | 'template' | 'toolsDir' | 'volumes' | 'user' | 'env' | 'signal'>
 
 /** Create, snapshot, restore, fork and rollback, which are all made of two operations: take and restore. */
 export class Sleeper implements AsyncDisposable {
@@ -64,6 +63,7 @@ export class Sleeper implements AsyncDisposable {
   readonly #dumper: Dumper
   readonly #collector: Collector
   readonly #leftovers = new Leftovers()
+  readonly #reserve: Reserve
   readonly #found = new FileMemory<FoundSnapshot>(REMEMBERED_SNAPSHOTS)
 
   constructor(parts: SleeperParts) {
@@ -71,6 +71,7 @@ export class Sleeper implements AsyncDisposable {
     this.#dumper = new Dumper(parts.criu)
     this.store = new SnapshotStore(parts.host.layout)
     this.#collector = new Collector(this.store)
+    this.#reserve = new Reserve(parts.host)
   }
 
   /** A new sandbox from its template's snapshot; undefined when there is none that can be used. */
@@ -79,14 +80,15 @@ export class Sleeper implements AsyncDisposable {
     const found = await findTemplateSnapshot({ template, toolsDir, dumper: this.#dumper })
     if (found === undefined) return undefined
     this.#dumper.prepare()
-    return restoreSnapshot(host, {
-      ...found,
-      ...request,
-      template,
-      toolsDir,
-      reason: 'create',
-      reseed: true,
-    })
+    request.signal?.throwIfAborted()
+    const origin = { ...found, template, toolsDir }
+    const who = { ...request, reason: 'create' as const, reseed: true }
+    // One that waits has no volumes.
+    if (who.volumes.length > 0) return restoreSnapshot(host, { ...origin, ...who })
+    const burrow =
+      (await this.#reserve.claim(origin, who)) ?? (await restoreSnapshot(host, { ...origin, ...who }))
+    this.#reserve.expect(origin, burrow)
+    return burrow
   }
 
   async isTemplatePrepared(template: Template, toolsDir: string): Promise<boolean> {
@@ -97,6 +99,10 @@ export class Sleeper implements AsyncDisposable {
     if (await this.isTemplatePrepared(template, toolsDir)) return
     await removeUnfinished(template)
     await makeTemplateSnapshot(this.#parts.host, { template, toolsDir, dumper: this.#dumper })
+  }
+
+  forgetTemplate(name: string): Promise<void> {
+    return this.#reserve.forget(name)
   }
 
   async snapshot(
@@ -323,7 +329,9 @@ export class Sleeper implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#dumper[Symbol.dispose]()
-    await Promise.all([this.#leftovers[Symbol.asyncDispose](), this.#collector[Symbol.asyncDispose]()])
+    await Promise.all(
+      [this.#reserve, this.#leftovers, this.#collector].map((each) => each[Symbol.asyncDispose]()),
+    )
   }
 
   async rollback(burrow: LinuxBurrow, id: SnapshotId): Promise<LinuxBurrow> {

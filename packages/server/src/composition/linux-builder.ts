@@ -42,6 +42,9 @@ export function linuxBuilder(engine: LinuxEngine, dataDir: string): TemplateBuil
       say('starting it once, to save it with what is preloaded')
       await engine.prepareTemplate(description.name)
     },
-    remove: (name) => removeTemplate(dataDir, name),
+    async remove(name) {
+      await engine.forgetTemplate(name)
+      await removeTemplate(dataDir, name)
+    },
   }
 }
