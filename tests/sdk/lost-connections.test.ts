@@ -73,6 +73,23 @@ describe('a connection that breaks', () => {
     await expect(reading).rejects.toMatchObject({ code: 'conflict' })
   })
 
+  test('in the middle of a file that is shortened meanwhile says the same', async () => {
+    await sandbox.files.write('/tmp/data', new Uint8Array(2 * 1024 ** 2).fill(1))
+    cutter.nextCutBytes = () => 900_000
+    const reader = sandbox.files.stream('/tmp/data').getReader()
+    await reader.read()
+    const direct = await Sandbox.connect(sandbox.id, { client: server.client })
+    await direct.commands.run('truncate -s 10 /tmp/data')
+    const reading = (async () => {
+      for (let next = await reader.read(); !next.done; next = await reader.read());
+    })()
+    await expect(reading).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('changed while it was read'),
+      hint: expect.stringContaining('copy'),
+    })
+  })
+
   test('under a command and under a watch is made again', async () => {
     await sandbox.files.mkdir('/root/w')
     const types: string[] = []

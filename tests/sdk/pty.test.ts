@@ -86,16 +86,26 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     await sandbox.delete()
   })
 
-  test('that has ended takes what is typed and leaves it; one that was left or is gone says so, and all at once', async () => {
+  test('that has ended, was left or is gone says so to who types, and all at once', async () => {
     const sandbox = await connect()
     const ended = await sandbox.pty.create({ command: 'exit 3' })
     expect(await ended.wait()).toMatchObject({ exitCode: 3 })
-    await atOnce(ended.write('too late\n'))
+    const late = {
+      code: 'conflict',
+      message: expect.stringContaining('has ended'),
+      hint: expect.stringContaining('pty.create'),
+    }
+    await expect(atOnce(ended.write('too late\n'))).rejects.toMatchObject(late)
+    const again = await sandbox.pty.connect(ended.pid)
+    await expect(atOnce(again.write('too late\n'))).rejects.toMatchObject(late)
 
     const left = await sandbox.pty.create({ command: ['cat'] })
     left.disconnect()
     await expect(atOnce(left.wait())).rejects.toMatchObject({ code: 'cancelled' })
-    await expect(atOnce(left.write('gone\n'))).rejects.toMatchObject({ code: 'cancelled' })
+    await expect(atOnce(left.write('gone\n'))).rejects.toMatchObject({
+      code: 'conflict',
+      hint: expect.stringContaining('pty.connect'),
+    })
 
     const orphan = await sandbox.pty.create({ command: ['cat'] })
     await orphan.write('there\n')

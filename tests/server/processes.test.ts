@@ -151,6 +151,17 @@ describe('processes over HTTP', () => {
     expect(await refusal(unasked)).toBe('409 conflict')
   })
 
+  test.each(['', '?close=false'])('input that ends its process is no conflict (%s)', async (query) => {
+    const answers = []
+    for (let index = 0; index < 15; index += 1) {
+      const { pid } = await start({ command: 'read line', stdin: true })
+      answers.push(
+        (await server.call(`/processes/${pid}/stdin${query}`, { method: 'POST', raw: 'x\n' })).status,
+      )
+    }
+    expect(answers).toEqual(Array(15).fill(200))
+  })
+
   test('a process that does not read its stdin is given up and does not keep the sandbox from its standby', async () => {
     const { pid } = await start({ command: 'sleep 1000', stdin: true })
     const stuck = server.call(`/processes/${pid}/stdin`, { method: 'POST', raw: Buffer.alloc(1_000_000) })

@@ -190,7 +190,7 @@ class AsyncFileStream:
 
     def _changed(self) -> DormouseError:
         said = f"{self._query['path']}: changed while it was read"
-        return error_of("conflict", said, hint="Read it again.")
+        return error_of("conflict", said, hint="Something wrote to it meanwhile. Read it again, or read a copy.")
 
 
 def _octal(mode: Optional[int]) -> Optional[str]:

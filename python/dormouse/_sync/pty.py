@@ -162,7 +162,7 @@ class Pty:
             if self._socket is None:
                 # The terminal of a process that has ended can be read, and takes what is typed without a word.
                 if is_typing and not self._is_new and (self._command.info()).state == "exited":
-                    raise self._no_more("has ended")
+                    raise self._ended()
                 path = self._command._at("pty")
                 socket = WebSocket.open(self._http, path, {"after": self._seen})
                 if self._is_closed:
@@ -173,11 +173,14 @@ class Pty:
 
     def _require_open(self) -> None:
         if self.exit is not None:
-            raise self._no_more("has ended")
+            raise self._ended()
         if self._is_closed:
             raise self._no_more("was disconnected", "`pty.connect(pid)` connects to it again.")
 
-    def _no_more(self, why: str, hint: str = "") -> DormouseError:
+    def _ended(self) -> DormouseError:
+        return self._no_more("has ended", "`pty.wait()` says how; `pty.create()` opens another one.")
+
+    def _no_more(self, why: str, hint: str) -> DormouseError:
         return error_of("conflict", f"The terminal of process {self.pid} {why}", hint=hint)
 
     def _hear(self, said: Mapping[str, Any]) -> None:

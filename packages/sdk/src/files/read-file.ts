@@ -1,4 +1,4 @@
-import { DormouseError } from '../error.ts'
+import { DormouseError, hasCode } from '../error.ts'
 import { unreachable } from '../http/error-from.ts'
 import { type Http, isPassing, type Opened, type Query } from '../http/http.ts'
 import { Patience } from '../http/patience.ts'
@@ -18,7 +18,10 @@ export async function* readFile(
       const headers = position === 0 ? {} : { range: `bytes=${position}-` }
       const opened = await http.open({ path, query, headers, signal })
       const found = opened.response.headers.get('etag')
-      if (position > 0 && (found !== tag || opened.response.status !== 206)) throw changed(opened, query)
+      if (position > 0 && (found !== tag || opened.response.status !== 206)) {
+        drop(opened)
+        throw changed(query)
+      }
       tag = found
       // Without a length the kernel makes it up as it is read: what was read cannot be skipped.
       const isSteady = opened.response.headers.has('content-length')
@@ -29,6 +32,8 @@ export async function* readFile(
       }
       return
     } catch (error) {
+      // It is not as long any more as what was read of it.
+      if (position > 0 && hasCode(error, 'range_not_satisfiable')) throw changed(query, error)
       if (!isPassing(error) || Number.isNaN(position)) throw error
       await patience.wait(error, signal)
     }
@@ -52,10 +57,14 @@ async function* pieces({ response, close }: Opened): AsyncGenerator<Uint8Array, 
   }
 }
 
-function changed({ response, close }: Opened, query: Query): DormouseError {
+function drop({ response, close }: Opened): void {
   response.body?.cancel().catch(() => {})
   close()
+}
+
+function changed(query: Query, cause?: unknown): DormouseError {
   return new DormouseError('conflict', `${query['path']}: changed while it was read`, {
-    hint: 'Read it again.',
+    hint: 'Something wrote to it meanwhile. Read it again, or read a copy.',
+    cause,
   })
 }

@@ -2,7 +2,7 @@ import { DormouseError, hasCode } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Http } from '../http/http.ts'
 import type { ProcessEvent } from '../processes/command-options.ts'
-import type { Line, LineOptions, PtyExit } from './line.ts'
+import { hasEnded, type Line, type LineOptions, type PtyExit } from './line.ts'
 
 /** A terminal where there is no WebSocket (Node 20): its events are followed, and what is typed is posted. */
 export class HttpLine implements Line {
@@ -11,7 +11,9 @@ export class HttpLine implements Line {
   readonly #path: string
   readonly #closed = new AbortController()
   #waiting: Uint8Array[] = []
-  #typing: Promise<void> | undefined
+  /** Of what waits. */
+  #next: Promise<void> | undefined
+  #typing: Promise<void> = Promise.resolve()
 
   constructor(http: Http, { path, onData, after }: LineOptions) {
     this.#http = http
@@ -23,8 +25,9 @@ export class HttpLine implements Line {
   type(data: Uint8Array): Promise<void> {
     this.#waiting.push(data)
     // What is typed while a piece is on its way goes with the next one, in order.
-    this.#typing = (this.#typing ?? Promise.resolve()).catch(() => {}).then(() => this.#send())
-    return this.#typing
+    this.#next ??= this.#typing.catch(() => {}).then(() => this.#send())
+    this.#typing = this.#next
+    return this.#next
   }
 
   close(): void {
@@ -33,7 +36,7 @@ export class HttpLine implements Line {
 
   async #send(): Promise<void> {
     const pieces = this.#waiting.splice(0)
-    if (pieces.length === 0) return
+    this.#next = undefined
     const call = {
       method: 'POST',
       path: `${this.#path}/stdin`,
@@ -43,8 +46,7 @@ export class HttpLine implements Line {
       signal: this.#closed.signal,
     } as const
     await this.#http.json(call).catch((error: unknown) => {
-      // It has ended, perhaps by what was typed; `ended` tells.
-      if (!hasCode(error, 'conflict')) throw error
+      throw hasCode(error, 'conflict') ? hasEnded(error) : error
     })
   }
 

@@ -58,16 +58,21 @@ export class Ptys {
 
   /** The terminal of a process that was started before. */
   async connect(pid: number, options: ConnectPtyOptions = {}): Promise<Pty> {
-    await this.#http.json({ path: `${this.#path}/processes/${pid}`, signal: options.signal })
-    return this.#attach(pid, options)
+    const { signal } = options
+    const { state } = await this.#http.json<ProcessInfo>({ path: `${this.#path}/processes/${pid}`, signal })
+    return this.#attach(pid, options, { hasEnded: state === 'exited' })
   }
 
-  #attach(pid: number, { onData = () => {}, after = -1 }: ConnectPtyOptions): Pty {
+  #attach(
+    pid: number,
+    { onData = () => {}, after = -1 }: ConnectPtyOptions,
+    known: { hasEnded?: boolean } = {},
+  ): Pty {
     const options = { path: `${this.#path}/processes/${pid}`, onData, after }
     const line =
       this.#socket === undefined
         ? new HttpLine(this.#http, options)
         : new SocketLine(this.#http, this.#socket, options)
-    return new Pty(new Command(this.#http, this.#path, pid), line)
+    return new Pty(new Command(this.#http, this.#path, pid), line, known)
   }
 }

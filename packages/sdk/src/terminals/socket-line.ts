@@ -3,7 +3,7 @@ import { DormouseError, throwIfAborted } from '../error.ts'
 import { errorFromAnswer } from '../http/error-from.ts'
 import type { Http } from '../http/http.ts'
 import { Patience, sleep } from '../http/patience.ts'
-import type { Line, LineOptions, PtyExit } from './line.ts'
+import { hasEnded, type Line, type LineOptions, type PtyExit } from './line.ts'
 import { OPEN, type Socket, type SocketConstructor } from './socket.ts'
 
 const PATIENCE_MS = 60_000
@@ -56,21 +56,19 @@ export class SocketLine implements Line {
   async #send(data: Uint8Array): Promise<void> {
     for (let at = 0; at < data.byteLength; at += PIECE_BYTES) {
       const socket = await this.#ready()
-      // It has ended, perhaps by what was typed; `ended` tells.
-      if (socket === undefined) return
       socket.send(data.subarray(at, at + PIECE_BYTES))
     }
   }
 
-  /** A socket with room. Undefined: the process has ended. Rejects when there will be none. */
-  async #ready(): Promise<Socket | undefined> {
+  /** A socket with room. Rejects when there will be none. */
+  async #ready(): Promise<Socket> {
     for (;;) {
       throwIfAborted(this.#closed.signal)
       const socket = this.#socket
       if (socket?.readyState === OPEN && socket.bufferedAmount <= BUFFERED_MAX_BYTES) return socket
       if (this.#hasEnded) {
         await this.ended
-        return undefined
+        throw hasEnded()
       }
       await sleep(LOOK_AGAIN_MS, this.#closed.signal)
     }

@@ -1,4 +1,4 @@
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Sandbox } from '../../lifecycle/service.ts'
 import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
 
@@ -33,6 +33,7 @@ export async function writePiece(
     if (!isStalled) throw cause
     throw new DormouseError('conflict', `process ${pid} does not read its input`, {
       hint: 'Send the rest when it does; what it took of the last piece is not known.',
+      details: { reason: 'not_reading' },
       cause,
     })
   } finally {
@@ -53,7 +54,17 @@ export async function writeStdin(
       bytes += await writePiece(target, piece.subarray(at, at + STDIN_PIECE_BYTES))
     }
   }
-  // Also for nothing at all: whether there is such a process, and whether it can be written to.
-  await writePiece(target, new Uint8Array(), close)
+  if (bytes > 0 && !close) return bytes
+  try {
+    // Also for nothing at all: whether there is such a process, and whether it can be written to.
+    await writePiece(target, new Uint8Array(), close)
+  } catch (error) {
+    if (bytes === 0 || !isClosed(error)) throw error
+  }
   return bytes
+}
+
+/** What it took may have ended it: then its input is as closed as it was to be. */
+function isClosed(error: unknown): boolean {
+  return hasErrorCode(error, 'conflict') && error.details['reason'] !== 'not_reading'
 }
