@@ -33,38 +33,40 @@ import { describeWatch } from './watch.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
 
-/** What every engine must do. An engine's own tests call this with a factory; a part left out needs a reason there. */
-export function describeEngineContract(name: string, factory: EngineFactory): void {
-  describe(`engine contract: ${name}`, () => {
-    describeLifecycle(factory)
-    describeAdopt(factory)
-    describeLimits(factory)
-    describeMemory(factory)
-    describeSleep(factory)
-    describeFork(factory)
-    describeFilesSnapshots(factory)
-    describeSurvive(factory)
-    describeVolumes(factory)
-    describeVolumesAsleep(factory)
-    describeRunsState(factory)
-    describeRunsErrors(factory)
-    describeRunsOutput(factory)
-    describeRunsVolume(factory)
-    describeRunsResults(factory)
-    describeBash(factory)
-    describeInterrupts(factory)
-    describeKernelDeath(factory)
-    describeContexts(factory)
-    describeProcesses(factory)
-    describeTerminals(factory)
-    describeConnectedProcesses(factory)
-    describePorts(factory)
-    describeNetwork(factory)
-    describeNetworkAsleep(factory)
-    describeFiles(factory)
-    describeFilesSafety(factory)
-    describeWatch(factory)
-    describeBadInput(factory)
-    describeSurvival(factory)
+/** What every engine must do, by what it is about: parts are separate so that they can be checked beside each other. */
+const PARTS = {
+  life: [describeLifecycle, describeAdopt, describeBadInput, describeSurvival],
+  resources: [describeLimits, describeMemory],
+  sleep: [describeSleep, describeFork, describeSurvive],
+  files: [
+    describeFiles,
+    describeFilesSafety,
+    describeFilesSnapshots,
+    describeWatch,
+    describeVolumes,
+    describeVolumesAsleep,
+  ],
+  runs: [
+    describeRunsState,
+    describeRunsErrors,
+    describeRunsOutput,
+    describeRunsVolume,
+    describeRunsResults,
+    describeBash,
+    describeInterrupts,
+    describeKernelDeath,
+    describeContexts,
+  ],
+  processes: [describeProcesses, describeTerminals, describeConnectedProcesses],
+  network: [describePorts, describeNetwork, describeNetworkAsleep],
+} as const
+
+export type ContractPart = keyof typeof PARTS
+export const CONTRACT_PARTS = Object.keys(PARTS) as ContractPart[]
+
+/** An engine's own tests call this with a factory, for every part; a part left out needs a reason there. */
+export function describeEngineContract(name: string, part: ContractPart, factory: EngineFactory): void {
+  describe(`engine contract: ${name}: ${part}`, () => {
+    for (const describePart of PARTS[part]) describePart(factory)
   })
 }
