@@ -75,6 +75,13 @@ test('what was created last is restored ahead for the next, one for each of the 
   expect(new Set([third.id, fourth.id])).toEqual(new Set(both))
 })
 
+test('one can be expected before the first', async () => {
+  await engine.expectCreate('python')
+  const [id] = await untilWaiting(1)
+  expect((await create()).id).toBe(id)
+  await expect(engine.expectCreate('nobody-made-it')).rejects.toMatchObject({ code: 'template_not_found' })
+})
+
 test('it is whose it is said to be: name, limits, environment, seeds, clocks', async () => {
   await create()
   await untilWaiting(1)

@@ -198,6 +198,12 @@ export class LinuxEngine implements Engine {
     return this.#sleeper === undefined || this.#sleeper.isTemplatePrepared(template, this.#toolsDir)
   }
 
+  /** Somebody is likely to create a sandbox of this template: one is restored ahead, soon. */
+  async expectCreate(name: string): Promise<void> {
+    const template = await getTemplate(this.#dataDir, name)
+    await this.#sleeper?.expectCreate(template, this.#toolsDir, { hasNetwork: this.capabilities.network })
+  }
+
   /** Before a template is removed: nothing that was made ahead of need stands on it any more. */
   async forgetTemplate(name: string): Promise<void> {
     await this.#sleeper?.forgetTemplate(name)

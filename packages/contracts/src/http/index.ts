@@ -164,6 +164,7 @@ export {
 export {
   type CreateSandboxBody,
   createSandboxSchema,
+  DEFAULT_TEMPLATE,
   envField,
   expiresField,
   FORK_MAX_COUNT,

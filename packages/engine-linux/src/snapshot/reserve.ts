@@ -24,9 +24,11 @@ export type Origin = Pick<FillFromSnapshot, 'paths' | 'manifest' | 'template' | 
 
 export type Claim = WhoWakes & Required<Pick<RestoreSnapshot, 'limits'>>
 
+/** What is known of a create that was, or is about to be. */
 interface Created {
   readonly origin: Origin
-  readonly burrow: LinuxBurrow
+  /** Whether somebody lets it out. */
+  readonly burrow: Pick<LinuxBurrow, 'hasNetwork'>
 }
 
 interface Reserved {
@@ -61,8 +63,8 @@ export class Reserve implements AsyncDisposable {
     return this.#introduce(reserved.burrow, claim).catch(() => undefined)
   }
 
-  /** One of this origin was created, one way or the other. */
-  expect(origin: Origin, burrow: LinuxBurrow): void {
+  /** One of this origin was created, one way or the other, or will be. */
+  expect(origin: Origin, burrow: Created['burrow']): void {
     this.#recent = [{ origin, burrow }, ...this.#recent].slice(0, KEPT)
     clearTimeout(this.#timer)
     if (this.#isClosed || !canSetHostname()) return
@@ -136,8 +138,8 @@ export class Reserve implements AsyncDisposable {
     const filled = await fillBurrow(this.#host, { ...filling, isSpare: true })
     const burrow = new LinuxBurrow({ ...filled, hierarchies })
     try {
-      // What it does for the first call, it has done when the next one comes.
-      await burrow.guest.info()
+      // What agent and kernel do for their first call, they have done when the next one comes.
+      await burrow.guest.call('context.preload', { modules: [] })
       await burrow.freeze()
       // Without it a sandbox opens its own, and says why that fails.
       const gate = hasNetwork ? await openGate(filled.first).catch(() => undefined) : undefined

@@ -101,6 +101,16 @@ export class Sleeper implements AsyncDisposable {
     await makeTemplateSnapshot(this.#parts.host, { template, toolsDir, dumper: this.#dumper })
   }
 
+  /** Somebody is likely to create a sandbox of this template. */
+  async expectCreate(
+    template: Template,
+    toolsDir: string,
+    { hasNetwork }: { hasNetwork: boolean },
+  ): Promise<void> {
+    const found = await findTemplateSnapshot({ template, toolsDir, dumper: this.#dumper })
+    if (found !== undefined) this.#reserve.expect({ ...found, template, toolsDir }, { hasNetwork })
+  }
+
   forgetTemplate(name: string): Promise<void> {
     return this.#reserve.forget(name)
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
+import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { examineHost, findCriu, type HostReport } from '@dormouse/engine-linux/setup'
 import { prepareClient } from '../access/first-key.ts'
@@ -85,6 +86,8 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
       ],
     })
     log.info({ url, recovery: core.recovery }, 'ready')
+    // Only a convenience: whatever is wrong with the template, who creates from it is told.
+    engine.expectCreate(DEFAULT_TEMPLATE).catch(() => {})
     await untilAborted(signal)
     endsAt = performance.now() + config.shutdownTimeoutMs
     health.status = 'stopping'
