@@ -16,13 +16,13 @@ const patience = {
 
 /**
  * They look at the whole host, or use up what all burrows on it share (a limit of the kernel counts for a user, and that is the same one
- * for all), or count what their own processes use in a given time.
+ * for all), or say when something must have ended.
  */
 const ALONE = [
   'tests/engine-linux/contract-resources.test.ts',
   'tests/isolation/{bombs,resources}.test.ts',
   'tests/network/{flood,life}.test.ts',
-  'tests/server/{limits,pty,watermarks}.test.ts',
+  'tests/server/watermarks.test.ts',
   'tests/snapshot/neighbour.test.ts',
 ]
 

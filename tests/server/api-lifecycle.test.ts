@@ -11,10 +11,7 @@ beforeAll(async () => {
   server = await ServerProcess.start({ idleTimeoutMs: 777_000, storeAfterMs: 4_000 })
 })
 afterEach(async () => {
-  for (const { id } of (await server.ok('/v1/sandboxes')).items)
-    await server.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
-  for (const { id } of (await server.ok('/v1/snapshots')).items)
-    await server.call(`/v1/snapshots/${id}`, { method: 'DELETE' })
+  await server.clear()
 })
 afterAll(() => server?.cleanUp())
 
@@ -191,14 +188,14 @@ describe('sleeping and waking', () => {
   })
 
   test('why says what keeps it awake, and a hold does until it is over', async () => {
-    const { id } = await create({ idleTimeoutMs: 400 })
+    const { id } = await create({ idleTimeoutMs: 1_000 })
     const at = `/v1/sandboxes/${id}`
-    const held = await server.ok(`${at}/hold`, { json: { what: 'a webhook', forMs: 2_500 } })
+    const held = await server.ok(`${at}/hold`, { json: { what: 'a webhook', forMs: 3_500 } })
     expect(Date.parse(held.until)).toBeGreaterThan(Date.now())
     const why = await server.ok(`${at}/why`)
     expect(why).toMatchObject({ state: 'running', work: [{ kind: 'hold', what: 'a webhook' }] })
     expect(why.summary).toContain('a webhook')
-    await sleep(1_200)
+    await sleep(2_000)
     expect(await server.ok(at)).toMatchObject({ state: 'running' })
     await expect.poll(async () => (await server.ok(at)).state, { timeout: 15_000 }).toBe('standby')
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(held.until))

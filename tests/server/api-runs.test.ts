@@ -141,7 +141,7 @@ describe('events', () => {
 
   test('are followed across standby, each once, without waking anything', async () => {
     const started = await server.fetch(`${at}/run`, {
-      json: { code: 'import time\nfor i in range(12):\n  print(i, flush=True)\n  time.sleep(0.1)' },
+      json: { code: 'import time\nfor i in range(12):\n  print(i, flush=True)\n  time.sleep(0.25)' },
       headers: { accept: NDJSON },
     })
     await sleep(400)

@@ -15,10 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => server?.cleanUp())
 afterEach(async () => {
-  for (const { id } of (await server.ok('/v1/sandboxes')).items)
-    await server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
-  for (const { id } of (await server.ok('/v1/snapshots')).items)
-    await server.ok(`/v1/snapshots/${id}`, { method: 'DELETE' })
+  await server.clear()
   expect(await server.factory.traces()).toEqual([])
   expect((await readdir(server.factory.layout.snapshotsDir)).filter(isSnapshotId)).toEqual([])
 })
@@ -56,12 +53,10 @@ async function killDuring(path: string, json: object, until: () => Promise<void>
   await asked
 }
 
-let strikes = 0
 async function killAtFault(fault: Fault, path: string, json: object): Promise<void> {
   await server.kill()
   await server.begin([fault])
-  strikes += 1
-  await killDuring(path, json, () => server.struck(strikes))
+  await killDuring(path, json, () => server.struck())
 }
 
 /** Resolves when a name appears among the snapshots: that of one being taken, or of one that is finished. */
@@ -104,7 +99,6 @@ describe('a power cut', () => {
     for (const name of ['young', 'older']) await set(name, 'late')
     await server.kill()
     await powerCut(server.factory)
-    strikes += 1
     await server.begin([{ method: 'adoptBurrows', when: 'after', does: 'hang' }])
     await server.kill()
     await server.begin()
@@ -200,7 +194,6 @@ describe('kill -9 of the server', () => {
     await set('one', 'late')
     await server.kill()
     await server.begin([{ method: 'snapshot', when: 'after', does: 'fail' }])
-    strikes += 1
     expect((await server.call('/v1/sandboxes/one/standby', { json: { tier: 'stored' } })).status).toBe(200)
     await expectStored('one')
     expect(await get('one')).toBe('late late')
@@ -263,8 +256,7 @@ describe('kill -9 of the server', () => {
     await server.kill()
     await server.begin([{ method: 'deleteSnapshot', when: 'before', does: 'hang' }])
     await server.ok('/v1/sandboxes/one/rollback', { json: { snapshotId: id } })
-    strikes += 1
-    await server.struck(strikes)
+    await server.struck()
     await server.kill()
     await server.begin()
     expect(await look('one')).toMatchObject({ state: 'standby', headSnapshotId: id })

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sandbox } from '@dormouse/server'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 let host: TestHost
@@ -11,6 +11,11 @@ beforeAll(async () => {
   core = await host.open()
 })
 
+// What a test leaves that fails must not be in the way of its second try.
+afterEach(async () => {
+  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
+})
+
 afterAll(async () => {
   await core?.[Symbol.asyncDispose]()
   await host?.cleanUp()
@@ -18,12 +23,16 @@ afterAll(async () => {
 
 const run = (sandbox: Sandbox, code: string) => runIn(core, sandbox, code)
 
+/** For code that waits until it is there. */
+const put = (sandbox: Sandbox, path: string) =>
+  sandbox.use({ cause: 'run', what: 'a test' }, (guest) => guest.files.write(path, Buffer.alloc(0)))
+
 async function create(change: Parameters<typeof wanted>[0] = {}) {
   const { sandbox } = await core.registry.create(wanted(change), core.caller)
   return sandbox
 }
 
-async function until(what: () => boolean, timeoutMs = 10_000): Promise<void> {
+async function until(what: () => boolean, timeoutMs = 30_000): Promise<void> {
   const deadline = performance.now() + timeoutMs
   while (!what()) {
     if (performance.now() > deadline) throw new Error('it did not come to that')
@@ -85,19 +94,24 @@ describe('sleep and wake', () => {
   })
 
   test('idle: falls asleep by itself, first in memory, then on disk; work keeps it awake and `why` names it', async () => {
-    const sandbox = await create({ idleTimeoutMs: 1_000, storeAfterMs: 1_500 })
+    const sandbox = await create({ idleTimeoutMs: 1_500, storeAfterMs: 1_500 })
     const started = await core.services.runs.start(sandbox, {
       language: 'python',
-      code: 'import time; time.sleep(2.5)',
+      code: 'import os, time\nwhile not os.path.exists("/tmp/go"): time.sleep(0.05)',
     })
-    await sleep(1_800)
+    await sleep(3_000)
     const why = await sandbox.why()
     expect(why).toMatchObject({ state: 'running', work: [{ kind: 'run' }], sleepsAt: undefined })
     expect(why.summary).toContain(started.runId)
+    await put(sandbox, '/tmp/go')
     await started.result()
     expect((await sandbox.why()).sleepsAt).toBeDefined()
-    await until(() => sandbox.view().tier === 'frozen')
     await until(() => sandbox.view().tier === 'stored')
+    expect(sandbox.ledger({ limit: 9 }).items).toMatchObject([
+      { event: 'created' },
+      { event: 'slept', tier: 'frozen', cause: 'idle' },
+      { event: 'stored' },
+    ])
     await sandbox.delete()
   })
 
@@ -105,12 +119,13 @@ describe('sleep and wake', () => {
     const sandbox = await create({ idleTimeoutMs: 1_000 })
     await run(
       sandbox,
-      'import threading, time\nend = time.time() + 4\ndef burn():\n  while time.time() < end: pass\nthreading.Thread(target=burn).start()',
+      'import os, threading\ndef burn():\n  while not os.path.exists("/tmp/go"): pass\nthreading.Thread(target=burn).start()',
     )
     await sleep(2_500)
     expect(sandbox.view().state).toBe('running')
     expect((await sandbox.why()).work).toMatchObject([{ kind: 'cpu' }])
-    await until(() => sandbox.view().state === 'standby', 15_000)
+    await put(sandbox, '/tmp/go')
+    await until(() => sandbox.view().state === 'standby')
     await sandbox.delete()
   })
 
@@ -142,7 +157,7 @@ describe('the disk', () => {
       language: 'python',
       code: 'x = 1; open("/root/big", "wb").write(bytes(range(256)) * (48 << 12))',
     })
-    await until(() => sandbox.view().state === 'standby', 20_000)
+    await until(() => sandbox.view().state === 'standby')
     await expect(run(sandbox, 'print(x)')).rejects.toMatchObject({ code: 'limit_reached' })
     expect(sandbox.ledger({ limit: 9 }).items.at(-1)).toMatchObject({ event: 'slept', cause: 'disk' })
     await sandbox.update({ limits: { diskBytes: 512 * 1024 ** 2 } })

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { powerCut } from './power-cut.ts'
 import { ServerProcess } from './server-process.ts'
 
@@ -7,6 +7,7 @@ let server: ServerProcess
 beforeAll(async () => {
   server = await ServerProcess.start()
 })
+afterEach(() => server.clear())
 afterAll(() => server?.cleanUp())
 
 const ROUNDS = 5
@@ -99,10 +100,7 @@ test('power cuts at any moment, also while the server starts again: `lostSince` 
     await starting
     await server.begin()
     for (const client of clients) if (client.counted > 0) await check(client)
-    const { items } = await server.ok('/v1/sandboxes')
-    for (const { id } of items) await server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
-    for (const { id } of (await server.ok('/v1/snapshots')).items)
-      await server.ok(`/v1/snapshots/${id}`, { method: 'DELETE' })
+    await server.clear()
     expect(await server.factory.traces()).toEqual([])
   }
 }, 240_000)

@@ -46,6 +46,8 @@ export class ServerProcess {
   readonly lines: string[] = []
   readonly #where: Elsewhere
   #child: ChildProcess | undefined
+  #faults: readonly Fault[] = []
+  #linesBefore = 0
   #url = ''
   #key = ''
 
@@ -84,6 +86,8 @@ export class ServerProcess {
   /** With faults it may never be ready: then this waits until one of them has struck. */
   async begin(faults: readonly Fault[] = []): Promise<void> {
     const { stateDir } = this.factory
+    this.#faults = faults
+    this.#linesBefore = this.lines.length
     const [command = '', ...args] = [
       ...this.#where.launcher,
       process.execPath,
@@ -110,13 +114,23 @@ export class ServerProcess {
     this.#key = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8')).key
   }
 
-  /** Resolves when a fault has struck this many times since the first start. */
-  async struck(times: number): Promise<void> {
-    const isThere = () => this.lines.filter((line) => line.startsWith('fault ')).length >= times
+  /** Resolves when a fault has struck since the last start. */
+  async struck(): Promise<void> {
+    const isThere = () => this.lines.slice(this.#linesBefore).some((line) => line.startsWith('fault '))
     const deadline = Date.now() + FAULT_TIMEOUT_MS
     while (!isThere()) {
       if (Date.now() > deadline) throw new Error('no fault has struck')
       await sleep(2)
+    }
+  }
+
+  /** Removes all sandboxes and snapshots: what a test leaves that fails must not be in the way of its second try. */
+  async clear(): Promise<void> {
+    if (this.#faults.length > 0) await this.kill()
+    if (!this.#isRunning) await this.begin()
+    for (const kind of ['sandboxes', 'snapshots']) {
+      const { items } = await this.ok(`/v1/${kind}`)
+      for (const { id } of items) await this.ok(`/v1/${kind}/${id}`, { method: 'DELETE' })
     }
   }
 
@@ -130,9 +144,14 @@ export class ServerProcess {
     await this.#end('SIGTERM')
   }
 
+  get #isRunning(): boolean {
+    const child = this.#child
+    return child !== undefined && child.exitCode === null && child.signalCode === null
+  }
+
   async #end(signal: NodeJS.Signals): Promise<void> {
     const child = this.#child
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    if (child === undefined || !this.#isRunning) return
     const ended = once(child, 'exit')
     child.kill(signal)
     await ended
