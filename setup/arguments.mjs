@@ -28,9 +28,12 @@ export function parseArguments(argv, env) {
   return { command, args: rest, dataDir: resolve(dataDir), isJson: argv.includes(JSON_FLAG) }
 }
 
-/** Where the command is: only `--data DIR` may come before it. @param {readonly string[]} argv */
+const BEFORE_COMMAND = /^(--json|(--data|--url)(=.*)?)$/s
+
+/** Where the command is: flags that every command has may come before it. @param {readonly string[]} argv */
 export function commandIndex(argv) {
   let index = 0
-  while (argv[index]?.startsWith('--data')) index += argv[index] === '--data' ? 2 : 1
+  for (let arg = argv[0]; arg !== undefined && BEFORE_COMMAND.test(arg); arg = argv[index])
+    index += arg === '--data' || arg === '--url' ? 2 : 1
   return index
 }

@@ -118,8 +118,16 @@ async function buildTemplate(context, [file, ...rest]) {
 /** @type {SetupCommand['run']} */
 async function help({ args, stdout, isJson }) {
   const { clientIo, runClientCommand } = await import('./run-client-command.mjs')
-  if (isClientCommand(args)) return runClientCommand([...args, '--help'])
-  if (args[0] !== undefined && !Object.hasOwn(COMMANDS, args[0])) refuseArguments(args)
+  if (isClientCommand(args)) return runClientCommand([...args, '--help', ...(isJson ? [JSON_FLAG] : [])])
+  const [command] = args
+  if (command !== undefined && !Object.hasOwn(COMMANDS, command)) refuseArguments(args)
+  const own = helpCommands(command)
+  if (own.length > 0 && command !== undefined) {
+    const more = command === 'key' ? await import('@dormouse/cli').catch(() => undefined) : undefined
+    const text = () => helpText(command) + (more === undefined ? '' : `\n${more.KEY_USAGE}`)
+    stdout.write(isJson ? `${JSON.stringify({ commands: own }, null, 2)}\n` : text())
+    return 0
+  }
   const client = await import('@dormouse/cli/client').catch(() => undefined)
   if (isJson) {
     const commands = [...helpCommands(), ...(client?.clientCommands(clientIo()) ?? [])]

@@ -22,23 +22,31 @@ const COMMANDS = [
 ]
 const COLUMN = 36
 
-export function helpText() {
-  const lines = COMMANDS.flatMap(({ usage, summary, more = [] }) => [
+/** Of all, or of one. @param {string} [command] */
+export function helpText(command) {
+  const lines = chosen(command).flatMap(({ usage, summary, more = [] }) => [
     ...row(`  ./dormouse ${usage}`, summary),
     ...more.flatMap(([flags = '', text = '']) => row(`      ${flags}`, text)),
   ])
-  return `dormouse: the perpetual sandbox for AI agents, on any Linux box
-
-${lines.join('\n')}
+  const title =
+    command === undefined ? 'dormouse: the perpetual sandbox for AI agents, on any Linux box\n\n' : ''
+  return `${title}${lines.join('\n')}
 
   --data DIR    the data directory, for every command (else $DORMOUSE_DATA, else /var/lib/dormouse)
   --json        for programs, with every command; \`up\` and \`template build\` print an object per line
 `
 }
 
-/** The same for programs. */
-export function helpCommands() {
-  return COMMANDS.filter(({ summary }) => summary !== '').map(({ usage, summary }) => ({ usage, summary }))
+/** The same for programs. @param {string} [command] */
+export function helpCommands(command) {
+  return chosen(command)
+    .filter(({ summary }) => summary !== '')
+    .map(({ usage, summary }) => ({ usage, summary }))
+}
+
+/** @param {string | undefined} command */
+function chosen(command) {
+  return COMMANDS.filter(({ usage }) => command === undefined || usage.split(' ')[0] === command)
 }
 
 /**

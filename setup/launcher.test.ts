@@ -32,6 +32,19 @@ it.each([
   expect(status).toBe(2)
 })
 
+it.each([
+  [['up', '--help'], '--port N'],
+  [['up', '--port', '80', '-h'], '--port N'],
+  [['doctor', '--help'], 'what this host offers'],
+  [['template', 'build', '--help'], 'template build FILE'],
+  [['key', 'create', '--help'], '--max-sandboxes'],
+  [['help', 'key'], '--max-sandboxes'],
+])('the launcher tells how %j is used, and does nothing', (args, message) => {
+  const { status, stdout } = run(launcher, args)
+  expect(stdout).toContain(message)
+  expect(status).toBe(0)
+})
+
 it('the launcher works through a symbolic link', () => {
   const link = join(directory, 'dormouse')
   symlinkSync(launcher, link)

@@ -24,6 +24,7 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
 }
 
 const isJson = typed.includes(JSON_FLAG)
+const HELP_FLAGS = new Set(['--help', '-h'])
 try {
   process.exitCode = await runCommandLine()
 } catch (error) {
@@ -40,7 +41,10 @@ try {
 async function runCommandLine() {
   const { command, args, dataDir } = parseArguments(typed, process.env)
   const { COMMANDS } = await import('./commands.mjs')
-  const chosen = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
+  const known = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
+  // `test` hands its arguments on.
+  const wantsHelp = known !== undefined && command !== 'test' && args.some((arg) => HELP_FLAGS.has(arg))
+  const chosen = wantsHelp ? COMMANDS.help : known
   if (chosen === undefined) throw new UsageError(`there is no command "${command}"`)
   if (chosen.needsRoot && process.getuid?.() !== 0) {
     const { failureLine } = await import('./show-failure.mjs')
@@ -59,7 +63,8 @@ async function runCommandLine() {
   const { stdout, stderr } = process
   // Who reads JSON on stderr reads errors.
   const output = isJson ? { write: () => {} } : stderr
-  return chosen.run({ repoDir, dataDir, signal, args, isJson, output, stdout, stderr })
+  const given = wantsHelp ? [command, ...args.filter((arg) => !HELP_FLAGS.has(arg))] : args
+  return chosen.run({ repoDir, dataDir, signal, args: given, isJson, output, stdout, stderr })
 }
 
 /** @param {NodeJS.Signals} name */

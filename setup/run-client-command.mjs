@@ -1,6 +1,8 @@
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { JSON_FLAG } from './arguments.mjs'
 import { findClientBundle } from './client-bundle.mjs'
+import { failureLine } from './show-failure.mjs'
 
 const NOT_BUILT = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
 
@@ -17,8 +19,12 @@ export async function runClientCommand(args) {
     return undefined
   })
   if (client === undefined) {
+    const message = `\`${args[0]}\` is not built yet.`
+    const hint = '`sudo ./dormouse up` does that, and starts the server.'
     process.stderr.write(
-      `dormouse: \`${args[0]}\` is not built yet.\n  \`sudo ./dormouse up\` does that, and starts the server.\n`,
+      args.includes(JSON_FLAG)
+        ? failureLine({ code: 'setup_failed', message, hint })
+        : `dormouse: ${message}\n  ${hint}\n`,
     )
     return 1
   }

@@ -1,11 +1,17 @@
 import { rename } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
-beforeAll(async () => {
+const begin = async () => {
   await cli.json(['create', 'alpha'])
   await cli.json(['create', 'alphabet', '--metadata', 'team=blue', '--idle', '1h', '--memory', '512MiB'])
+}
+beforeAll(begin)
+beforeSecondTry(async () => {
+  await cli.server.clear()
+  await begin()
 })
 
 describe('names', () => {

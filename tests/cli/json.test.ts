@@ -161,6 +161,60 @@ describe('what a command prints with --json is JSON', () => {
     expect(await told('--version')).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
   })
 
+  const told = async (args: readonly string[]) => {
+    const { status, stdout: data, stderr } = await cli.run(args)
+    expect({ status, stderr }, args.join(' ')).toEqual({ status: 0, stderr: '' })
+    return JSON.parse(data)
+  }
+
+  test('the help of one command', async () => {
+    for (const args of [
+      ['help', 'update', '--json'],
+      ['update', '--help', '--json'],
+      ['update', '--json', '-h'],
+    ])
+      expect(await told(args)).toMatchObject({
+        usage: 'dormouse update [options] <sandbox>',
+        summary: expect.stringContaining('change'),
+        arguments: [{ name: 'sandbox', required: true }],
+        options: expect.arrayContaining([expect.objectContaining({ flags: '--no-name' })]),
+        commands: [],
+      })
+    const { commands, note } = await told(['help', 'template', '--json'])
+    expect(commands.map(({ usage }: { usage: string }) => usage.split(/[ |]/)[0])).toContain('show')
+    expect(note).toContain('template build FILE')
+    const { examples } = await told(['template', 'create', '--help', '--json'])
+    expect(examples[0]).toMatch(/^dormouse template create /)
+    for (const args of [
+      ['up', '--help'],
+      ['help', 'up'],
+    ])
+      expect(await told([...args, '--json'])).toEqual({
+        commands: [expect.objectContaining({ usage: 'up' })],
+      })
+  })
+
+  test.each(['template', 'volume', 'secret', 'ssh-key', 'port'])('%s without what to do', async (group) => {
+    const { status, stdout: data, stderr } = await cli.run([group, '--json'])
+    expect({ status, data }).toEqual({ status: 2, data: '' })
+    const { error } = JSON.parse(stderr)
+    expect(error).toMatchObject({ code: 'usage', hint: expect.stringContaining(`dormouse ${group} --help`) })
+    expect(error.message).toMatch(/needs one of .*\bls\b/)
+  })
+
+  test('wherever --json, --data and --url stand', async () => {
+    const { stateDir } = cli.server.factory
+    for (const args of [
+      ['--json', 'snapshot', 'ls'],
+      ['snapshot', '--json', 'ls'],
+      ['--data', stateDir, 'snapshot', 'ls', '--json'],
+      [`--data=${stateDir}`, '--json', 'snapshot', 'ls'],
+      ['--url', cli.server.url, 'snapshot', '--json', 'ls'],
+    ])
+      expect(await told(args), args.join(' ')).toEqual({ snapshots: expect.any(Array) })
+    expect(await told(['--json', '--data', stateDir, 'template', 'ls'])).toHaveProperty('templates')
+  })
+
   test('a server says when it is ready, and where', async () => {
     const { lines, url } = cli.server
     const news = lines.filter((line) => line.startsWith('news ')).map((line) => JSON.parse(line.slice(5)))

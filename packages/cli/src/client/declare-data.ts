@@ -1,13 +1,14 @@
 import { type Command, Option } from 'commander'
 import { collected } from './flags.ts'
+import { addNote } from './help.ts'
 import type { Declare } from './program.ts'
 
 /** Commands about what sandboxes are made from and share. */
 export function declareDataCommands(program: Command, declare: Declare): void {
   const template = program.command('template').description('what sandboxes are made from').helpCommand(false)
-  template.addHelpText(
-    'after',
-    '\n`sudo ./dormouse template build FILE` builds one on the host, from a description of your own.',
+  addNote(
+    template,
+    '`sudo ./dormouse template build FILE` builds one on the host, from a description of your own.',
   )
   const templates = () => import('./commands/template.ts')
   declare(template, {

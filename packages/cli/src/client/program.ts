@@ -1,4 +1,4 @@
-import { type Argument, Command, type Option } from 'commander'
+import { type Argument, Command, type Help, type Option } from 'commander'
 import { Call, type CommonOptions } from './call.ts'
 import type { CommandIo } from './command-io.ts'
 import { declareDataCommands } from './declare-data.ts'
@@ -6,6 +6,7 @@ import { declareLifeCommands } from './declare-life.ts'
 import { declarePortCommands } from './declare-ports.ts'
 import { declareViewCommands } from './declare-views.ts'
 import { declareWorkCommands } from './declare-work.ts'
+import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
 /** What a command does: answers its exit status, 0 when nothing. */
 // biome-ignore lint/suspicious/noExplicitAny: Commander hands over what the declaration says, which no type follows
@@ -33,7 +34,7 @@ export interface Finished {
 export interface ProgramOptions {
   /** Hears how the command that was typed ended. */
   readonly finished?: Finished
-  /** Mistakes are thrown only, and shown by who catches them. */
+  /** Help is JSON; mistakes are thrown only, and shown by who catches them. */
   readonly isJson?: boolean
 }
 
@@ -42,7 +43,7 @@ export function createProgram(
   io: CommandIo,
   { finished = { exitCode: 0 }, isJson = false }: ProgramOptions = {},
 ): Command {
-  const program = new Command('dormouse')
+  const program = new ClientCommand('dormouse', isJson)
     .description('The perpetual sandbox for AI agents: sandboxes that never forget.')
     .enablePositionalOptions()
     .helpCommand(false)
@@ -65,11 +66,10 @@ export function createProgram(
     for (const argument of declaration.arguments ?? []) command.addArgument(argument)
     for (const option of options) command.addOption(option)
     addCommonOptions(command)
-    if (examples.length > 0)
-      command.addHelpText(
-        'after',
-        `\nExamples:\n${examples.map((line) => `  $ dormouse ${line}`).join('\n')}`,
-      )
+    addExamples(
+      command,
+      examples.map((line) => `dormouse ${line}`),
+    )
     command.action(async (...typed: unknown[]) => {
       const action = await load()
       const given = typed.slice(0, -1)
@@ -83,6 +83,24 @@ export function createProgram(
   declareDataCommands(program, declare)
   declareViewCommands(program, declare)
   return program
+}
+
+/** Commands are made by the one above them, and have its way to help. */
+class ClientCommand extends Command {
+  readonly #isJson: boolean
+
+  constructor(name: string | undefined, isJson: boolean) {
+    super(name)
+    this.#isJson = isJson
+  }
+
+  override createCommand(name?: string): ClientCommand {
+    return new ClientCommand(name, this.#isJson)
+  }
+
+  override createHelp(): Help {
+    return Object.assign(this.#isJson ? new JsonHelp() : new TextHelp(), this.configureHelp())
+  }
 }
 
 export type Declare = (parent: Command, declaration: Declaration) => void

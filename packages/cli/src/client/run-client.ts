@@ -1,6 +1,7 @@
 import { type Command, CommanderError } from 'commander'
 import { formatTable } from '../format/table.ts'
 import type { CommandIo } from './command-io.ts'
+import { isCommonFlag, placeFlags } from './place-flags.ts'
 import { UsageProblem } from './problem.ts'
 import { createProgram } from './program.ts'
 import { withSeparator } from './separator.ts'
@@ -18,7 +19,10 @@ export async function runClient({ args, io }: ClientCommand): Promise<number> {
   const isJson = hasFlag(args, '--json')
   try {
     const program = createProgram(io, { finished, isJson })
-    await program.parseAsync(prepare(args, program), { from: 'user' })
+    const prepared = prepare(args, program)
+    // In words, its help says it.
+    if (isJson) requireVerb(prepared, program)
+    await program.parseAsync(prepared, { from: 'user' })
     return finished.exitCode
   } catch (error) {
     const shown = { isJson, dataDir: valueBehind(args, '--data') }
@@ -40,9 +44,19 @@ function usageProblem({ message }: CommanderError): UsageProblem {
 /** These end with a command line of somebody else's. */
 const WITH_COMMAND = new Set(['exec', 'sh', 'ssh'])
 
-function prepare([name = '', ...rest]: readonly string[], program: Command): string[] {
+function prepare(args: readonly string[], program: Command): string[] {
+  const [name = '', ...rest] = placeFlags(args, program)
   const command = program.commands.find((one) => WITH_COMMAND.has(name) && one.name() === name)
   return [name, ...(command === undefined ? rest : withSeparator(rest, command))]
+}
+
+function requireVerb([name = '', verb]: readonly string[], program: Command): void {
+  const below = program.commands.find((one) => one.name() === name)?.commands ?? []
+  if (below.length === 0 || (verb !== undefined && !isCommonFlag(verb))) return
+  throw new UsageProblem(
+    `\`${name}\` needs one of ${below.map((one) => one.name()).join(', ')}`,
+    `\`dormouse ${name} --help\` says what they do.`,
+  )
 }
 
 /** One line for each command, for a help that also has others. */
