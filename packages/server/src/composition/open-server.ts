@@ -148,6 +148,7 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     secrets: new SandboxSecrets({ service: secrets, certificate: authority.certificate, log }),
     listeners,
     templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
+    syncRuns: () => runs.sync(),
     background: new Set(),
     now,
     log,

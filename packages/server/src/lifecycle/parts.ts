@@ -49,6 +49,8 @@ export interface LifecycleParts {
   readonly listeners: LifecycleListener[]
   /** The snapshot that a template which was made from one stands for. */
   readonly templateSnapshot: (name: string, owner: string) => SnapshotId | undefined
+  /** Settles when what runs have said so far is on disk. Never rejects. */
+  readonly syncRuns: () => Promise<void>
   /** What goes on in the background and must be over before the databases are closed. */
   readonly background: Set<Promise<unknown>>
   readonly now: () => number

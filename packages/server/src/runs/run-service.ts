@@ -61,15 +61,20 @@ export class RunService implements Runs, Disposable {
         })
       },
       forked: (parent, child) => journal.copyOpen(parent.id, child.id),
-      recorded: (_row, { event }) => {
-        if (event === 'slept') this.#orLater(() => journal.flush())
-      },
       deleted: ({ id }) => {
         // Nothing is written about it any more.
         for (const run of this.#of(id)) run.release()
         this.#orLater(() => journal.deleteOf(id))
       },
     }
+  }
+
+  /** Settles when what runs have said so far is on disk also after a power cut, or cannot be brought there. */
+  async sync(): Promise<void> {
+    const { journal, log } = this.#options
+    await journal
+      .sync()
+      .catch((error: unknown) => log.warn({ err: error }, 'the journal of runs is not on disk'))
   }
 
   /** Entries of sandboxes that are no more. */

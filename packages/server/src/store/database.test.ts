@@ -33,6 +33,9 @@ const owners: Migration = {
   sql: `CREATE TABLE owners (thing TEXT NOT NULL REFERENCES things (id)) STRICT;`,
 }
 
+/** With what tells one WAL from the one before in the same file. */
+const WAL_HEADER_BYTES = 32
+
 let directory: string
 let path: string
 const opened: Database[] = []
@@ -89,6 +92,22 @@ describe('openDatabase', () => {
       synchronous: 'NORMAL',
     })
     expect(journal.prepare<[], object>('PRAGMA synchronous').get()).toMatchObject({ synchronous: 1 })
+  })
+
+  it('goes on in the same WAL once it is brought to disk, so that nobody waits for a new one', async () => {
+    const database = open()
+    insert(database).run({ id: 'a', size: 1 })
+    const header = () => readFileSync(`${path}-wal`).subarray(0, WAL_HEADER_BYTES)
+    const before = header()
+    await Promise.all([database.sync(), database.sync(), database.sync()])
+    insert(database).run({ id: 'b', size: 1 })
+    expect(header()).toEqual(before)
+    await database.sync()
+    expect(ids(database)).toEqual(['a', 'b'])
+    const syncing = database.sync()
+    database.close()
+    await syncing
+    await database.sync()
   })
 
   it('a quick transaction is as whole as any other, and the next one waits for the disk again', () => {

@@ -35,6 +35,8 @@ export interface Database extends Disposable {
    * consequence. Survives `kill -9` as any other. Outermost only.
    */
   quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
+  /** Settles when all that was committed before is on disk. */
+  sync(): Promise<void>
   /** Several statements without parameters. */
   exec(sql: string): void
   /** Moves everything into the one file. Again is fine. */
@@ -56,7 +58,7 @@ export function openDatabase({ path, migrations, synchronous }: OpenDatabase): D
         PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`)
       refuseNewer(connection, migrations, name)
       migrate(connection, migrations)
-      return new SqliteDatabase(connection, name, new LateSync(`${path}-wal`, synchronous))
+      return new SqliteDatabase(connection, { name, synchronous, late: new LateSync(`${path}-wal`) })
     } catch (error) {
       connection.close()
       throw error
@@ -69,12 +71,17 @@ export function openDatabase({ path, migrations, synchronous }: OpenDatabase): D
 class SqliteDatabase implements Database {
   readonly #connection: DatabaseSyncInstance
   readonly #name: string
+  readonly #synchronous: OpenDatabase['synchronous']
   readonly #late: LateSync
   #depth = 0
 
-  constructor(connection: DatabaseSyncInstance, name: string, late: LateSync) {
+  constructor(
+    connection: DatabaseSyncInstance,
+    { name, synchronous, late }: { name: string; late: LateSync } & Pick<OpenDatabase, 'synchronous'>,
+  ) {
     this.#connection = connection
     this.#name = name
+    this.#synchronous = synchronous
     this.#late = late
   }
 
@@ -113,14 +120,19 @@ class SqliteDatabase implements Database {
   }
 
   quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
-    if (this.#depth > 0) return this.transaction(work)
+    if (this.#depth > 0 || this.#synchronous === 'NORMAL') return this.transaction(work)
     this.#connection.exec('PRAGMA synchronous = NORMAL')
     try {
       return this.transaction(work)
     } finally {
-      this.#connection.exec(`PRAGMA synchronous = ${this.#late.synchronous}`)
-      this.#late.sync()
+      this.#connection.exec('PRAGMA synchronous = FULL')
+      // A disk that fails here fails the next commit too, and that one is heard.
+      this.sync().catch(() => {})
     }
+  }
+
+  sync(): Promise<void> {
+    return this.#late.sync()
   }
 
   close(): void {

@@ -1,41 +1,51 @@
-import { closeSync, fsync, openSync } from 'node:fs'
+import { closeSync, fdatasync, openSync } from 'node:fs'
 
 /**
- * Brings a WAL to disk without anybody waiting for it. One at a time: what was written meanwhile is covered by the next. SQLite keeps
+ * Brings a WAL to disk without holding up the event loop. One at a time: what was written meanwhile is covered by the next. SQLite keeps
  * no locks on its WAL, so closing a descriptor of ours drops none.
  */
 export class LateSync {
-  readonly synchronous: 'FULL' | 'NORMAL'
   readonly #path: string
   #fd: number | undefined
-  #isSyncing = false
-  #isWanted = false
+  #running: Promise<void> | undefined
+  #next: Promise<void> | undefined
   #isClosed = false
 
-  constructor(path: string, synchronous: 'FULL' | 'NORMAL') {
+  constructor(path: string) {
     this.#path = path
-    this.synchronous = synchronous
   }
 
-  sync(): void {
-    if (this.#isClosed || this.synchronous === 'NORMAL') return
-    this.#isWanted = true
-    if (this.#isSyncing) return
+  /** Post: all that was committed before the call is on disk. */
+  async sync(): Promise<void> {
+    // Whoever closes the database has it all on disk.
+    if (this.#isClosed) return
+    if (this.#running === undefined) return this.#start()
+    this.#next ??= this.#running
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined
+        return this.sync()
+      })
+    return this.#next
+  }
+
+  #start(): Promise<void> {
     // Opened once it is needed: before the first commit there is no WAL.
     this.#fd ??= openSync(this.#path, 'r')
-    this.#isSyncing = true
-    this.#isWanted = false
-    // A disk that fails here fails the next commit too, and that one is heard.
-    fsync(this.#fd, () => {
-      this.#isSyncing = false
+    const fd = this.#fd
+    this.#running = new Promise<void>((resolve, reject) => {
+      // Of what fsync does beyond this nothing is needed to read the file again; SQLite itself does no more.
+      fdatasync(fd, (error) => (error === null ? resolve() : reject(error)))
+    }).finally(() => {
+      this.#running = undefined
       if (this.#isClosed) this.#letGo()
-      else if (this.#isWanted) this.sync()
     })
+    return this.#running
   }
 
   close(): void {
     this.#isClosed = true
-    if (!this.#isSyncing) this.#letGo()
+    if (this.#running === undefined) this.#letGo()
   }
 
   #letGo(): void {

@@ -111,6 +111,7 @@ async function forkRunning(
 async function sleepAt(body: SandboxBody, head: Snapshot['id']): Promise<void> {
   const { parts, row } = body
   const snapshot = await parts.engine.getSnapshot(head)
+  await parts.syncRuns()
   body.move('standby', {
     change: { tier: 'stored', head, lostSince: undefined },
     arrival: null,

@@ -28,6 +28,8 @@ export async function standby(
   })
   const reached = saved.burrow === undefined ? 'stored' : 'frozen'
   const latencyMs = parts.now() - began
+  // Beside the commit: the disk gets both in one go. What it has heard of its runs is then as safe as what it remembers of them.
+  const synced = parts.syncRuns()
   await body.conclude(async () => {
     const snapshot = await saved.snapshot()
     body.move('standby', {
@@ -40,6 +42,7 @@ export async function standby(
     body.refusal = undefined
     body.dropSnapshotLater(row.head)
   }, saved.burrow)
+  await synced
 }
 
 /** From frozen to disk only. What is on disk is what is in memory, so there is nothing to save. */
