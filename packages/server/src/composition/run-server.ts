@@ -10,6 +10,7 @@ import type { App } from '../api/route.ts'
 import { localUrl, readTls } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
+import { boundGarbage } from '../host/bound-garbage.ts'
 import { openLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
 import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
@@ -34,6 +35,7 @@ export interface RunServer {
 /** Resolves when `signal` has ended it. Refuses a data directory in use and a host that cannot run sandboxes. */
 export async function runServer({ config, signal, toolsDir, ...listeners }: RunServer): Promise<void> {
   const { dataDir } = config
+  boundGarbage()
   const tell = (news: ServerNews) => {
     listeners.tell?.(news)
     for (const line of newsLines(news)) listeners.print?.(line)
