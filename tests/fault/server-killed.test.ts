@@ -3,11 +3,13 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const factory = await linuxFactory()
+// What a test leaves that fails must not be in the way of others.
+afterEach(() => factory.dispose())
 afterAll(() => factory.cleanUp())
 
 const program = fileURLToPath(new URL('create-burrows.mjs', import.meta.url))

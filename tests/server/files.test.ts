@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { heldBytes } from '../held-memory.ts'
 import { lines, useServer } from './harness.ts'
 
 const MIB = 1024 ** 2
@@ -105,27 +106,38 @@ describe('files over HTTP', () => {
   })
 
   test('200 MB go in and out unchanged, and the server does not hold them', async () => {
-    const before = process.memoryUsage().rss
+    const before = heldBytes()
     let peak = 0
-    const gauge = setInterval(() => {
-      peak = Math.max(peak, process.memoryUsage().rss)
-    }, 20)
+    let isOver = false
+    const gauge = async () => {
+      while (!isOver) {
+        const began = performance.now()
+        peak = Math.max(peak, heldBytes())
+        // Most of the time is for what is measured.
+        await sleep(50 + 9 * (performance.now() - began))
+      }
+    }
+    const gauging = gauge()
     const url = `${server.url}/v1/sandboxes/${server.sandbox.id}${at('/tmp/huge')}`
-    const { stdout } = await promisify(execFile)(process.execPath, [transfer, url, server.key])
-    clearInterval(gauge)
+    const transferring = promisify(execFile)(process.execPath, [transfer, url, server.key])
+    const { stdout } = await transferring.finally(() => {
+      isOver = true
+      return gauging
+    })
     expect(JSON.parse(stdout)).toEqual({ sizeBytes: 200 * MIB, contentLength: 200 * MIB, isSame: true })
     expect(await server.bash('stat -c %s /tmp/huge; rm /tmp/huge')).toBe(`${200 * MIB}\n`)
-    expect(peak - before).toBeLessThan(80 * MIB)
+    expect(peak).toBeGreaterThan(0)
+    expect(peak - before).toBeLessThan(40 * MIB)
   })
 
   test('a reader that does not read holds the file back, not in memory', async () => {
     await server.bash('head -c 300M /dev/zero > /tmp/wide')
-    const before = process.memoryUsage().rss
+    const before = heldBytes()
     const response = await get('/tmp/wide')
     const reader = response.body?.getReader()
     await reader?.read()
     await sleep(1_500)
-    expect(process.memoryUsage().rss - before).toBeLessThan(60 * MIB)
+    expect(heldBytes() - before).toBeLessThan(40 * MIB)
     await reader?.cancel()
     await server.bash('rm /tmp/wide')
     expect(await (await get('/etc/hostname')).text()).not.toBe('')
@@ -147,8 +159,9 @@ describe('files over HTTP', () => {
       )
       await sleep(400)
       socket.destroy()
-      await sleep(300)
-      expect(await server.bash('ls -A /tmp/dropped; cat /tmp/dropped/file')).toBe('file\nold')
+      await expect
+        .poll(() => server.bash('ls -A /tmp/dropped; cat /tmp/dropped/file'), { timeout: 30_000 })
+        .toBe('file\nold')
     },
   )
 
@@ -239,7 +252,7 @@ describe('files over HTTP', () => {
   })
 
   test('a watch streams changes, keeps the sandbox awake, and goes on across a standby', async () => {
-    await server.bash('mkdir -p /tmp/seen')
+    await server.bash('rm -rf /tmp/seen; mkdir /tmp/seen')
     const gone = new AbortController()
     const response = await server.call('/files/watch?path=/tmp/seen&recursive=true', { signal: gone.signal })
     const changes = lines<{ type: string; path: string }>(response)

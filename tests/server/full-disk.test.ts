@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { RunEvent } from '@dormouse/contracts'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Guest } from '@dormouse/engine'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const exec = promisify(execFile)
@@ -24,8 +25,11 @@ beforeAll(async () => {
   core = await host.open()
 })
 
+afterEach(async () => {
+  await makeRoom()
+  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
+})
 afterAll(async () => {
-  await rm(join(records, 'filler'), { force: true })
   await core?.[Symbol.asyncDispose]()
   await exec('umount', ['--lazy', records])
   await host?.cleanUp()
@@ -43,7 +47,7 @@ async function fillDisk(): Promise<void> {
   }
 }
 
-const makeRoom = () => rm(join(records, 'filler'))
+const makeRoom = () => rm(join(records, 'filler'), { force: true })
 
 async function collect(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
   const all: RunEvent[] = []
@@ -51,12 +55,13 @@ async function collect(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
   return all
 }
 
-/** Waits inside until the file is there, then says `lines` times 1 KiB. */
+/** Waits inside until the file is there, then says `lines` times 1 KiB, and leaves another file. */
 const talkative = (lines: number) => `
 import os, time
 while not os.path.exists("/tmp/go"): time.sleep(0.02)
 for i in range(${lines}): print(str(i).rjust(1023, "."), flush=(i % 64 == 0))
-print("end")`
+print("end", flush=True)
+open("/tmp/said", "w").close()`
 
 async function start(code: string) {
   const { sandbox } = await core.registry.create(wanted(), core.caller)
@@ -93,7 +98,14 @@ describe('a full disk', () => {
     await go()
     await expect(run.result()).rejects.toMatchObject({ code: 'no_space' })
     // It has said everything by then, to nobody.
-    await sleep(1_000)
+    const hasSaid = (guest: Guest) =>
+      guest.files.stat('/tmp/said').then(
+        () => true,
+        () => false,
+      )
+    await expect
+      .poll(() => sandbox.use({ cause: 'file', what: 'a test' }, hasSaid), { timeout: 60_000 })
+      .toBe(true)
     await makeRoom()
     const { exitCode, truncated, stdout } = await run.result()
     expect({ exitCode, end: stdout.slice(-5) }).toEqual({ exitCode: 0, end: '\nend\n' })

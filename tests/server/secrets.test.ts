@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from './server-process.ts'
 
 const VALUE = 'sk-live-0123456789abcdefgh'
@@ -14,6 +14,7 @@ describe('secrets over HTTP', () => {
     server = await ServerProcess.start({ idleTimeoutMs: 0 })
     otherKey = (await server.ok('/v1/keys', { json: { name: 'other', scopes: ['run'] } })).key
   })
+  afterEach(() => server.clear())
   afterAll(() => server?.cleanUp())
 
   const secret = (name: string, more: object = {}) =>

@@ -124,14 +124,23 @@ export class ServerProcess {
     }
   }
 
-  /** Removes all sandboxes and snapshots: what a test leaves that fails must not be in the way of its second try. */
+  /** Removes all that tests have made: what one leaves that fails must not be in the way of its second try. */
   async clear(): Promise<void> {
     if (this.#faults.length > 0) await this.kill()
     if (!this.#isRunning) await this.begin()
-    for (const kind of ['sandboxes', 'snapshots']) {
+    const remove = async (kind: string, named: 'id' | 'name') => {
       const { items } = await this.ok(`/v1/${kind}`)
-      for (const { id } of items) await this.ok(`/v1/${kind}/${id}`, { method: 'DELETE' })
+      for (const item of items) {
+        if (item.source === 'built_in') continue
+        const { status, body } = await this.call(`/v1/${kind}/${item[named]}`, { method: 'DELETE' })
+        if (status !== 204 && status !== 404) throw new Error(`${kind}: ${status} ${JSON.stringify(body)}`)
+      }
     }
+    await remove('sandboxes', 'id')
+    await remove('templates', 'name')
+    await remove('snapshots', 'id')
+    await remove('volumes', 'name')
+    await remove('secrets', 'name')
   }
 
   /** `kill -9`. */

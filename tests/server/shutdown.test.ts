@@ -34,7 +34,7 @@ const create = async (on: ServerProcess, name: string) => {
 
 describe('SIGTERM', () => {
   test('ends the process when its time is over, also while something cannot be saved, and the next start finds it', async () => {
-    server = await ServerProcess.start({ shutdownTimeoutMs: 4_000 })
+    server = await ServerProcess.start({ shutdownTimeoutMs: 8_000 })
     await create(server, 'stuck')
     const [agent = 0] = await agents(server)
     await create(server, 'well')

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from './server-process.ts'
 
 let server: ServerProcess
 beforeAll(async () => {
   server = await ServerProcess.start()
 })
+afterEach(() => server.clear())
 afterAll(() => server?.cleanUp())
 
 const remove = (path: string) => server.call(path, { method: 'DELETE' })

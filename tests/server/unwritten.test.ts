@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -223,7 +222,7 @@ describe('when the outcome cannot be written down', () => {
     await set('late')
     const makeRoom = fillDisk()
     await killBurrow()
-    await expect(sandbox().resume('resume')).rejects.toMatchObject(NO_SPACE)
+    await expectRefused()
     makeRoom()
     expect(await get()).toBe('None late')
     expect(sandbox().view().lostSince).toBeTypeOf('string')
@@ -255,7 +254,7 @@ describe('when the files of dead processes cannot be saved', () => {
     await set('late')
     const spy = refuseFiles(noSpace())
     await killBurrow()
-    await expect(sandbox().resume('resume')).rejects.toMatchObject(NO_SPACE)
+    await expectRefused()
     spy.mockRestore()
     expect(await get()).toBe('None late')
     expect(sandbox().view().lostSince).toBeTypeOf('string')
@@ -268,7 +267,7 @@ describe('when the files of dead processes cannot be saved', () => {
     await set('late')
     refuseFiles(new Error('made to fail'))
     await killBurrow()
-    await vi.waitFor(() => expect(sandbox().view()).toMatchObject({ state: 'standby' }), 5_000)
+    await vi.waitFor(() => expect(sandbox().view()).toMatchObject({ state: 'standby' }), 20_000)
     expect(await get()).toBe('early early')
     await set('later')
     core = await core.restart()
@@ -294,6 +293,19 @@ async function killBurrow(): Promise<void> {
   if (burrow === undefined) throw new Error('no burrow')
   await host.factory.killBurrow(burrow.id)
   await burrow.ended
-  // Until the server has heard of it.
-  await sleep(100)
+}
+
+/** As soon as the server has heard that there are no processes any more. */
+async function expectRefused(): Promise<void> {
+  const resume = () => sandbox().resume('resume')
+  await expect
+    .poll(
+      () =>
+        resume().then(
+          () => 'awake',
+          ({ code }) => code,
+        ),
+      { timeout: 20_000 },
+    )
+    .toBe(NO_SPACE.code)
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newVolumeId } from '@dormouse/contracts'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from './server-process.ts'
 
 describe('volumes over HTTP', () => {
@@ -12,6 +12,7 @@ describe('volumes over HTTP', () => {
     server = await ServerProcess.start({ idleTimeoutMs: 0 })
     otherKey = (await server.ok('/v1/keys', { json: { name: 'other', scopes: ['read', 'run'] } })).key
   })
+  afterEach(() => server.clear())
   afterAll(() => server.cleanUp())
 
   const volume = (name: string, key?: string) =>

@@ -16,6 +16,7 @@ beforeAll(async () => {
   host = await testHost()
 })
 afterEach(async () => {
+  for (const sandbox of [...(core?.registry.all() ?? [])]) await sandbox.delete()
   await app?.close()
   await core?.[Symbol.asyncDispose]()
   app = undefined

@@ -6,11 +6,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const factory = await linuxFactory()
+// What a test leaves that fails must not be in the way of others.
+afterEach(async () => {
+  await factory.dispose()
+  await using engine = await factory.open()
+  for (const { id } of await engine.listSnapshots()) await engine.deleteSnapshot(id)
+})
 afterAll(() => factory.cleanUp())
 
 const program = fileURLToPath(new URL('take-snapshots.mjs', import.meta.url))

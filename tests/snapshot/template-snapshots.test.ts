@@ -19,6 +19,8 @@ afterAll(async () => {
 async function shareTemplate(): Promise<string> {
   const build = await realpath(join(testDataDir, 'templates/python/current'))
   const own = join(dataDir, 'templates/python', basename(build))
+  // As a try before this one may have left it.
+  for (const name of ['templates', 'tools']) await rm(join(dataDir, name), { recursive: true, force: true })
   await mkdir(own, { recursive: true })
   for (const name of ['rootfs', 'template.json']) await symlink(join(build, name), join(own, name))
   await symlink(basename(build), join(dataDir, 'templates/python/current'))

@@ -1,9 +1,11 @@
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
+import { beforeSecondTry } from '../before-second-try.ts'
 import { Terminal } from '../cli/command-line.ts'
 import { ServerProcess } from '../server/server-process.ts'
 
@@ -25,6 +27,12 @@ export function useSsh(config: object = {}): SshBench {
     server = await ServerProcess.start(config)
     client = await SshClient.open(server)
     key = await client.addKey('laptop')
+    await server.ok('/v1/sandboxes', { json: { name: 'box' } })
+  })
+  beforeSecondTry(async () => {
+    await server.clear()
+    for (const { name } of (await server.ok('/v1/ssh-keys')).items)
+      if (name !== 'laptop') await server.call(`/v1/ssh-keys/${name}`, { method: 'DELETE' })
     await server.ok('/v1/sandboxes', { json: { name: 'box' } })
   })
   afterAll(async () => {
@@ -80,9 +88,10 @@ export class SshClient {
     await writeFile(join(this.dir, 'known_hosts'), `dormouse-test ${hostKey}\n`)
   }
 
-  /** Makes a key pair; answers the path of the private one. */
+  /** Makes a key pair, in place of one that is there already; answers the path of the private one. */
   keygen(name: string, ...options: string[]): string {
     const path = join(this.dir, name)
+    for (const old of [path, `${path}.pub`]) rmSync(old, { force: true })
     const args = [
       '-q',
       '-N',
@@ -102,6 +111,7 @@ export class SshClient {
   async addKey(name: string, { key = this.server.key, options = [] as string[] } = {}): Promise<string> {
     const path = this.keygen(name, ...options)
     const publicKey = (await readFile(`${path}.pub`, 'utf8')).trim()
+    await this.server.call(`/v1/ssh-keys/${name}`, { method: 'DELETE', key })
     await this.server.ok('/v1/ssh-keys', { json: { name, publicKey }, key })
     return path
   }

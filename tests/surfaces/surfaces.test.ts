@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from '../server/server-process.ts'
 import { cliSurface } from './cli-surface.ts'
 import { mcpSurface } from './mcp-surface.ts'
@@ -20,6 +20,8 @@ const outcomes = new Map<string, object[]>()
 beforeAll(async () => {
   server = await ServerProcess.start()
 })
+// What a try leaves that fails must not be in the way of the next.
+afterEach(() => server.clear())
 afterAll(async () => {
   await server?.cleanUp()
 })
