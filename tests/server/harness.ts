@@ -144,7 +144,7 @@ export class TestSocket {
     const end = () => this.text.slice(-65_536)
     await this.#until(
       () => pattern.test(end()),
-      () => `${pattern} in ${JSON.stringify(end())}`,
+      () => `${pattern} in ${JSON.stringify(end().slice(-2_000))}`,
     )
   }
 
