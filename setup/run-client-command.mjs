@@ -28,8 +28,13 @@ export async function runClientCommand(args) {
     )
     return 1
   }
-  return client.runClient({ args, io: clientIo() })
+  const io = clientIo()
+  const status = await client.runClient({ args, io })
+  return io.signal.reason === 'SIGPIPE' ? 0 : status
 }
+
+/** For what goes on inside to be ended when nobody reads any more. */
+const UNREAD_MS = 10_000
 
 /** The terminal or pipes that this was started in. The first Ctrl-C is heard by the command, the second ends it at once. */
 export function clientIo() {
@@ -45,7 +50,12 @@ export function clientIo() {
       interruption.abort(signal)
     })
   }
-  // Who reads no further, as `| head` does, has what they want.
-  stdout.on('error', () => process.exit(0))
+  // Who reads no further, as `| head` does, has what they want; what would go on writing is ended.
+  const unread = () => {
+    interruption.abort('SIGPIPE')
+    setTimeout(() => process.exit(0), UNREAD_MS).unref()
+  }
+  stdout.on('error', unread)
+  stderr.on('error', unread)
   return { stdin, stdout, stderr, env, signal: interruption.signal }
 }

@@ -1,9 +1,12 @@
+import { spawnSync } from 'node:child_process'
 import { rename } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
+const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
 const begin = async () => {
   await cli.json(['create', 'alpha'])
   await cli.json(['create', 'alphabet', '--metadata', 'team=blue', '--idle', '1h', '--memory', '512MiB'])
@@ -104,6 +107,33 @@ describe('exec', () => {
     })
     expect(stdout).toBe('begun\nbye\n')
     expect(status).toBe(130)
+  })
+})
+
+describe('who reads no further', () => {
+  const untilOne = (args: string, to = '') =>
+    spawnSync('bash', ['-o', 'pipefail', '-c', `${launcher} ${args} ${to} | head -1`], {
+      encoding: 'utf8',
+      env: cli.env,
+      timeout: 30_000,
+    })
+  const FOREVER = `'while True: print("more", flush=True)'`
+
+  test('ends the run that wrote, and the program, as a local pipe does', async () => {
+    expect(untilOne(`run alpha ${FOREVER}`)).toMatchObject({ status: 0, stdout: 'more\n', stderr: '' })
+    expect(untilOne('exec alpha yes')).toMatchObject({ status: 0, stdout: 'y\n', stderr: '' })
+    await expect.poll(async () => (await cli.run(['exec', 'alpha', 'pgrep', '-x', 'yes'])).status).toBe(1)
+    // Waits for what runs.
+    const { stdout } = await cli.run(['run', 'alpha', 'print("free")', '--timeout', '20s'])
+    expect(stdout).toBe('free\n')
+  })
+
+  test('of errors neither, and a sandbox for once is deleted', async () => {
+    const before = (await cli.json(['ls'])).sandboxes.length
+    const loud = `'import sys\nwhile True: print("more", file=sys.stderr, flush=True)'`
+    expect(untilOne(`run --new ${FOREVER}`)).toMatchObject({ status: 0, stdout: 'more\n', stderr: '' })
+    expect(untilOne(`run --new $${loud}`, '2>&1')).toMatchObject({ status: 0, stdout: 'more\n' })
+    expect((await cli.json(['ls'])).sandboxes).toHaveLength(before)
   })
 })
 

@@ -30,6 +30,33 @@ test.each([
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
 })
 
+test.each([
+  [['create', 'my box'], /^dormouse: name: must be .*\n {2}`dormouse create --help` says/],
+  [['volume', 'show', 'nothing'], /There is no volume "nothing"\.\n {2}.*`dormouse volume create NAME`/],
+  [['secret', 'show', 'NOTHING'], /There is no secret "NOTHING"\.\n {2}.*`dormouse secret create NAME`/],
+  [['cp', '/no/such/file', 'box:/root/'], /^dormouse: \/no\/such\/file: no such file or directory\n$/],
+])('%j says what is wrong in words of the command line', async (args, message) => {
+  const { status, stdout, stderr } = await cli.run(args)
+  expect(stderr).toMatch(message)
+  expect({ status, stdout }).toEqual({ status: 1, stdout: '' })
+})
+
+test('a copy from one sandbox to another, and a secret without a value, are refused with what to do', async () => {
+  const both = await cli.run(['cp', 'a:/x', 'b:/y'])
+  expect(both.stderr).toContain('dormouse cp a:/x - | dormouse cp - b:/y')
+  expect(both.status).toBe(2)
+  const inside = await cli.run(['cp', 'a:/x', 'a:/y'])
+  expect(inside.stderr).toContain('dormouse exec a -- cp -r /x /y')
+  for (const args of [
+    ['secret', 'set', 'KEY'],
+    ['secret', 'create', 'KEY', '--domain', 'example.com'],
+  ]) {
+    const { status, stderr } = await cli.run(args)
+    expect(stderr).toContain('standard input')
+    expect(status).toBe(2)
+  }
+})
+
 test('a server that is not there: says how to start it', async () => {
   const env = { ...cli.env, DORMOUSE_URL: 'http://127.0.0.1:9', DORMOUSE_API_KEY: 'dm_x_y' }
   const { status, stderr } = await runLauncher(['ls'], { env })

@@ -1,13 +1,17 @@
 import { expect, test } from 'vitest'
+import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
+beforeSecondTry(() => cli.server.clear())
 
 test('run shows everything once when the server is killed and started again in the middle of it', async () => {
   await cli.json(['create', 'box'])
   const code = 'import time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.2)\n'
   const running = cli.run(['run', 'box', code])
-  await new Promise((resolve) => setTimeout(resolve, 2500))
+  const begun = async () => (await cli.server.ok('/v1/sandboxes/box/runs')).items.length
+  await expect.poll(begun, { timeout: 30_000 }).toBe(1)
+  await new Promise((resolve) => setTimeout(resolve, 1000))
   await cli.server.kill()
   await cli.server.begin()
   const { status, stdout } = await running

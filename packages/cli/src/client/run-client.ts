@@ -25,7 +25,7 @@ export async function runClient({ args, io }: ClientCommand): Promise<number> {
     await program.parseAsync(prepared, { from: 'user' })
     return finished.exitCode
   } catch (error) {
-    const shown = { isJson, dataDir: valueBehind(args, '--data') }
+    const shown = { isJson, dataDir: valueBehind(args, '--data'), command: nameOf(args, io) }
     if (!(error instanceof CommanderError)) return showError(error, io, shown)
     // Help that was asked for is no mistake, and what is one Commander has shown already, in words.
     if (error.exitCode === 0) return 0
@@ -57,6 +57,14 @@ function requireVerb([name = '', verb]: readonly string[], program: Command): vo
     `\`${name}\` needs one of ${below.map((one) => one.name()).join(', ')}`,
     `\`dormouse ${name} --help\` says what they do.`,
   )
+}
+
+/** `snapshot ls` of what was typed. */
+function nameOf(args: readonly string[], io: CommandIo): string {
+  const program = createProgram(io)
+  const [name = '', verb = ''] = placeFlags(args, program)
+  const below = program.commands.find((one) => one.name() === name)?.commands ?? []
+  return below.some((one) => one.name() === verb) ? `${name} ${verb}` : name
 }
 
 /** One line for each command, for a help that also has others. */

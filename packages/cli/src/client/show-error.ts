@@ -10,14 +10,17 @@ const DEFAULT_DATA_DIR = '/var/lib/dormouse'
 interface Shown {
   readonly isJson: boolean
   readonly dataDir?: string | undefined
+  /** What was typed, such as `snapshot ls`. */
+  readonly command?: string | undefined
 }
 
 /** Says what went wrong and what to type next, and answers the exit status. */
-export function showError(error: unknown, io: CommandIo, { isJson, dataDir }: Shown): number {
+export function showError(error: unknown, io: CommandIo, { isJson, dataDir, command }: Shown): number {
+  // Nobody reads: there is nobody to tell.
+  if (io.signal.reason === 'SIGPIPE') return 0
   if (io.signal.aborted && (error === io.signal.reason || isEndOfWaiting(error)))
     return signalStatus(io.signal)
-  const shown = describe(error, io.env, dataDir)
-  const { code, message, hint, requestId } = shown
+  const { code, message, hint, requestId } = describe(error, { env: io.env, dataDir, command })
   if (isJson) io.stderr.write(`${JSON.stringify({ error: { code, message, hint, requestId } })}\n`)
   else {
     io.stderr.write(`dormouse: ${message}\n`)
@@ -37,19 +40,56 @@ function isEndOfWaiting(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError'
 }
 
-function describe(error: unknown, env: CommandIo['env'], dataDir: string | undefined) {
+interface Asked {
+  readonly env: CommandIo['env']
+  readonly dataDir: string | undefined
+  readonly command: string | undefined
+}
+
+interface Described {
+  readonly code: string
+  readonly message: string
+  readonly hint: string
+  readonly requestId?: string | undefined
+}
+
+function describe(error: unknown, asked: Asked): Described {
   if (error instanceof DormouseError) {
-    const { code, message, requestId } = error
-    return { code, message, requestId, hint: nextStep(error, env, dataDir) }
+    const { code, requestId } = error
+    // Which part of the request a field is in is nothing that was typed.
+    const message =
+      code === 'invalid_argument' ? error.message.replace(/^(body|query|path): /, '') : error.message
+    return { code, message, requestId, hint: inCommands(nextStep(error, asked)) }
   }
   if (error instanceof Problem) return { code: error.code, message: error.message, hint: error.hint }
-  const message = error instanceof Error ? error.message : String(error)
-  return { code: isSystemError(error) ? error.code : 'internal', message, hint: '' }
+  if (isSystemError(error)) return { code: error.code, message: systemMessage(error), hint: '' }
+  return { code: 'internal', message: error instanceof Error ? error.message : String(error), hint: '' }
+}
+
+/** `ENOENT: no such file or directory, open 'x'` is for programmers. */
+function systemMessage({ message }: Error): string {
+  const [, what, path] = /^E[A-Z0-9]+: (.*?), \w+ '(.*?)'/s.exec(message) ?? []
+  return what === undefined ? message : `${path}: ${what}`
+}
+
+/** Routes that the server's hints name, and what is typed for them. */
+const ROUTES: readonly (readonly [string, string])[] = [
+  ['POST /v1/volumes', '`dormouse volume create NAME`'],
+  ['POST /v1/secrets', '`dormouse secret create NAME`'],
+  ['`POST …/ports/{port}/wait`', '`dormouse port wait SANDBOX PORT`'],
+]
+
+function inCommands(hint: string): string {
+  return ROUTES.reduce((text, [route, command]) => text.replace(route, command), hint)
 }
 
 /** What to type, where this side knows it better than the server. */
-function nextStep(error: DormouseError, env: CommandIo['env'], dataDir: string | undefined): string {
+function nextStep(error: DormouseError, { env, dataDir, command }: Asked): string {
   switch (error.code) {
+    case 'invalid_argument':
+      return error.status === undefined || command === undefined
+        ? error.hint
+        : `\`dormouse ${command} --help\` says what it takes.`
     case 'unauthorized':
       return error.status === undefined
         ? whereKeysAre(dataDir ?? (env['DORMOUSE_DATA'] || DEFAULT_DATA_DIR))

@@ -3,7 +3,12 @@ import { formatBytes } from '../format/amounts.ts'
 import type { CommandIo } from './command-io.ts'
 
 /** What a run says, as a terminal shows it: output as it is, results as text. */
-export function showEvent(event: RunEvent, { stdout, stderr }: Pick<CommandIo, 'stdout' | 'stderr'>): void {
+export function showEvent(
+  event: RunEvent,
+  { stdout, stderr, signal }: Pick<CommandIo, 'stdout' | 'stderr' | 'signal'>,
+): void {
+  // Nobody reads any more, and how a run is ended for that is nobody's business.
+  if (signal.reason === 'SIGPIPE') return
   switch (event.type) {
     case 'start':
       if (event.contextRestarted !== undefined) stderr.write(`dormouse: ${event.contextRestarted}\n`)

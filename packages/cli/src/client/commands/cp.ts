@@ -10,6 +10,8 @@ import { UsageProblem } from '../problem.ts'
 
 export async function cp(call: Call, from: string, to: string, { user }: { user?: string }): Promise<void> {
   const [source, target] = [parsePlace(from), parsePlace(to)]
+  if (source.where === 'sandbox' && target.where === 'sandbox')
+    throw new UsageProblem('only one side of `cp` can be in a sandbox', within(source, target))
   if (source.where === target.where || (source.where !== 'sandbox' && target.where !== 'sandbox'))
     throw new UsageProblem(
       'one side of `cp` has to be in a sandbox',
@@ -35,6 +37,12 @@ export async function cp(call: Call, from: string, to: string, { user }: { user?
 }
 
 type InSandbox = Extract<Place, { where: 'sandbox' }>
+function within(source: InSandbox, target: InSandbox): string {
+  return source.sandbox === target.sandbox
+    ? `\`dormouse exec ${source.sandbox} -- cp -r ${source.path} ${target.path}\` copies inside of it.`
+    : `\`dormouse cp ${source.sandbox}:${source.path} - | dormouse cp - ${target.sandbox}:${target.path}\` passes a file on.`
+}
+
 type How = Parameters<typeof copyIn>[3]
 
 async function into(call: Call, source: Place, target: InSandbox, how: How): Promise<void> {

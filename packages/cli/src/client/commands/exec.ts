@@ -62,6 +62,7 @@ function notStarted(error: unknown): never {
 async function show({ io }: Call, command: Command): Promise<number> {
   let exitCode = 1
   for await (const event of command.events()) {
+    if (io.signal.reason === 'SIGPIPE') continue
     if (event.type === 'stdout') io.stdout.write(event.data)
     else if (event.type === 'stderr') io.stderr.write(event.data)
     else if (event.type === 'truncated')

@@ -87,8 +87,11 @@ async function change(
 /** Not from an argument: those are in the history of the shell, and every process on this machine can see them. */
 async function readValue(call: Call): Promise<string> {
   const { stdin } = call.io
-  if (stdin.isTTY) return readHidden(call.io, 'Value: ')
-  return (await readAll(stdin, call.signal)).toString().replace(/\r?\n$/, '')
+  const value = stdin.isTTY
+    ? await readHidden(call.io, 'Value: ')
+    : (await readAll(stdin, call.signal)).toString().replace(/\r?\n$/, '')
+  if (value !== '') return value
+  throw new UsageProblem('no value came on standard input', 'Pipe it in, as in `… < key.txt`, or type it.')
 }
 
 function describe(secret: Secret): string {

@@ -23,7 +23,11 @@ export async function usage(call: Call, ref: string | undefined, { from, to }: U
     numbers.cost.toFixed(4),
     numbers.alwaysOnCost.toFixed(4),
   ]
-  const rows = used.sandboxes.map(({ sandboxId: id, name, deleted, ...numbers }) =>
+  // What is there first, and what was used most: of those that are gone there may be many.
+  const sorted = [...used.sandboxes].sort(
+    (a, b) => Number(a.deleted) - Number(b.deleted) || b.runningSeconds - a.runningSeconds,
+  )
+  const rows = sorted.map(({ sandboxId: id, name, deleted, ...numbers }) =>
     row(`${name ?? id}${deleted ? ' (deleted)' : ''}`, numbers),
   )
   call.answer(used, formatTable([head, ...rows, row('total', used.total)]))
