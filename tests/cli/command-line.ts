@@ -28,7 +28,7 @@ export interface CommandLine {
   /** The JSON of a command that must succeed. */
   // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
   json(args: readonly string[], typed?: Typed): Promise<any>
-  terminal(args: readonly string[]): Terminal
+  terminal(args: readonly string[], env?: Record<string, string>): Terminal
 }
 
 export function useCommandLine(config: object = {}): CommandLine {
@@ -60,7 +60,7 @@ export function useCommandLine(config: object = {}): CommandLine {
       if (status !== 0) throw new Error(`${args.join(' ')}: ${status} ${stderr}`)
       return JSON.parse(stdout)
     },
-    terminal: (args) => new Terminal(args, environment()),
+    terminal: (args, env) => new Terminal(args, { ...environment(), ...env }),
   }
 }
 

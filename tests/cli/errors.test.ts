@@ -31,6 +31,17 @@ test.each([
 })
 
 test.each([
+  [['rm'], 'rm'],
+  [['ls', '--bogus'], 'ls'],
+  [['snapshot', 'ls', 'a', 'b'], 'snapshot ls'],
+  [['volume', 'creat', 'x'], 'volume'],
+])('%j names the help that says more, in words and in JSON', async (args, command) => {
+  const hint = `\`dormouse ${command} --help\` says how it is used.`
+  expect((await cli.run(args)).stderr).toMatch(new RegExp(`^dormouse: .*\\n(.*\\n)?  ${hint}\\n$`))
+  expect(JSON.parse((await cli.run([...args, '--json'])).stderr).error.hint).toContain(hint)
+})
+
+test.each([
   [['create', 'my box'], /^dormouse: name: must be .*\n {2}`dormouse create --help` says/],
   [['volume', 'show', 'nothing'], /There is no volume "nothing"\.\n {2}.*`dormouse volume create NAME`/],
   [['secret', 'show', 'NOTHING'], /There is no secret "NOTHING"\.\n {2}.*`dormouse secret create NAME`/],

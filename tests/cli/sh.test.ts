@@ -24,6 +24,13 @@ test('sh is a shell in a terminal of the same size, follows its size, and ends w
   expect(await terminal.status()).toBe(7)
 })
 
+test('sh in a terminal that does not know its size has a usual one inside', async () => {
+  await cli.json(['create', 'shell', '--get-or-create'])
+  const terminal = cli.terminal(['sh', 'shell', '--', 'stty', 'size'], { TEST_TERMINAL_SIZE: '0 0' })
+  await terminal.shows(/24 80\r\n/)
+  expect(await terminal.status()).toBe(0)
+})
+
 test('sh hands Ctrl-C to what runs inside, and goes on', async () => {
   const terminal = await shell('shell')
   terminal.type(`sh -c 'echo be""gun; exec sleep 1000'\r`)

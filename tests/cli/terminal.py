@@ -24,7 +24,8 @@ def main() -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp(sys.argv[1], sys.argv[1:])
-    resize(terminal, 24, 80)
+    rows, cols = os.environ.get("TEST_TERMINAL_SIZE", "24 80").split()
+    resize(terminal, int(rows), int(cols))
     rest = b""
     while True:
         ready, _, _ = select.select([terminal, 0], [], [])

@@ -55,8 +55,8 @@ export function createProgram(
       outputError: (text, write) => {
         if (!isJson) write(text.replace(/^error: /, 'dormouse: '))
       },
-      getOutHelpWidth: () => io.stdout.columns ?? 100,
-      getErrHelpWidth: () => io.stderr.columns ?? 100,
+      getOutHelpWidth: () => io.stdout.columns || 100,
+      getErrHelpWidth: () => io.stderr.columns || 100,
     })
   const declare = (parent: Command, declaration: Declaration) => {
     const { usage, summary, options = [], load, examples = [] } = declaration

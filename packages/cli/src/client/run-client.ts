@@ -29,16 +29,19 @@ export async function runClient({ args, io }: ClientCommand): Promise<number> {
     if (!(error instanceof CommanderError)) return showError(error, io, shown)
     // Help that was asked for is no mistake, and what is one Commander has shown already, in words.
     if (error.exitCode === 0) return 0
-    return isJson ? showError(usageProblem(error), io, shown) : USAGE_STATUS
+    const more = `\`dormouse ${shown.command} --help\` says how it is used.`
+    if (isJson) return showError(usageProblem(error, more), io, shown)
+    if (error.code !== 'commander.help') io.stderr.write(`  ${more}\n`)
+    return USAGE_STATUS
   }
 }
 
 const USAGE_STATUS = 2
 
 /** What was wrong is in the first line, and what was perhaps meant below. */
-function usageProblem({ message }: CommanderError): UsageProblem {
+function usageProblem({ message }: CommanderError, more: string): UsageProblem {
   const [what = '', ...hint] = message.replace(/^error: /, '').split('\n')
-  return new UsageProblem(what, hint.join(' '))
+  return new UsageProblem(what, [...hint, more].join(' '))
 }
 
 /** These end with a command line of somebody else's. */

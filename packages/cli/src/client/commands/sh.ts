@@ -56,13 +56,17 @@ function open(
   return sandbox.pty.create({
     onData,
     signal,
-    cols: io.stdout.columns,
-    rows: io.stdout.rows,
+    ...sizeOf(io.stdout),
     env: { TERM: io.env['TERM'] || 'xterm-256color', ...env },
     ...(user === undefined ? {} : { user }),
     ...(cwd === undefined ? {} : { cwd }),
     ...(command.length === 0 ? {} : { command }),
   })
+}
+
+/** Terminals that were made by programs often have none. */
+function sizeOf({ columns, rows }: Call['io']['stdout']): { cols: number; rows: number } {
+  return { cols: columns || 80, rows: rows || 24 }
 }
 
 /** Everything typed goes inside, Ctrl-C too. The terminal is as it was before, however this ends. */
@@ -79,7 +83,7 @@ async function talk({ io, signal }: Call, pty: Pty, screen: ScreenState): Promis
     if (detach) leave({ how: 'left' })
   }
   const onResize = () => {
-    pty.resize({ cols: stdout.columns, rows: stdout.rows }).catch(() => {})
+    pty.resize(sizeOf(stdout)).catch(() => {})
   }
   const onStop = () => leave({ how: 'stopped' })
   signal.addEventListener('abort', onStop, { once: true })
