@@ -1,18 +1,18 @@
-import { readFile, statfs } from 'node:fs/promises'
+import { readFileSync, statfsSync } from 'node:fs'
 import type { HostRoom } from '../lifecycle/admission.ts'
 
 /** Many wakes at once ask at once; the answer is as good for all of them. */
 const FRESH_MS = 100
 
-/** What is left on this host. */
+/** What is left on this host. Asked without a way through other threads, which are busy when a sandbox wakes: the kernel knows it all. */
 export function hostRoom(dataDir: string): HostRoom {
   return {
     freeMemoryBytes: remembered(async () => {
-      const available = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile('/proc/meminfo', 'latin1'))
+      const available = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'latin1'))
       return available?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(available[1]) * 1024
     }),
     freeDiskBytes: remembered(async () => {
-      const { bavail, bsize } = await statfs(dataDir)
+      const { bavail, bsize } = statfsSync(dataDir)
       return bavail * bsize
     }),
   }

@@ -120,7 +120,7 @@ export class SandboxBody {
     const { lastActiveAt } = this.work
     const row: SandboxRow = { ...this.#row, lastActiveAt, burrow: burrow?.id, ...change }
     const put = () => {
-      rows.put(row)
+      rows.put(row, this.#row)
       if (intent === null) intents.end(row.id)
       else if (intent !== undefined) intents.begin(row.id, intent, now())
       if (entry !== undefined) ledger.add(row.id, now(), entry)

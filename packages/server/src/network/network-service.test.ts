@@ -65,12 +65,32 @@ test('a burrow that takes the place of another has its own gate, and the end of 
   const [one, two] = [burrow(101), burrow(102)]
   await network.open(tenant, one.burrow)
   await network.open(tenant, two.burrow)
+  await settled()
   one.end()
   await settled()
   expect(done).toEqual(['attach 101 public', 'attach 102 public', 'close 101'])
   two.end()
   await settled()
   expect(done.slice(3)).toEqual(['close 102', 'detach'])
+})
+
+test('a call inside waits for the gate of its burrow, and not for who answers at it', async () => {
+  let attached = () => {}
+  const attach = () =>
+    new Promise<void>((resolve) => {
+      attached = resolve
+    })
+  const network = service({ ...wayOut, attach })
+  await network.open(tenant, burrow(101).burrow)
+  let hasChanged = false
+  const changed = network.change(tenant).then(() => {
+    hasChanged = true
+  })
+  await settled()
+  expect(hasChanged).toBe(false)
+  attached()
+  await changed
+  expect(done).toEqual(['change public'])
 })
 
 test('a burrow that ends while its gate is opened leaves no descriptor behind', async () => {
@@ -118,6 +138,8 @@ test.each([
   if (attach) refuse.attach = attach
   const one = burrow(101, open)
   await network.open(tenant, one.burrow)
+  // What has no gate says so before anything is called inside; what nobody answers at, when that is known.
+  if (attach) await settled()
   expect(network.problemOf(id)).toContain(said)
   expect(network.problemOf(id)).not.toContain('/host/path')
   expect(failures).toEqual([network.problemOf(id)])
@@ -149,6 +171,7 @@ test('a gate is opened again for who has lost its first, as long as its burrow l
   const network = service(wayOut)
   const one = burrow(101)
   await network.open(tenant, one.burrow)
+  await settled()
   expect((await network.reopen(id)).tcp).toBe(101)
   expect(done).toEqual(['attach 101 public', 'close 101'])
   one.end()

@@ -64,7 +64,10 @@ export class NetworkService implements Disposable {
     this.#options.egress?.check({ mode, allow: allow.map(parseAllowRule), secrets: [] })
   }
 
-  /** Resolves when the burrow has its way out, or will not have one: then the sandbox lives without, and says why. Never rejects. */
+  /**
+   * Resolves when the burrow has its way out, or will not have one: then the sandbox lives without, and says why. Never rejects. Who connects
+   * before the gate has somebody to answer at it waits inside for that.
+   */
   async open(tenant: Tenant, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
     const opening: Opening = { burrow, gate: undefined, isAttached: false, problem: undefined }
@@ -80,8 +83,12 @@ export class NetworkService implements Disposable {
     const opened = this.#inTurn(tenant.id, async () =>
       this.#attach(egress, tenant, opening, await gate),
     ).catch((error: unknown) => this.#fail(tenant.id, opening, error))
-    const patience = new Promise<void>((resolve) => setTimeout(resolve, PATIENCE_MS).unref())
-    await Promise.race([opened, patience])
+    let timer: NodeJS.Timeout | undefined
+    const patience = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, PATIENCE_MS).unref()
+    })
+    await Promise.race([gate.then(() => {}).catch(() => opened), patience])
+    clearTimeout(timer)
   }
 
   async #attach(egress: WayOut, tenant: Tenant, opening: Opening, gate: Gate): Promise<void> {

@@ -126,8 +126,8 @@ class SqliteDatabase implements Database {
       return this.transaction(work)
     } finally {
       this.#connection.exec('PRAGMA synchronous = FULL')
-      // A disk that fails here fails the next commit too, and that one is heard.
-      this.sync().catch(() => {})
+      // Once everything else that can go on has gone on. A disk that fails here fails the next commit too, and that one is heard.
+      setImmediate(() => void this.sync().catch(() => {}))
     }
   }
 

@@ -93,7 +93,8 @@ export class LedgerRows implements Disposable {
       detail ?? null,
       denied === undefined ? null : JSON.stringify(denied),
     )
-    this.#prune.run(id, id, ENTRIES_KEPT)
+    // Whoever wakes something is in a hurry, and whatever has woken falls asleep.
+    if (event !== 'woke') this.#prune.run(id, id, ENTRIES_KEPT)
   }
 
   /** Oldest first; the cursor is the `seq` of the last one. */

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { newSandboxId } from '@dormouse/contracts'
+import { newBurrowId, newSandboxId, newSnapshotId } from '@dormouse/contracts'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openDatabase } from './database.ts'
 import { stateMigrations } from './migrations/index.ts'
-import { SandboxRows } from './sandbox-rows.ts'
+import { type SandboxRow, SandboxRows } from './sandbox-rows.ts'
 
 let directory: string
 beforeEach(() => {
@@ -37,4 +37,42 @@ test('sandboxes that are older than networks get what the server is configured w
     { mode: 'none', allow: [] },
     { mode: 'allow', allow: ['example.com'] },
   ])
+})
+
+test('a row is as it was put, whichever of its fields have changed since, also when it was never there', () => {
+  using db = open()
+  const rows = new SandboxRows(db)
+  const first: SandboxRow = {
+    ...{
+      id: newSandboxId(),
+      owner: 'key',
+      name: 'box',
+      template: 'python',
+      state: 'creating',
+      tier: undefined,
+    },
+    ...{ head: undefined, burrow: undefined, forkedFrom: undefined, env: { A: 'a' }, volumes: [] },
+    ...{
+      limits: { memoryBytes: 1, cpus: 1, pids: 1, diskBytes: 1 },
+      metadata: {},
+      idleTimeoutMs: 1,
+      storeAfterMs: 1,
+    },
+    ...{ expires: undefined, ephemeral: false, network: { mode: 'none', allow: [] }, secrets: [] },
+    ...{ createdAt: 1, lastActiveAt: 1, stateSince: 1, lostSince: undefined, diskBytes: undefined },
+  }
+  const changes: Partial<SandboxRow>[] = [
+    {},
+    { state: 'running', burrow: newBurrowId(), stateSince: 2, lastActiveAt: 3 },
+    { state: 'standby', tier: 'frozen', head: newSnapshotId() },
+    { tier: 'stored', burrow: undefined, lostSince: 4, diskBytes: 5 },
+    { name: 'other', state: 'running', tier: undefined, metadata: { a: 'b' } },
+  ]
+  let before = first
+  for (const change of changes) {
+    const row = { ...before, ...change }
+    rows.put(row, before)
+    expect(rows.all()).toEqual([row])
+    before = row
+  }
 })

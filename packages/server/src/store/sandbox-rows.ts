@@ -77,6 +77,9 @@ const COLUMNS = [
   ['lostSince', 'lost_since'],
   ['diskBytes', 'disk_bytes'],
 ] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
+/** What sleeping and waking change. None of it is in an index. */
+const MOVING = ['state', 'tier', 'burrow', 'lastActiveAt', 'stateSince', 'lostSince', 'diskBytes'] as const
+const LASTING = COLUMNS.map(([field]) => field).filter((field) => !MOVING.some((moving) => moving === field))
 const JSON_FIELDS: ReadonlySet<string> = new Set([
   'env',
   'limits',
@@ -93,6 +96,7 @@ const HAS_LABEL = 'EXISTS (SELECT 1 FROM json_each(metadata) AS m WHERE m.key = 
 export class SandboxRows {
   readonly #db: Database
   readonly #put
+  readonly #move
 
   constructor(db: Database) {
     this.#db = db
@@ -103,9 +107,16 @@ export class SandboxRows {
       `INSERT INTO sandboxes (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
        ON CONFLICT (id) DO UPDATE SET ${changes.join(', ')}`,
     )
+    const moves = MOVING.map((field) => `${COLUMNS.find(([name]) => name === field)?.[1]} = ?`)
+    this.#move = db.prepare<Stored[]>(`UPDATE sandboxes SET ${moves.join(', ')} WHERE id = ?`)
   }
 
-  put(row: SandboxRow): void {
+  /** `before`: as it was when it was last put, if it was. */
+  put(row: SandboxRow, before?: SandboxRow): void {
+    if (before !== undefined && LASTING.every((field) => row[field] === before[field])) {
+      const { changes } = this.#move.run(...MOVING.map((field) => toStored(field, row[field])), row.id)
+      if (changes > 0) return
+    }
     try {
       this.#put.run(...COLUMNS.map(([field]) => toStored(field, row[field])))
     } catch (error) {
