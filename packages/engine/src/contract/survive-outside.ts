@@ -28,8 +28,11 @@ function interactiveShell(): Survivor {
     },
     async check(guest) {
       const mark = `turn-${++turn}`
-      await type(guest, `echo ${mark}: $kept $PWD $(stty size) $(jobs | wc -l)-job; sle""ep 1000\r`)
+      const show = `echo ${mark}: $kept $PWD $(stty size) $(jobs | wc -l)-job`
+      // What says that it has begun is in the foreground: the shell does not take the interrupt for itself.
+      await type(guest, `${show}; sh -c 'echo be""gun-${mark}; exec sleep 1000'\r`)
       await shows(guest, `${mark}: value /usr 33 91 1-job\r\n`)
+      await shows(guest, `begun-${mark}\r\n`)
       await type(guest, '\x03')
       await type(guest, `echo after-${mark}-$((1 + 1))\r`)
       await shows(guest, `after-${mark}-2`)
