@@ -1,18 +1,19 @@
 // The server over HTTP: from the request to the first result, and a crowd of sandboxes woken in random order.
 import { once } from 'node:events'
-import { mkdtemp, readFile } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Layout } from '../packages/engine-linux/dist/burrow/layout.js'
 import { megabytes, ms, report, summarize, timesTable } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
+import { measureCrowd } from './server/crowd.mjs'
 import { startIpykernel } from './server/ipykernel.mjs'
 import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
 
 const options = readOptions({ crowd: { type: 'string' }, clients: { type: 'string', default: '16' } })
-const FULL = { hot: 2000, frozen: 100, stored: 20, creates: 40, crowd: 200 }
-const QUICK = { hot: 100, frozen: 5, stored: 2, creates: 3, crowd: 8 }
+const FULL = { hot: 2000, frozen: 100, stored: 20, creates: 40, crowd: 200, rounds: 3 }
+const QUICK = { hot: 100, frozen: 5, stored: 2, creates: 3, crowd: 8, rounds: 3 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
 /** So long that spares are made again. */
 const PAUSE_MS = 500
@@ -31,7 +32,9 @@ try {
     frozen: await measureWake(client, 'frozen', times.frozen),
     stored: await measureWake(client, 'stored', times.stored),
     create: await measureCreate(client),
-    crowd: await measureCrowd(client),
+    crowd: await measureCrowd({
+      ...{ client, server, count: times.crowd, clients: Number(options.clients), rounds: times.rounds },
+    }),
   }
   await report({ name: 'server', options, result, text: describe(result) })
   client.close()
@@ -107,57 +110,6 @@ async function measureCreate(client) {
   return summarize(samples)
 }
 
-async function measureCrowd(client) {
-  const ids = []
-  for (let i = 0; i < times.crowd; i++) {
-    const { id } = await client.create()
-    await client.run(id, `x = ${i}`)
-    await client.standby(id, 'stored')
-    ids.push([id, i])
-  }
-  const before = await residentBytes()
-  const order = ids.map((entry) => [Math.random(), entry]).sort(([a], [b]) => a - b)
-  const waiting = order.map(([, entry]) => entry)
-  const samples = []
-  let errors = 0
-  const began = performance.now()
-  const work = async () => {
-    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-      const [id, i] = next
-      try {
-        samples.push(
-          await timed(async () => {
-            const { stdout } = await client.run(id, 'print(x)')
-            if (stdout !== `${i}\n`) throw new Error(`sandbox ${i} says ${stdout}`)
-          }),
-        )
-        await client.standby(id, 'stored')
-      } catch (error) {
-        errors += 1
-        console.error(error.message)
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: Number(options.clients) }, work))
-  const totalMs = performance.now() - began
-  const after = await residentBytes()
-  for (const [id] of ids) await client.remove(id)
-  return {
-    count: ids.length,
-    clients: Number(options.clients),
-    errors,
-    totalMs,
-    ...summarize(samples),
-    before,
-    after,
-  }
-}
-
-async function residentBytes() {
-  const status = await readFile(`/proc/${server.child.pid}/status`, 'latin1')
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)[1]) * 1024
-}
-
 function describe({ hot, frozen, stored, create, crowd }) {
   const rows = [
     { title: 'hot run, `print(1)`', ...hot.ours, goal: { atMost: 2 } },
@@ -168,6 +120,8 @@ function describe({ hot, frozen, stored, create, crowd }) {
     { title: 'create and first result', ...create, goal: { atMost: 50 } },
     { title: `${crowd.count} asleep, woken in random order by ${crowd.clients} clients`, ...crowd },
   ]
-  const memory = `${megabytes(crowd.before)} MB before, ${megabytes(crowd.after)} MB after`
-  return `${timesTable(rows)}\n\nThe crowd: ${crowd.errors} errors, ${ms(crowd.totalMs)} ms for all, server memory ${memory}.`
+  const rounds = crowd.residentAfter.map((bytes) => `${megabytes(bytes)} MB`)
+  const memory = `server memory ${megabytes(crowd.residentBefore)} MB when all were asleep, ${rounds.join(', ')} after each round of wakes`
+  const live = `alive on its heap ${megabytes(crowd.heapBefore)} MB before and ${megabytes(crowd.heapAfter)} MB after`
+  return `${timesTable(rows)}\n\nThe crowd: ${crowd.errors} errors, ${crowd.roundMs.map(ms).join(', ')} ms for all of them; ${memory}; ${live}.`
 }

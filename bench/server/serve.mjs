@@ -4,9 +4,14 @@ import { loadConfig, runServer } from '@dormouse/server'
 const [dataDir, toolsDir] = process.argv.slice(2)
 const stop = new AbortController()
 process.on('SIGTERM', () => stop.abort())
+process.on('message', () => {
+  globalThis.gc()
+  process.send(process.memoryUsage().heapUsed)
+})
 await runServer({
   config: loadConfig({ env: {}, dataDir, args: ['--port', '0'] }),
   toolsDir,
   signal: stop.signal,
   print: (line) => console.log(line),
 })
+if (process.connected) process.disconnect()

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -8,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 export async function startServer(stateDir, dataDir) {
   await writeFile(join(stateDir, 'config.json'), JSON.stringify({ logLevel: 'warn' }))
   const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
-  const child = spawn(process.execPath, [program, stateDir, dataDir], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+  const child = spawn(process.execPath, ['--expose-gc', program, stateDir, dataDir], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   })
   let url
   for await (const line of createInterface({ input: child.stdout })) {
@@ -17,5 +18,11 @@ export async function startServer(stateDir, dataDir) {
     if (line.startsWith('Ctrl-C')) break
   }
   const { key } = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8'))
-  return { child, url, key }
+  /** What is left on its heap when it has collected its garbage. */
+  const liveBytes = async () => {
+    child.send('')
+    const [bytes] = await once(child, 'message')
+    return bytes
+  }
+  return { child, url, key, liveBytes }
 }
