@@ -8,7 +8,7 @@ import { useCommandLine } from './command-line.ts'
 const cli = useCommandLine()
 const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
 const begin = async () => {
-  await cli.json(['create', 'alpha'])
+  await cli.json(['create', 'alpha', '--idle', '1h'])
   await cli.json(['create', 'alphabet', '--metadata', 'team=blue', '--idle', '1h', '--memory', '512MiB'])
 }
 beforeAll(begin)
@@ -135,6 +135,28 @@ describe('who reads no further', () => {
     expect(untilOne(`run --new $${loud}`, '2>&1')).toMatchObject({ status: 0, stdout: 'more\n' })
     expect((await cli.json(['ls'])).sandboxes).toHaveLength(before)
   })
+})
+
+test('completion in a real bash knows the names of what each argument is', async () => {
+  await cli.json(['volume', 'create', 'shelf'])
+  await cli.json(['snapshot', 'alpha', '--name', 'saved'])
+  const complete = (...words: string[]) => {
+    const code = `source <("$1" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dormouse; printf '%s\\n' "\${COMPREPLY[@]}"`
+    const { stdout } = spawnSync('bash', ['-c', code, 'bash', launcher, ...words], {
+      encoding: 'utf8',
+      env: cli.env,
+    })
+    return stdout.trim().split('\n')
+  }
+  expect(complete('rm', 'alphab')).toEqual(['alphabet'])
+  expect(complete('exec', 'alpha', '')).toEqual([''])
+  expect(complete('--json', 'rollback', 'alpha', 'sa')).toEqual(['saved'])
+  expect(complete('snapshot', 'verify', 'sa')).toEqual(['saved'])
+  expect(complete('volume', 'rm', '')).toEqual(['shelf'])
+  expect(complete('template', 'show', 'py')).toEqual(['python'])
+  expect(complete('cp', 'alphab')).toEqual(['alphabet'])
+  await cli.json(['volume', 'rm', 'shelf'])
+  await cli.json(['snapshot', 'rm', 'saved'])
 })
 
 describe('life', () => {

@@ -49,6 +49,12 @@ export class Call {
     this.io.stdout.write(this.isJson ? `${JSON.stringify(value, null, 2)}\n` : text)
   }
 
+  /** What they are called, one per line. */
+  answerNames(items: readonly { readonly id?: string; readonly name?: string | undefined }[]): void {
+    const names = items.map(({ id, name }) => name ?? id ?? '')
+    this.answer(names, names.map((name) => `${name}\n`).join(''))
+  }
+
   /** One line of an outcome that has no end. */
   line(value: unknown): void {
     this.io.stdout.write(`${JSON.stringify(value)}\n`)

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { collected } from './flags.ts'
+import { collected, quietOption } from './flags.ts'
 import { addNote } from './help.ts'
 import type { Declare } from './program.ts'
 
@@ -15,6 +15,7 @@ export function declareDataCommands(program: Command, declare: Declare): void {
     usage: 'ls',
     aliases: ['list'],
     summary: 'list templates',
+    options: [quietOption()],
     load: async () => (await templates()).listTemplates,
   })
   declare(template, {
@@ -59,6 +60,7 @@ export function declareDataCommands(program: Command, declare: Declare): void {
     usage: 'ls',
     aliases: ['list'],
     summary: 'list volumes',
+    options: [quietOption()],
     load: async () => (await volumes()).listVolumes,
   })
   declare(volume, {
@@ -96,6 +98,7 @@ function declareSecrets(program: Command, declare: Declare): void {
     usage: 'ls',
     aliases: ['list'],
     summary: 'list secrets',
+    options: [quietOption()],
     load: async () => (await secrets()).listSecrets,
   })
   declare(secret, {
@@ -156,6 +159,7 @@ function declareSshKeys(program: Command, declare: Declare): void {
     usage: 'ls',
     aliases: ['list'],
     summary: 'list SSH keys',
+    options: [quietOption()],
     load: async () => (await keys()).listSshKeys,
   })
   declare(key, {

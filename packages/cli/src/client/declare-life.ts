@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { collected, numberFlag, pairsFlag } from './flags.ts'
+import { collected, numberFlag, pairsFlag, quietOption } from './flags.ts'
 import { policyOptions } from './policy-flags.ts'
 import type { Declare } from './program.ts'
 
@@ -22,7 +22,7 @@ export function declareLifeCommands(program: Command, declare: Declare): void {
     usage: 'ls',
     summary: 'list sandboxes',
     options: [
-      new Option('-q, --quiet', 'only names, or ids where there is no name'),
+      quietOption(),
       new Option('--state <state>', 'only those in this state, such as running or standby'),
       new Option('--template <name>', 'only those made from this template'),
       new Option('--metadata <key=value>', 'only those with this metadata').argParser(
@@ -134,6 +134,7 @@ function declareSnapshots(program: Command, declare: Declare): void {
   declare(snapshot, {
     usage: 'ls [sandbox]',
     summary: 'list snapshots, of all sandboxes or of one',
+    options: [quietOption()],
     load: async () => (await load()).listSnapshots,
   })
   declare(snapshot, {

@@ -1,3 +1,4 @@
+import { Option } from 'commander'
 import { parseBytes, parseDurationMs, parseNumber } from '../format/amounts.ts'
 import { UsageProblem } from './problem.ts'
 
@@ -35,4 +36,9 @@ function parsed(value: number | undefined, flag: string, text: string, hint: str
 /** Any number of times. */
 export function collected(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text]
+}
+
+/** Of what lists. */
+export function quietOption(): Option {
+  return new Option('-q, --quiet', 'only names, or ids where there is no name')
 }

@@ -10,10 +10,7 @@ interface LsFlags extends Pick<ListSandboxes, 'state' | 'template' | 'metadata'>
 export async function ls(call: Call, { quiet, state, template, metadata }: LsFlags): Promise<void> {
   const { client, signal } = call
   const sandboxes = await client.listSandboxes({ state, template, metadata, signal }).all()
-  if (quiet === true) {
-    call.answer(sandboxes.map(shortName), sandboxes.map((sandbox) => `${shortName(sandbox)}\n`).join(''))
-    return
-  }
+  if (quiet === true) return call.answerNames(sandboxes)
   call.answer({ sandboxes }, formatSandboxes(sandboxes))
   if (sandboxes.length === 0) call.note('There are no sandboxes. `dormouse create` makes one.')
 }

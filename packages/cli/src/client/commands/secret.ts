@@ -6,8 +6,9 @@ import { UsageProblem } from '../problem.ts'
 import { readAll } from '../read-all.ts'
 import { readHidden } from '../read-hidden.ts'
 
-export async function listSecrets(call: Call): Promise<void> {
+export async function listSecrets(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const secrets = await call.client.secrets.list({ signal: call.signal }).all()
+  if (quiet === true) return call.answerNames(secrets)
   const now = Date.now()
   const rows = secrets.map((secret) => [
     secret.name,

@@ -29,10 +29,15 @@ export async function createSnapshot(call: Call, ref: string, { name, files }: S
   )
 }
 
-export async function listSnapshots(call: Call, ref: string | undefined): Promise<void> {
+export async function listSnapshots(
+  call: Call,
+  ref: string | undefined,
+  { quiet }: { quiet?: boolean },
+): Promise<void> {
   const { client, signal } = call
   const of = ref === undefined ? {} : { sandboxId: (await call.sandbox(ref)).id }
   const snapshots = await client.snapshots.list({ ...of, signal }).all()
+  if (quiet === true) return call.answerNames(snapshots)
   call.answer({ snapshots }, formatSnapshots(snapshots))
   if (snapshots.length === 0) call.note('There are no snapshots. `dormouse snapshot SANDBOX` takes one.')
 }

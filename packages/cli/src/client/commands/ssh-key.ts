@@ -25,8 +25,9 @@ export async function addSshKey(
   call.note('`dormouse ssh SANDBOX` opens a shell with it.')
 }
 
-export async function listSshKeys(call: Call): Promise<void> {
+export async function listSshKeys(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const keys = await call.client.sshKeys.list({ signal: call.signal }).all()
+  if (quiet === true) return call.answerNames(keys)
   const now = Date.now()
   const rows = keys.map((key) => [
     key.name,

@@ -14,8 +14,9 @@ interface TemplateFlags {
   readonly preload?: string[]
 }
 
-export async function listTemplates(call: Call): Promise<void> {
+export async function listTemplates(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const templates = await call.client.templates.list({ signal: call.signal }).all()
+  if (quiet === true) return call.answerNames(templates)
   const now = Date.now()
   call.answer(
     { templates },

@@ -31,7 +31,7 @@ export async function top(call: Call, { once = false, lines }: TopFlags): Promis
   const { stdout } = call.io
   const look = new Look(call)
   const isLive = stdout.isTTY && !once && !call.isJson
-  const limit = lines ?? (isLive ? Math.max(1, stdout.rows - 4) : undefined)
+  const limit = lines ?? (isLive ? Math.max(1, (stdout.rows || 24) - 4) : undefined)
   if (isLive) stdout.write(OTHER_SCREEN)
   try {
     for (;;) {

@@ -3,8 +3,9 @@ import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 
-export async function listVolumes(call: Call): Promise<void> {
+export async function listVolumes(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const volumes = await call.client.volumes.list({ signal: call.signal }).all()
+  if (quiet === true) return call.answerNames(volumes)
   const now = Date.now()
   const rows = volumes.map((volume) => [
     volume.name,

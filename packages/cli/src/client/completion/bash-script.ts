@@ -2,18 +2,21 @@ import type { Node } from './completion-tree.ts'
 
 /** For `/etc/bash_completion.d` or `source <(dormouse completion bash)`. */
 export function bashScript(nodes: readonly Node[]): string {
-  const cases = nodes.map(({ path, words, flags, wants }) => {
+  const cases = nodes.map(({ path, words, flags, lists, takesFiles }) => {
     const list = (items: Node['words']) => items.map(({ word }) => word).join(' ')
-    return `    ${JSON.stringify(path)}) words=${JSON.stringify(list(words))}; flags=${JSON.stringify(list(flags))}; wants=${wants} ;;`
+    return `    ${JSON.stringify(path)}) words=${JSON.stringify(list(words))}; flags=${JSON.stringify(list(flags))}; lists=${JSON.stringify(lists.map((list) => list || '-').join('|') || '-')}; files=${takesFiles ? 1 : 0} ;;`
   })
   return `# bash completion of dormouse
 _dormouse() {
-  local current=\${COMP_WORDS[COMP_CWORD]} path= word words flags wants i
+  local current=\${COMP_WORDS[COMP_CWORD]} path= at=0 word words flags lists files list i
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
     [[ $word == -* ]] && continue
-    _dormouse_node "\${path:+$path }$word" || break
-    path="\${path:+$path }$word"
+    if ((at == 0)) && _dormouse_node "\${path:+$path }$word"; then
+      path="\${path:+$path }$word"
+    else
+      ((at++))
+    fi
   done
   _dormouse_node "$path"
   if [[ $current == -* ]]; then
@@ -21,10 +24,12 @@ _dormouse() {
     return
   fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  if [[ $wants == sandbox || $wants == copy ]]; then
-    COMPREPLY+=($(compgen -W "$("\${COMP_WORDS[0]}" ls -q 2>/dev/null)" -- "$current"))
+  IFS='|' read -ra lists <<< "$lists"
+  list=\${lists[at < \${#lists[@]} ? at : \${#lists[@]} - 1]}
+  if [[ $list != - ]]; then
+    COMPREPLY+=($(compgen -W "$("\${COMP_WORDS[0]}" $list 2>/dev/null)" -- "$current"))
   fi
-  [[ $wants == copy ]] && COMPREPLY+=($(compgen -f -- "$current"))
+  ((files)) && COMPREPLY+=($(compgen -f -- "$current"))
   return 0
 }
 _dormouse_node() {

@@ -7,8 +7,9 @@ export interface Node {
   readonly summary: string
   readonly words: readonly Word[]
   readonly flags: readonly Word[]
-  /** What its arguments are. */
-  readonly wants: 'sandbox' | 'copy' | 'file' | 'nothing'
+  /** For each argument, the command that lists what it can be; empty where nothing does. The last one may come again. */
+  readonly lists: readonly string[]
+  readonly takesFiles: boolean
 }
 
 export interface Word {
@@ -27,7 +28,14 @@ const SET_UP: readonly Word[] = [
 
 export function completionTree(program: Command): Node[] {
   return [
-    { path: '', summary: '', words: [...wordsOf(program), ...SET_UP], flags: [], wants: 'nothing' },
+    {
+      path: '',
+      summary: '',
+      words: [...wordsOf(program), ...SET_UP],
+      flags: [],
+      lists: [],
+      takesFiles: false,
+    },
     ...program.commands.flatMap((command) => nodesOf(command, command.name())),
   ]
 }
@@ -38,7 +46,8 @@ function nodesOf(command: Command, path: string): Node[] {
     summary: command.description(),
     words: [...wordsOf(command), ...choicesOf(command)],
     flags: [...flagsOf(command), { word: '--help', summary: 'how it is used' }],
-    wants: wantsOf(command),
+    lists: listsOf(command, path),
+    takesFiles: command.name() === 'cp',
   }
   return [node, ...command.commands.flatMap((below) => nodesOf(below, `${path} ${below.name()}`))]
 }
@@ -58,10 +67,19 @@ function flagsOf(command: Command): Word[] {
   )
 }
 
-function wantsOf(command: Command): Node['wants'] {
-  const names = command.registeredArguments.map((argument) => argument.name())
-  if (names.includes('from')) return 'copy'
-  if (names.includes('sandbox') || names.includes('sandboxes') || command.name() === 'snapshot')
-    return 'sandbox'
-  return 'nothing'
+const SANDBOXES = 'ls -q'
+const SNAPSHOTS = 'snapshot ls -q'
+
+function listsOf(command: Command, path: string): string[] {
+  // `create` may be left out.
+  if (path === 'snapshot') return [SANDBOXES]
+  const group = path.split(' ')[0] ?? ''
+  const isNew = /\b(create|add)$/.test(path)
+  return command.registeredArguments.map((argument) => {
+    const name = argument.name()
+    if (/^sandbox(es)?$/.test(name) || command.name() === 'cp') return SANDBOXES
+    if (/^snapshots?$/.test(name)) return SNAPSHOTS
+    if (!/^names?$/.test(name) || isNew) return ''
+    return `${group} ls -q`
+  })
 }

@@ -7,7 +7,7 @@ complete -c dormouse -f
 ${nodes.map(linesOf).join('')}`
 }
 
-function linesOf({ path, words, flags, wants }: Node): string {
+function linesOf({ path, words, flags, lists, takesFiles }: Node): string {
   const when = quote(
     condition(
       path,
@@ -22,9 +22,9 @@ function linesOf({ path, words, flags, wants }: Node): string {
     const kind = word.startsWith('--') ? `-l ${word.slice(2)}` : `-s ${word.slice(1)}`
     lines.push(`complete -c dormouse -n ${below} ${kind} -d ${quote(summary)}\n`)
   }
-  if (wants === 'sandbox' || wants === 'copy')
-    lines.push(`complete -c dormouse -n ${below} -a '(dormouse ls -q 2>/dev/null)' -d sandbox\n`)
-  if (wants === 'copy') lines.push(`complete -c dormouse -n ${below} -F\n`)
+  for (const list of new Set(lists))
+    if (list !== '') lines.push(`complete -c dormouse -n ${below} -a '(dormouse ${list} 2>/dev/null)'\n`)
+  if (takesFiles) lines.push(`complete -c dormouse -n ${below} -F\n`)
   return lines.join('')
 }
 

@@ -3,8 +3,8 @@ import type { Node, Word } from './completion-tree.ts'
 /** For a file `_dormouse` in a directory of `$fpath`. */
 export function zshScript(nodes: readonly Node[]): string {
   const cases = nodes.map(
-    ({ path, words, flags, wants }) =>
-      `    ${quote(path)}) words_=(${described(words)}); flags_=(${described(flags)}); wants=${wants} ;;`,
+    ({ path, words, flags, lists, takesFiles }) =>
+      `    ${quote(path)}) words_=(${described(words)}); flags_=(${described(flags)}); lists=(${lists.map(quote).join(' ')}); files=${takesFiles ? 1 : 0} ;;`,
   )
   return `#compdef dormouse
 _dormouse_node() {
@@ -14,13 +14,16 @@ ${cases.join('\n')}
   esac
 }
 _dormouse() {
-  local node= word wants i
-  local -a words_ flags_ names
+  local node= at=1 word files list i
+  local -a words_ flags_ lists names
   for ((i = 2; i < CURRENT; i++)); do
     word=$words[i]
     [[ $word == -* ]] && continue
-    _dormouse_node "\${node:+$node }$word" || break
-    node="\${node:+$node }$word"
+    if (( at == 1 )) && _dormouse_node "\${node:+$node }$word"; then
+      node="\${node:+$node }$word"
+    else
+      (( at++ ))
+    fi
   done
   _dormouse_node "$node"
   if [[ $words[CURRENT] == -* ]]; then
@@ -28,11 +31,13 @@ _dormouse() {
     return
   fi
   (( $#words_ )) && _describe command words_
-  if [[ $wants == sandbox || $wants == copy ]]; then
-    names=(\${(f)"$($words[1] ls -q 2>/dev/null)"})
+  (( at > $#lists )) && at=$#lists
+  list=$lists[at]
+  if [[ -n $list ]]; then
+    names=(\${(f)"$($words[1] \${=list} 2>/dev/null)"})
     compadd -a names
   fi
-  [[ $wants == copy ]] && _files
+  (( files )) && _files
   return 0
 }
 compdef _dormouse dormouse
