@@ -10,6 +10,7 @@ const patience = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
   teardownTimeout: 60_000,
+  expect: { poll: { timeout: 20_000 } },
   // Tried again, once, when a shared machine that stood still has had time to move. setup/second-tries.mjs tells of each.
   retry: { count: 1, delay: 3_000 },
 }

@@ -44,12 +44,15 @@ async function expectRefused(reason: RegExp, damage: () => Promise<() => Promise
   const mend = await damage()
   await using next = await factory.open()
   const restore = () => next.restore(id, { sandboxId: newSandboxId() })
-  await expect(restore()).rejects.toMatchObject({
-    code: 'snapshot_unusable',
-    message: expect.stringMatching(reason),
-  })
-  await expect.poll(() => factory.traces()).toEqual([])
-  await mend()
+  try {
+    await expect(restore()).rejects.toMatchObject({
+      code: 'snapshot_unusable',
+      message: expect.stringMatching(reason),
+    })
+    await expect.poll(() => factory.traces()).toEqual([])
+  } finally {
+    await mend()
+  }
   const burrow = await restore()
   const { stdout } = await burrow.guest.runs.run({
     code: 'print(x, len(data), data.count(b"x"), open("/root/f").read())',
@@ -119,11 +122,10 @@ describe('a snapshot whose files were moved about', () => {
     const { atime, mtime } = await stat(memory)
     const mend = await flipByte(memory, await findData(memory))
     await utimes(memory, atime, mtime)
-    await expect(engine.verifySnapshot(id)).rejects.toMatchObject({
+    await expect(engine.verifySnapshot(id).finally(mend)).rejects.toMatchObject({
       code: 'snapshot_unusable',
       message: expect.stringMatching(/memory file .* damaged/),
     })
-    await mend()
     await engine.verifySnapshot(id)
   })
 
