@@ -40,6 +40,10 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
       }
     }
     expect(mcp.client.getInstructions()).toContain('never forget')
+    // They are as they are created: not without a network.
+    const { network } = await server.ok('/v1/sandboxes', { json: { name: 'as-created', getOrCreate: true } })
+    expect(network.mode).toBe('public')
+    expect(mcp.client.getInstructions()).toMatch(/reach the internet/)
     expect(mcp.client.getServerVersion()?.name).toBe('dormouse')
   })
 
@@ -70,10 +74,18 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(content).toEqual([{ type: 'text', text: 'not a picture' }])
   })
 
+  test('what the server refuses is told in words of the tool', async () => {
+    const refused = await mcp.call('snapshot_sandbox', { name: 'a b' })
+    expect(textOf(refused)).toMatch(
+      /^invalid_argument: name: must be .*\nHint: Correct the named input and call again\.$/,
+    )
+  })
+
   test('what the code raises is an error with its traceback, and the variables stay', async () => {
     const failed = await mcp.call('run_python', { code: 'kept = 7\n1 / 0' })
     expect(failed.isError).toBe(true)
-    expect(textOf(failed)).toContain('ZeroDivisionError')
+    // Once: it is on stderr already.
+    expect(textOf(failed).match(/^ZeroDivisionError/gm)).toHaveLength(1)
     expect(failed.structuredContent.error).toMatchObject({ name: 'ZeroDivisionError' })
     expect(await mcp.text('run_python', { code: 'kept' })).toBe('7')
   })

@@ -6,5 +6,5 @@ This conversation has a sandbox of its own, "${sandbox}". It is created when it 
 ${isNamed ? 'It stays until it is deleted.' : 'It is deleted after 30 days without use.'}
 A sandbox that is not used goes to sleep by itself and costs nothing; the next call wakes it as it was, so never close or restart one to save resources.
 Before something risky, \`snapshot_sandbox\`, and \`rollback_sandbox\` if it went wrong. To try several ways from one state, \`fork_sandbox\`.
-Sandboxes have no internet access.`
+Sandboxes reach the internet over TCP, unless this server or their \`network\` (see \`create_sandbox\`) says otherwise.`
 }

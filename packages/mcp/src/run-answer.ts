@@ -67,7 +67,8 @@ function asText(run: z.input<typeof runOutput>): string {
     run.stderr && `[stderr]\n${run.stderr}`,
     ...(run.displayed ?? []),
     run.value,
-    run.error?.traceback,
+    // Most often it is on stderr as well.
+    run.error && !run.stderr.includes(run.error.traceback.trimEnd()) && run.error.traceback,
     run.timedOut && '[timed out]',
     run.exitCode !== 0 && run.error === undefined && `[exit code ${run.exitCode}]`,
   ].filter((part): part is string => typeof part === 'string' && part !== '')

@@ -2,6 +2,8 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { DormouseError, type DormouseErrorCode } from 'dormouse'
 import type { z } from 'zod'
 
+const CORRECT = 'Correct the named input and call again.'
+
 /** Where a program finds the code and its kind; the structured part must match the tool's own schema. */
 export const ERROR_META = 'dormouse/error'
 
@@ -28,7 +30,10 @@ export function toolError(failure: Failure): CallToolResult {
 export function toolErrorFrom(error: unknown): CallToolResult | undefined {
   if (!(error instanceof DormouseError)) return undefined
   const { code, message, hint, requestId, retryAfterMs } = error
-  return toolError({ code, message, hint, requestId, retryAfterMs })
+  if (code !== 'invalid_argument') return toolError({ code, message, hint, requestId, retryAfterMs })
+  // The model sees inputs of a tool, not the parts of a request.
+  const said = message.replace(/^(body|query|path): /, '')
+  return toolError({ code, message: said, hint: CORRECT, requestId })
 }
 
 export function invalidInput({ issues }: z.ZodError): CallToolResult {
@@ -39,6 +44,6 @@ export function invalidInput({ issues }: z.ZodError): CallToolResult {
   return toolError({
     code: 'invalid_argument',
     message: problems.join('; '),
-    hint: 'Correct the named input and call again.',
+    hint: CORRECT,
   })
 }
