@@ -1,5 +1,6 @@
 import { constants, copyFile, link, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { allOf } from '../host/settle-all.ts'
 import { readGuardSymbol, writeGuardTable } from './guard-table.ts'
 import { readImage, writeImage } from './image-file.ts'
 import { adoptUserNamespace, readInventory } from './inventory.ts'
@@ -153,12 +154,13 @@ function isUnchanged(name: string, rewritten: ReadonlySet<string>): boolean {
 }
 
 async function shareImages({ rawDir, outDir }: MapMemory, names: readonly string[]): Promise<void> {
-  for (const name of names) {
+  const share = async (name: string) => {
     const from = join(rawDir, name)
     const to = join(outDir, name)
     // Another file system, or one without hard links.
     await link(from, to).catch(() => copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE))
   }
+  await allOf(names.map(share))
 }
 
 function summarize(planned: readonly PlannedTask[]) {
