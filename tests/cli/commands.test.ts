@@ -110,6 +110,16 @@ describe('exec', () => {
   })
 })
 
+test('another context is made when it is first named, and has variables of its own', async () => {
+  const run = async (...args: string[]) => (await cli.run(['run', 'alpha', ...args])).stdout
+  await run('mine = 1')
+  expect(await run('--context', 'other', 'mine = 2; print(mine)')).toBe('2\n')
+  expect(await run('--context', 'other', 'print(mine)')).toBe('2\n')
+  expect(await run('print(mine)')).toBe('1\n')
+  const { stdout } = await cli.run(['repl', 'alpha', '--context', 'third'], { input: 'mine = 3\nmine\n' })
+  expect(stdout).toBe('3\n')
+})
+
 describe('who reads no further', () => {
   const untilOne = (args: string, to = '') =>
     spawnSync('bash', ['-o', 'pipefail', '-c', `${launcher} ${args} ${to} | head -1`], {

@@ -2,7 +2,8 @@ import { type Command, Option } from 'commander'
 import { collected, durationFlag, numberFlag, pairsFlag } from './flags.ts'
 import type { Declare } from './program.ts'
 
-const context = () => new Option('--context <name>', 'the REPL to run in').default('default')
+const context = () =>
+  new Option('--context <name>', 'the REPL to run in, made if there is none of that name').default('default')
 const user = () => new Option('-u, --user <name>', 'as this user of the sandbox')
 const cwd = () => new Option('-w, --cwd <path>', 'in this directory')
 const env = () => new Option('-e, --env <name=value>', 'more environment').argParser(pairsFlag('--env'))

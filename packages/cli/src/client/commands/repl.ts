@@ -1,6 +1,7 @@
 import { createInterface, type Interface } from 'node:readline'
 import { DormouseError, type Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
+import { ensureContext } from '../ensure-context.ts'
 import { isWhole } from '../python-input.ts'
 import { ReplHistory } from '../repl-history.ts'
 import { showError, signalStatus } from '../show-error.ts'
@@ -13,6 +14,7 @@ const LEAVE = new Set(['exit', 'exit()', 'quit', 'quit()'])
 
 export async function repl(call: Call, ref: string, { context }: { context: string }): Promise<number> {
   const sandbox = await call.sandbox(ref)
+  await ensureContext(sandbox, context, call.signal)
   const isTerminal = call.io.stdin.isTTY && call.io.stdout.isTTY && !call.isJson
   if (isTerminal)
     call.note(

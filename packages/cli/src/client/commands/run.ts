@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
+import { ensureContext } from '../ensure-context.ts'
 import { UsageProblem } from '../problem.ts'
 import { readAll } from '../read-all.ts'
 import { signalStatus } from '../show-error.ts'
@@ -58,6 +59,7 @@ async function runIn(call: Call, sandbox: Sandbox, code: string, flags: RunFlags
   const { language, context, timeout } = flags
   const { io, signal } = call
   signal.throwIfAborted()
+  await ensureContext(sandbox, context, signal)
   let runId: string | undefined
   const interrupt = () => {
     if (runId !== undefined) sandbox.runs.interrupt(runId).catch(() => {})

@@ -1,0 +1,11 @@
+import { DormouseError, type Sandbox } from 'dormouse'
+
+/** No command makes contexts: naming one is enough. */
+export async function ensureContext(sandbox: Sandbox, name: string, signal: AbortSignal): Promise<void> {
+  if (name === 'default') return
+  try {
+    await sandbox.contexts.create(name, { signal })
+  } catch (error) {
+    if (!(error instanceof DormouseError) || error.code !== 'already_exists') throw error
+  }
+}
