@@ -1,4 +1,5 @@
 import { rename } from 'node:fs/promises'
+import { inspect } from 'node:util'
 import { Dormouse, DormouseError, Sandbox } from 'dormouse'
 import { describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
@@ -82,6 +83,13 @@ describe('a sandbox', () => {
       (await server.client.snapshots.list({ sandboxId: sandbox.id }).all()).map(({ id }) => id),
     ).toContain(snapshot.id)
     await Promise.all([sandbox, ...children].map((each) => each.delete()))
+  })
+
+  test('is what is known of it where it is printed or becomes JSON, without its client', async () => {
+    const sandbox = await server.create({ name: 'shown' })
+    expect(JSON.parse(JSON.stringify({ sandbox }))).toEqual({ sandbox: sandbox.info })
+    expect(inspect(sandbox)).toBe(`Sandbox ${inspect(sandbox.info)}`)
+    await sandbox.delete()
   })
 
   test('verifies snapshots, and throws for one that is damaged', async () => {

@@ -124,6 +124,20 @@ export class Sandbox {
     return this.#info
   }
 
+  /** What is known of it. */
+  toJSON(): SandboxInfo {
+    return this.#info
+  }
+
+  /** The same in a terminal: how it reaches its server is of no interest there. */
+  [Symbol.for('nodejs.util.inspect.custom')](
+    _depth: number,
+    options: object,
+    inspect?: (value: unknown, options: object) => string,
+  ): unknown {
+    return inspect === undefined ? this.#info : `Sandbox ${inspect(this.#info, options)}`
+  }
+
   async refresh(options: Abortable = {}): Promise<SandboxInfo> {
     return this.#note(await this.client.getSandbox(this.id, options))
   }

@@ -73,7 +73,10 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
       'fork(count)': 'n',
       'hold(forMs)': 'seconds',
     },
-    onlyTypeScript: { constructor: 'of what was created; in Python it creates' },
+    onlyTypeScript: {
+      constructor: 'of what was created; in Python it creates',
+      toJSON: 'what JSON.stringify asks for; in Python `last_info` is a dataclass',
+    },
     onlyPython: {
       constructor: 'it creates, so that `with Sandbox() as s` is all',
       'static create(persistent)': WITH_BLOCK,
