@@ -356,7 +356,7 @@ describe('views', () => {
 
   test('why, usage, template ls and volume ls are tables for people and JSON for programs', async () => {
     expect((await cli.run(['why', 'alpha'])).stdout).toMatch(
-      /sleeps +in \d+ (s|min)[\s\S]*WHEN +EVENT[\s\S]*created/,
+      /it sleeps in (5\d|60) min\.\nsleeps +in \d+ min[\s\S]*WHEN +EVENT[\s\S]*created/,
     )
     expect((await cli.json(['why', 'alpha'])).ledger.length).toBeGreaterThan(0)
     expect((await cli.run(['usage'])).stdout).toMatch(/SANDBOX +RUNNING[\s\S]*alpha[\s\S]*total/)

@@ -50,7 +50,7 @@ interface Times {
 function summarise({ row, work, refusal }: SandboxBody, { now, sleepsAt, storesAt }: Times): string {
   if (row.state === 'standby') {
     if (storesAt === undefined) return 'Asleep, on disk only.'
-    return `Asleep in memory; on disk only in ${seconds(storesAt - now)}.`
+    return `Asleep in memory; on disk only in ${inWords(storesAt - now)}.`
   }
   if (row.state !== 'running') return `It is ${row.state}.`
   if (work.isBusy) {
@@ -59,12 +59,16 @@ function summarise({ row, work, refusal }: SandboxBody, { now, sleepsAt, storesA
   }
   if (sleepsAt === undefined) return 'Awake: its policy says that it never sleeps by itself.'
   if (refusal !== undefined)
-    return `Nothing is going on, but it cannot be saved: ${refusal.reason} Next attempt in ${seconds(sleepsAt - now)}.`
-  return `Nothing is going on; it ${row.ephemeral ? 'is deleted' : 'sleeps'} in ${seconds(sleepsAt - now)}.`
+    return `Nothing is going on, but it cannot be saved: ${refusal.reason} Next attempt in ${inWords(sleepsAt - now)}.`
+  return `Nothing is going on; it ${row.ephemeral ? 'is deleted' : 'sleeps'} in ${inWords(sleepsAt - now)}.`
 }
 
-function seconds(ms: number): string {
-  return `${(Math.max(0, ms) / 1000).toFixed(1)} s`
+/** Of the largest unit of which there are two. */
+function inWords(ms: number): string {
+  const minutes = ms / 60_000
+  if (minutes >= 48 * 60) return `${Math.round(minutes / 60 / 24)} days`
+  if (minutes >= 120) return `${Math.round(minutes / 60)} h`
+  return minutes >= 2 ? `${Math.round(minutes)} min` : `${(Math.max(0, ms) / 1000).toFixed(1)} s`
 }
 
 function isoTime(ms: number | undefined): string | undefined {
