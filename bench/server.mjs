@@ -15,9 +15,8 @@ const options = readOptions({ crowd: { type: 'string' }, clients: { type: 'strin
 const FULL = { hot: 2000, frozen: 100, stored: 20, creates: 40, crowd: 200, rounds: 3 }
 const QUICK = { hot: 100, frozen: 5, stored: 2, creates: 3, crowd: 8, rounds: 3 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
-/** So long that spares are made again. */
+/** So long that spares are made again, and what a sleep leaves to be tidied up is gone. */
 const PAUSE_MS = 500
-const FROZEN_PAUSE_MS = 20
 /** So many runs in a row before it is the other's turn. */
 const TURN = 100
 const HEAP =
@@ -70,7 +69,7 @@ async function measureHot(client) {
   await ipykernel?.end()
   const paused = []
   for (let i = 0; i < times.frozen; i++) {
-    await sleep(FROZEN_PAUSE_MS)
+    await sleep(PAUSE_MS)
     paused.push(await once())
   }
   await client.remove(id)
@@ -87,7 +86,7 @@ async function measureWake(client, tier, count) {
   const samples = []
   for (let i = 0; i < count; i++) {
     await client.standby(id, tier)
-    await sleep(tier === 'stored' ? PAUSE_MS : FROZEN_PAUSE_MS)
+    await sleep(PAUSE_MS)
     samples.push(await timed(() => client.run(id, 'print(1)')))
   }
   await client.remove(id)
@@ -114,7 +113,7 @@ function describe({ hot, frozen, stored, create, crowd }) {
   const rows = [
     { title: 'hot run, `print(1)`', ...hot.ours, goal: { atMost: 2 } },
     ...(hot.ipykernel ? [{ title: '… plain ipykernel with jupyter_client', ...hot.ipykernel }] : []),
-    { title: `run after a pause of ${FROZEN_PAUSE_MS} ms, awake`, ...hot.paused },
+    { title: `run after a pause of ${PAUSE_MS} ms, awake`, ...hot.paused },
     { title: 'first result from `frozen`, after the same pause', ...frozen, goal: { atMost: 3 } },
     { title: 'first result from `stored`, 1 GB', ...stored, goal: { atMost: 40 } },
     { title: 'create and first result', ...create, goal: { atMost: 50 } },

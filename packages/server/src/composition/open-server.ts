@@ -161,7 +161,8 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
   const volumeRows = new VolumeRows(db)
   const registry = new SandboxRegistry(parts, {
     checkQuota: (owner, used, wanted) => {
-      const { quotas } = access.get(owner)
+      // One that is revoked still owns what it made.
+      const { quotas } = access.find(owner) ?? access.get(owner)
       // Most keys have none, and adding up what an owner has takes time that a wake has not.
       if (Object.values(quotas).some((quota) => quota !== undefined)) checkQuota(quotas, used(), wanted)
     },

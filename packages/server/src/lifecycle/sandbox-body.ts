@@ -137,7 +137,11 @@ export class SandboxBody {
   /** It is awake from being frozen, which was written down before. */
   thawed(latencyMs: number): void {
     this.parts.ledger.wakeTook(this.id, latencyMs)
-    for (const listener of this.parts.listeners) listener.woke?.(this.#row, { tier: 'frozen', latencyMs })
+    const row = this.#row
+    // Whoever woke it comes first.
+    setImmediate(() => {
+      for (const listener of this.parts.listeners) listener.woke?.(row, { tier: 'frozen', latencyMs })
+    })
   }
 
   /**
