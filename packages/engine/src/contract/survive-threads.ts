@@ -133,12 +133,15 @@ export const threadsThatSurvive = inContext('threads', {
       import asyncio, threading
       loop = asyncio.new_event_loop()
       threading.Thread(target=loop.run_forever, daemon=True).start()
-      ticks, fired = 0, []
+      ticks, fired, busy = 0, [], 0
       async def tick():
-          global ticks
+          global ticks, busy
           while True:
+              begin = loop.time()
               await asyncio.sleep(0.05)
               ticks += 1
+              # How late a busy machine lets anything be.
+              busy = max(busy, loop.time() - begin - 0.05)
       def arm():
           due = loop.time() + 2
           loop.call_at(due, lambda: fired.append(loop.time() - due))
@@ -163,7 +166,7 @@ export const threadsThatSurvive = inContext('threads', {
       before = ticks
       until(lambda: ticks > before + 2)
       until(lambda: len(fired) == armed)
-      assert all(0 <= late < 1.5 for late in fired), fired
+      assert all(0 <= late < 1.5 + busy for late in fired), (fired, busy)
       asyncio.run_coroutine_threadsafe(ring(), loop).result(20)
       assert child.returncode is None and not task.done()
       loop.call_soon_threadsafe(arm); armed += 1
