@@ -10,8 +10,8 @@ beforeAll(async () => {
   closed = await testApp()
 })
 afterAll(async () => {
-  await open?.app.close()
-  await closed?.app.close()
+  await open?.[Symbol.asyncDispose]()
+  await closed?.[Symbol.asyncDispose]()
 })
 
 const preflight = (http: TestApp, origin: string, url = '/v1/sandboxes') =>
