@@ -15,7 +15,7 @@ export default class SecondTries {
     const flaky = tests.filter((test) => test.diagnostic()?.flaky)
     if (flaky.length > 0) tell(flaky)
     const excused = new Set(flaky.map((test) => test.module.moduleId))
-    const unexplained = uncaught.filter((error) => !excused.has(error['VITEST_TEST_PATH']))
+    const unexplained = uncaught.filter((error) => !excused.has(String(error['VITEST_TEST_PATH'])))
     if (unexplained.length === 0) return
     console.log(`\nNobody caught, and no second try explains (${unexplained.length}):`)
     for (const error of unexplained) console.log(`  ${error['VITEST_TEST_PATH']}: ${error.message}`)
