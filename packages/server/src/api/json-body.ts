@@ -1,14 +1,19 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { FastifyRequest } from 'fastify'
+import { discardRest } from './discard-rest.ts'
 import type { App } from './route.ts'
 
 /** Replaces the framework's parsers: ours sees to UTF-8 and has a time limit. An empty body counts as none. */
 export function useJsonBodies(app: App, timeoutMs: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
-    const body = await readBody(payload, { limitBytes: request.routeOptions.bodyLimit, timeoutMs })
+    const { bodyLimit: limitBytes } = request.routeOptions
+    const body = await readBody(payload, { limitBytes, timeoutMs }).catch(async (error: unknown) => {
+      if (hasErrorCode(error, 'too_large')) await discardRest(payload)
+      throw error
+    })
     return body.length === 0 ? undefined : parseJson(body)
   })
 }

@@ -36,7 +36,7 @@ export const CONNECTIONS_MAX = 8192
 /** A sender of a streamed body that sends nothing for so long has gone. */
 export const SENDER_STALL_MS = 60_000
 /** Who is told "no" in the middle of an upload gets this long to finish sending, so that the answer is seen. */
-export const DISCARD_MAX_MS = 1_000
+export const DISCARD_MAX_MS = 5_000
 /** An upload up to here is held in memory and written in one short call; a larger one is passed on as it comes. */
 export const WHOLE_UPLOAD_MAX_BYTES = 1024 ** 2
 /** Input of a process goes in pieces: between two of them the sandbox may go to sleep. */

@@ -1,5 +1,7 @@
 import { request as httpRequest } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import { errorSchema } from '@dormouse/contracts/http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -282,6 +284,22 @@ describe('bad input', () => {
     expect(
       (await http.send('POST', '/v1/run', { code: 'z'.repeat(8 * 1024 ** 2 + 1) })).json.error.code,
     ).toBe('invalid_argument')
+  })
+
+  test('who is still sending too much is heard out, and sees the answer', async () => {
+    const { authorization } = http.as('run')
+    const socket = connect(port(), '127.0.0.1')
+    const size = 24 * 1024 ** 2
+    socket.write(
+      `POST /v1/run HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`,
+    )
+    // What is sent to somebody who has hung up is answered by a reset, and the answer is lost with it.
+    await sleep(300)
+    expect(socket.bytesRead).toBe(0)
+    socket.end(Buffer.alloc(size, 'x'))
+    const answer = await text(socket)
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /)
+    expect(answer).toContain('"code":"too_large"')
   })
 
   test('an empty body is the same as none', async () => {

@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import type { FastifyReply } from 'fastify'
-import { DISCARD_MAX_MS, SENDER_STALL_MS } from '../limits.ts'
+import { discardRest } from '../discard-rest.ts'
+import { SENDER_STALL_MS } from '../limits.ts'
 import type { App } from '../route.ts'
 
 /** The routes of this scope take bodies of any type, as they come. */
@@ -22,21 +23,10 @@ export async function* bodyPieces(body: unknown): AsyncGenerator<Buffer> {
   }
 }
 
-/** Before an answer to a body that was not read whole: a client that is still sending would not see it. */
+/** Before an answer to a body that was not read whole. */
 export async function discardBody(body: unknown, reply: FastifyReply): Promise<void> {
-  const stream = body as Readable | undefined | null
-  if (stream === undefined || stream === null || stream.readableEnded || stream.destroyed) return
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(done, DISCARD_MAX_MS)
-    function done() {
-      clearTimeout(timer)
-      stream?.off('end', done).off('close', done)
-      resolve()
-    }
-    stream.on('end', done).on('close', done).on('error', done)
-    stream.resume()
-  })
-  if (!stream.readableEnded) reply.header('connection', 'close')
+  const isWhole = body === undefined || body === null || (await discardRest(body as Readable))
+  if (!isWhole) reply.header('connection', 'close')
 }
 
 async function inTime<Value>(work: Promise<Value>): Promise<Value> {
