@@ -1,4 +1,4 @@
-import { chmod, copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises'
+import { chmod, chown, copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId } from '@dormouse/contracts'
 import type { FirstProcess } from '../burrow/first-process.ts'
@@ -31,6 +31,9 @@ export async function prepareKdat(
   const scratch = await mkdtemp('/dev/shm/dormouse-')
   const link = join(scratch, 'link')
   try {
+    await mkdir(link, { mode: 0o755 })
+    // CRIU writes there as root of the burrow, too.
+    await chown(link, template.manifest.uidBase, template.manifest.uidBase)
     await withEmptyBurrow(host, { sandboxId: newSandboxId(), template, toolsDir, limits, link }, (first) =>
       examineKernel({ criu, first, link }),
     )
