@@ -1,12 +1,7 @@
 /*
  * gate.node: what the server does in the network namespaces of burrows, as promises.
- *
- * A namespace belongs to a thread. Each call makes one that does nothing else and ends afterwards, so that no thread of Node's, on
- * which anything may run next, is ever anywhere but at home.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +10,7 @@
 #include <node_api.h>
 
 #include "gate.h"
-
-#define STACK_BYTES (256 * 1024)
+#include "own-thread.h"
 
 enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, PROBE };
 
@@ -62,21 +56,9 @@ static void execute(napi_env env, void *data)
 {
     (void)env;
     struct call *call = data;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* A new thread has the mask of its maker: signals are for threads that live on. */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&thread, &attributes, run_inside, call);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    errno = in_own_thread(run_inside, call);
     if (errno != 0)
         failed(&call->failure, "start a thread");
-    else
-        pthread_join(thread, NULL);
 }
 
 static napi_value describe_failure(napi_env env, const struct failure *failure)

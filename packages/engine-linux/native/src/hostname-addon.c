@@ -1,12 +1,10 @@
 /*
  * hostname.node: gives the UTS namespace of a burrow its name.
  *
- * At once, not as a promise: the thread that goes there makes two system calls and ends. No thread of Node's ever goes there itself.
+ * At once, not as a promise: the thread that goes there makes two system calls and ends.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -15,7 +13,7 @@
 #define NAPI_VERSION 8
 #include <node_api.h>
 
-#define STACK_BYTES (64 * 1024)
+#include "own-thread.h"
 
 struct call {
     int utsns;
@@ -32,24 +30,6 @@ static void *set_inside(void *argument)
     return NULL;
 }
 
-static int set(struct call *call)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* A new thread has the mask of its maker: signals are for threads that live on. */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, set_inside, call);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error == 0)
-        pthread_join(thread, NULL);
-    return error ?: call->error;
-}
-
 static napi_value set_hostname(napi_env env, napi_callback_info info)
 {
     napi_value arguments[2];
@@ -62,7 +42,7 @@ static napi_value set_hostname(napi_env env, napi_callback_info info)
         napi_throw_type_error(env, "EINVAL", "expected the descriptor of a UTS namespace and a name of at most 64 bytes");
         return NULL;
     }
-    int error = set(&call);
+    int error = in_own_thread(set_inside, &call) ?: call.error;
     if (error != 0) {
         char text[128];
         snprintf(text, sizeof(text), "set the host name: %s", strerror(error));
