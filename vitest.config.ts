@@ -23,7 +23,7 @@ const ALONE = [
   'tests/engine-linux/contract-resources.test.ts',
   'tests/isolation/{bombs,resources}.test.ts',
   'tests/network/{flood,life}.test.ts',
-  'tests/server/watermarks.test.ts',
+  'tests/server/{journal-load,watermarks}.test.ts',
   'tests/snapshot/neighbour.test.ts',
 ]
 

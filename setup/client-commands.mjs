@@ -17,6 +17,7 @@ export const CLIENT_COMMANDS = [
   'sh',
   'ssh',
   'ssh-key',
+  'scrub',
   'repl',
   'cp',
   'forward',

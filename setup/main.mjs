@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import moduleSystem from 'node:module'
 import { constants } from 'node:os'
 import { dirname } from 'node:path'
@@ -7,6 +8,8 @@ import { isClientCommand } from './client-commands.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
 const interruption = new AbortController()
+// Every program that set-up starts listens to it.
+setMaxListeners(0, interruption.signal)
 const typed = process.argv.slice(2)
 const at = commandIndex(typed)
 

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { findHierarchies } from '../../packages/engine-linux/dist/cgroup/find-hierarchies.js'
 import { findCriu } from '../../packages/engine-linux/dist/criu/find-criu.js'
 import { GUARD_IN_TOOLS } from '../../packages/engine-linux/dist/guest-tools.js'
 import { Dumper } from '../../packages/engine-linux/dist/snapshot/dumper.js'
@@ -11,14 +12,15 @@ import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-sna
  * The engine does everything else as always, and restores the result like any other snapshot, with the same call and flags.
  */
 export async function takeStockSnapshot({ layout, dataDir }, burrow) {
-  const dumper = new Dumper(await findCriu(dataDir))
+  const { cgroupName } = layout
+  const dumper = new Dumper(await findCriu(dataDir), { hierarchies: await findHierarchies(), cgroupName })
   try {
     const toolsDir = await toolsWithoutGuard(layout)
     const { manifest, rest } = await takeSnapshot({ layout }, { burrow, dumper, toolsDir })
     await rm(rest, { recursive: true, force: true })
     return manifest
   } finally {
-    dumper[Symbol.dispose]()
+    await dumper[Symbol.asyncDispose]()
   }
 }
 

@@ -18,6 +18,7 @@ from ._async.pty import AsyncPty, AsyncPtys
 from ._async.resources import (
     AsyncContexts,
     AsyncRuns,
+    AsyncScrub,
     AsyncSecrets,
     AsyncSnapshots,
     AsyncSshKeys,
@@ -27,6 +28,7 @@ from ._async.resources import (
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.watch import AsyncWatch
+from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
     AuthenticationError,
     ConflictError,
@@ -49,7 +51,7 @@ from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
-from ._sync.resources import Contexts, Runs, Secrets, Snapshots, SshKeys, Templates, Volumes
+from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Templates, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.watch import Watch
@@ -60,6 +62,8 @@ from ._values import (
     FileStat,
     LedgerEntry,
     Limits,
+    Material,
+    MaterialsSummary,
     Memory,
     Metrics,
     ProcessInfo,
@@ -70,6 +74,7 @@ from ._values import (
     SshEndpoint,
     SshKey,
     Template,
+    TemplateMaterials,
     Usage,
     UsageNumbers,
     Volume,
@@ -93,6 +98,7 @@ __all__ = [
     "AsyncRunStream",
     "AsyncRuns",
     "AsyncSandbox",
+    "AsyncScrub",
     "AsyncSecrets",
     "AsyncSnapshots",
     "AsyncSshKeys",
@@ -107,6 +113,8 @@ __all__ = [
     "ConflictError",
     "ContextInfo",
     "Contexts",
+    "DamagedSnapshot",
+    "DamagedTemplate",
     "Denied",
     "DormouseError",
     "Event",
@@ -121,6 +129,8 @@ __all__ = [
     "LedgerEntry",
     "LimitError",
     "Limits",
+    "Material",
+    "MaterialsSummary",
     "MapOutcome",
     "Memory",
     "Metrics",
@@ -144,16 +154,22 @@ __all__ = [
     "RunStream",
     "Runs",
     "Sandbox",
+    "SandboxDamage",
     "SandboxInfo",
+    "Scrub",
+    "ScrubProgress",
+    "ScrubStatus",
     "Secret",
     "Secrets",
     "ServerUnreachableError",
     "Snapshot",
+    "SnapshotDamage",
     "Snapshots",
     "SshEndpoint",
     "SshKey",
     "SshKeys",
     "Template",
+    "TemplateMaterials",
     "Templates",
     "Truncated",
     "Usage",

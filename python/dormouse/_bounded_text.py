@@ -32,15 +32,17 @@ class BoundedText:
         while self._tail_length - len(self._tail[0]) >= self._half:
             dropped = self._tail.popleft()
             self._tail_length -= len(dropped)
-            self.lose(len(dropped.encode("utf-8", "replace")))
+            self.lost_bytes += len(dropped.encode("utf-8", "replace"))
 
     def lose(self, count: int) -> None:
+        """So much is missing here: what was added before is the beginning."""
         self.lost_bytes += count
+        self._room = 0
 
     def text(self) -> str:
         tail = "".join(self._tail)
         if len(tail) > self._half:
-            self.lose(len(tail[: -self._half].encode("utf-8", "replace")))
+            self.lost_bytes += len(tail[: -self._half].encode("utf-8", "replace"))
             tail = tail[-self._half :]
             self._tail, self._tail_length = deque([tail]), len(tail)
         head = "".join(self._head)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._answers import converted, given, milliseconds, read, read_all, when, when_text
+from ._damage import SandboxDamage, SnapshotDamage
 from ._network import Denied, NetworkCounters, NetworkInfo
 
 
@@ -62,6 +63,7 @@ class Limits:
     cpus: float
     pids: int
     disk_bytes: int
+    files: int
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class SandboxInfo:
     forked_from: Optional[str] = None
     # The host or its processes died: what happened after this moment is gone.
     lost_since: Optional[datetime] = converted(when, default=None)
+    # The state that it would come back with is damaged: it is not woken from it.
+    damage: Optional[SandboxDamage] = converted(lambda said: read(SandboxDamage, said), default=None)
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ class Why:
     stores_at: Optional[datetime] = converted(when, default=None)
     expires_at: Optional[datetime] = converted(when, default=None)
     cannot_sleep: Optional[CannotSleep] = converted(lambda said: read(CannotSleep, said), default=None)
+    damage: Optional[SandboxDamage] = converted(lambda said: read(SandboxDamage, said), default=None)
 
     def __str__(self) -> str:
         return self.summary
@@ -246,6 +251,36 @@ class Snapshot:
     created_at: datetime = converted(when)
     name: Optional[str] = None
     parent_id: Optional[str] = None
+    # It is known to be damaged, and nothing is restored from it.
+    damage: Optional[SnapshotDamage] = converted(lambda said: read(SnapshotDamage, said), default=None)
+
+
+@dataclass(frozen=True)
+class Material:
+    """A package that a template was built from."""
+
+    # deb or wheel
+    type: str
+    name: str
+    version: str
+    # Of a deb.
+    architecture: Optional[str] = None
+    # Of the file that it was installed from; none when that is not known.
+    sha256: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class MaterialsSummary:
+    count: int
+    # Of the whole list: templates with the same one were built from the same packages.
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TemplateMaterials:
+    count: int
+    sha256: str
+    items: Sequence[Material] = converted(lambda items: read_all(Material, items), default=())
 
 
 @dataclass(frozen=True)
@@ -257,8 +292,12 @@ class Template:
     source: str
     created_at: datetime = converted(when)
     description: Optional[str] = None
+    # The template that it was built on.
+    from_: Optional[str] = None
     snapshot_id: Optional[str] = None
     bytes: Optional[int] = None
+    # None: they were not recorded.
+    materials: Optional[MaterialsSummary] = converted(lambda answer: read(MaterialsSummary, answer), default=None)
     # What the build said last, and why it failed.
     log_tail: Optional[str] = None
     error: Optional[str] = None
@@ -270,6 +309,9 @@ class Volume:
     created_at: datetime = converted(when)
     # As last measured: getting one volume measures it.
     bytes: Optional[int] = None
+    files: Optional[int] = None
+    # What it may hold.
+    size_bytes: int = 0
     # Ids of sandboxes that mount it.
     used_by: Sequence[str] = ()
 
@@ -295,7 +337,11 @@ class SshKey:
     # As `ssh-keygen -l` shows it.
     fingerprint: str
     public_key: str
+    # Its holder has shown to have the private key. Until then it lets nobody in.
+    confirmed: bool
     created_at: datetime = converted(when)
+    # The user name with which its holder connects once to confirm it; None when that is done.
+    confirm_as: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ def wish_body(
     cpus: Optional[float] = None,
     pids: Optional[int] = None,
     disk_bytes: Optional[int] = None,
+    files: Optional[int] = None,
     volumes: Optional[Mounts] = None,
     network: Optional[Network] = None,
     secrets: Optional[Sequence[str]] = None,
@@ -41,7 +42,7 @@ def wish_body(
         idle_timeout_ms=milliseconds(idle_timeout),
         store_after_ms=milliseconds(store_after),
         expires=None if expires is None else expires.body(),
-        limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
+        limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
         volumes=mounts_body(volumes),
         network=network_body(network),
         secrets=secrets,
@@ -50,6 +51,10 @@ def wish_body(
 
 
 def limits_body(
-    memory_bytes: Optional[int], cpus: Optional[float], pids: Optional[int], disk_bytes: Optional[int]
+    memory_bytes: Optional[int],
+    cpus: Optional[float],
+    pids: Optional[int],
+    disk_bytes: Optional[int],
+    files: Optional[int],
 ) -> Optional[dict[str, Any]]:
-    return given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes) or None
+    return given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes, files=files) or None

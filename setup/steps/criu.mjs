@@ -1,5 +1,5 @@
 import { release } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
 /** @type {import('../run-steps.mjs').Step} */
@@ -17,8 +17,15 @@ export const criu = {
     return found !== undefined && isCriuUsable(found)
   },
   async run({ report, signal }, { dataDir }) {
-    const { installCriu } = await import('@dormouse/engine-linux/setup')
-    await installCriu({ dataDir, report, signal })
+    const { installCriu, parseCriuPin } = await import('@dormouse/engine-linux/setup')
+    const { DORMOUSE_CRIU_PIN: pin, DORMOUSE_CRIU_DEB: deb } = process.env
+    await installCriu({
+      dataDir,
+      report,
+      signal,
+      pin: pin === undefined || pin === '' ? undefined : parseCriuPin(pin),
+      deb: deb === undefined || deb === '' ? undefined : resolve(deb),
+    })
   },
 }
 

@@ -9,9 +9,11 @@ const PROGRAMS = [
   'dormouse-carry',
   'dormouse-layers',
   'dormouse-pages',
+  'dormouse-scrub',
   'libdormouse-enter.so',
   'libdormouse-guard.so',
   'seccomp-allow.bpf',
+  'seccomp-base.bpf',
   'seccomp-deny.bpf',
 ]
 

@@ -363,7 +363,15 @@ describe('views', () => {
     expect((await cli.json(['usage', 'alpha'])).sandboxes).toHaveLength(1)
     expect((await cli.run(['template', 'ls'])).stdout).toMatch(/python +ready +built_in/)
     expect((await cli.json(['template', 'list'])).templates[0]).toMatchObject({ name: 'python' })
-    expect((await cli.json(['template', 'show', 'python'])).state).toBe('ready')
+    const { state, materials } = await cli.json(['template', 'show', 'python'])
+    expect(state).toBe('ready')
+    expect((await cli.json(['template', 'show', 'python', '--materials'])).items).toHaveLength(
+      materials.count,
+    )
+    expect((await cli.run(['template', 'show', 'python'])).stdout).toContain(materials.sha256)
+    expect((await cli.run(['template', 'show', 'python', '--materials'])).stdout).toMatch(
+      /TYPE +NAME[\s\S]*deb +bash .* [0-9a-f]{64}\n/,
+    )
     expect(await cli.json(['volume', 'ls'])).toEqual({ volumes: [] })
   })
 
@@ -375,5 +383,15 @@ describe('views', () => {
     })
     expect((await cli.run(['run', '--new', '--template', 'mine', 'print(ready)'])).stdout).toBe('to go\n')
     expect(await cli.json(['template', 'rm', 'mine'])).toEqual({ deleted: ['mine'] })
+  })
+
+  test('a template is built by commands, and one that fails shows why', async () => {
+    const built = ['template', 'create', 'built', '--from', 'python', '--network', 'none', '--run', 'true']
+    expect((await cli.run(built)).stdout).toBe('built\n')
+    const failed = await cli.run(['template', 'create', 'broken', '--run', 'echo the reason; exit 3'])
+    expect(failed.status).toBe(1)
+    expect(failed.stderr).toMatch(/the reason\n[\s\S]*command 1 of 1: .*exit code 3/)
+    expect((await cli.run(['template', 'show', 'broken'])).stdout).toMatch(/failed[\s\S]*the reason/)
+    expect(await cli.json(['template', 'rm', 'built', 'broken'])).toEqual({ deleted: ['built', 'broken'] })
   })
 })

@@ -91,7 +91,7 @@ test('who may not read the key of the server is told to use sudo, and needs no r
       encoding: 'utf8',
       env: { ...cli.env, ...env },
     })
-  const refused = as({ DORMOUSE_DATA: '/var/lib/dormouse' })
+  const refused = as({ DORMOUSE_DATA: cli.server.factory.stateDir })
   expect(refused.stderr).toContain('only root may read it: run this with sudo')
   expect(refused.status).toBe(1)
   const allowed = as({ DORMOUSE_URL: cli.server.url, DORMOUSE_API_KEY: cli.server.key })

@@ -108,6 +108,7 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['snapshot rm', ['one']],
   ['volume create', ['shelf']],
   ['volume ls', []],
+  ['volume update', ['shelf', '--size', '20GiB']],
   ['volume show', ['shelf']],
   ['volume rm', ['shelf']],
   ['secret create', ['KEY', '--domain', 'example.com'], { input: 'sk-12345678' }],
@@ -126,11 +127,13 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['network', ['box']],
   ['top', ['--once']],
   ['usage', []],
+  ['scrub show', []],
+  ['scrub start', []],
   ['completion', ['bash']],
   ['rm', ['box']],
 ]
 /** Where the others are used with --json. */
-const ELSEWHERE = ['demo', 'sh']
+const ELSEWHERE = ['demo', 'sh', 'ssh-key confirm']
 
 describe('what a command prints with --json is JSON', () => {
   test('every command is looked at: one that is new belongs here too', () => {

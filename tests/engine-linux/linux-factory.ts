@@ -12,6 +12,8 @@ import { testDataDir } from '../test-data-dir.ts'
 export interface LinuxFactory extends EngineFactory {
   readonly stateDir: string
   readonly layout: Layout
+  /** Cgroups of CRIUs that save, or wait to. */
+  dumperCgroups(): Promise<string[]>
   /** Removes also what the engine itself made once: the state directory and the parents of its cgroups. */
   cleanUp(): Promise<void>
 }
@@ -44,6 +46,14 @@ export async function linuxFactory(): Promise<LinuxFactory> {
         ...found.flat(),
         ...mountinfo.filter((line) => line.includes(layout.runDir) || line.includes(stateDir)),
       ]
+    },
+    async dumperCgroups() {
+      const found = cgroupParents.map(async (parent) =>
+        (await readdir(parent).catch(() => []))
+          .filter((name) => name.startsWith('dumper-'))
+          .map((name) => join(parent, name)),
+      )
+      return (await Promise.all(found)).flat()
     },
     async killBurrow(id: BurrowId) {
       process.kill(await firstPid(layout, id), 'SIGKILL')

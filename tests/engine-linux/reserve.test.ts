@@ -181,6 +181,45 @@ test('one that has died meanwhile is never given out', async () => {
   expect(await python(next, 'print(1)')).toBe('1\n')
 })
 
+test('a snapshot that a template was prepared as is restored ahead as well, and gone with the snapshot', async () => {
+  const source = await create()
+  await python(source, 'open("/srv/mark", "w").write("made")')
+  await engine.forgetTemplate('python')
+  const { snapshot } = await engine.snapshot(source, { leave: 'gone' })
+  const restore = async () => {
+    const burrow = await engine.restore(snapshot.id, { sandboxId: newSandboxId(), reason: 'create' })
+    burrows.push(burrow)
+    return burrow
+  }
+  await restore()
+  const [id] = await untilWaiting(1)
+  const claimed = await restore()
+  expect(claimed.id).toBe(id)
+  expect(await python(claimed, 'import socket; print(open("/srv/mark").read(), socket.gethostname())')).toBe(
+    `made ${claimed.sandboxId}\n`,
+  )
+  await untilWaiting(2)
+  await engine.deleteSnapshot(snapshot.id)
+  expect(await findWaiting()).toEqual([])
+  // Those that live stand on their own links.
+  expect(await python(claimed, 'print(open("/srv/mark").read())')).toBe('made\n')
+})
+
+test('one that does not answer keeps others from being restored ahead for a while only', async () => {
+  const source = await create()
+  await engine.forgetTemplate('python')
+  // What is restored from here has a kernel that is stopped, and never says that it has imported anything.
+  const { exitCode } = await source.guest.runs.run({ code: 'kill -STOP 3', language: 'bash' })
+  expect(exitCode).toBe(0)
+  const { snapshot } = await engine.snapshot(source, { leave: 'gone' })
+  await create()
+  // The last is filled first.
+  burrows.push(await engine.restore(snapshot.id, { sandboxId: newSandboxId(), reason: 'create' }))
+  await expect.poll(findWaiting, { timeout: 60_000, interval: 100 }).toHaveLength(1)
+  await engine.deleteSnapshot(snapshot.id)
+  expect(await findWaiting()).toHaveLength(1)
+})
+
 test('none is left of a template that is forgotten, until it is asked for again', async () => {
   await create()
   await untilWaiting(1)

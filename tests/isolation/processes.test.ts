@@ -44,7 +44,7 @@ describe('other people’s processes', () => {
   })
 })
 
-/** The sandbox's first process holds capabilities over the sandbox and has no filter: it must be out of reach. */
+/** The sandbox's first process is not one of the sandbox's own: it must be out of reach. */
 describe.each(EVERYONE)('PID 1 is closed to %s', (who) => {
   test.each([
     ['attach', 'call("ptrace", 16, 1, 0, 0)', 'EPERM'],

@@ -114,7 +114,8 @@ for up in ["${outside}/d", "../../../../../../..${outside}/d", "/proc/1/root${ou
       expect(await printed(woken, 'print(os.fstat(f.fileno()).st_nlink, f.write("x"), f.flush())')).toBe(
         '0 1 None',
       )
-      expect(await bench.engine.measureVolume(own)).toBeLessThan(500_000)
+      using measurement = await bench.engine.measureVolume(own)
+      expect((await measurement.advance(20_000))?.bytes).toBeLessThan(500_000)
       await Promise.all([woken.destroy(), hostile.destroy()])
       await bench.engine.deleteSnapshot(snapshot.id)
       await bench.engine.deleteVolume(own)

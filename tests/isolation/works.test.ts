@@ -22,7 +22,7 @@ describe('privileges are exactly these', () => {
       CapAmb: NONE,
       NoNewPrivs: '1',
       Seccomp: '2',
-      Seccomp_filters: '2',
+      Seccomp_filters: '3',
     })
   })
 

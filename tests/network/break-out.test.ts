@@ -26,6 +26,7 @@ test('the places that these tests must not reach answer to the host itself', asy
   expect(await world.inside(open, 'hear("11.22.33.44", 80)')).toMatch(/^HTTP/)
   expect(await world.fromHost('10.9.8.7', 80)).toContain('reached')
   expect(await world.fromHost('169.254.169.254', 80)).toContain('reached')
+  expect(await world.fromHost('168.63.129.16', 80)).toContain('reached')
   expect(await world.fromHost('fd00:77::7', 80)).toContain('reached')
   expect(await world.fromHost('127.0.0.1', CANARY_PORT)).toContain('reached')
   expect(await world.fromHost('11.0.0.2', CANARY_PORT)).toContain('reached')
@@ -38,6 +39,8 @@ describe('private addresses', () => {
     '192.168.7.7',
     '100.64.0.9',
     '169.254.169.254',
+    '168.63.129.16',
+    '::ffff:168.63.129.16',
     '198.18.5.5',
     '10.0.0.1',
     'fd00:77::7',

@@ -4,7 +4,7 @@ import { World } from './world/world.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await World.make({ network: { maxConnections: 64 } })
+  world = await World.make({ network: { maxConnections: 64, maxConnectionsTotal: 256 } })
 })
 afterAll(() => world?.[Symbol.asyncDispose]())
 
@@ -41,6 +41,31 @@ print(len(held))
     .poll(() => world.inside(greedy, 'get("web.example", timeout=5)'), { timeout: 20_000 })
     .toMatch(/^reached/)
   await expect.poll(descriptors, { timeout: 20_000 }).toBeLessThan(before + 30)
+})
+
+test('eight sandboxes that take every connection they get leave some to those of another API key', async () => {
+  const greedy = await Promise.all(Array.from({ length: 8 }, () => world.create()))
+  const grab = `
+held = []
+for _ in range(64):
+    try:
+        s = socket.create_connection(("11.22.33.44", 80), 5); s.sendall(b"GET /hold HTTP/1.1\\r\\n\\r\\n"); held.append(s)
+    except OSError: pass
+`
+  await Promise.all(greedy.map((id) => world.server.run(id, grab)))
+  const { key } = await world.server.ok('/v1/keys', { json: { name: 'other', scopes: ['run'] } })
+  const { id } = await world.server.ok('/v1/sandboxes', { json: {}, key })
+  const code = `import socket
+def get():
+    s = socket.create_connection(("11.22.33.44", 80), 5); s.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); return s
+print(sum(b"reached" in s.makefile("rb").read() for s in [get() for _ in range(8)]))`
+  expect((await world.server.ok(`/v1/sandboxes/${id}/run`, { json: { code }, key })).stdout).toBe('8\n')
+  // Refusals are gathered for two seconds.
+  const reports = () => Promise.all(greedy.map((one) => world.server.ok(`/v1/sandboxes/${one}/network`)))
+  await expect
+    .poll(async () => JSON.stringify(await reports()), { timeout: 20_000 })
+    .toContain('gave way to another API key')
+  for (const one of [...greedy, id]) await world.server.call(`/v1/sandboxes/${one}`, { method: 'DELETE' })
 })
 
 test('connections that send nothing, or never read, are bounded too', async () => {

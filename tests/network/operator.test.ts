@@ -8,6 +8,7 @@ beforeAll(async () => {
       defaultMode: 'none',
       // By its address: names of mirrors are looked up as the host itself does it, which knows nothing of this world.
       registries: ['10.9.8.7:8080'],
+      ownAddresses: ['11.22.33.45'],
       reachable: ['192.168.7.0/24', '11.0.0.0/24', '127.0.0.0/8'],
     },
   })
@@ -29,6 +30,9 @@ describe('what the operator decides', () => {
     const id = await world.create({ mode: 'public' })
     expect(await world.inside(id, 'get("10.9.8.7", 8080)')).toBe('reached 10.9.8.7 8080')
     await world.forget()
+    // It has many names behind one address, as reverse proxies do.
+    for (const attempt of ['get("10.9.8.7", 8080, name="wiki.corp.example")', 'hear("10.9.8.7", 8080)'])
+      expect(await world.inside(id, attempt), attempt).not.toMatch(/reached|HTTP/)
     for (const attempt of ['get("10.9.8.7", 22)', 'get("192.168.7.7", 8080)', 'get("evil.example", 22)'])
       expect(await world.inside(id, attempt), attempt).not.toContain('reached')
     expect((await world.seen()).connections).toEqual([])
@@ -57,5 +61,15 @@ describe('what the operator decides', () => {
       expect(await world.inside(id, `hear("11.0.0.2", ${port})`)).toBe('')
     expect(await world.inside(id, 'get("11.0.0.1")')).toContain('reached')
     expect(await world.canaryVisits()).toBe(visits)
+  })
+
+  test('an address that is translated to the host is reached in no mode', async () => {
+    await world.forget()
+    for (const network of [{ mode: 'public' }, { mode: 'allow', allow: ['11.22.33.45', 'other.example'] }]) {
+      const id = await world.create(network)
+      for (const host of ['11.22.33.45', 'other.example'])
+        expect(await world.inside(id, `get("${host}")`)).not.toContain('reached')
+    }
+    expect((await world.seen()).connections).toEqual([])
   })
 })

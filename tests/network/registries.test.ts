@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 
 const isWanted = process.env['DORMOUSE_TEST_REGISTRIES'] === '1'
@@ -24,6 +25,20 @@ describe.runIf(isWanted)('on an ordinary server', () => {
     const { counters, denied } = await server.ok(`/v1/sandboxes/${id}/network`)
     expect(counters.bytesIn).toBeGreaterThan(50_000)
     expect(denied).toEqual([])
+  }, 300_000)
+
+  test('a build of a template installs a package, reaching nothing but registries', async () => {
+    const template = await buildTemplate(server, { name: 'hello', packages: ['hello'] })
+    expect(template).toMatchObject({ state: 'ready' })
+    const { items } = await server.ok('/v1/templates/hello/materials')
+    expect(items).toContainEqual(
+      expect.objectContaining({ name: 'hello', sha256: expect.stringMatching(/^[0-9a-f]{64}$/) }),
+    )
+    const { stdout } = await server.ok('/v1/run', {
+      json: { template: 'hello', code: 'hello', language: 'bash' },
+    })
+    expect(stdout).toBe('Hello, world!\n')
+    await server.ok('/v1/templates/hello', { method: 'DELETE' })
   }, 300_000)
 
   // Skip: hosts without an index of Python packages exist; DORMOUSE_TEST_PIP=1 says that this one has one.

@@ -171,6 +171,19 @@ describe('a sandbox that wants the value', () => {
     expect(said).not.toContain(VALUE)
   })
 
+  test('does not see it in an answer that is compressed, in Base64, or asked for in parts', async () => {
+    const hidden = `Bearer ${'*'.repeat(VALUE.length)}`
+    expect(await bash(`curl -sS --compressed ${AUTHORIZATION} ${URL}/echo.gz`)).toContain(hidden)
+    expect(await bash(`curl -sS ${AUTHORIZATION} ${URL}/echo.gz`)).toContain(hidden)
+    const parts = await bash(`curl -sS -r 0-3 ${AUTHORIZATION} ${URL}/echo`)
+    expect(parts).toContain(hidden)
+    const basic = await bash(`curl -sS -u "me:$API_KEY" ${URL}/echo`)
+    const echoed = /Basic (?<credentials>\S+)/.exec(basic)?.groups?.['credentials'] ?? ''
+    expect(echoed).toMatch(/\*{30}/)
+    expect(Buffer.from(echoed, 'base64').toString('latin1')).not.toContain(VALUE.slice(2, -2))
+    expect((await take()).every(({ headers }) => /Accept-Encoding\nidentity/.test(headers))).toBe(true)
+  })
+
   test('does not find it in its memory, files or environment', async () => {
     const look = `import glob
 pattern = b"sk-live-" + b"0123456789"

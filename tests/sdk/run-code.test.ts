@@ -38,6 +38,17 @@ describe('runCode', () => {
     expect(late.timedOut).toBe(true)
   })
 
+  test('ends by its time when somebody puts the sandbox to standby, and says where the run is', async () => {
+    const other = await server.create()
+    const run = other.runCode('import time; time.sleep(600)', { timeoutMs: 1_000 }).catch((error) => error)
+    await expect.poll(async () => (await other.runs.list().all())[0]?.state).toBe('running')
+    await other.idle({ tier: 'stored' })
+    const error = await run
+    expect(error).toMatchObject({ code: 'run_unfinished', details: { sandboxState: 'standby' } })
+    expect(await other.runs.get(error.details.runId)).toMatchObject({ state: 'running' })
+    await other.delete()
+  })
+
   test('has a picture as base64', async () => {
     const run = await sandbox.runCode('import matplotlib.pyplot as plt; _ = plt.plot([1, 2]); plt.show()')
     const picture = run.results.map((data) => data['image/png']).find((data) => data !== undefined)

@@ -164,6 +164,21 @@ describe('a sandbox', () => {
   })
 })
 
+test('a template is built from a description, and says what it was built from', async () => {
+  const { templates } = server.client
+  const commands = ['echo built > /srv/it']
+  await templates.create({ name: 'built', from: 'python', network: { mode: 'none' }, commands })
+  const made = await templates.wait('built')
+  expect(made).toMatchObject({ state: 'ready', source: 'description', from: 'python' })
+  const { items, ...summary } = await templates.materials('built')
+  expect(made.materials).toEqual(summary)
+  expect(items).toContainEqual(expect.objectContaining({ type: 'deb', name: 'bash' }))
+  const sandbox = await server.create({ template: 'built' })
+  expect(await sandbox.files.read('/srv/it')).toBe('built\n')
+  await sandbox.delete()
+  await templates.delete('built')
+})
+
 describe('an error', () => {
   test('has a code, a hint and the id of the request', async () => {
     const error = await Sandbox.connect('nobody', { client: server.client }).catch(

@@ -7,7 +7,8 @@ const line = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3tqsj9Ps9EBDl7k1QzTUxHm6HYgL
 test('an SSH key is added, found, refused twice, and deleted', async () => {
   const { sshKeys } = server.client
   const key = await sshKeys.add({ name: 'laptop', publicKey: `${line} ana@laptop` })
-  expect(key).toMatchObject({ name: 'laptop', type: 'ssh-ed25519', publicKey: line })
+  expect(key).toMatchObject({ name: 'laptop', type: 'ssh-ed25519', publicKey: line, confirmed: false })
+  expect(key.confirmAs).toMatch(/^confirm\+/)
   expect(await sshKeys.get('laptop')).toEqual(key)
   expect(await sshKeys.list().all()).toEqual([key])
   await expect(sshKeys.add({ name: 'again', publicKey: line })).rejects.toMatchObject({

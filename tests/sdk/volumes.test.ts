@@ -19,3 +19,12 @@ test('a volume is shared by sandboxes, outlives them, and is deleted when nobody
   await volumes.delete('shared')
   expect(await volumes.list().all()).toEqual([])
 })
+
+test('a volume has a size that can be given and changed', async () => {
+  const { volumes } = server.client
+  expect(await volumes.create({ name: 'sized', sizeBytes: 2 ** 25 })).toMatchObject({ sizeBytes: 2 ** 25 })
+  expect(await volumes.update('sized', { sizeBytes: 2 ** 26 })).toMatchObject({ sizeBytes: 2 ** 26 })
+  expect(await volumes.get('sized')).toMatchObject({ sizeBytes: 2 ** 26, files: 0 })
+  await expect(volumes.update('other', { sizeBytes: 2 ** 26 })).rejects.toMatchObject({ code: 'not_found' })
+  await volumes.delete('sized')
+})

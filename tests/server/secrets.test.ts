@@ -193,6 +193,19 @@ describe('secrets over HTTP', () => {
     }
   })
 
+  test('a value of fewer than eight characters is refused, new or changed, with the reason', async () => {
+    await secret('LONG_ENOUGH')
+    const short = { value: '1234567' }
+    for (const [path, method, json] of [
+      ['/v1/secrets', 'POST', { name: 'SHORT', domains: ['api.example.com'], ...short }],
+      ['/v1/secrets/LONG_ENOUGH', 'PATCH', short],
+    ] as const) {
+      const { status, body } = await server.call(path, { method, json })
+      expect([status, body.error.message]).toEqual([400, expect.stringContaining('at least 8 characters')])
+      expect(JSON.stringify(body)).not.toContain('1234567')
+    }
+  })
+
   test('one that is used goes only by force, and everything is as before after a restart', async () => {
     const { placeholder } = await secret('STAYS')
     const { id } = await sandbox(['STAYS'])

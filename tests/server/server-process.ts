@@ -29,6 +29,10 @@ export interface Elsewhere {
   readonly launcher: readonly string[]
   /** From the address that it says to one that leads there. */
   readonly reach: (address: string) => Promise<string>
+  /** Where templates and CRIU are. */
+  readonly toolsDir?: string
+  /** Called with the data directory before anything is in it. */
+  readonly prepare?: (dataDir: string) => Promise<void>
 }
 
 /** What the engine of a server does at a moment: it does not come back from a call, or fails in it. */
@@ -38,7 +42,7 @@ export interface Fault {
   readonly does: 'hang' | 'fail'
 }
 
-const HERE: Elsewhere = { launcher: [], reach: async (address) => address }
+export const HERE: Elsewhere = { launcher: [], reach: async (address) => address }
 
 /** A real server in a process of its own, reached over HTTP. */
 export class ServerProcess {
@@ -66,6 +70,7 @@ export class ServerProcess {
       logLevel: 'warn',
       ...config,
     }
+    await where.prepare?.(server.factory.stateDir)
     await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
     await server.begin()
     return server
@@ -86,12 +91,13 @@ export class ServerProcess {
   /** With faults it may never be ready: then this waits until one of them has struck. */
   async begin(faults: readonly Fault[] = []): Promise<void> {
     const { stateDir } = this.factory
+    const { toolsDir = testDataDir } = this.#where
     this.#faults = faults
     this.#linesBefore = this.lines.length
     const [command = '', ...args] = [
       ...this.#where.launcher,
       process.execPath,
-      ...[faults.length === 0 ? program : faultyProgram, stateDir, testDataDir, '--port', '0'],
+      ...[faults.length === 0 ? program : faultyProgram, stateDir, toolsDir, '--port', '0'],
     ]
     const env = { ...process.env, DORMOUSE_TEST_FAULTS: JSON.stringify(faults) }
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env })

@@ -87,9 +87,9 @@ test('files alone: a sandbox starts anew with them, and with the environment tha
   expect((await remove('/v1/templates/tree')).status).toBe(204)
 })
 
-test('templates of the host stay, and only an admin may build', async () => {
+test('templates of the host stay, and a key that may only read builds none', async () => {
   expect((await remove('/v1/templates/python')).body.error.code).toBe('in_use')
-  const { key } = await server.ok('/v1/keys', { json: { name: 'tenant' } })
+  const { key } = await server.ok('/v1/keys', { json: { name: 'reader', scopes: ['read'] } })
   const refused = await server.call('/v1/templates', { json: { name: 'mine', commands: ['true'] }, key })
   expect(refused.body.error.code).toBe('scope_missing')
   expect((await server.ok('/v1/templates')).items).toHaveLength(1)

@@ -10,6 +10,7 @@ import {
   type Sandbox,
   type ServerConfig,
   type ServerCore,
+  SpaceReserve,
 } from '@dormouse/server'
 import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
@@ -60,6 +61,7 @@ export async function testHost(): Promise<TestHost> {
       config,
       engine,
       builder: linuxBuilder(engine, testDataDir),
+      reserve: new SpaceReserve(dataDir),
       log: loudLog,
     })
     const key = core.access.list()[0] ?? core.access.create({ name: 'test', scopes: ['admin'] }).view
@@ -92,7 +94,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     ephemeral: false,
     network: { mode: 'public', allow: [] },
     secrets: [],
-    limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512, diskBytes: 10 * 1024 ** 3 },
+    limits: { memoryBytes: 1024 ** 3, cpus: 1, pids: 512, diskBytes: 10 * 1024 ** 3, files: 1_000_000 },
     volumes: [],
     ...change,
   }

@@ -100,6 +100,7 @@ describe('server killed with SIGKILL while it takes a snapshot', () => {
       // Layers are collected by the next deletion where a spare burrow was just being made.
       await expect.poll(() => readdir(factory.layout.snapshotsDir)).toEqual([])
       await engine[Symbol.asyncDispose]()
+      expect(await factory.dumperCgroups()).toEqual([])
     },
   )
 })

@@ -50,7 +50,7 @@ export async function makeSmallDisk(sizeBytes: number): Promise<SmallDisk> {
 }
 
 /** Without its snapshot: memory files cannot be shared with another disk, so here burrows boot. */
-async function shareTemplate(dataDir: string): Promise<void> {
+export async function shareTemplate(dataDir: string): Promise<void> {
   const build = await realpath(join(testDataDir, 'templates/python/current'))
   const own = join(dataDir, 'templates/python', basename(build))
   await mkdir(own, { recursive: true })

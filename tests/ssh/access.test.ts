@@ -75,18 +75,30 @@ describe('who gets in', () => {
     expect(await say(theirs, 'box')).toMatchObject(DENIED)
   })
 
-  test('a key that two have added leads to the first of them', async () => {
+  test('a key of two API keys leads to either, and never to one of two sandboxes of the same name', async () => {
     const { server, client } = bench
     const [first, second] = [await newKey(['run']), await newKey(['run'])]
     const path = await client.addKey('shared', { key: first.key })
-    const publicKey = await readFile(`${path}.pub`, 'utf8')
-    await server.ok('/v1/ssh-keys', { json: { name: 'mine', publicKey }, key: second.key })
-    const mine = await server.ok('/v1/sandboxes', { json: { name: 'twice' }, key: first.key })
-    await server.ok('/v1/sandboxes', { json: { name: 'twice' }, key: second.key })
-    await server.ok('/v1/sandboxes', { json: { name: 'once' }, key: second.key })
-    const where = await client.ssh(path, ['twice@127.0.0.1', 'echo $DORMOUSE_SANDBOX_ID'])
-    expect(where.stdout.toString()).toBe(`${mine.id}\n`)
-    expect((await say(path, 'once')).code).toBe(0)
+    const { confirmAs } = await client.addPending('mine', path, second.key)
+    expect((await say(path, confirmAs)).code).toBe(0)
+    const make = async (name: string, key: string) =>
+      (await server.ok('/v1/sandboxes', { json: { name }, key })).id as string
+    const ids = [await make('twice', first.key), await make('twice', second.key)]
+    const once = await make('once', second.key)
+    const where = async (user: string) => {
+      const { code, stdout, stderr } = await client.ssh(path, [
+        `${user}@127.0.0.1`,
+        'echo $DORMOUSE_SANDBOX_ID',
+      ])
+      return code === 0 ? stdout.toString().trim() : stderr
+    }
+    for (const user of ['twice', 'twi']) {
+      const refused = await where(user)
+      for (const id of ids) expect(refused).toContain(id)
+      expect(refused).toContain(`"${user}" could be`)
+    }
+    for (const id of [...ids, once]) expect(await where(id)).toBe(id)
+    expect(await where('once')).toBe(once)
     for (const { id } of [first, second]) await server.ok(`/v1/keys/${id}`, { method: 'DELETE' })
   })
 
@@ -98,6 +110,75 @@ describe('who gets in', () => {
       key: reader.key,
     })
     expect([refused.status, refused.body.error.code]).toEqual([403, 'scope_missing'])
+  })
+})
+
+describe('a public key that somebody else adds', () => {
+  test('leads its holder nowhere: not before, beside or after the holder adds it', async () => {
+    const { server, client } = bench
+    const [squatter, victim] = [await newKey(['run']), await newKey(['run'])]
+    const path = client.keygen('victim')
+    const work = { json: { name: 'work' } }
+    const stolen = await client.addPending('stolen', path, squatter.key)
+    const trap = await server.ok('/v1/sandboxes', { ...work, key: squatter.key })
+    for (const user of ['work', trap.id]) expect(await say(path, user)).toMatchObject(DENIED)
+    const { confirmAs } = await client.addPending('mine', path, victim.key)
+    expect(await say(path, confirmAs)).toMatchObject({ code: 0 })
+    const mine = await server.ok('/v1/sandboxes', { ...work, key: victim.key })
+    const where = await client.ssh(path, ['work@127.0.0.1', 'echo $DORMOUSE_SANDBOX_ID'])
+    expect(where.stdout.toString()).toBe(`${mine.id}\n`)
+    await server.ok(`/v1/sandboxes/${mine.id}`, { method: 'DELETE', key: victim.key })
+    expect((await say(path, 'work')).stderr).toContain('There is no sandbox "work"')
+    await server.ok(`/v1/keys/${victim.id}`, { method: 'DELETE' })
+    expect(await say(path, 'work')).toMatchObject(DENIED)
+    expect(await server.ok('/v1/ssh-keys/stolen', { key: squatter.key })).toMatchObject({
+      ...{ confirmed: false, confirmAs: stolen.confirmAs },
+    })
+    await server.ok(`/v1/keys/${squatter.id}`, { method: 'DELETE' })
+  })
+
+  test('is confirmed by its private key together with its own code, once', async () => {
+    const { server, client } = bench
+    const [path, other] = [client.keygen('holder'), client.keygen('not-holder')]
+    const mine = await client.addPending('holder', path, server.key)
+    const theirs = await client.addPending('not-holder', other, server.key)
+    expect(mine).toMatchObject({
+      confirmed: false,
+      confirmAs: expect.stringMatching(/^confirm\+[a-z2-7]{20}$/),
+    })
+    for (const [identity, user] of [
+      [other, mine.confirmAs],
+      [path, theirs.confirmAs],
+      [path, 'confirm+'],
+      [path, `${mine.confirmAs}a`],
+      [path, 'box'],
+    ] as const)
+      expect(await say(identity, user), user).toMatchObject(DENIED)
+    // Who only asks whether the key would do has not signed.
+    expect((await server.ok('/v1/ssh-keys/holder')).confirmed).toBe(false)
+    const confirmed = await client.ssh(path, [`${mine.confirmAs}@127.0.0.1`, 'ignored'])
+    expect([confirmed.code, confirmed.stdout.toString()]).toEqual([0, expect.stringContaining('"holder"')])
+    expect(await server.ok('/v1/ssh-keys/holder')).not.toHaveProperty('confirmAs')
+    expect((await say(path, 'box')).code).toBe(0)
+    expect(await say(path, mine.confirmAs)).toMatchObject(DENIED)
+    await server.stop()
+    await server.begin()
+    await client.learnAddress()
+    expect((await say(path, 'box')).code).toBe(0)
+    for (const name of ['holder', 'not-holder']) await server.ok(`/v1/ssh-keys/${name}`, { method: 'DELETE' })
+  })
+
+  test('confirms nothing but itself: no command, file or port is reached that way', async () => {
+    const { server, client } = bench
+    const path = client.keygen('narrow')
+    const { confirmAs } = await client.addPending('narrow', path, server.key)
+    const forwarded = await client.ssh(path, ['-W', 'localhost:22', `${confirmAs}@127.0.0.1`])
+    expect(forwarded.code).not.toBe(0)
+    await server.ok('/v1/ssh-keys/narrow', { method: 'DELETE' })
+    const again = await client.addPending('narrow', path, server.key)
+    const ran = await client.ssh(path, [`${again.confirmAs}@127.0.0.1`, 'echo ran; cat'], { input: 'x' })
+    expect([ran.code, ran.stdout.toString()]).toEqual([0, expect.not.stringContaining('ran\n')])
+    await server.ok('/v1/ssh-keys/narrow', { method: 'DELETE' })
   })
 })
 

@@ -21,11 +21,21 @@ describe('dormouse ssh-key', () => {
     mkdirSync(join(client.dir, '.ssh'), { mode: 0o700 })
     client.keygen('.ssh/id_ed25519', '-t', 'ed25519', '-C', 'ana b@laptop')
     const added = await cli.json(['ssh-key', 'add'], { env })
-    expect(added).toMatchObject({ name: 'ana-b-laptop', type: 'ssh-ed25519' })
+    expect(added).toMatchObject({ name: 'ana-b-laptop', type: 'ssh-ed25519', confirmed: true })
     const piped = readFileSync(`${client.keygen('other')}.pub`, 'utf8')
-    await cli.json(['ssh-key', 'add', '-', '--name', 'piped'], { env, input: piped })
+    const waiting = await cli.run(['ssh-key', 'add', '-', '--name', 'piped'], { env, input: piped })
+    expect([waiting.status, waiting.stderr]).toEqual([0, expect.stringContaining('ssh-key confirm piped')])
+    const wrong = await cli.run(['ssh-key', 'confirm', 'piped', '-i', join(client.dir, '.ssh/id_ed25519')], {
+      env,
+    })
+    expect([wrong.status, wrong.stderr]).toEqual([1, expect.stringContaining('until it is confirmed')])
+    expect(
+      await cli.json(['ssh-key', 'confirm', 'piped', '-i', join(client.dir, 'other')], { env }),
+    ).toMatchObject({
+      ...{ name: 'piped', confirmed: true },
+    })
     const { stdout } = await cli.run(['ssh-key', 'ls'])
-    expect(stdout).toMatch(/^NAME +TYPE +FINGERPRINT +ADDED\n/)
+    expect(stdout).toMatch(/^NAME +TYPE +FINGERPRINT +CONFIRMED +ADDED\n/)
     expect(stdout).toContain(added.fingerprint)
     expect(await cli.json(['ssh-key', 'rm', 'piped'])).toEqual({ deleted: ['piped'] })
     expect((await cli.json(['ssh-key', 'ls'])).sshKeys).toEqual([added])

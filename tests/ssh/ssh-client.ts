@@ -110,10 +110,17 @@ export class SshClient {
   /** Makes one and has the server know it. */
   async addKey(name: string, { key = this.server.key, options = [] as string[] } = {}): Promise<string> {
     const path = this.keygen(name, ...options)
-    const publicKey = (await readFile(`${path}.pub`, 'utf8')).trim()
     await this.server.call(`/v1/ssh-keys/${name}`, { method: 'DELETE', key })
-    await this.server.ok('/v1/ssh-keys', { json: { name, publicKey }, key })
+    const { confirmAs } = await this.addPending(name, path, key)
+    const confirmed = await this.ssh(path, [`${confirmAs}@127.0.0.1`])
+    if (confirmed.code !== 0) throw new Error(confirmed.stderr)
     return path
+  }
+
+  /** Has the server know a key, which is not confirmed by its holder yet. */
+  async addPending(name: string, path: string, key: string): Promise<{ confirmAs: string }> {
+    const publicKey = (await readFile(`${path}.pub`, 'utf8')).trim()
+    return this.server.ok('/v1/ssh-keys', { json: { name, publicKey }, key })
   }
 
   /** For ssh, scp, sftp and rsync alike. */

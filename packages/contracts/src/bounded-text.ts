@@ -5,16 +5,19 @@
 export class BoundedText {
   readonly #halfBytes: number
   #head = ''
+  /** What the beginning may be long. Nothing is added to it behind a gap. */
+  #headBytes: number
   #tail: string[] = []
   #tailBytes = 0
   lostBytes = 0
 
   constructor(maxBytes: number) {
     this.#halfBytes = maxBytes / 2
+    this.#headBytes = this.#halfBytes
   }
 
   add(text: string): void {
-    const room = this.#halfBytes - this.#head.length
+    const room = this.#headBytes - this.#head.length
     if (room >= text.length) {
       this.#head += text
       return
@@ -31,8 +34,10 @@ export class BoundedText {
     }
   }
 
+  /** So much is missing here: what was added before is the beginning. */
   lose(bytes: number): void {
     this.lostBytes += bytes
+    this.#headBytes = Math.min(this.#headBytes, this.#head.length)
   }
 
   text(): string {

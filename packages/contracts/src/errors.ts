@@ -86,6 +86,11 @@ export const ERRORS = {
     retry: false,
     hint: 'Host and guest are of different versions. Rebuild the template.',
   },
+  run_unfinished: {
+    status: 504,
+    retry: false,
+    hint: 'The run has neither ended nor been stopped. Wake the sandbox if it sleeps, then read the run with the `runId` in `details`.',
+  },
   port_closed: {
     status: 502,
     retry: true,

@@ -41,14 +41,26 @@ export {
   CODE_MAX_BYTES,
   DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,
+  DEFAULT_FILES,
   DEFAULT_MEMORY_BYTES,
   DEFAULT_PIDS,
+  DEFAULT_VOLUME_BYTES,
   ENV_MAX_BYTES,
   ENV_MAX_ENTRIES,
+  MAX_DISK_BYTES,
+  MAX_FILES,
+  MAX_PIDS,
+  MIN_CPUS,
+  MIN_DISK_BYTES,
+  MIN_FILES,
+  MIN_MEMORY_BYTES,
+  MIN_PIDS,
   RUN_OUTPUT_MAX_BYTES,
   RUN_RESULTS_MAX_BYTES,
   RUN_TIMEOUT_MAX_MS,
+  SECRET_MIN_BYTES,
 } from './limits.ts'
+export { type Material, type Materials, materialSchema } from './materials.ts'
 export { findOverlap, isInside, mountPathProblem } from './mount-path.ts'
 export { parseInput } from './parse.ts'
 export { canMove, NEXT_STATES, type SandboxState } from './sandbox-state.ts'

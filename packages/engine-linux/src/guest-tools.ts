@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { guestPythonDir } from '@dormouse/guest'
 import { publishDirectory } from './host/publish-directory.ts'
+import { makeOwnedDirectory, removeAbandoned } from './host/work-directory.ts'
 import { guardLibrary } from './native-programs.ts'
 
 export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
@@ -18,10 +19,12 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
   const hash = createHash('sha256').update(MOUNT_POINTS.join())
   for (const [target, source] of sources) hash.update(`${target}\0`).update(await readFile(source))
   const final = guestToolsDir(dataDir, hash.digest('hex').slice(0, 16))
+  const place = { parent: dirname(final), prefix: '.building-' }
+  await removeAbandoned(place)
   if (await stat(final).catch(() => undefined)) return final
 
   await mkdir(dirname(final), { recursive: true, mode: 0o711 })
-  const work = await mkdtemp(join(dirname(final), '.building-'))
+  const work = await makeOwnedDirectory(place)
   for (const name of MOUNT_POINTS) await mkdir(join(work, name))
   for (const [target, source] of sources) await cp(source, join(work, target))
   // Two servers with different data can start at once; whoever is second finds the same content in place.

@@ -13,14 +13,21 @@ import {
 import type {
   AdoptedBurrows,
   Burrow,
+  CheckPartOptions,
   CreateBurrow,
   Engine,
   EngineCapabilities,
+  ForkedBurrow,
   ForkOptions,
+  Measurement,
+  PartCheck,
   RestoreOptions,
+  SavedBurrow,
   Snapshot,
   SnapshotOptions,
+  StopAt,
   StorageReport,
+  StoredPart,
 } from '@dormouse/engine'
 import { z } from 'zod'
 import { adoptBurrows } from './burrow/adopt-burrows.ts'
@@ -30,12 +37,16 @@ import { LinuxBurrow } from './burrow/linux-burrow.ts'
 import { SparePool } from './burrow/spare.ts'
 import type { BurrowHost } from './burrow/start-burrow.ts'
 import { findHierarchies } from './cgroup/find-hierarchies.ts'
+import { ParentCgroup, sandboxShare } from './cgroup/parent-cgroup.ts'
 import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
 import { kdatDirectory, prepareKdat } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
+import { explainFullDisk } from './host/explain-full-disk.ts'
 import { findGateAddon } from './network/gate-addon.ts'
-import { describe, Sleeper } from './snapshot/sleeper.ts'
+import { describeSnapshot } from './snapshot/describe-snapshot.ts'
+import { Sleeper } from './snapshot/sleeper.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
+import { checkPart, isSamePlace, type LinuxPart } from './storage/stored-parts.ts'
 import { Upkeep } from './storage/upkeep.ts'
 import { getTemplate } from './template/template-store.ts'
 import { volumeMountsSchema } from './volume/volume-mounts.ts'
@@ -46,8 +57,12 @@ export interface LinuxEngineOptions {
   readonly dataDir: string
   /** Burrows; the data directory when not given. Tests share the templates of a host but not its burrows. */
   readonly stateDir?: string
+  /** Memory that sandboxes together leave to the host. */
+  readonly hostMemoryBytes?: number
 }
 
+/** What a small host needs for itself. */
+const DEFAULT_HOST_MEMORY_BYTES = 256 * 1024 ** 2
 /** Those who have waited for a server come first. */
 const UPKEEP_AFTER_START_MS = 10_000
 
@@ -83,6 +98,7 @@ export class LinuxEngine implements Engine {
   readonly #dataDir: string
   readonly #toolsDir: string
   readonly #host: BurrowHost
+  readonly #parent: ParentCgroup
   readonly #sleeper: Sleeper | undefined
   readonly #burrows = new Set<LinuxBurrow>()
   /** All that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -96,12 +112,14 @@ export class LinuxEngine implements Engine {
     toolsDir: string
     host: BurrowHost
     criu: Criu | undefined
+    parent: ParentCgroup
     network: boolean
   }) {
     const { dataDir, toolsDir, host, criu } = parts
     this.#dataDir = dataDir
     this.#toolsDir = toolsDir
     this.#host = host
+    this.#parent = parts.parent
     this.#volumes = new VolumeStore(host.layout.volumesDir)
     this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir, toolsDir })
     this.#upkeep = new Upkeep({
@@ -112,7 +130,7 @@ export class LinuxEngine implements Engine {
       },
       keepUp: async (id, signal) => {
         const isNew = await this.#canSleep().keepUp(id, signal)
-        await this.#canSleep().takeInventories(id, signal)
+        await this.#canSleep().makeSums(id, signal)
         return isNew
       },
     })
@@ -127,14 +145,18 @@ export class LinuxEngine implements Engine {
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
-  static async open({ dataDir, stateDir = dataDir }: LinuxEngineOptions): Promise<LinuxEngine> {
+  static async open({
+    dataDir,
+    stateDir = dataDir,
+    hostMemoryBytes = DEFAULT_HOST_MEMORY_BYTES,
+  }: LinuxEngineOptions): Promise<LinuxEngine> {
     await mkdir(stateDir, { recursive: true, mode: 0o711 })
     const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
     for (const path of [
       layout.burrowsDir,
       layout.sparesDir,
       layout.layersDir,
-      layout.inventoriesDir,
+      layout.sumsDir,
       layout.snapshotsDir,
       layout.volumesDir,
       layout.rootMountPoint,
@@ -148,10 +170,12 @@ export class LinuxEngine implements Engine {
       findGateAddon(),
     ])
     const criu = found !== undefined && isUsable(found) ? found : undefined
-    const spares = new SparePool({ layout, hierarchies, criu })
+    const share = await sandboxShare(hostMemoryBytes)
+    const parent = new ParentCgroup(hierarchies, layout.cgroupName, share)
+    const spares = new SparePool({ layout, hierarchies, criu, parent })
     const host = { layout, hierarchies, spares, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
-    return new LinuxEngine({ dataDir, toolsDir, host, criu, network: 'addon' in gates })
+    return new LinuxEngine({ dataDir, toolsDir, host, criu, parent, network: 'addon' in gates })
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
@@ -166,20 +190,24 @@ export class LinuxEngine implements Engine {
       )
     }
     const toolsDir = this.#toolsDir
-    const restored = await this.#sleeper?.create({
-      ...request,
-      user,
-      env,
-      limits,
-      volumes,
-      template,
-      toolsDir,
-      signal,
-    })
+    const restored = await this.#sleeper
+      ?.create({
+        ...request,
+        user,
+        env,
+        limits,
+        volumes,
+        template,
+        toolsDir,
+        signal,
+      })
+      .catch(throwExplained)
     if (restored !== undefined) return this.#hold(restored)
     const whole = { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) }
     return this.#hold(
-      await bootBurrow(this.#host, { request: whole, volumes, limits, template, toolsDir }, signal),
+      await bootBurrow(this.#host, { request: whole, volumes, limits, template, toolsDir }, signal).catch(
+        throwExplained,
+      ),
     )
   }
 
@@ -209,7 +237,7 @@ export class LinuxEngine implements Engine {
     await this.#sleeper?.forgetTemplate(name)
   }
 
-  async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }> {
+  async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
     const result = await this.#canSleep().snapshot(this.#own(burrow, options), options)
     this.#upkeep.schedule(result.snapshot.id)
     return result.burrow === undefined ? result : { ...result, burrow: this.#hold(result.burrow) }
@@ -217,18 +245,19 @@ export class LinuxEngine implements Engine {
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
     const { user, env } = parseInput(bootSchema, { user: options.user, env: options.env }, 'restore')
-    return this.#hold(await this.#canSleep().restore(snapshotId, { ...options, user, env }))
+    const whole = { ...options, user, env }
+    return this.#hold(await this.#canSleep().restore(snapshotId, whole).catch(throwExplained))
   }
 
-  async fork(burrow: Burrow, { onParent, ...options }: ForkOptions) {
-    const { snapshot, parent, children } = await this.#canSleep().fork(this.#own(burrow), {
+  async fork(burrow: Burrow, { onParent, ...options }: ForkOptions): Promise<ForkedBurrow> {
+    const forked = await this.#canSleep().fork(this.#own(burrow), {
       ...options,
       onParent: ({ burrow: next, snapshot: saved }) => {
         this.#hold(next as LinuxBurrow)
         onParent?.({ burrow: next, snapshot: saved })
       },
     })
-    return { snapshot, parent, children: children.map((child) => this.#hold(child)) }
+    return { ...forked, children: forked.children.map((child) => this.#hold(child)) }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
@@ -236,11 +265,11 @@ export class LinuxEngine implements Engine {
   }
 
   async listSnapshots(): Promise<readonly Snapshot[]> {
-    return (await this.#canSleep().store.list()).map(describe)
+    return (await this.#canSleep().store.list()).map(describeSnapshot)
   }
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
-    return describe((await this.#canSleep().store.get(snapshotId)).manifest)
+    return describeSnapshot((await this.#canSleep().store.get(snapshotId)).manifest)
   }
 
   async createVolume(volumeId: VolumeId): Promise<void> {
@@ -260,20 +289,17 @@ export class LinuxEngine implements Engine {
     return this.#volumes.list()
   }
 
-  async measureVolume(
-    volumeId: VolumeId,
-    options?: { readonly timeoutMs?: number },
-  ): Promise<number | undefined> {
-    return this.#volumes.measure(volumeId, options)
+  async measureVolume(volumeId: VolumeId, stopAt?: StopAt): Promise<Measurement> {
+    return this.#volumes.measure(volumeId, stopAt)
   }
 
   storage(): Promise<StorageReport> {
     return this.#storageMeter().measure()
   }
 
-  writtenBytes(burrow: Burrow): Promise<number> {
+  measureWritten(burrow: Burrow, stopAt: StopAt = {}): Measurement {
     const { paths, record } = this.#own(burrow)
-    return this.#storageMeter().written(paths.upper, record.layers)
+    return this.#storageMeter().written(paths.upper, record.layers, stopAt)
   }
 
   #storageMeter(): StorageMeter {
@@ -287,6 +313,20 @@ export class LinuxEngine implements Engine {
 
   async verifySnapshot(snapshotId: SnapshotId): Promise<void> {
     await this.#canSleep().verify(snapshotId)
+  }
+
+  async listParts(snapshotId?: SnapshotId): Promise<readonly StoredPart[]> {
+    return this.#canSleep().listParts(snapshotId)
+  }
+
+  /** Pre: `listParts` of an engine of this kind has made it. */
+  async checkPart(part: StoredPart, options: CheckPartOptions): Promise<PartCheck> {
+    const found = await checkPart(part as LinuxPart, options)
+    if (found.damage === undefined) return found
+    // What was deleted or replaced while it was read is not damaged: another link to it is read, if there is one.
+    const current = (await this.#canSleep().listParts()).find(({ key }) => key === part.key)
+    if (current === undefined) return { readBytes: found.readBytes }
+    return isSamePlace(current, part as LinuxPart) ? found : checkPart(current, options)
   }
 
   /**
@@ -315,6 +355,7 @@ export class LinuxEngine implements Engine {
     this.#burrows.clear()
     await this.#sleeper?.[Symbol.asyncDispose]()
     await this.#host.spares[Symbol.asyncDispose]()
+    await this.#parent.remove()
   }
 
   #canSleep(): Sleeper {
@@ -344,4 +385,8 @@ export class LinuxEngine implements Engine {
     })
     return burrow
   }
+}
+
+function throwExplained(error: unknown): never {
+  throw explainFullDisk(error)
 }

@@ -6,11 +6,15 @@ export const initProgram = inBuild('dormouse-init')
 export const shiftProgram = inBuild('dormouse-shift')
 export const pagesProgram = inBuild('dormouse-pages')
 export const carryProgram = inBuild('dormouse-carry')
+export const scrubProgram = inBuild('dormouse-scrub')
+export const weighProgram = inBuild('dormouse-weigh')
 export const layersProgram = inBuild('dormouse-layers')
 /** Parts of this process, unlike the others. */
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')
 export const hostnameAddon = inBuild('hostname.node')
+/** The seccomp program of a CRIU that restores: native/src/export-filters.c. */
+export const baseFilter = inBuild('seccomp-base.bpf')
 export const enterLibrary = inBuild('libdormouse-enter.so')
 export const guardLibrary = inBuild('libdormouse-guard.so')
 

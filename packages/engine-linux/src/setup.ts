@@ -2,6 +2,7 @@
 // anything else is in place.
 export { type Criu, findCriu, isUsable as isCriuUsable } from './criu/find-criu.ts'
 export { type InstallCriu, installCriu } from './criu/install-criu.ts'
+export { parseCriuPin } from './criu/pins.ts'
 export type { Check } from './doctor/check.ts'
 export { examineHost, type HostReport } from './doctor/examine-host.ts'
 export { FileLock } from './host/file-lock.ts'
@@ -13,10 +14,12 @@ export {
   readTemplateDescription,
   type TemplateDescription,
 } from './template/description.ts'
+export { MATERIALS_PROGRAM, PIP_REPORT, parseMaterials } from './template/materials.ts'
 export {
   findTemplate,
   getTemplate,
   listTemplates,
+  readTemplateMaterials,
   removeTemplate,
   type Template,
   type TemplateManifest,

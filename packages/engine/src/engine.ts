@@ -105,6 +105,8 @@ export interface Burrow extends AsyncDisposable {
   /** Post: everything that is started inside from now on has these, and live Python contexts have them in their next run. Others stay. */
   addEnv(env: Readonly<Record<string, string>>): Promise<void>
   usage(): Promise<BurrowUsage>
+  /** Bytes that its processes have written to disks so far, roughly: to compare with itself a moment later. Costs little. */
+  writtenSoFar(): Promise<number>
   /** Looks at every page, tens of milliseconds for a gigabyte: for now and then. undefined when it has ended, or it would take too long. */
   memory(): Promise<BurrowMemory | undefined>
   /**
@@ -143,24 +145,23 @@ export interface Engine extends AsyncDisposable {
    * Saves a burrow. It ends; `leave` says whether a new one goes on from the snapshot: `running`, `frozen`, or not at all.
    * With `kind: 'files'` processes and memory are not saved, and nothing that they do can make it fail: the burrow itself goes
    * on, held still meanwhile, or ends when `leave` is `gone`; one that has ended by itself can be saved that way too.
-   * Post: the snapshot is on disk and immutable. On failure the burrow runs on as if nothing had been (who handles SIGCONT may get it), and
-   * the error (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame. Only `restore_failed` with `snapshotId` in its
-   * details is no refusal: all is saved there, the burrow is over, and something went wrong afterwards; `fork` throws it too.
+   * Post: the snapshot is on disk and immutable. An error means that nothing was saved: the burrow continues as before (a process that
+   * handles SIGCONT may get it), and the error (`snapshot_refused`, `no_space`) says why, with the pid where one process is to blame.
+   * A failure after the snapshot is on disk is no error but `SavedBurrow.resumeError`.
    */
-  snapshot(burrow: Burrow, options: SnapshotOptions): Promise<{ snapshot: Snapshot; burrow?: Burrow }>
+  snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow>
   /**
    * Starts a burrow from a snapshot; any number of times, also at once, also after a reboot.
-   * Pre: it can run here (`snapshot_unusable` says why not, before anything starts). The snapshot is not changed.
+   * Pre: it can run here and its manifest names the sandbox `options.of` (`snapshot_unusable` says why not, before anything starts).
+   * The snapshot is not changed.
    */
   restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow>
   /**
-   * One snapshot, a child for each id, and the parent going on from it too. Children and parent differ in nothing but identity
-   * and, unless asked otherwise, random numbers. On failure no child is left and the parent goes on.
+   * Takes one snapshot and continues from it in the parent and in a child for each id. Children and parent differ in nothing but
+   * identity and, unless asked otherwise, random numbers. On an error no child is left and the parent continues, here or in the burrow
+   * that `onParent` was given. A parent that is saved and cannot continue is no error but `ForkedBurrow.resumeError`.
    */
-  fork(
-    burrow: Burrow,
-    options: ForkOptions,
-  ): Promise<{ snapshot: Snapshot; parent: Burrow; children: readonly Burrow[] }>
+  fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow>
   /** Ends a burrow and goes on from an older state of it. Pre: the snapshot is usable; it is checked before anything ends. */
   rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow>
   /** Those that this engine understands; one that is damaged or of another format is not among them, but keeps all it refers to. */
@@ -172,17 +173,27 @@ export interface Engine extends AsyncDisposable {
   /** Removes what is in it, too. Pre: no burrow mounts it (`in_use`). One that is not there is fine. */
   deleteVolume(volumeId: VolumeId): Promise<void>
   listVolumes(): Promise<readonly VolumeId[]>
-  /** What it takes on disk; undefined when that takes longer than a caller should wait, or than `timeoutMs`. Throws `not_found`. */
-  measureVolume(volumeId: VolumeId, options?: { readonly timeoutMs?: number }): Promise<number | undefined>
+  /** Measures what it takes on disk, in turns. Throws `not_found`. */
+  measureVolume(volumeId: VolumeId, stopAt?: StopAt): Promise<Measurement>
   /** What all snapshots take on disk. Reads the disk: for now and then. */
   storage(): Promise<StorageReport>
   /**
-   * Reads all of a snapshot's memory and images, and looks whether its files are all there. Throws `snapshot_unusable` with the reason when
+   * What is stored, in parts that are checked one by one; each is there once, however many snapshots share it. Of one snapshot
+   * (`not_found`), or of all of them and of the templates.
+   */
+  listParts(snapshotId?: SnapshotId): Promise<readonly StoredPart[]>
+  /**
+   * Reads a part from the disk, past what is in memory, and compares it with what it was when it was made. Files of sandboxes are
+   * compared with what they were when they were first looked at, soon after a sleep. One that went meanwhile looks damaged.
+   */
+  checkPart(part: StoredPart, options: CheckPartOptions): Promise<PartCheck>
+  /**
+   * Reads all of a snapshot: its memory, its images, its files. The root file system of its template is not read. Throws `snapshot_unusable` with the reason when
    * it could not be restored here.
    */
   verifySnapshot(snapshotId: SnapshotId): Promise<void>
-  /** What was written in this burrow and in those before it, on disk. Reads the disk: for now and then. */
-  writtenBytes(burrow: Burrow): Promise<number>
+  /** Measures what was written in this burrow and in those before it, in turns. */
+  measureWritten(burrow: Burrow, stopAt?: StopAt): Measurement
   /** Frees what nobody else refers to; also of one that is damaged. Throws `not_found`. */
   deleteSnapshot(snapshotId: SnapshotId): Promise<void>
   /**
@@ -192,6 +203,25 @@ export interface Engine extends AsyncDisposable {
   adoptBurrows(): Promise<AdoptedBurrows>
   /** Lets go of all burrows (they live on, see `Burrow.release`). */
   [Symbol.asyncDispose](): Promise<void>
+}
+
+/** What has become of a burrow that was saved. */
+export interface SavedBurrow {
+  readonly snapshot: Snapshot
+  /** The burrow that continues. Absent when none does: `leave` was `gone`, or `resumeError` says why. */
+  readonly burrow?: Burrow
+  /** Why the sandbox is not as `leave` asked. All of it is in the snapshot, and the saved burrow has ended. */
+  readonly resumeError?: unknown
+}
+
+export interface ForkedBurrow {
+  readonly snapshot: Snapshot
+  /** The burrow in which the parent continues. Absent when `resumeError` says why it does not. */
+  readonly parent?: Burrow
+  /** In the order of `sandboxIds`. None when the parent does not continue. */
+  readonly children: readonly Burrow[]
+  /** Why the parent did not continue. All of it is in the snapshot, and the saved burrow has ended. */
+  readonly resumeError?: unknown
 }
 
 export interface Snapshot {
@@ -210,11 +240,57 @@ export interface Snapshot {
   readonly bytes: { readonly images: number; readonly memory: number }
 }
 
+/** What a directory tree takes on disk. */
+export interface DiskUse {
+  readonly bytes: number
+  /** Names: files, directories and links. */
+  readonly files: number
+  /** False: counting ended as soon as a limit was passed, and there may be more. */
+  readonly isWhole: boolean
+}
+
+/** A measurement ends as soon as it has found more than this: so it takes no longer than that much can take. */
+export interface StopAt {
+  readonly bytes?: number
+  readonly files?: number
+}
+
+/**
+ * A measurement that goes on in turns, because it may take minutes. Between turns it stands still and costs nothing but a little memory. Dispose of
+ * it in the end.
+ */
+export interface Measurement extends Disposable {
+  /** Goes on for at most this long. Undefined: it has not come to its end. */
+  advance(ms: number): Promise<DiskUse | undefined>
+}
+
 export interface StorageReport {
   /** Every byte once. */
   readonly totalBytes: number
   /** What several share is divided among them: the sum is the total. */
   readonly snapshots: ReadonlyMap<SnapshotId, number>
+}
+
+export interface StoredPart {
+  /** The same for as long as it is the same part. */
+  readonly key: string
+  readonly kind: 'images' | 'memory' | 'layer' | 'template'
+  /** Those that are damaged when this is. */
+  readonly snapshots: readonly SnapshotId[]
+  /** Names of templates that are damaged when this is. */
+  readonly templates: readonly string[]
+}
+
+export interface CheckPartOptions {
+  /** At most this much is read, at idle priority. Undefined: as fast as the disk allows. */
+  readonly bytesPerSecond?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface PartCheck {
+  readonly readBytes: number
+  /** In words; not there when it is whole. */
+  readonly damage?: string
 }
 
 /** Begins a restore for this sandbox when its turn has come: whoever knows about all restores on a host says when. */
@@ -230,6 +306,8 @@ export interface SnapshotOptions {
 
 export interface RestoreOptions {
   readonly sandboxId: SandboxId
+  /** The sandbox that the snapshot must have been taken of; without it, any. */
+  readonly of?: SandboxId | undefined
   readonly limits?: BurrowLimitsInput
   /**
    * Instead of those of the snapshot. What its processes had open on a volume is opened again by its path; what is not there any more is to
@@ -240,8 +318,11 @@ export interface RestoreOptions {
   readonly user?: string | undefined
   /** As in `CreateBurrow`; added to what a snapshot remembers. */
   readonly env?: Readonly<Record<string, string>> | undefined
-  /** What hooks inside are told. */
-  readonly reason?: 'resume' | 'fork' | 'rollback'
+  /**
+   * What hooks inside are told. `create` is for a snapshot that a template was prepared as, in which no process of a user has run: burrows
+   * of it may be restored ahead of need, as those of a template are.
+   */
+  readonly reason?: 'create' | 'resume' | 'fork' | 'rollback'
   /** Give random generators a new seed; true unless said otherwise. */
   readonly reseed?: boolean
   readonly signal?: AbortSignal

@@ -77,6 +77,8 @@ export interface GuestContexts {
   create(request: CreateContext): Promise<ContextInfo>
   list(): Promise<readonly ContextInfo[]>
   delete(context: string): Promise<void>
+  /** Imports modules in the context `default`, in this order, at most 64. Returns those that failed; why is in `output`. */
+  preload(modules: readonly string[], options?: { signal?: AbortSignal }): Promise<readonly string[]>
   /** What was written between runs, by threads and children that outlive them. */
   output(context: string, options?: Follow): AsyncIterable<RunEvent>
 }

@@ -5,9 +5,11 @@ import type { Channel, ChannelHandlers } from './channel.ts'
 import { AgentConnection } from './connection.ts'
 import { AgentContexts } from './contexts.ts'
 import { AgentFiles } from './files.ts'
+import { checkGuestInfo } from './info-check.ts'
 import { AgentPorts } from './ports.ts'
 import { AgentProcesses } from './processes.ts'
 import { AgentRuns } from './runs.ts'
+import { silent } from './silence-watch.ts'
 
 export interface AgentClientOptions {
   /** Makes a connected socket to the agent. */
@@ -20,8 +22,10 @@ export interface AgentClientOptions {
 
 /** An agent that has agreed to close its connections does so at once. */
 const QUIESCE_TIMEOUT_MS = 5_000
-/** One that does not agree in this time hangs, or has no memory left; others wait for their turn meanwhile. */
-const QUIESCE_ANSWER_TIMEOUT_MS = 20_000
+/** More than an honest agent needs for any call that has one answer: one in hostile hands keeps a caller no longer. */
+const ANSWER_TIMEOUT_MS = 5 * 60_000
+/** For requests of the engine itself: others wait until they are answered, and the agent answers them at once. */
+const ENGINE_TIMEOUT_MS = 20_000
 
 export interface AgentIdentity {
   readonly sandboxId: string
@@ -31,6 +35,8 @@ export interface AgentIdentity {
 
 export interface RequestOptions extends ChannelHandlers {
   readonly signal?: AbortSignal | undefined
+  /** Until the answer, once the request is sent. */
+  readonly timeoutMs?: number
 }
 
 /** The host's end of the agent protocol. Connects when first used, and again after a connection was lost. */
@@ -44,7 +50,11 @@ export class AgentClient implements Guest {
   #connection: AgentConnection | undefined
   #connecting: Promise<AgentConnection> | undefined
   #closedWith: DormouseError | undefined
+  /** Ends a greeting that is under way. */
+  readonly #closing = new AbortController()
   #isQuiet = false
+  /** The host has stopped the processes of the burrow: that they say nothing means nothing. */
+  isHeld = false
   /** Settles when the latest connection has ended and it is known what that means. */
   #disconnected: Promise<void> = Promise.resolve()
 
@@ -53,21 +63,17 @@ export class AgentClient implements Guest {
   }
 
   async configure(identity: AgentIdentity): Promise<void> {
-    await this.call('agent.configure', identity)
+    await this.call('agent.configure', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
   }
 
   /** After a restore: who the sandbox is now, and why it woke. */
   async wake(identity: AgentIdentity & { reason: string; reseed: boolean }): Promise<void> {
-    await this.call('agent.wake', identity)
+    await this.call('agent.wake', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
   }
 
   /** Makes the agent close all connections. Calls fail until `resume`. Throws `agent_unreachable` when it does not answer. */
   async quiesce(): Promise<void> {
-    const signal = AbortSignal.timeout(QUIESCE_ANSWER_TIMEOUT_MS)
-    await this.call('agent.quiesce', {}, { signal }).catch((cause: unknown) => {
-      if (!signal.aborted) throw cause
-      throw new DormouseError('agent_unreachable', 'The agent did not answer in time.', { cause })
-    })
+    await this.call('agent.quiesce', {}, { timeoutMs: ENGINE_TIMEOUT_MS })
     this.#isQuiet = true
     // The agent closes its end; waiting for that, not closing ours, tells that it has.
     const connection = this.#connection
@@ -86,23 +92,28 @@ export class AgentClient implements Guest {
   }
 
   async info(): Promise<GuestInfo> {
-    return (await this.call('agent.info', {})) as GuestInfo
+    return checkGuestInfo(await this.call('agent.info', {}, { timeoutMs: ENGINE_TIMEOUT_MS }))
   }
 
   /** Ends the connection for good. Calls made afterwards fail with `reason`. */
   close(reason = new DormouseError('agent_unreachable', 'The connection to this burrow was let go.')): void {
     this.#closedWith ??= reason
+    this.#closing.abort()
     this.#connection?.close()
   }
 
   /** A request whose answer is one result. */
   async call(op: string, fields: object, options: RequestOptions = {}): Promise<unknown> {
     const channel = await this.open(op, fields, options)
-    return this.explain(channel.result)
+    return this.answer(channel, channel.result, options.timeoutMs)
   }
 
   /** A request that streams; see Channel. */
-  async open(op: string, fields: object, { signal, ...handlers }: RequestOptions = {}): Promise<Channel> {
+  async open(
+    op: string,
+    fields: object,
+    { signal, timeoutMs: _, ...handlers }: RequestOptions = {},
+  ): Promise<Channel> {
     if (signal?.aborted)
       throw new DormouseError('cancelled', 'The call was cancelled.', { cause: signal.reason })
     const connection =
@@ -131,17 +142,32 @@ export class AgentClient implements Guest {
     }
   }
 
-  /** Where the burrow has ended, that says more than a broken connection. */
-  async explain<Value>(result: Promise<Value>): Promise<Value> {
+  /** What comes on a channel, in time. Where the burrow has ended, that says more than a broken connection. */
+  async answer<Value>(
+    channel: Channel,
+    result: Promise<Value>,
+    timeoutMs: number = ANSWER_TIMEOUT_MS,
+  ): Promise<Value> {
+    let isLate = false
+    const giveUp = () => {
+      isLate = true
+      channel.cancel(undefined)
+    }
+    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(giveUp, timeoutMs).unref()
     try {
       return await result
     } catch (error) {
-      throw await this.#reasonFor(error)
+      throw isLate
+        ? silent('The agent of the sandbox has not answered in time.', error)
+        : await this.#reasonFor(error)
+    } finally {
+      clearTimeout(timer)
     }
   }
 
   async #reasonFor(error: unknown): Promise<unknown> {
-    if (!hasErrorCode(error, 'agent_unreachable')) return error
+    // A connection that lasts has no end to wait for: the agent answered, with something malformed.
+    if (!hasErrorCode(error, 'agent_unreachable') || this.#connection?.isOpen) return error
     await this.#disconnected
     return this.#closedWith ?? error
   }
@@ -159,9 +185,14 @@ export class AgentClient implements Guest {
     const connection = await this.#options
       .connect()
       .catch((cause: unknown) => {
+        // It listens, and has taken none of the connections that wait.
+        if ((cause as NodeJS.ErrnoException).code === 'EAGAIN')
+          throw silent('The agent of the sandbox does not take connections.', cause)
         throw new DormouseError('agent_unreachable', 'The agent cannot be reached.', { cause })
       })
-      .then((socket) => AgentConnection.open(socket))
+      .then((socket) =>
+        AgentConnection.open(socket, { isHeld: () => this.isHeld, signal: this.#closing.signal }),
+      )
       .catch(async (error: unknown) => {
         if (this.#closedWith === undefined) await this.#options.onUnreachable?.()
         throw this.#closedWith ?? error

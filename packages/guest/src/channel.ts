@@ -1,6 +1,8 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { ByteSource } from '@dormouse/engine'
+import { FrameQueue } from './frame-queue.ts'
 import { DATA_FRAME_BYTES, FrameType, WINDOW_BYTES } from './frames.ts'
+import { parseAgentJson } from './parse-json.ts'
 
 export interface ChannelHandlers {
   /** Takes an item at once. Without it items wait for `items()`. */
@@ -11,19 +13,23 @@ interface ChannelLink {
   readonly handlers: ChannelHandlers
   readonly send: (type: number, payload?: Uint8Array) => void
   readonly onClose: () => void
+  /** Whether what was sent waits for the agent to read it. */
+  readonly isBackedUp: () => boolean
+  /** Ends the connection, and with it this channel. */
+  readonly onMalformed: (cause: unknown) => void
 }
-
-type Received = { readonly bytes: number; readonly value: unknown }
 
 /** CREDIT is returned in steps of this size rather than per frame. */
 const CREDIT_STEP_BYTES = WINDOW_BYTES / 4
+/** A result may be JSON of any shape, of up to 4 MiB: a number and its comma take two bytes. */
+const ITEM_VALUES_MAX = 2_200_000
 
 /** One request and its answer: items or data, then a result. */
 export class Channel {
   readonly #link: ChannelLink | undefined
   readonly result: Promise<unknown>
   #settle: { resolve: (value: unknown) => void; reject: (error: DormouseError) => void } | undefined
-  #waiting: Received[] = []
+  readonly #waiting = new FrameQueue()
   #wakeReader: (() => void) | undefined
   #owedBytes = 0
   #receivableBytes = WINDOW_BYTES
@@ -45,24 +51,26 @@ export class Channel {
     return channel
   }
 
-  receiveItem(value: unknown, bytes: number): void {
-    this.#receive(bytes)
+  receiveItem(payload: Buffer): void {
+    this.#receive(payload.byteLength)
     const onItem = this.#link?.handlers.onItem
     if (onItem === undefined) {
-      this.#enqueue({ value, bytes })
+      this.#enqueue(FrameType.item, payload)
       return
     }
-    onItem(value)
-    this.#consumed(bytes)
+    onItem(parseItem(payload))
+    this.#consumed(payload.byteLength)
   }
 
   receiveData(payload: Buffer): void {
+    // An empty one says nothing, and would use up no window.
+    if (payload.byteLength === 0) return
     this.#receive(payload.byteLength)
-    // The payload is a view of a shared read buffer; what waits for a reader must not pin that.
-    this.#enqueue({ value: Buffer.from(payload), bytes: payload.byteLength })
+    this.#enqueue(FrameType.data, payload)
   }
 
   receiveCredit(bytes: number): void {
+    if (this.#sendableBytes + bytes > WINDOW_BYTES) throw new Error('more credit was given than was used up')
     this.#sendableBytes += bytes
     this.#wakeSender?.()
   }
@@ -89,8 +97,8 @@ export class Channel {
     try {
       for (;;) {
         for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
-          this.#consumed(next.bytes)
-          yield next.value
+          this.#consumed(next.payload.byteLength)
+          yield next.type === FrameType.data ? next.payload : this.#parse(next.payload)
         }
         if (this.#settle === undefined) break
         await new Promise<void>((resolve) => {
@@ -144,15 +152,30 @@ export class Channel {
     this.#receivableBytes -= bytes
   }
 
-  #enqueue(received: Received): void {
+  #enqueue(type: number, payload: Buffer): void {
     if (this.#settle === undefined) return
-    this.#waiting.push(received)
+    this.#waiting.push(type, payload)
     this.#wakeReader?.()
+  }
+
+  #parse(payload: Buffer): unknown {
+    try {
+      return parseItem(payload)
+    } catch (cause) {
+      this.#waiting.clear()
+      this.#link?.onMalformed(cause)
+      throw new DormouseError('agent_unreachable', 'The agent sent something malformed.', { cause })
+    }
   }
 
   #consumed(bytes: number): void {
     this.#owedBytes += bytes
-    if (this.#owedBytes < CREDIT_STEP_BYTES || this.#settle === undefined) return
+    this.returnCredit()
+  }
+
+  /** An agent that does not read gets no more credit, or what it is told would fill the memory of the host. */
+  returnCredit(): void {
+    if (this.#owedBytes < CREDIT_STEP_BYTES || this.#settle === undefined || this.#link?.isBackedUp()) return
     const credit = Buffer.allocUnsafe(4)
     credit.writeUInt32BE(this.#owedBytes)
     this.#receivableBytes += this.#owedBytes
@@ -168,6 +191,10 @@ export class Channel {
     this.#wakeSender?.()
     return settle
   }
+}
+
+function parseItem(payload: Buffer): unknown {
+  return parseAgentJson(payload, { valuesMax: ITEM_VALUES_MAX })
 }
 
 async function* pieces(source: ByteSource): AsyncGenerator<Uint8Array> {

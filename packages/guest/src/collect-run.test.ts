@@ -32,4 +32,12 @@ describe('RunCollector', () => {
     expect(truncated).toEqual({ stdoutBytes: total - RUN_OUTPUT_MAX_BYTES, stderrBytes: 0, resultBytes: 0 })
     expect(stdout).toContain(`${truncated?.stdoutBytes} bytes left out`)
   })
+
+  test('says where something is missing that its journal has not kept', () => {
+    const collector = new RunCollector('run-1')
+    collector.add({ seq: 0, type: 'stdout', data: 'BEGIN' })
+    collector.add({ seq: 9, type: 'truncated', events: 9, bytes: 900 })
+    collector.add({ seq: 10, type: 'stdout', data: 'END' })
+    expect(collector.result().stdout).toBe('BEGIN\n… 900 bytes left out …\nEND')
+  })
 })

@@ -93,11 +93,25 @@ describe('an agent that misbehaves', () => {
     expect((error as Error).message.length).toBeLessThan(3000)
   })
 
+  test.each(['restore_failed', 'agent_unreachable', 'burrow_ended', 'snapshot_refused'])(
+    'answers with the code %s of the host: internal, without its details',
+    async (code) => {
+      afterHello((socket, channel) =>
+        socket.write(
+          encodeJsonFrame(FrameType.error, channel, { code, message: 'm', details: { snapshotId: 'sn-1' } }),
+        ),
+      )
+      const error = await client.info().catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'internal', message: 'm', details: {} })
+    },
+  )
+
   test('answers channels that were never opened: ignored', async () => {
+    const info = { contexts: 1, processes: 2, runs: 3, rssBytes: 4 }
     afterHello((socket, channel) => {
       socket.write(encodeJsonFrame(FrameType.end, channel + 7, {}))
-      socket.write(encodeJsonFrame(FrameType.end, channel, { rssBytes: 1 }))
+      socket.write(encodeJsonFrame(FrameType.end, channel, info))
     })
-    expect(await client.info()).toEqual({ rssBytes: 1 })
+    expect(await client.info()).toEqual(info)
   })
 })

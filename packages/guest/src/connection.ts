@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
-import { DormouseError, type ErrorCode, isErrorCode } from '@dormouse/contracts'
+import { DormouseError, type ErrorCode } from '@dormouse/contracts'
 import { Channel, type ChannelHandlers } from './channel.ts'
 import {
+  answerMaxBytes,
   encodeFrame,
   encodeJsonFrame,
   FRAME_MAX_BYTES,
@@ -11,24 +12,45 @@ import {
   HEADER_BYTES,
   PROTOCOL_VERSION,
 } from './frames.ts'
+import { parseAgentJson } from './parse-json.ts'
+import { SilenceWatch, silent } from './silence-watch.ts'
 
 /** An agent that accepts the connection but does not greet within this time is as good as gone. */
 const HELLO_TIMEOUT_MS = 10_000
 const CHANNEL_MAX = 0xffffffff
+/** A frame that has begun ends within this time, or the host would hold its beginning for ever. */
+const FRAME_TIMEOUT_MS = 60_000
+/** What may wait for an agent to read it before further requests are refused. */
+const UNREAD_MAX_BYTES = 64 * 1024 ** 2
+/** What an agent may send to channels that are over: a little behind each one that was cancelled. */
+const STRAY_MAX_BYTES = 64 * 1024 ** 2
+const STRAY_BYTES_PER_REQUEST = 2 * 1024 ** 2
+/** More than all runs and processes that an agent knows have fields. */
+const RESULT_VALUES_MAX = 100_000
 
 /** One multiplexed connection to an agent. The agent may be in hostile hands: whatever is malformed ends the connection. */
 export class AgentConnection {
   readonly #socket: Socket
-  readonly #decoder = new FrameDecoder()
+  readonly #decoder = new FrameDecoder(answerMaxBytes)
   readonly #channels = new Map<number, Channel>()
   #nextChannel = 1
   #greeted: ((error?: DormouseError) => void) | undefined
   #closedWith: DormouseError | undefined
+  readonly #silence: SilenceWatch
+  #strayBytes = 0
+  #frames = 0
+  #frameTimer: NodeJS.Timeout | undefined
   /** Settles when the connection is over; never rejects. */
   readonly closed: Promise<void>
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, isHeld: () => boolean) {
     this.#socket = socket
+    this.#silence = new SilenceWatch({
+      isWaiting: () => this.#channels.size > 0,
+      isHeld,
+      ask: () => void this.request('agent.info', {}),
+      onSilence: () => this.#close(silent('The agent of the sandbox does not answer.')),
+    })
     this.closed = new Promise((resolve) => {
       socket.once('close', () => {
         this.#close(new DormouseError('agent_unreachable', 'The connection to the agent ended.'))
@@ -39,16 +61,25 @@ export class AgentConnection {
       this.#close(new DormouseError('agent_unreachable', 'The connection to the agent broke.', { cause }))
     })
     socket.on('data', (chunk: Buffer) => this.#receive(chunk))
+    socket.on('drain', () => {
+      for (const channel of this.#channels.values()) channel.returnCredit()
+    })
   }
 
-  /** Greets the agent. Pre: the socket is connected and nothing has been read from it. */
-  static async open(socket: Socket): Promise<AgentConnection> {
-    const connection = new AgentConnection(socket)
+  /** Greets the agent. Pre: the socket is connected and nothing has been read from it. `isHeld`: the host itself keeps the agent from answering. */
+  static async open(
+    socket: Socket,
+    { isHeld = () => false, signal }: { isHeld?: () => boolean; signal?: AbortSignal } = {},
+  ): Promise<AgentConnection> {
+    const connection = new AgentConnection(socket, isHeld)
     const greeting = new Promise<void>((resolve, reject) => {
       connection.#greeted = (error) => (error === undefined ? resolve() : reject(error))
     })
+    const giveUp = () => connection.close()
+    if (signal?.aborted) giveUp()
+    signal?.addEventListener('abort', giveUp, { once: true })
     const timer = setTimeout(() => {
-      connection.#close(new DormouseError('agent_unreachable', 'The agent did not greet in time.'))
+      connection.#close(silent('The agent of the sandbox does not answer a new connection.'))
     }, HELLO_TIMEOUT_MS)
     socket.write(encodeJsonFrame(FrameType.hello, 0, { protocols: [PROTOCOL_VERSION] }))
     try {
@@ -56,6 +87,7 @@ export class AgentConnection {
       return connection
     } finally {
       clearTimeout(timer)
+      signal?.removeEventListener('abort', giveUp)
     }
   }
 
@@ -74,13 +106,18 @@ export class AgentConnection {
     }
     const frame = encodeRequest(id, { op, ...fields })
     if (frame instanceof DormouseError) return Channel.failed(frame)
+    if (this.#socket.writableLength > UNREAD_MAX_BYTES)
+      return Channel.failed(new DormouseError('agent_unreachable', 'The agent does not read its requests.'))
     this.#nextChannel += 1
     const channel = new Channel({
       handlers,
       send: (type, payload) => this.#socket.write(encodeFrame(type, id, payload)),
       onClose: () => this.#channels.delete(id),
+      isBackedUp: () => this.#socket.writableNeedDrain,
+      onMalformed: (cause) => this.#close(malformed(cause)),
     })
     this.#channels.set(id, channel)
+    this.#silence.begin()
     this.#socket.write(frame)
     return channel
   }
@@ -90,22 +127,36 @@ export class AgentConnection {
   }
 
   #receive(chunk: Buffer): void {
+    this.#silence.heard()
     try {
       for (const frame of this.#decoder.push(chunk)) this.#dispatch(frame)
+      if (this.#decoder.heldBytes > 0) this.#frameTimer ??= this.#limitFrame()
     } catch (cause) {
-      this.#close(new DormouseError('agent_unreachable', 'The agent sent something malformed.', { cause }))
+      this.#close(malformed(cause))
     }
   }
 
+  #limitFrame(): NodeJS.Timeout {
+    const before = this.#frames
+    return setTimeout(() => {
+      this.#frameTimer = undefined
+      if (this.#decoder.heldBytes === 0 || this.#closedWith !== undefined) return
+      if (this.#frames === before) this.#close(malformed(new Error('a frame did not end in time')))
+      else this.#frameTimer = this.#limitFrame()
+    }, FRAME_TIMEOUT_MS).unref()
+  }
+
   #dispatch(frame: Frame): void {
+    if (this.#closedWith !== undefined) return
+    this.#frames++
     if (this.#greeted !== undefined) {
       this.#greet(frame)
       return
     }
     // A channel that is gone was cancelled or has failed here; what was under way is of no interest.
     const channel = this.#channels.get(frame.channel)
-    if (channel === undefined) return
-    if (frame.type === FrameType.item) channel.receiveItem(parseJson(frame.payload), frame.payload.byteLength)
+    if (channel === undefined) this.#passOver(frame)
+    else if (frame.type === FrameType.item) channel.receiveItem(frame.payload)
     else if (frame.type === FrameType.data) channel.receiveData(frame.payload)
     else if (frame.type === FrameType.end) channel.finish(parseJson(frame.payload))
     else if (frame.type === FrameType.error) channel.fail(agentError(parseJson(frame.payload)))
@@ -113,26 +164,26 @@ export class AgentConnection {
     else throw new Error(`unexpected frame type ${frame.type}`)
   }
 
+  /** Frames that no call waits for, without end, would keep the host busy. */
+  #passOver({ payload }: Frame): void {
+    this.#strayBytes += HEADER_BYTES + payload.byteLength
+    if (this.#strayBytes > STRAY_MAX_BYTES + this.#nextChannel * STRAY_BYTES_PER_REQUEST)
+      throw new Error('too much was sent to channels that are over')
+  }
+
   #greet(frame: Frame): void {
-    const greeted = this.#greeted
-    this.#greeted = undefined
     if (frame.type === FrameType.error) {
-      const error = agentError(parseJson(frame.payload))
-      greeted?.(error)
-      this.#close(error)
+      this.#close(agentError(parseJson(frame.payload)))
       return
     }
-    const hello = parseJson(frame.payload) as { protocol?: unknown } | null
-    if (frame.type !== FrameType.hello || hello?.protocol !== PROTOCOL_VERSION) {
-      const error = new DormouseError(
-        'protocol_mismatch',
-        `The agent does not speak protocol ${PROTOCOL_VERSION}.`,
-      )
-      greeted?.(error)
-      this.#close(error)
+    const hello = frame.type === FrameType.hello ? parseJson(frame.payload) : undefined
+    if ((hello as { protocol?: unknown } | null | undefined)?.protocol !== PROTOCOL_VERSION) {
+      const message = `The agent does not speak protocol ${PROTOCOL_VERSION}.`
+      this.#close(new DormouseError('protocol_mismatch', message))
       return
     }
-    greeted?.()
+    this.#greeted?.()
+    this.#greeted = undefined
   }
 
   #close(error: DormouseError): void {
@@ -140,7 +191,9 @@ export class AgentConnection {
     this.#closedWith = error
     this.#greeted?.(error)
     this.#greeted = undefined
+    clearTimeout(this.#frameTimer)
     this.#socket.destroy()
+    this.#silence.stop()
     for (const channel of [...this.#channels.values()]) channel.fail(error)
   }
 }
@@ -160,15 +213,39 @@ function encodeRequest(channel: number, request: object): Buffer | DormouseError
 }
 
 function parseJson(payload: Buffer): unknown {
-  return JSON.parse(payload.toString('utf8'))
+  return parseAgentJson(payload, { valuesMax: RESULT_VALUES_MAX })
+}
+
+function malformed(cause: unknown): DormouseError {
+  return new DormouseError('agent_unreachable', 'The agent sent something malformed.', { cause })
 }
 
 const MESSAGE_MAX_CHARACTERS = 2000
 
+/** The codes that PROTOCOL.md gives to agents. Every other code says something that only the host can know. */
+const AGENT_CODES: ReadonlySet<unknown> = new Set<ErrorCode>([
+  'invalid_argument',
+  'not_found',
+  'already_exists',
+  'permission_denied',
+  'not_a_file',
+  'not_a_directory',
+  'directory_not_empty',
+  'no_space',
+  'too_large',
+  'limit_reached',
+  'conflict',
+  'port_closed',
+  'cancelled',
+  'protocol_mismatch',
+  'internal',
+])
+
+/** Keeps a listed code and a bounded message. Details are dropped: the host acts on details, so they must be its own. */
 function agentError(value: unknown): DormouseError {
-  const { code, message, details } = (value ?? {}) as { code?: unknown; message?: unknown; details?: unknown }
-  const known: ErrorCode = typeof code === 'string' && isErrorCode(code) ? code : 'internal'
+  const { code, message } = (value ?? {}) as { code?: unknown; message?: unknown }
+  const known = AGENT_CODES.has(code) ? (code as ErrorCode) : 'internal'
   const text = typeof message === 'string' ? message.slice(0, MESSAGE_MAX_CHARACTERS) : 'The agent failed.'
-  const isObject = typeof details === 'object' && details !== null
-  return new DormouseError(known, text, isObject ? { details: details as Record<string, unknown> } : {})
+  // The message reaches logs, the ledger and terminals.
+  return new DormouseError(known, text.replace(/\p{Cc}/gu, ' '))
 }

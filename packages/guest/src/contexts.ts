@@ -2,7 +2,7 @@ import type { RunEvent } from '@dormouse/contracts'
 import type { ContextInfo, CreateContext, Follow, GuestContexts } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { checkRunEvent } from './event-check.ts'
-import { checkContextInfo, checkList } from './info-check.ts'
+import { checkContextInfo, checkList, checkText } from './info-check.ts'
 
 export class AgentContexts implements GuestContexts {
   readonly #client: AgentClient
@@ -21,6 +21,13 @@ export class AgentContexts implements GuestContexts {
 
   async delete(context: string): Promise<void> {
     await this.#client.call('context.delete', { context })
+  }
+
+  async preload(
+    modules: readonly string[],
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<readonly string[]> {
+    return checkList(await this.#client.call('context.preload', { modules }, { signal }), 'failed', checkText)
   }
 
   output(context: string, { signal, ...position }: Follow = {}): AsyncIterable<RunEvent> {

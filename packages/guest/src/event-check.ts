@@ -1,62 +1,58 @@
-import type { ProcessEvent, RunEvent } from '@dormouse/contracts'
-import { malformed } from './file-check.ts'
+import type { OutputEvent, ProcessEvent, RunEvent, TruncatedEvent } from '@dormouse/contracts'
+import { AgentValue } from './agent-value.ts'
 
-/**
- * The agent may be in hostile hands. An event is passed on only if the fields that our own code looks at are of their type;
- * anything else ends the stream with an error.
- */
+const TYPES = ['stdout', 'stderr', 'start', 'result', 'error', 'truncated', 'exit'] as const
+
+/** An event as PROTOCOL.md describes it, and nothing beside; throws `agent_unreachable` for any other. */
 export function checkRunEvent(value: unknown): RunEvent {
-  const event = fieldsOf(value)
-  switch (event.type) {
-    case 'stdout':
-    case 'stderr':
-      return need(event, typeof event.data === 'string')
-    case 'start':
-      return need(event, typeof event.runId === 'string' && optional(event.contextRestarted, 'string'))
-    case 'result':
-      return need(event, typeof event.data === 'object' && event.data !== null)
-    case 'error':
-      return need(
-        event,
-        [event.name, event.message, event.traceback].every((field) => typeof field === 'string'),
-      )
-    case 'truncated':
-      return need(event, Number.isSafeInteger(event.bytes) && Number.isSafeInteger(event.events))
-    case 'exit':
-      return need(event, Number.isSafeInteger(event.exitCode) && typeof event.durationMs === 'number')
-    default:
-      return need(event, false)
+  const event = new AgentValue(value, 'event')
+  const seq = event.count('seq')
+  const type = event.oneOf('type', TYPES)
+  if (type === 'stdout' || type === 'stderr') return outputEvent(event, seq, type)
+  if (type === 'truncated') return truncatedEvent(event, seq)
+  if (type === 'start') {
+    const restarted = event.has('contextRestarted') && { contextRestarted: event.text('contextRestarted') }
+    return { seq, type, runId: event.text('runId'), context: event.text('context'), ...restarted }
+  }
+  if (type === 'result')
+    return { seq, type, data: event.object('data'), ...(event.isTrue('main') && { main: true }) }
+  if (type === 'error') {
+    const [name, message, traceback] = [event.text('name'), event.text('message'), event.text('traceback')]
+    return { seq, type, name, message, traceback }
+  }
+  return {
+    ...exitEvent(event, seq),
+    ...(event.isTrue('interrupted') && { interrupted: true }),
+    ...(event.isTrue('contextRestarted') && { contextRestarted: true }),
   }
 }
 
 export function checkProcessEvent(value: unknown): ProcessEvent {
-  const event = fieldsOf(value)
-  switch (event.type) {
-    case 'stdout':
-    case 'stderr':
-      return need(event, typeof event.data === 'string')
-    case 'start':
-      return need(event, Number.isSafeInteger(event.pid))
-    case 'truncated':
-      return need(event, Number.isSafeInteger(event.bytes) && Number.isSafeInteger(event.events))
-    case 'exit':
-      return need(event, Number.isSafeInteger(event.exitCode) && typeof event.durationMs === 'number')
-    default:
-      return need(event, false)
+  const event = new AgentValue(value, 'event')
+  const seq = event.count('seq')
+  const type = event.oneOf('type', TYPES)
+  if (type === 'stdout' || type === 'stderr') return outputEvent(event, seq, type)
+  if (type === 'truncated') return truncatedEvent(event, seq)
+  if (type === 'start') return { seq, type, pid: event.pid('pid') }
+  if (type === 'exit') return exitEvent(event, seq)
+  return event.fail()
+}
+
+function outputEvent(event: AgentValue, seq: number, type: OutputEvent['type']): OutputEvent {
+  return { seq, type, data: event.text('data'), ...(event.isTrue('between') && { between: true }) }
+}
+
+function truncatedEvent(event: AgentValue, seq: number): TruncatedEvent {
+  return { seq, type: 'truncated', events: event.count('events'), bytes: event.count('bytes') }
+}
+
+function exitEvent(event: AgentValue, seq: number): Extract<ProcessEvent, { type: 'exit' }> {
+  return {
+    seq,
+    type: 'exit',
+    exitCode: event.exitCode('exitCode'),
+    durationMs: event.durationMs('durationMs'),
+    ...(event.isTrue('timedOut') && { timedOut: true }),
+    ...(event.has('signal') && { signal: event.text('signal') }),
   }
-}
-
-type Fields = Record<string, unknown> & { type?: unknown }
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? (value as Fields) : {}
-}
-
-function optional(value: unknown, type: string): boolean {
-  return value === undefined || typeof value === type
-}
-
-function need<Event>(event: Fields, holds: boolean): Event {
-  if (!holds || !Number.isSafeInteger(event.seq)) throw malformed('event')
-  return event as Event
 }

@@ -1,37 +1,29 @@
-import { DormouseError } from '@dormouse/contracts'
 import type { FileChange, FileStat } from '@dormouse/engine'
+import { AgentValue } from './agent-value.ts'
 
-const TYPES = new Set(['file', 'directory', 'symlink', 'fifo', 'socket', 'device'])
-const CHANGES = new Set(['ready', 'created', 'modified', 'deleted', 'overflow'])
+const TYPES = ['file', 'directory', 'symlink', 'fifo', 'socket', 'device'] as const
+const CHANGES = ['ready', 'created', 'modified', 'deleted', 'overflow', 'moved'] as const
 
-/** Sandbox code can take the agent over, so what it says of files is of the right types or ends the call. */
 export function checkFileStat(value: unknown): FileStat {
-  const stat = fieldsOf(value)
-  const texts = [stat['path'], stat['name'], stat['user'], stat['group']]
-  const numbers = [stat['sizeBytes'], stat['mode'], stat['uid'], stat['gid']]
-  const holds =
-    texts.every((text) => typeof text === 'string') &&
-    numbers.every((number) => Number.isSafeInteger(number) && (number as number) >= 0) &&
-    Number.isSafeInteger(stat['modifiedAt']) &&
-    TYPES.has(stat['type'] as string) &&
-    (stat['target'] === undefined || typeof stat['target'] === 'string')
-  if (!holds) throw malformed('file description')
-  return value as FileStat
+  const stat = new AgentValue(value, 'file description')
+  return {
+    path: stat.text('path'),
+    name: stat.text('name'),
+    type: stat.oneOf('type', TYPES),
+    sizeBytes: stat.count('sizeBytes'),
+    mode: stat.count('mode'),
+    uid: stat.count('uid'),
+    gid: stat.count('gid'),
+    user: stat.text('user'),
+    group: stat.text('group'),
+    modifiedAt: stat.time('modifiedAt'),
+    ...(stat.has('target') && { target: stat.text('target') }),
+  }
 }
 
 export function checkFileChange(value: unknown): FileChange {
-  const change = fieldsOf(value)
-  const isMove = change['type'] === 'moved' && typeof change['from'] === 'string'
-  if (typeof change['path'] !== 'string' || !(isMove || CHANGES.has(change['type'] as string))) {
-    throw malformed('file change')
-  }
-  return value as FileChange
-}
-
-export function malformed(what: string): DormouseError {
-  return new DormouseError('agent_unreachable', `The agent sent a malformed ${what}.`)
-}
-
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  const change = new AgentValue(value, 'file change')
+  const type = change.oneOf('type', CHANGES)
+  const path = change.text('path')
+  return type === 'moved' ? { type, path, from: change.text('from') } : { type, path }
 }

@@ -1,7 +1,8 @@
 import type { ByteSource, FileChange, FileStat, FileUser, GuestFiles, OpenFile } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
+import { malformed } from './agent-value.ts'
 import { requireByteSource } from './channel.ts'
-import { checkFileChange, checkFileStat, malformed } from './file-check.ts'
+import { checkFileChange, checkFileStat } from './file-check.ts'
 
 export class AgentFiles implements GuestFiles {
   readonly #client: AgentClient
@@ -39,7 +40,7 @@ export class AgentFiles implements GuestFiles {
     requireByteSource(data)
     const channel = await this.#client.open('file.write', { path, ...options }, { signal })
     await channel.send(data)
-    return checkFileStat(await this.#client.explain(channel.result))
+    return checkFileStat(await this.#client.answer(channel, channel.result))
   }
 
   async stat(path: string, { signal, ...options }: FileUser & { follow?: boolean } = {}): Promise<FileStat> {

@@ -18,7 +18,7 @@ export interface Frame {
 
 export const PROTOCOL_VERSION = 1
 export const HEADER_BYTES = 10
-/** The longest payload either side accepts: a code string of the largest size, escaped, with room to spare. */
+/** The longest payload that is ever sent, that of a REQUEST: a code string of the largest size, escaped, with room to spare. */
 export const FRAME_MAX_BYTES = 32 * 1024 ** 2
 /** DATA is sent in pieces of this size, so that channels take turns. */
 export const DATA_FRAME_BYTES = 256 * 1024
@@ -46,45 +46,96 @@ export function encodeJsonFrame(type: number, channel: number, value: unknown): 
   return frame
 }
 
+/**
+ * The longest payload of each type that an agent may send (PROTOCOL.md). A result of a run is one ITEM, of up to 24 MiB; no END is longer than
+ * a list of every run and process that an agent knows.
+ */
+const ANSWER_MAX_BYTES: Readonly<Record<number, number>> = {
+  [FrameType.hello]: 4 * 1024,
+  [FrameType.item]: 25 * 1024 ** 2,
+  [FrameType.data]: DATA_FRAME_BYTES,
+  [FrameType.end]: 4 * 1024 ** 2,
+  [FrameType.error]: 64 * 1024,
+  [FrameType.credit]: 4,
+}
+
+export function answerMaxBytes(type: number): number {
+  const bytes = ANSWER_MAX_BYTES[type]
+  if (bytes === undefined) throw new Error(`an agent sends no frames of type ${type}`)
+  return bytes
+}
+
 export class FrameTooLargeError extends Error {
-  constructor(readonly lengthBytes: number) {
-    super(`a frame of ${lengthBytes} bytes is over the limit of ${FRAME_MAX_BYTES}`)
+  constructor(type: number, lengthBytes: number, maxBytes: number) {
+    super(`a frame of type ${type} has ${lengthBytes} bytes, at most ${maxBytes} are allowed`)
   }
 }
 
+const NOTHING = Buffer.alloc(0)
+
 /** Cuts a byte stream into frames. Payloads are views of what was pushed where that is possible without copying. */
 export class FrameDecoder {
-  #pieces: Buffer[] = []
+  readonly #maxBytesOf: (type: number) => number
+  /** The beginning of a frame. One buffer that grows with what has come: neither the announced length nor many small pieces cost more. */
+  #held = NOTHING
   #heldBytes = 0
   #neededBytes = HEADER_BYTES
 
+  /** `maxBytesOf` says how long the payload of a type may be; it throws for types that must not come. */
+  constructor(maxBytesOf: (type: number) => number = () => FRAME_MAX_BYTES) {
+    this.#maxBytesOf = maxBytesOf
+  }
+
+  /** Bytes of a frame whose end has not come yet. */
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
   push(chunk: Buffer): Frame[] {
+    const bytes = this.#heldBytes === 0 ? chunk : this.#join(chunk)
+    if (bytes === undefined) return []
     const frames: Frame[] = []
-    this.#pieces.push(chunk)
-    this.#heldBytes += chunk.byteLength
-    // Joining only once enough is there keeps a long frame that arrives in many chunks linear.
-    if (this.#heldBytes < this.#neededBytes) return frames
-    const bytes = this.#pieces.length === 1 ? chunk : Buffer.concat(this.#pieces)
     let at = 0
     this.#neededBytes = HEADER_BYTES
     while (bytes.byteLength - at >= HEADER_BYTES) {
       const length = bytes.readUInt32BE(at)
-      if (length > FRAME_MAX_BYTES) throw new FrameTooLargeError(length)
+      const type = bytes.readUInt8(at + 4)
+      const maxBytes = this.#maxBytesOf(type)
+      if (length > maxBytes) throw new FrameTooLargeError(type, length, maxBytes)
       const next = at + HEADER_BYTES + length
       if (next > bytes.byteLength) {
         this.#neededBytes = HEADER_BYTES + length
         break
       }
-      frames.push({
-        type: bytes.readUInt8(at + 4),
-        channel: bytes.readUInt32BE(at + 6),
-        payload: bytes.subarray(at + HEADER_BYTES, next),
-      })
+      const payload = bytes.subarray(at + HEADER_BYTES, next)
+      frames.push({ type, channel: bytes.readUInt32BE(at + 6), payload })
       at = next
     }
-    const rest = bytes.subarray(at)
-    this.#pieces = rest.byteLength === 0 ? [] : [rest]
-    this.#heldBytes = rest.byteLength
+    if (at < bytes.byteLength) this.#hold(bytes.subarray(at))
     return frames
+  }
+
+  /** What is held and this behind it, or undefined while the frame is not whole. */
+  #join(chunk: Buffer): Buffer | undefined {
+    this.#hold(chunk)
+    if (this.#heldBytes < this.#neededBytes) return undefined
+    const bytes = this.#held.subarray(0, this.#heldBytes)
+    this.#held = NOTHING
+    this.#heldBytes = 0
+    return bytes
+  }
+
+  #hold(piece: Buffer): void {
+    const bytes = this.#heldBytes + piece.byteLength
+    if (bytes > this.#held.byteLength) {
+      // Doubling keeps a long frame that arrives in many pieces linear.
+      const grown = Buffer.allocUnsafe(
+        Math.max(bytes, Math.min(2 * this.#held.byteLength, this.#neededBytes)),
+      )
+      this.#held.copy(grown, 0, 0, this.#heldBytes)
+      this.#held = grown
+    }
+    piece.copy(this.#held, this.#heldBytes)
+    this.#heldBytes = bytes
   }
 }

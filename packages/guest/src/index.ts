@@ -2,3 +2,4 @@ export { AgentClient, type AgentClientOptions, type AgentIdentity } from './agen
 export { RunCollector } from './collect-run.ts'
 export { PROTOCOL_VERSION } from './frames.ts'
 export { guestPythonDir } from './python-sources.ts'
+export { isSilent } from './silence-watch.ts'

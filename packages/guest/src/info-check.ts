@@ -1,60 +1,66 @@
 import { isIP } from 'node:net'
-import type { ContextInfo, ListeningPort, ProcessInfo } from '@dormouse/engine'
-import { malformed } from './file-check.ts'
+import type { ContextInfo, GuestInfo, ListeningPort, ProcessInfo, RunInfo } from '@dormouse/engine'
+import { AgentValue, malformed } from './agent-value.ts'
 
-const CONTEXT_STATES = new Set(['starting', 'idle', 'busy', 'dead'])
-
-/** As with files: sandbox code can take the agent over, so its word is checked. */
 export function checkProcessInfo(value: unknown): ProcessInfo {
-  const info = fieldsOf(value)
-  const holds =
-    isPid(info['pid']) &&
-    typeof info['command'] === 'string' &&
-    typeof info['user'] === 'string' &&
-    (info['state'] === 'running' || info['state'] === 'exited') &&
-    (info['exitCode'] === undefined || Number.isSafeInteger(info['exitCode'])) &&
-    Number.isSafeInteger(info['startedAt']) &&
-    typeof info['pty'] === 'boolean'
-  if (!holds) throw malformed('description of a process')
-  return value as ProcessInfo
+  const info = new AgentValue(value, 'description of a process')
+  return {
+    pid: info.pid('pid'),
+    command: info.text('command'),
+    user: info.text('user'),
+    state: info.oneOf('state', ['running', 'exited']),
+    ...(info.has('exitCode') && { exitCode: info.exitCode('exitCode') }),
+    startedAt: info.time('startedAt'),
+    pty: info.flag('pty'),
+  }
 }
 
 export function checkContextInfo(value: unknown): ContextInfo {
-  const info = fieldsOf(value)
-  const holds =
-    typeof info['context'] === 'string' &&
-    typeof info['user'] === 'string' &&
-    (info['pid'] === null || isPid(info['pid'])) &&
-    CONTEXT_STATES.has(info['state'] as string) &&
-    Number.isSafeInteger(info['restarts'])
-  if (!holds) throw malformed('description of a context')
-  return value as ContextInfo
+  const info = new AgentValue(value, 'description of a context')
+  const isDead = (value as { pid?: unknown } | null)?.pid === null
+  return {
+    context: info.text('context'),
+    user: info.text('user'),
+    pid: isDead ? null : info.pid('pid'),
+    state: info.oneOf('state', ['starting', 'idle', 'busy', 'dead']),
+    restarts: info.count('restarts'),
+  }
+}
+
+export function checkRunInfo(value: unknown): RunInfo {
+  const info = new AgentValue(value, 'description of a run')
+  return {
+    runId: info.text('runId'),
+    context: info.text('context'),
+    language: info.oneOf('language', ['python', 'bash']),
+    state: info.oneOf('state', ['queued', 'running', 'finished']),
+    ...(info.has('exitCode') && { exitCode: info.exitCode('exitCode') }),
+    ...(info.has('startedAt') && { startedAt: info.time('startedAt') }),
+  }
+}
+
+export function checkGuestInfo(value: unknown): GuestInfo {
+  const info = new AgentValue(value, 'description of itself')
+  const [contexts, processes, runs] = [info.count('contexts'), info.count('processes'), info.count('runs')]
+  return { contexts, processes, runs, rssBytes: info.count('rssBytes') }
 }
 
 export function checkListeningPort(value: unknown): ListeningPort {
-  const { port, address } = fieldsOf(value)
-  const holds = Number.isSafeInteger(port) && (port as number) > 0 && (port as number) <= 65_535
-  if (!holds || typeof address !== 'string' || isIP(address) === 0) throw malformed('port')
-  return { port: port as number, address }
+  const info = new AgentValue(value, 'port')
+  const address = info.text('address')
+  return isIP(address) === 0 ? info.fail() : { port: info.port('port'), address }
 }
 
 /** Of an answer that is an object with one list in it. */
 export function checkList<Item>(answer: unknown, name: string, check: (value: unknown) => Item): Item[] {
-  const list = fieldsOf(answer)[name]
-  if (!Array.isArray(list)) throw malformed('list')
-  return list.map(check)
+  return new AgentValue(answer, 'list').list(name).map(check)
+}
+
+export function checkText(value: unknown): string {
+  if (typeof value !== 'string') throw malformed('text')
+  return value
 }
 
 export function checkCount(answer: unknown, name: 'pid' | 'bytes'): number {
-  const count = fieldsOf(answer)[name]
-  if (!Number.isSafeInteger(count) || (count as number) < 0) throw malformed('number')
-  return count as number
-}
-
-function isPid(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) > 0
-}
-
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  return new AgentValue(answer, 'number').count(name)
 }

@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream'
+import { malformed } from './agent-value.ts'
 import type { Channel } from './channel.ts'
-import { malformed } from './file-check.ts'
 
 /** What each direction may hold besides the channel's window. */
 const BUFFERED_BYTES = 64 * 1024

@@ -1,8 +1,12 @@
 import type { Duplex } from 'node:stream'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { GuestPorts, ListeningPort } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { checkList, checkListeningPort } from './info-check.ts'
 import { PortConnection } from './port-connection.ts'
+
+/** Beside the time that a wait may take: the agent counts that by itself. */
+const WAIT_GRACE_MS = 30_000
 
 export class AgentPorts implements GuestPorts {
   readonly #client: AgentClient
@@ -16,14 +20,23 @@ export class AgentPorts implements GuestPorts {
     { signal, ...options }: { host?: '127.0.0.1' | '::1'; signal?: AbortSignal } = {},
   ): Promise<Duplex> {
     const channel = await this.#client.open('port.connect', { port, ...options }, { signal })
-    return this.#client.explain(PortConnection.open(channel))
+    return this.#client.answer(channel, PortConnection.open(channel)).catch((cause: unknown) => {
+      if (!hasErrorCode(cause, 'port_closed')) throw cause
+      throw new DormouseError('port_closed', cause.message, { details: { port }, cause })
+    })
   }
 
   async wait(
     port: number,
     { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
   ): Promise<ListeningPort> {
-    return checkListeningPort(await this.#client.call('port.wait', { port, timeoutMs }, { signal }))
+    return checkListeningPort(
+      await this.#client.call(
+        'port.wait',
+        { port, timeoutMs },
+        { signal, timeoutMs: timeoutMs + WAIT_GRACE_MS },
+      ),
+    )
   }
 
   async list(): Promise<readonly ListeningPort[]> {

@@ -1,6 +1,6 @@
 import type { ProcessConnection, ProcessExit, ProcessOutput } from '@dormouse/engine'
+import { malformed } from './agent-value.ts'
 import type { Channel } from './channel.ts'
-import { malformed } from './file-check.ts'
 
 /** The first byte of DATA, PROTOCOL.md. */
 const STREAMS: readonly (ProcessOutput['stream'] | undefined)[] = [undefined, 'stdout', 'stderr']

@@ -38,7 +38,7 @@ export class AgentProcesses implements GuestProcesses {
     { signal }: { signal?: AbortSignal } = {},
   ): Promise<ProcessConnection> {
     const channel = await this.#client.open('process.connect', request, { signal })
-    return this.#client.explain(AgentProcessConnection.open(channel))
+    return this.#client.answer(channel, AgentProcessConnection.open(channel))
   }
 
   async list(): Promise<readonly ProcessInfo[]> {
@@ -57,7 +57,7 @@ export class AgentProcesses implements GuestProcesses {
     requireByteSource(data)
     const channel = await this.#client.open('process.stdin', { pid, close }, { signal })
     await channel.send(data)
-    return checkCount(await this.#client.explain(channel.result), 'bytes')
+    return checkCount(await this.#client.answer(channel, channel.result), 'bytes')
   }
 
   async resize(pid: number, size: { cols: number; rows: number }): Promise<void> {

@@ -1,8 +1,10 @@
 import { DormouseError, newRunId, type RunEvent, type RunId, type RunResult } from '@dormouse/contracts'
 import type { Follow, GuestRuns, RunInfo, StartRun } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
+import { AgentValue } from './agent-value.ts'
 import { RunCollector } from './collect-run.ts'
 import { checkRunEvent } from './event-check.ts'
+import { checkList, checkRunInfo } from './info-check.ts'
 
 export class AgentRuns implements GuestRuns {
   readonly #client: AgentClient
@@ -14,17 +16,17 @@ export class AgentRuns implements GuestRuns {
   async run(request: StartRun, { signal }: { signal?: AbortSignal } = {}): Promise<RunResult> {
     const fields = withRunId(request)
     const collector = new RunCollector(fields.runId)
-    let malformed: unknown
+    let wrong: unknown
     const onItem = (item: unknown) => {
       try {
         collector.add(checkRunEvent(item))
       } catch (error) {
-        malformed ??= error
+        wrong ??= error
       }
     }
-    await this.#client.call('run.start', fields, { signal, onItem })
-    if (malformed !== undefined) {
-      throw new DormouseError('agent_unreachable', 'The agent sent a malformed event.', { cause: malformed })
+    await this.#client.call('run.start', fields, { signal, onItem, timeoutMs: Number.POSITIVE_INFINITY })
+    if (wrong !== undefined) {
+      throw new DormouseError('agent_unreachable', 'The agent sent a malformed event.', { cause: wrong })
     }
     return collector.result()
   }
@@ -44,15 +46,12 @@ export class AgentRuns implements GuestRuns {
   }
 
   async interrupt(runId: string): Promise<'interrupting' | 'cancelled' | 'finished'> {
-    const result = (await this.#client.call('run.interrupt', { runId })) as {
-      state: 'interrupting' | 'cancelled' | 'finished'
-    }
-    return result.state
+    const answer = new AgentValue(await this.#client.call('run.interrupt', { runId }), 'state of a run')
+    return answer.oneOf('state', ['interrupting', 'cancelled', 'finished'])
   }
 
   async list(): Promise<readonly RunInfo[]> {
-    const result = (await this.#client.call('run.list', {})) as { runs: RunInfo[] }
-    return result.runs
+    return checkList(await this.#client.call('run.list', {}), 'runs', checkRunInfo)
   }
 }
 

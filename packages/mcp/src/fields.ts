@@ -28,9 +28,16 @@ export const sandboxOutput = z.object({
   lastActiveAt: z.string(),
   forkedFrom: z.string().optional(),
   lostSince: z.string().optional().describe('Its processes died: what it did after this moment is gone.'),
+  damage: z
+    .object({ reason: z.string(), rollbackTo: z.string().optional() })
+    .optional()
+    .describe(
+      'Its saved state is damaged and it cannot be woken. `rollbackTo` is a snapshot to roll back to.',
+    ),
 })
 
 export function describeSandbox(info: SandboxInfo): z.input<typeof sandboxOutput> {
   const { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince } = info
-  return { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince }
+  const damage = info.damage && { reason: info.damage.reason, rollbackTo: info.damage.rollbackTo }
+  return { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince, damage }
 }

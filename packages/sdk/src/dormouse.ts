@@ -4,6 +4,7 @@ import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-options.ts'
+import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
 import { Snapshots } from './snapshots.ts'
 import { SshKeys } from './ssh-keys.ts'
@@ -57,6 +58,7 @@ export class Dormouse {
   readonly secrets: Secrets
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
+  readonly scrub: Scrub
   /** For the other classes of this package. */
   readonly http: Http
   readonly socket: SocketConstructor | undefined
@@ -69,6 +71,7 @@ export class Dormouse {
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)
+    this.scrub = new Scrub(this.http)
   }
 
   /** Is the server up? */

@@ -36,12 +36,13 @@ export {
   type NetworkReport,
   Sandbox,
 } from './sandbox.ts'
+export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { Snapshot } from './snapshots.ts'
 export type { AddSshKey, SshEndpoint, SshKey } from './ssh-keys.ts'
-export type { CreateTemplate, Template } from './templates.ts'
+export type { CreateTemplate, Template, TemplateMaterials } from './templates.ts'
 export type { PtyExit } from './terminals/line.ts'
 export type { Pty } from './terminals/pty.ts'
 export type { ConnectPtyOptions, CreatePtyOptions } from './terminals/ptys.ts'
 export type { Socket, SocketConstructor, SocketEvent } from './terminals/socket.ts'
-export type { CreateVolume, Volume } from './volumes.ts'
+export type { CreateVolume, UpdateVolume, Volume } from './volumes.ts'

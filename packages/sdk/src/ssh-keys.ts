@@ -16,7 +16,10 @@ export class SshKeys {
     this.#http = http
   }
 
-  /** It reaches what this API key reaches, until either is gone. */
+  /**
+   * It reaches what this API key reaches, until either is gone. It lets nobody in until its holder has confirmed it: by connecting once,
+   * with the private key, as the user `confirmAs` (`ssh <confirmAs>@host -p <port>`).
+   */
   add(key: AddSshKey, { signal }: Abortable = {}): Promise<SshKey> {
     return this.#http.json({ method: 'POST', path: '/v1/ssh-keys', json: key, signal })
   }

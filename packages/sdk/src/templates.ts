@@ -1,4 +1,9 @@
-import type { CreateTemplateBody, TemplateAnswer, TemplatePageAnswer } from './contract/index.ts'
+import type {
+  CreateTemplateBody,
+  TemplateAnswer,
+  TemplateMaterialsAnswer,
+  TemplatePageAnswer,
+} from './contract/index.ts'
 import { DormouseError } from './error.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
@@ -7,6 +12,8 @@ import type { Abortable } from './options.ts'
 
 export type Template = TemplateAnswer
 export type CreateTemplate = CreateTemplateBody
+/** What a template was built from: every package with its digest, and a digest of the list. */
+export type TemplateMaterials = TemplateMaterialsAnswer
 
 const LOOK_EVERY_MS = 500
 
@@ -29,6 +36,11 @@ export class Templates {
 
   get(name: string, { signal }: Abortable = {}): Promise<Template> {
     return this.#http.json({ path: pathOf(name), signal })
+  }
+
+  /** Throws `not_found` when it was not recorded. */
+  materials(name: string, { signal }: Abortable = {}): Promise<TemplateMaterials> {
+    return this.#http.json({ path: `${pathOf(name)}/materials`, signal })
   }
 
   /** Until it is `ready`. A build that failed throws `setup_failed` with the end of its log in `details.logTail`. */

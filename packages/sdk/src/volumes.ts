@@ -1,10 +1,11 @@
-import type { CreateVolumeBody, VolumeAnswer, VolumePageAnswer } from './contract/index.ts'
+import type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './contract/index.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
 
 export type Volume = VolumeAnswer
 export type CreateVolume = CreateVolumeBody
+export type UpdateVolume = UpdateVolumeBody
 
 /** Directories that outlive sandboxes. Mount them with `volumes` of `Sandbox.create`. */
 export class Volumes {
@@ -24,6 +25,11 @@ export class Volumes {
 
   get(name: string, { signal }: Abortable = {}): Promise<Volume> {
     return this.#http.json({ path: pathOf(name), signal })
+  }
+
+  /** Changes what it may hold. */
+  update(name: string, change: UpdateVolume, { signal }: Abortable = {}): Promise<Volume> {
+    return this.#http.json({ method: 'PATCH', path: pathOf(name), json: change, signal })
   }
 
   /** With all that is in it. Refused while a sandbox mounts it. */

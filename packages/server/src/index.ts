@@ -9,6 +9,7 @@ export { localUrl } from './config/bind.ts'
 export { type LoadConfig, loadConfig, type ServerConfig } from './config/config.ts'
 export { type Env, readEnv } from './config/env.ts'
 export { openDataDirectory } from './data-directory/open-data-directory.ts'
+export { SpaceReserve } from './host/space-reserve.ts'
 export type {
   Caller,
   CreateSandbox,

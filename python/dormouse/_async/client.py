@@ -14,7 +14,7 @@ from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .._wish import limits_body
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
-from .resources import AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
+from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
 from .run_once import run_once
 
 
@@ -44,6 +44,7 @@ class AsyncClient:
         self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)
+        self.scrub = AsyncScrub(self.http)
 
     @property
     def url(self) -> str:
@@ -77,6 +78,7 @@ class AsyncClient:
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         disk_bytes: Optional[int] = None,
+        files: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
@@ -95,7 +97,7 @@ class AsyncClient:
             template=template,
             timeout_ms=milliseconds(timeout),
             env=env,
-            limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
+            limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
             volumes=mounts_body(volumes),
             network=network_body(network),
             secrets=secrets,

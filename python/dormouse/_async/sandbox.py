@@ -55,6 +55,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         disk_bytes: Optional[int] = None,
+        files: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
@@ -76,6 +77,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
             cpus=cpus,
             pids=pids,
             disk_bytes=disk_bytes,
+            files=files,
             volumes=volumes,
             network=network,
             secrets=secrets,
@@ -215,6 +217,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         disk_bytes: Optional[int] = None,
+        files: Optional[int] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
@@ -224,7 +227,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
             idle_timeout_ms=milliseconds(idle_timeout),
             store_after_ms=milliseconds(store_after),
             ephemeral=ephemeral,
-            limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
+            limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
             network=network_body(network),
             secrets=secrets,
         )

@@ -15,7 +15,7 @@ from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .._wish import limits_body
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
-from .resources import Secrets, Snapshots, SshKeys, Templates, Volumes
+from .resources import Scrub, Secrets, Snapshots, SshKeys, Templates, Volumes
 from .run_once import run_once
 
 
@@ -45,6 +45,7 @@ class Client:
         self.secrets = Secrets(self.http)
         self.snapshots = Snapshots(self.http)
         self.ssh_keys = SshKeys(self.http)
+        self.scrub = Scrub(self.http)
 
     @property
     def url(self) -> str:
@@ -78,6 +79,7 @@ class Client:
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         disk_bytes: Optional[int] = None,
+        files: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
@@ -96,7 +98,7 @@ class Client:
             template=template,
             timeout_ms=milliseconds(timeout),
             env=env,
-            limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
+            limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
             volumes=mounts_body(volumes),
             network=network_body(network),
             secrets=secrets,

@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import Any, List, Mapping, Optional, Sequence
 
 from .._answers import given, read, read_all
+from .._damage import ScrubStatus
 from .._errors import error_of
 from .._execution import Execution
 from .._http1 import path_part
+from .._network import Network, network_body
 from .._result import Result
-from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, TemplateMaterials, Volume
 from .commands import Events
 from .follow import SSE, Follower
 from .http import Http
@@ -31,6 +33,8 @@ class Templates:
         *,
         snapshot_id: Optional[str] = None,
         description: Optional[str] = None,
+        from_: Optional[str] = None,
+        network: Optional[Network] = None,
         packages: Optional[Sequence[str]] = None,
         pip: Optional[Sequence[str]] = None,
         commands: Optional[Sequence[str]] = None,
@@ -38,13 +42,16 @@ class Templates:
     ) -> Template:
         """From a snapshot at once; from a description it is `building` first: see `wait`.
 
-        `packages` are Debian's, `pip` Python's, `commands` are run by bash as root afterwards, and `preload` are modules
-        that every sandbox starts with already imported.
+        It is built in a sandbox: on the template `from_` (`python` unless said otherwise), reaching what `network` allows
+        (where packages come from, unless said otherwise). `packages` are Debian's, `pip` Python's, `commands` are run by
+        bash as root of that sandbox afterwards, and `preload` are modules that every sandbox starts with already imported.
         """
         body = given(
             name=name,
             snapshot_id=snapshot_id,
             description=description,
+            from_=from_,
+            network=network_body(network),
             packages=packages,
             pip=pip,
             commands=commands,
@@ -57,6 +64,11 @@ class Templates:
 
     def get(self, name: str) -> Template:
         return read(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
+
+    def materials(self, name: str) -> TemplateMaterials:
+        """Every package that it was built from, with its digest. Raises `not_found` when that was not recorded."""
+        answer = self._http.json("GET", f"/v1/templates/{path_part(name)}/materials")
+        return read(TemplateMaterials, answer)
 
     def wait(self, name: str, *, on_log: Any = None) -> Template:
         """Until it is ready. A build that failed raises `setup_failed` with the end of its log in `details`."""
@@ -86,14 +98,20 @@ class Volumes:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def create(self, name: str) -> Volume:
-        return read(Volume, self._http.json("POST", "/v1/volumes", body={"name": name}))
+    def create(self, name: str, *, size_bytes: Optional[int] = None) -> Volume:
+        body = given(name=name, size_bytes=size_bytes)
+        return read(Volume, self._http.json("POST", "/v1/volumes", body=body))
 
     def list(self) -> List[Volume]:
         return read_all(Volume, self._http.pages("/v1/volumes"))
 
     def get(self, name: str) -> Volume:
         return read(Volume, self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
+
+    def update(self, name: str, *, size_bytes: int) -> Volume:
+        """Changes what it may hold."""
+        body = given(size_bytes=size_bytes)
+        return read(Volume, self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
 
     def delete(self, name: str) -> None:
         """With all that is in it. Refused while a sandbox mounts it."""
@@ -138,7 +156,11 @@ class SshKeys:
         self._http = http
 
     def add(self, name: str, public_key: str) -> SshKey:
-        """One line as in `~/.ssh/id_ed25519.pub`. It reaches what this API key reaches, until either is gone."""
+        """One line as in `~/.ssh/id_ed25519.pub`. It reaches what this API key reaches, until either is gone.
+
+        It lets nobody in until its holder has confirmed it: by connecting once, with the private key, as the user `confirm_as`
+        (`ssh <confirm_as>@host -p <port>`).
+        """
         body = {"name": name, "publicKey": public_key}
         return read(SshKey, self._http.json("POST", "/v1/ssh-keys", body=body))
 
@@ -155,6 +177,24 @@ class SshKeys:
     def endpoint(self) -> SshEndpoint:
         """Where SSH clients connect. A server that takes none refuses with `not_found`."""
         return read(SshEndpoint, self._http.json("GET", "/v1/ssh"))
+
+
+class Scrub:
+    """The check of all that a server stores, which runs in the background. Damaged snapshots are not restored from.
+
+    Needs a key with the scope `admin`.
+    """
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def status(self) -> ScrubStatus:
+        """How far it has come, and what it found."""
+        return read(ScrubStatus, self._http.json("GET", "/v1/scrub"))
+
+    def start(self) -> ScrubStatus:
+        """Begins a pass, unless one is under way. Returns at once."""
+        return read(ScrubStatus, self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
 
 
 class Snapshots:

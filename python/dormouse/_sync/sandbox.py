@@ -56,6 +56,7 @@ class Sandbox(Running, Views, Beginning):
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         disk_bytes: Optional[int] = None,
+        files: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
@@ -77,6 +78,7 @@ class Sandbox(Running, Views, Beginning):
             cpus=cpus,
             pids=pids,
             disk_bytes=disk_bytes,
+            files=files,
             volumes=volumes,
             network=network,
             secrets=secrets,
@@ -216,6 +218,7 @@ class Sandbox(Running, Views, Beginning):
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
         disk_bytes: Optional[int] = None,
+        files: Optional[int] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
@@ -225,7 +228,7 @@ class Sandbox(Running, Views, Beginning):
             idle_timeout_ms=milliseconds(idle_timeout),
             store_after_ms=milliseconds(store_after),
             ephemeral=ephemeral,
-            limits=limits_body(memory_bytes, cpus, pids, disk_bytes),
+            limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
             network=network_body(network),
             secrets=secrets,
         )

@@ -2,6 +2,7 @@
 import { createServer } from 'node:http'
 import { createServer as createHttps } from 'node:https'
 import { createSecureContext } from 'node:tls'
+import { gzipSync } from 'node:zlib'
 
 /** By SNI: `{ certificate, key }`, PEM. */
 const certified = JSON.parse(process.argv[2] ?? '{}')
@@ -13,7 +14,7 @@ process.on('message', ({ id, forget }) => {
 })
 process.on('disconnect', () => process.exit())
 
-/** `/redirect?to` leads there, `/echo` says in its body what it was sent. */
+/** `/redirect?to` leads there, `/echo` says in its body what it was sent, `/echo.gz` compressed, whether it was asked to or not. */
 async function answer(request, response) {
   const body = []
   for await (const piece of request) body.push(piece)
@@ -25,6 +26,8 @@ async function answer(request, response) {
     name: socket.servername ?? '',
   })
   if (path === '/redirect') return response.writeHead(302, { location: decodeURIComponent(value) }).end()
+  if (path === '/echo.gz')
+    return response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(rawHeaders.join('\n')))
   response.end(path === '/echo' ? rawHeaders.join('\n') : 'welcome')
 }
 

@@ -17,7 +17,7 @@ SANDBOX = {
     "idleTimeoutMs": 1,
     "storeAfterMs": 1,
     "ephemeral": False,
-    "limits": {"memoryBytes": 1, "cpus": 1, "pids": 1, "diskBytes": 1},
+    "limits": {"memoryBytes": 1, "cpus": 1, "pids": 1, "diskBytes": 1, "files": 1},
     "volumes": [],
     "createdAt": "2026-01-01T00:00:00.000Z",
     "lastActiveAt": "2026-01-01T00:00:00.000Z",

@@ -237,6 +237,11 @@ class Small(unittest.TestCase):
         short = BoundedText(10)
         short.add("abcdefghij")
         self.assertEqual((short.text(), short.lost_bytes), ("abcdefghij", 0))
+        gap = BoundedText(100)
+        gap.add("abc")
+        gap.lose(9)
+        gap.add("def")
+        self.assertEqual(gap.text(), "abc\n… 9 bytes left out …\ndef")
 
     def test_parts_of_paths_stay_parts(self):
         self.assertEqual([path_part(text) for text in ("..", "a/b", "ü", 5)], ["%2E%2E", "a%2Fb", "%C3%BC", "5"])

@@ -77,9 +77,9 @@ class Lifecycle(unittest.TestCase):
                 Sandbox(name="py-lasting")
             self.assertEqual(raised.exception.code, "name_taken")
             self.assertTrue(raised.exception.hint)
-            changed = s.update(name=None, idle_timeout=2.5, expires=Expires(after=60), cpus=0.5, disk_bytes=2 * GB)
+            changed = s.update(name=None, idle_timeout=2.5, expires=Expires(after=60), cpus=0.5, disk_bytes=2 * GB, files=5000)
             self.assertEqual((changed.name, changed.idle_timeout_ms), (None, 2500))
-            self.assertEqual((changed.limits.cpus, changed.limits.disk_bytes), (0.5, 2 * GB))
+            self.assertEqual((changed.limits.cpus, changed.limits.disk_bytes, changed.limits.files), (0.5, 2 * GB, 5000))
             self.assertEqual(changed.expires, Expires(after=60))
             self.assertIsNone(s.update(expires=None).expires)
         finally:
@@ -119,6 +119,28 @@ class Lifecycle(unittest.TestCase):
                 client.templates.delete("py-ready")
         self.assertNotIn("py-ready", [each.name for each in client.templates.list()])
 
+    def test_template_of_a_description(self):
+        client = Client()
+        client.templates.create("py-built", from_="python", network="none", commands=["echo 42 > /srv/answer"])
+        try:
+            made = client.templates.wait("py-built")
+            self.assertEqual((made.state, made.source, made.from_), ("ready", "description", "python"))
+            materials = client.templates.materials("py-built")
+            self.assertEqual((made.materials.count, made.materials.sha256), (materials.count, materials.sha256))
+            self.assertIn("bash", [each.name for each in materials.items if each.type == "deb"])
+            with Sandbox("py-built") as other:
+                self.assertEqual(other.files.read("/srv/answer"), "42\n")
+        finally:
+            client.templates.delete("py-built")
+        client.templates.create("py-broken", commands=["echo the reason; exit 3"])
+        try:
+            with self.assertRaises(DormouseError) as raised:
+                client.templates.wait("py-broken")
+            self.assertIn("command 1 of 1", str(raised.exception))
+            self.assertIn("the reason", raised.exception.details["logTail"])
+        finally:
+            client.templates.delete("py-broken")
+
     def test_volumes_outlive_sandboxes(self):
         client = Client()
         client.volumes.create("py-data")
@@ -129,6 +151,7 @@ class Lifecycle(unittest.TestCase):
             with Sandbox(volumes={"/mnt/d": "py-data"}) as s:
                 self.assertEqual(s.files.read("/mnt/d/kept"), "yes")
         finally:
+            self.assertEqual(client.volumes.update("py-data", size_bytes=GB).size_bytes, GB)
             client.volumes.delete("py-data")
         self.assertNotIn("py-data", [each.name for each in client.volumes.list()])
 
@@ -139,6 +162,8 @@ class Lifecycle(unittest.TestCase):
         try:
             self.assertEqual((key.type, key.public_key), ("ssh-ed25519", line))
             self.assertEqual(client.ssh_keys.get("py-laptop"), key)
+            self.assertFalse(key.confirmed)
+            self.assertTrue(key.confirm_as.startswith("confirm+"))
             self.assertTrue(client.ssh_keys.endpoint().host_key.startswith("ssh-ed25519 "))
         finally:
             client.ssh_keys.delete("py-laptop")

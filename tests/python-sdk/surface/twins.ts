@@ -83,10 +83,11 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
       standby: '`idle` makes a sandbox persistent in Python, this does not',
     },
   },
+  Scrub: { python: 'Scrub' },
   Secrets: { python: 'Secrets' },
   Snapshots: { python: 'Snapshots' },
   SshKeys: { python: 'SshKeys' },
-  Templates: { python: 'Templates' },
+  Templates: { python: 'Templates', renamed: { 'create(from)': 'from_' } },
   Volumes: { python: 'Volumes' },
 }
 

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { collected, quietOption } from './flags.ts'
+import { bytesFlag, collected, quietOption } from './flags.ts'
 import { addNote } from './help.ts'
 import type { Declare } from './program.ts'
 
@@ -8,7 +8,7 @@ export function declareDataCommands(program: Command, declare: Declare): void {
   const template = program.command('template').description('what sandboxes are made from').helpCommand(false)
   addNote(
     template,
-    '`sudo ./dormouse template build FILE` builds one on the host, from a description of your own.',
+    '`sudo ./dormouse template build FILE` builds one for every key of the host, as its root: only from a description that you trust.',
   )
   const templates = () => import('./commands/template.ts')
   declare(template, {
@@ -24,15 +24,24 @@ export function declareDataCommands(program: Command, declare: Declare): void {
     options: [
       new Option('--snapshot <snapshot>', 'make it from this snapshot, at once'),
       new Option('--description <text>', 'what it is for'),
+      new Option('--from <template>', 'the template to build on; python if you do not say'),
       new Option('--package <name>', 'Debian packages').argParser(collected),
       new Option('--pip <requirement>', 'Python packages').argParser(collected),
       new Option(
         '--run <command>',
-        'commands that bash runs as root inside, after everything is installed',
+        'commands that bash runs as root of the sandbox that builds it, after everything is installed',
       ).argParser(collected),
       new Option(
         '--preload <module>',
         'Python modules that every sandbox starts with already imported',
+      ).argParser(collected),
+      new Option(
+        '--network <mode>',
+        'what the build may reach: everything public, or nothing; without it, where packages come from',
+      ).choices(['public', 'none']),
+      new Option(
+        '--allow <what>',
+        'let the build reach this and nothing else, any number of times',
       ).argParser(collected),
     ],
     load: async () => (await templates()).createTemplate,
@@ -44,6 +53,7 @@ export function declareDataCommands(program: Command, declare: Declare): void {
   declare(template, {
     usage: 'show <name>',
     summary: 'what is known of one',
+    options: [new Option('--materials', 'every package that it was built from, with its digest')],
     load: async () => (await templates()).showTemplate,
   })
   declare(template, {
@@ -66,8 +76,16 @@ export function declareDataCommands(program: Command, declare: Declare): void {
   declare(volume, {
     usage: 'create <name>',
     summary: 'make an empty one',
+    options: [sizeOption()],
     load: async () => (await volumes()).createVolume,
-    examples: ['volume create data', 'create analysis -v data:/data'],
+    examples: ['volume create data --size 20GiB', 'create analysis -v data:/data'],
+  })
+  declare(volume, {
+    usage: 'update <name>',
+    summary: 'change what it may hold; sandboxes that were put to standby because it was full can wake again',
+    options: [sizeOption()],
+    load: async () => (await volumes()).updateVolume,
+    examples: ['volume update data --size 50GiB'],
   })
   declare(volume, {
     usage: 'show <name>',
@@ -81,6 +99,29 @@ export function declareDataCommands(program: Command, declare: Declare): void {
   })
   declareSecrets(program, declare)
   declareSshKeys(program, declare)
+  declareScrub(program, declare)
+}
+
+function declareScrub(program: Command, declare: Declare): void {
+  const scrub = program
+    .command('scrub')
+    .description('the check of all that the server stores, in the background')
+    .helpCommand(false)
+  const commands = () => import('./commands/scrub.ts')
+  declare(scrub, {
+    usage: 'show',
+    summary: 'how far it is, and what is damaged; then the exit code is 1',
+    load: async () => (await commands()).showScrub,
+  })
+  declare(scrub, {
+    usage: 'start',
+    summary: 'read all that is stored now, and not only once a week',
+    load: async () => (await commands()).startScrub,
+  })
+}
+
+function sizeOption(): Option {
+  return new Option('--size <size>', 'let it hold so much, such as 20GiB').argParser(bytesFlag('--size'))
 }
 
 function declareSecrets(program: Command, declare: Declare): void {
@@ -154,6 +195,12 @@ function declareSshKeys(program: Command, declare: Declare): void {
     options: [new Option('--name <name>', 'to find it by; otherwise what its comment says')],
     load: async () => (await keys()).addSshKey,
     examples: ['ssh-key add', 'ssh-key add ~/.ssh/work.pub --name work'],
+  })
+  declare(key, {
+    usage: 'confirm <name>',
+    summary: 'confirm a key that was added elsewhere, with its private key; `add` does it where it can',
+    options: [new Option('-i, --identity <file>', 'the private key, if `ssh` would not find it by itself')],
+    load: async () => (await keys()).confirmSshKey,
   })
   declare(key, {
     usage: 'ls',

@@ -8,6 +8,7 @@ export interface PolicyFlags {
   readonly cpus?: number
   readonly pids?: number
   readonly disk?: number
+  readonly files?: number
   readonly idle?: number
   readonly storeAfter?: number
   readonly expiresAfter?: number
@@ -21,6 +22,9 @@ export function policyOptions(): Option[] {
     new Option('--pids <number>', 'at most so many processes and threads').argParser(numberFlag('--pids')),
     new Option('--disk <size>', 'at most so much written to disk, such as 20GiB').argParser(
       bytesFlag('--disk'),
+    ),
+    new Option('--files <number>', 'at most so many files, directories and links made').argParser(
+      numberFlag('--files'),
     ),
     new Option('--idle <time>', 'go to standby after so long without work, such as 15s; 0: never').argParser(
       durationFlag('--idle'),
@@ -39,10 +43,10 @@ export function policyOptions(): Option[] {
 
 /** As the server takes it. */
 export function policyOf(flags: PolicyFlags) {
-  const { memory, cpus, pids, disk, idle, storeAfter, expiresAfter, expiresIdle } = flags
+  const { memory, cpus, pids, disk, files, idle, storeAfter, expiresAfter, expiresIdle } = flags
   const expires = definedOrNothing({ afterMs: expiresAfter, idleMs: expiresIdle })
   return defined({
-    limits: definedOrNothing({ memoryBytes: memory, cpus, pids, diskBytes: disk }),
+    limits: definedOrNothing({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
     idleTimeoutMs: idle,
     storeAfterMs: storeAfter,
     expires: expires && { ...expires, action: 'delete' as const },

@@ -11,6 +11,7 @@ export const KEY_USAGE = `  ./dormouse key create NAME [--scope read|run|admin] 
   ./dormouse key list
   ./dormouse key revoke ID
   limits: --max-sandboxes N, --max-running N, --max-memory 4GiB, --max-disk 50GiB, --rate N [--burst N] (per second)
+  limits of one sandbox: --max-sandbox-memory 4GiB, --max-sandbox-cpus N, --max-sandbox-pids N, --max-sandbox-disk 20GiB, --max-sandbox-files N
   --json for all of them
 `
 
@@ -28,6 +29,11 @@ const LIMITS = {
   'max-running': text,
   'max-memory': text,
   'max-disk': text,
+  'max-sandbox-memory': text,
+  'max-sandbox-cpus': text,
+  'max-sandbox-pids': text,
+  'max-sandbox-disk': text,
+  'max-sandbox-files': text,
   rate: text,
   burst: text,
 }
@@ -91,6 +97,11 @@ function parseLimits(limits: Limits) {
     running: parseAmount('--max-running', limits['max-running'], parseNumber),
     memoryBytes: parseAmount('--max-memory', limits['max-memory'], parseBytes),
     diskBytes: parseAmount('--max-disk', limits['max-disk'], parseBytes),
+    sandboxMemoryBytes: parseAmount('--max-sandbox-memory', limits['max-sandbox-memory'], parseBytes),
+    sandboxCpus: parseAmount('--max-sandbox-cpus', limits['max-sandbox-cpus'], parseNumber),
+    sandboxPids: parseAmount('--max-sandbox-pids', limits['max-sandbox-pids'], parseNumber),
+    sandboxDiskBytes: parseAmount('--max-sandbox-disk', limits['max-sandbox-disk'], parseBytes),
+    sandboxFiles: parseAmount('--max-sandbox-files', limits['max-sandbox-files'], parseNumber),
   }
   const perSecond = parseAmount('--rate', limits.rate, parseNumber)
   const burst = parseAmount('--burst', limits.burst, parseNumber)

@@ -182,6 +182,7 @@ export {
   updateSandboxSchema,
   volumeMountSchema,
 } from './sandboxes.ts'
+export { type ScrubAnswer, scrubSchema } from './scrub.ts'
 export {
   type CreateSecretBody,
   createSecretSchema,
@@ -226,7 +227,9 @@ export {
   createTemplateSchema,
   listTemplatesQuery,
   type TemplateAnswer,
+  type TemplateMaterialsAnswer,
   type TemplatePageAnswer,
+  templateMaterialsSchema,
   templatePageSchema,
   templateParams,
   templateSchema,
@@ -236,6 +239,8 @@ export {
   type CreateVolumeBody,
   createVolumeSchema,
   listVolumesQuery,
+  type UpdateVolumeBody,
+  updateVolumeSchema,
   type VolumeAnswer,
   type VolumePageAnswer,
   volumePageSchema,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { MAX_CPUS } from '../limits.ts'
 import { pageOf, pageQuery, timestampField } from './fields.ts'
 
 const NAME_MAX_CHARACTERS = 100
@@ -12,6 +13,7 @@ export const scopeField = z
 
 const count = z.int().min(0).max(COUNT_MAX)
 const bytes = z.int().min(0)
+const cpus = z.number().positive().max(MAX_CPUS)
 
 export const keyNameField = z
   .string()
@@ -33,6 +35,15 @@ export const keyQuotasSchema = z
     running: count.exactOptional(),
     memoryBytes: bytes.exactOptional().describe('The memory limits of running sandboxes, summed.'),
     diskBytes: bytes.exactOptional().describe('Snapshots and volumes. Volumes are measured now and then.'),
+    sandboxMemoryBytes: bytes
+      .exactOptional()
+      .describe('A ceiling: the memory limit that one sandbox may have. So are those that follow.'),
+    sandboxCpus: cpus.exactOptional(),
+    sandboxPids: count.exactOptional(),
+    sandboxDiskBytes: bytes
+      .exactOptional()
+      .describe('What one sandbox may have written, and what one volume may hold.'),
+    sandboxFiles: bytes.exactOptional(),
   })
   .describe('What is not named is not limited.')
 
@@ -54,6 +65,11 @@ export const updateKeySchema = z
         running: count.nullable().exactOptional(),
         memoryBytes: bytes.nullable().exactOptional(),
         diskBytes: bytes.nullable().exactOptional(),
+        sandboxMemoryBytes: bytes.nullable().exactOptional(),
+        sandboxCpus: cpus.nullable().exactOptional(),
+        sandboxPids: count.nullable().exactOptional(),
+        sandboxDiskBytes: bytes.nullable().exactOptional(),
+        sandboxFiles: bytes.nullable().exactOptional(),
       })
       .exactOptional()
       .describe('`null` takes one away; what is not named stays.'),
@@ -71,6 +87,11 @@ const keyFields = {
     running: z.int().optional(),
     memoryBytes: z.int().optional(),
     diskBytes: z.int().optional(),
+    sandboxMemoryBytes: z.int().optional(),
+    sandboxCpus: z.number().optional(),
+    sandboxPids: z.int().optional(),
+    sandboxDiskBytes: z.int().optional(),
+    sandboxFiles: z.int().optional(),
   }),
   rateLimit: z.strictObject({ perSecond: z.number(), burst: z.int() }).optional(),
   createdAt: timestampField,

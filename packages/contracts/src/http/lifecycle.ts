@@ -10,7 +10,7 @@ import {
   timestampField,
 } from './fields.ts'
 import { deniedSchema, networkCountersSchema } from './network.ts'
-import { FORK_MAX_COUNT, sandboxSchema, stateField, tierField } from './sandboxes.ts'
+import { FORK_MAX_COUNT, sandboxDamageSchema, sandboxSchema, stateField, tierField } from './sandboxes.ts'
 
 /** A hold that nobody takes back keeps a sandbox awake for a day at most. */
 const HOLD_MAX_MS = 24 * 3600 * 1000
@@ -67,6 +67,7 @@ export const whySchema = z
       .strictObject({ reason: z.string(), retryAt: timestampField })
       .optional()
       .describe('The last attempt to save it was refused.'),
+    damage: sandboxDamageSchema.optional(),
   })
   .meta({
     id: 'Why',
@@ -97,6 +98,7 @@ const ledgerEntrySchema = z
       'failed',
       'changed',
       'denied',
+      'damaged',
     ]),
     cause: z.string(),
     tier: tierField.optional(),

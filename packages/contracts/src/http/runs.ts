@@ -25,7 +25,14 @@ export const contextField = z
 const whatToRun = {
   code: textField({ maxBytes: CODE_MAX_BYTES }),
   language: languageField.default('python'),
-  timeoutMs: z.int().min(1).max(RUN_TIMEOUT_MAX_MS).exactOptional().describe('Interrupted after so long.'),
+  timeoutMs: z
+    .int()
+    .min(1)
+    .max(RUN_TIMEOUT_MAX_MS)
+    .exactOptional()
+    .describe(
+      'Interrupted after so long, not counting the time in which the sandbox sleeps. The call ends at most ten seconds later.',
+    ),
 }
 
 export const runSchema = z

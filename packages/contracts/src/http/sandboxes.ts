@@ -3,12 +3,15 @@ import { burrowLimitsSchema } from '../burrow-limits.ts'
 import {
   DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,
+  DEFAULT_FILES,
   DEFAULT_MEMORY_BYTES,
   DEFAULT_PIDS,
   ENV_MAX_BYTES,
   ENV_MAX_ENTRIES,
   MAX_DISK_BYTES,
+  MAX_FILES,
   MIN_DISK_BYTES,
+  MIN_FILES,
 } from '../limits.ts'
 import { findOverlap, mountPathProblem } from '../mount-path.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
@@ -96,10 +99,28 @@ const diskBytesField = z
   .describe(
     'What it may have written. One that has more is put to standby, nothing lost, and cannot wake before the limit is raised.',
   )
+const filesField = z
+  .int()
+  .min(MIN_FILES)
+  .max(MAX_FILES)
+  .describe(
+    'How many files, directories and links it may have made. One that has more is put to standby, as for `diskBytes`.',
+  )
 
-export const limitsSchema = burrowLimitsSchema
-  .extend({ diskBytes: diskBytesField.default(DEFAULT_DISK_BYTES) })
-  .prefault({})
+const limitFields = {
+  memoryBytes: burrowLimitsSchema.shape.memoryBytes.unwrap().exactOptional(),
+  cpus: burrowLimitsSchema.shape.cpus.unwrap().exactOptional(),
+  pids: burrowLimitsSchema.shape.pids.unwrap().exactOptional(),
+  diskBytes: diskBytesField.exactOptional(),
+  files: filesField.exactOptional(),
+}
+
+export const limitsSchema = z
+  .strictObject(limitFields)
+  .default({})
+  .describe(
+    'A limit that is not given is the default: 1 GiB, 1 CPU, 512 processes, 10 GiB on disk, 1,000,000 files; or the ceiling of the key or server where that is lower. More than a ceiling is refused with `limit_reached`.',
+  )
   .meta({
     examples: [
       {
@@ -107,6 +128,7 @@ export const limitsSchema = burrowLimitsSchema
         cpus: DEFAULT_CPUS,
         pids: DEFAULT_PIDS,
         diskBytes: DEFAULT_DISK_BYTES,
+        files: DEFAULT_FILES,
       },
     ],
   })
@@ -183,12 +205,7 @@ export const updateSandboxSchema = z
         'Replaces all of them. Values count at once; what is started from now on has the variables of new ones.',
       ),
     limits: z
-      .strictObject({
-        memoryBytes: burrowLimitsSchema.shape.memoryBytes.unwrap().exactOptional(),
-        cpus: burrowLimitsSchema.shape.cpus.unwrap().exactOptional(),
-        pids: burrowLimitsSchema.shape.pids.unwrap().exactOptional(),
-        diskBytes: diskBytesField.exactOptional(),
-      })
+      .strictObject(limitFields)
       .exactOptional()
       .describe('Limits that are not named stay as they are.'),
   })
@@ -197,6 +214,17 @@ export const updateSandboxSchema = z
     id: 'UpdateSandbox',
     examples: [{ idleTimeoutMs: 60_000, expires: { idleMs: 604_800_000, action: 'delete' } }],
   })
+
+export const sandboxDamageSchema = z
+  .strictObject({
+    snapshotId: snapshotIdField,
+    reason: z.string(),
+    foundAt: timestampField,
+    rollbackTo: snapshotIdField
+      .optional()
+      .describe('The newest older snapshot that is not known to be damaged.'),
+  })
+  .describe('The state that it would come back with is damaged: it is not woken from it.')
 
 export const sandboxSchema = z
   .strictObject({
@@ -217,7 +245,13 @@ export const sandboxSchema = z
       })
       .optional(),
     ephemeral: z.boolean(),
-    limits: z.strictObject({ memoryBytes: z.int(), cpus: z.number(), pids: z.int(), diskBytes: z.int() }),
+    limits: z.strictObject({
+      memoryBytes: z.int(),
+      cpus: z.number(),
+      pids: z.int(),
+      diskBytes: z.int(),
+      files: z.int(),
+    }),
     volumes: z
       .array(z.strictObject({ volume: z.string(), path: z.string(), readOnly: z.boolean() }))
       .readonly(),
@@ -231,6 +265,7 @@ export const sandboxSchema = z
     lostSince: timestampField
       .optional()
       .describe('The host or its processes died: what happened after this moment is gone.'),
+    damage: sandboxDamageSchema.optional(),
   })
   .meta({
     id: 'Sandbox',
@@ -245,7 +280,13 @@ export const sandboxSchema = z
         idleTimeoutMs: 15_000,
         storeAfterMs: 300_000,
         ephemeral: false,
-        limits: { memoryBytes: 1_073_741_824, cpus: 1, pids: 512, diskBytes: 10_737_418_240 },
+        limits: {
+          memoryBytes: 1_073_741_824,
+          cpus: 1,
+          pids: 512,
+          diskBytes: 10_737_418_240,
+          files: 1_000_000,
+        },
         volumes: [],
         network: { mode: 'public', allow: [] },
         secrets: [],

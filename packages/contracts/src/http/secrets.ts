@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { allowRuleProblem, parseAllowRule } from '../allow-rule.ts'
+import { SECRET_MIN_BYTES } from '../limits.ts'
 import { withhold } from '../parse.ts'
 import { booleanTextOr, pageOf, pageQuery, sandboxIdField, timestampField } from './fields.ts'
 
@@ -25,7 +26,10 @@ export const secretNameField = z
 /** Printable ASCII: what a header can have, so that no value can begin another one. */
 const valueField = z
   .string()
-  .min(1)
+  .min(
+    SECRET_MIN_BYTES,
+    `must have at least ${SECRET_MIN_BYTES} characters: a shorter one could be found by trying`,
+  )
   .max(VALUE_MAX_BYTES)
   .regex(/^[\x20-\x7e]*$/, 'must be printable ASCII, without line breaks')
   .refine((value) => value.trim() === value, 'must not begin or end with a space')

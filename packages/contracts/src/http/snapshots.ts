@@ -25,6 +25,10 @@ export const snapshotSchema = z
     template: z.string(),
     createdAt: timestampField,
     isHead: z.boolean().describe('Belongs to the life of its sandbox and goes with it.'),
+    damage: z
+      .strictObject({ reason: z.string(), foundAt: timestampField })
+      .optional()
+      .describe('It is known to be damaged, and nothing is restored from it. `verify` looks again.'),
     bytes: z.strictObject({ images: z.int(), memory: z.int() }),
   })
   .meta({

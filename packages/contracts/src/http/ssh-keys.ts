@@ -28,6 +28,8 @@ const EXAMPLE = {
   type: 'ssh-ed25519',
   fingerprint: 'SHA256:2v7D1gYv8gk7hUq0pVx2mTtq0vX7nq1Yk3cUoUu8h3I',
   publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3tqsj9Ps9EBDl7k1QzTUxHm6HYgL5eFvbi1xmIbhkO',
+  confirmed: false,
+  confirmAs: 'confirm+mfzwizlomj2wk3thnbuw',
   createdAt: '2026-01-01T12:00:00.000Z',
 }
 
@@ -38,6 +40,15 @@ export const sshKeySchema = z
     type: z.string(),
     fingerprint: z.string().describe('As `ssh-keygen -l` shows it.'),
     publicKey: z.string().describe('Without its comment.'),
+    confirmed: z
+      .boolean()
+      .describe('Its holder has shown to have the private key. Until then it lets nobody in.'),
+    confirmAs: z
+      .string()
+      .exactOptional()
+      .describe(
+        'The user name with which its holder connects once, by SSH, to confirm it. Absent when that is done.',
+      ),
     createdAt: timestampField,
   })
   .meta({ id: 'SshKey', examples: [EXAMPLE] })

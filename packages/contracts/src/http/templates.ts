@@ -1,5 +1,7 @@
 import { z } from 'zod'
+import { materialSchema } from '../materials.ts'
 import { nameField, pageOf, pageQuery, snapshotIdField, textField, timestampField } from './fields.ts'
+import { networkSchema } from './network.ts'
 
 const LIST_MAX = 500
 const COMMAND_MAX_BYTES = 16 * 1024
@@ -25,13 +27,23 @@ export const createTemplateSchema = z
     snapshotId: snapshotIdField
       .exactOptional()
       .describe('Makes it from this snapshot, at once. Otherwise it is built from the fields below.'),
+    from: nameField
+      .exactOptional()
+      .describe('The template to build on: one of the host, or one of your own. If not given, `python`.'),
+    network: networkSchema
+      .exactOptional()
+      .describe(
+        'What the build may reach. If not given, the places that packages come from, and nothing else.',
+      ),
     packages: z.array(debianPackage).max(LIST_MAX).exactOptional().describe('Debian packages.'),
     pip: z.array(pipRequirement).max(LIST_MAX).exactOptional().describe('Python packages.'),
     commands: z
       .array(textField({ maxBytes: COMMAND_MAX_BYTES, minLength: 1 }))
       .max(LIST_MAX)
       .exactOptional()
-      .describe('Run by bash, as root, inside the template, after everything is installed.'),
+      .describe(
+        'Run by bash as root of the sandbox that builds it, one after the other, after everything is installed. The first that fails ends the build.',
+      ),
     preload: z
       .array(moduleName)
       .max(LIST_MAX)
@@ -39,8 +51,8 @@ export const createTemplateSchema = z
       .describe('Python modules that every sandbox starts with already imported.'),
   })
   .refine(
-    ({ snapshotId, packages, pip, commands, preload }) =>
-      snapshotId === undefined || (packages ?? pip ?? commands ?? preload) === undefined,
+    ({ snapshotId, from, network, packages, pip, commands, preload }) =>
+      snapshotId === undefined || (from ?? network ?? packages ?? pip ?? commands ?? preload) === undefined,
     { error: 'cannot be given together with what to build', path: ['snapshotId'] },
   )
   .meta({
@@ -57,9 +69,16 @@ export const templateSchema = z
     description: z.string().optional(),
     state: z.enum(['building', 'ready', 'failed']),
     source: z.enum(['built_in', 'description', 'snapshot']),
+    from: nameField.optional().describe('The template that it was built on.'),
     snapshotId: snapshotIdField.optional(),
     createdAt: timestampField,
     bytes: z.int().optional(),
+    materials: z
+      .strictObject({ count: z.int(), sha256: z.string() })
+      .optional()
+      .describe(
+        'How many packages it was built from, and the digest of the list that `GET /v1/templates/{name}/materials` has.',
+      ),
     logTail: z.string().optional().describe('What the build said last.'),
     error: z.string().optional().describe('Why it `failed`.'),
   })
@@ -73,9 +92,17 @@ export const templateSchema = z
         source: 'built_in',
         createdAt: '2026-01-01T12:00:00.000Z',
         bytes: 612_000_000,
+        materials: {
+          count: 261,
+          sha256: '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae',
+        },
       },
     ],
   })
+
+export const templateMaterialsSchema = z
+  .strictObject({ count: z.int(), sha256: z.string(), items: z.array(materialSchema).readonly() })
+  .meta({ id: 'TemplateMaterials' })
 
 export const templatePageSchema = pageOf(templateSchema).meta({ id: 'TemplatePage' })
 export const listTemplatesQuery = z.strictObject(pageQuery)
@@ -83,4 +110,5 @@ export const templateParams = z.strictObject({ name: nameField })
 
 export type CreateTemplateBody = z.input<typeof createTemplateSchema>
 export type TemplateAnswer = z.output<typeof templateSchema>
+export type TemplateMaterialsAnswer = z.output<typeof templateMaterialsSchema>
 export type TemplatePageAnswer = z.output<typeof templatePageSchema>

@@ -1,9 +1,27 @@
 import { z } from 'zod'
+import { MAX_DISK_BYTES, MIN_DISK_BYTES } from '../limits.ts'
 import { nameField, pageOf, pageQuery, sandboxIdField, timestampField } from './fields.ts'
 
+const sizeBytesField = z
+  .int()
+  .min(MIN_DISK_BYTES)
+  .max(MAX_DISK_BYTES)
+  .describe(
+    'What it may hold. When it has more, sandboxes that can write to it are put to standby, nothing lost, and cannot wake before its size is raised.',
+  )
+
 export const createVolumeSchema = z
-  .strictObject({ name: nameField })
-  .meta({ id: 'CreateVolume', examples: [{ name: 'datasets' }] })
+  .strictObject({
+    name: nameField,
+    sizeBytes: sizeBytesField
+      .exactOptional()
+      .describe('What it may hold. If not given, what the server is configured with: 10 GiB by default.'),
+  })
+  .meta({ id: 'CreateVolume', examples: [{ name: 'datasets', sizeBytes: 21_474_836_480 }] })
+
+export const updateVolumeSchema = z
+  .strictObject({ sizeBytes: sizeBytesField })
+  .meta({ id: 'UpdateVolume', examples: [{ sizeBytes: 42_949_672_960 }] })
 
 export const volumeSchema = z
   .strictObject({
@@ -13,6 +31,8 @@ export const volumeSchema = z
       .int()
       .optional()
       .describe('What it takes on disk, as last measured: looking at one volume measures it.'),
+    files: z.int().optional().describe('How many files, directories and links it holds, as last measured.'),
+    sizeBytes: z.int().describe('What it may hold.'),
     usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that mount it.'),
   })
   .meta({
@@ -22,6 +42,8 @@ export const volumeSchema = z
         name: 'datasets',
         createdAt: '2026-01-01T12:00:00.000Z',
         bytes: 4096,
+        files: 1,
+        sizeBytes: 10_737_418_240,
         usedBy: ['sb-k3v9x2m4p7q8r5t6'],
       },
     ],
@@ -32,5 +54,6 @@ export const listVolumesQuery = z.strictObject(pageQuery)
 export const volumeParams = z.strictObject({ name: nameField })
 
 export type CreateVolumeBody = z.input<typeof createVolumeSchema>
+export type UpdateVolumeBody = z.input<typeof updateVolumeSchema>
 export type VolumeAnswer = z.output<typeof volumeSchema>
 export type VolumePageAnswer = z.output<typeof volumePageSchema>

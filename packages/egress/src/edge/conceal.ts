@@ -1,35 +1,79 @@
 import { Transform } from 'node:stream'
 import type { EdgeSecret } from '../policy/egress-policy.ts'
+import { formsOf } from './forms.ts'
+import { CONCEALED_MIN_BYTES } from './limits.ts'
+import { unsubstitute } from './substitute.ts'
 
-/** Something shorter may stand in an answer by chance. */
-export const CONCEALED_MIN_BYTES = 8
 const ASTERISK = 0x2a
+/** A server that speaks when it likes may end a message with the beginning of a value: the other side must not wait for the next one. */
+const HELD_MAX_MS = 200
+
+type Values = readonly Pick<EdgeSecret, 'value'>[]
 
 /**
- * A body in which every secret is asterisks: as many, so that lengths and ranges stay true. Only what could be the beginning of
- * a secret waits for the next piece; everything else goes on at once. Undefined: there is nothing to look for.
+ * A body in which every secret is asterisks, in whichever form: as many, so that lengths and ranges stay true. Only what could be the
+ * beginning of one waits for the next piece; everything else goes on at once. Undefined: there is nothing to look for.
  */
-export function concealing(secrets: readonly Pick<EdgeSecret, 'value'>[]): Transform | undefined {
-  const values = secrets
-    .map(({ value }) => Buffer.from(value, 'latin1'))
+export function concealing(secrets: Values): Transform | undefined {
+  return concealAll(
+    secrets.flatMap(({ value }) => formsOf(value)),
+    undefined,
+  )
+}
+
+/** For what two sides say to each other: values as they are, and nothing waits for long. */
+export function concealingTalk(secrets: Values): Transform | undefined {
+  return concealAll(
+    secrets.map(({ value }) => value),
+    HELD_MAX_MS,
+  )
+}
+
+/** For everything of an answer that is not its body: with the placeholder where it repeats a secret, and asterisks for other forms of it. */
+export function hider(secrets: readonly EdgeSecret[]): (text: string) => string {
+  const hidden = secrets.filter(({ value }) => value.length >= CONCEALED_MIN_BYTES)
+  const forms = hidden.flatMap(({ value }) => formsOf(value))
+  return (text) =>
+    forms.reduce(
+      (shown, form) => shown.replaceAll(form, () => '*'.repeat(form.length)),
+      unsubstitute(text, hidden),
+    )
+}
+
+function concealAll(texts: readonly string[], heldMaxMs: number | undefined): Transform | undefined {
+  const values = texts
     .filter(({ length }) => length >= CONCEALED_MIN_BYTES)
+    .map((text) => Buffer.from(text, 'latin1'))
   if (values.length === 0) return undefined
   let held: Buffer = Buffer.alloc(0)
-  return new Transform({
+  let timer: NodeJS.Timeout | undefined
+  const stream = new Transform({
     transform(chunk: Buffer, _encoding, done) {
+      clearTimeout(timer)
       const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk])
       for (const value of values) conceal(bytes, value)
       const keep = Math.max(...values.map((value) => beginningAtEnd(bytes, value)))
       held = bytes.subarray(bytes.length - keep)
       const ready = bytes.subarray(0, bytes.length - keep)
+      if (keep > 0 && heldMaxMs !== undefined) timer = setTimeout(release, heldMaxMs)
       if (ready.length === 0) done()
       else done(null, ready)
     },
     flush(done) {
+      clearTimeout(timer)
       if (held.length === 0) done()
       else done(null, held)
     },
+    destroy(error, done) {
+      clearTimeout(timer)
+      done(error)
+    },
   })
+  const release = () => {
+    stream.push(held)
+    held = Buffer.alloc(0)
+  }
+  return stream
 }
 
 function conceal(bytes: Buffer, value: Buffer): void {

@@ -8,7 +8,8 @@ import {
 } from 'node:http'
 import { type Duplex, pipeline } from 'node:stream'
 import type { InterceptedDestination } from '../gate/interceptor.ts'
-import { addTrailers, answer, answerHeaders, hider } from './answer.ts'
+import { addTrailers, answer, answerHeaders } from './answer.ts'
+import { concealingTalk, hider } from './conceal.ts'
 import { HEAD_MAX_BYTES } from './limits.ts'
 import { type OutgoingHead, outgoingHead } from './outgoing-head.ts'
 import { Refusal, refuse } from './refusal.ts'
@@ -17,6 +18,9 @@ export interface Way {
   readonly to: InterceptedDestination
   readonly agent: Agent
 }
+
+/** HTTP/2 and TLS: what follows could ask the same server for another host, and nothing here would read it. */
+const NAMES_HOSTS_ITSELF = /\b(?:h2c?|http|tls)\b/i
 
 /** A request with its body, and the answer to it, both as they come. */
 export function forward(request: IncomingMessage, response: ServerResponse, way: Way): void {
@@ -48,7 +52,12 @@ export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: 
   response.shouldKeepAlive = false
   response.once('finish', () => client.end())
   client.on('error', () => client.destroy())
-  const upgrade = ['Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? '']
+  const { upgrade: wanted = '' } = request.headers
+  if (NAMES_HOSTS_ITSELF.test(wanted)) {
+    refuse(response, new Refusal('not_supported', `The protocol ${wanted} is not passed on.`))
+    return
+  }
+  const upgrade = ['Connection', 'Upgrade', 'Upgrade', wanted]
   const begun = begin(request, response, way, upgrade)
   if (begun === undefined) return
   const { outgoing, head } = begun
@@ -56,9 +65,10 @@ export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: 
   outgoing.once('upgrade', (incoming, server, serverEarly) => {
     response.detachSocket(client as Parameters<ServerResponse['detachSocket']>[0])
     client.write(headOf(incoming, way), 'latin1')
-    if (serverEarly.length > 0) client.write(serverEarly)
+    if (serverEarly.length > 0) server.unshift(serverEarly)
     if (early.length > 0) server.write(early)
-    pipeline(server, client, server, () => {
+    const concealer = concealingTalk(way.to.secrets)
+    pipeline([server, ...(concealer === undefined ? [] : [concealer]), client, server], () => {
       server.destroy()
       client.destroy()
     })
@@ -82,6 +92,7 @@ function begin(
     // A server that has answered may hang up on what is still being sent; its answer ends as it ends.
     if (isDecided) return
     isDecided = true
+    if (error instanceof Refusal && error.misdirectedTo !== undefined) to.onMisdirected?.(error.misdirectedTo)
     if (error instanceof Refusal) refuse(response, error)
     else response.destroy()
   }
@@ -94,6 +105,8 @@ function begin(
       ...{ maxHeaderSize: HEAD_MAX_BYTES, insecureHTTPParser: false },
     })
     outgoing.on('error', fail)
+    // One that came through a proxy was paused; from here on somebody reads it.
+    outgoing.once('socket', (socket) => socket.resume())
     outgoing.once('response', () => {
       isDecided = true
     })
@@ -121,7 +134,13 @@ function takeAnswer(parts: {
   }
   // As the server does it: one that ends its connection behind this answer ends the client's, too.
   response.shouldKeepAlive &&= outgoing.shouldKeepAlive
-  answer(incoming, response, way.to.secrets)
+  try {
+    answer(incoming, response, way.to.secrets)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    refuse(response, error)
+    outgoing.destroy()
+  }
 }
 
 /** 102 and 103. Hints that Node does not write are left out: they are only hints. */

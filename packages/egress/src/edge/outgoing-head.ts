@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { InterceptedDestination } from '../gate/interceptor.ts'
+import { nameInAuthority } from '../gate/request-head.ts'
+import type { EdgeSecret } from '../policy/egress-policy.ts'
 import { Refusal } from './refusal.ts'
 import { substitute } from './substitute.ts'
 
@@ -15,6 +17,17 @@ export interface OutgoingHead {
 const OF_A_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'proxy-connection'])
 /** How a body is read, and for whom it is, is not the sender's to take away. `TE: trailers` holds here, too. */
 const STAYS: ReadonlySet<string> = new Set(['host', 'content-length', 'transfer-encoding', 'te'])
+/**
+ * What would bring an answer, to this request or to a later one, in which a secret cannot be found: compressed, or in parts. Servers do
+ * without them.
+ */
+const HIDES_SECRETS: ReadonlySet<string> = new Set([
+  'accept-encoding',
+  'te',
+  'range',
+  'if-range',
+  'sec-websocket-extensions',
+])
 /** A server's answer to these repeats what it was sent, or takes us out of what follows. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT'])
 const METHODS_WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
@@ -31,10 +44,14 @@ export function outgoingHead(request: IncomingMessage, to: InterceptedDestinatio
   // An address in the target would name the server a second time.
   if (!path.startsWith('/') && !(path === '*' && method === 'OPTIONS'))
     throw new Refusal('misdirected', 'The target of the request must be a path.')
+  requireUsable(given, to.secrets)
+  const hasSecrets = to.secrets.length > 0
   const dropped = namesInConnection(given)
+  const isPassedOn = (name: string) => !dropped.has(name) && !(hasSecrets && HIDES_SECRETS.has(name))
   const headers = given
-    .filter(([name]) => !dropped.has(name.toLowerCase()))
+    .filter(([name]) => isPassedOn(name.toLowerCase()))
     .flatMap(([name, value]) => [name, substitute({ name, value }, to.secrets)])
+  if (hasSecrets) headers.push('Accept-Encoding', 'identity')
   const hasBody = requireFraming(given)
   // Node would announce a body in pieces where there is none.
   if (!hasBody && METHODS_WITH_BODY.has(method) && !has(given, 'content-length')) {
@@ -65,12 +82,27 @@ function requireHost(headers: readonly (readonly [string, string])[], to: Interc
   const [host, ...others] = valuesOf(headers, 'host')
   if (host === undefined || others.length > 0)
     throw new Refusal('bad_request', 'A request must have one Host header.')
-  const { name, port } = /^(?<name>[^:]*?)\.?(?::(?<port>\d{1,5}))?$/.exec(host.toLowerCase())?.groups ?? {}
+  const port = /:(?<port>\d{0,5})$/.exec(host.replace(/^\[[^\]]*\]/, ''))?.groups?.['port']
+  const name = nameInAuthority(host)
   if (name === to.name && (port === undefined || Number(port) === to.port)) return
   throw new Refusal(
     'misdirected',
     `The connection is for ${to.name}, the request for another host. Nothing was sent.`,
+    name ?? 'a host that cannot be read',
   )
+}
+
+/** A placeholder that stands for nothing would look like a wrong secret to the server. */
+function requireUsable(
+  headers: readonly (readonly [string, string])[],
+  secrets: readonly EdgeSecret[],
+): void {
+  for (const { problem, placeholder } of secrets) {
+    if (problem === undefined) continue
+    const isUsed = ([name, value]: readonly [string, string]) =>
+      substitute({ name, value }, [{ placeholder, value: '' }]) !== value
+    if (headers.some(isUsed)) throw new Refusal('secret_unusable', problem)
+  }
 }
 
 /** Whether there is a body. Node's parser has refused what is ambiguous. */

@@ -9,17 +9,13 @@ import { Refusal } from './refusal.ts'
 type Connected = (error: Error | null, stream?: Duplex) => void
 
 export interface ServerConnectionOptions {
-  readonly to: InterceptedDestination
-  /** What the certificate of the server has to verify against. */
-  readonly trust: SecureContext
+  /** Rejects with a Refusal. */
+  readonly dial: () => Promise<Duplex>
   /** The server has ended a connection. */
   readonly onEnd: () => void
 }
 
-/**
- * The way of one client connection to its server: one connection at a time, made for the first request and used for the next ones.
- * A request is written only after the server's certificate was verified; otherwise it fails with a Refusal.
- */
+/** The way of one client connection to its server: one connection at a time, made for the first request and used for the next ones. */
 export class ServerConnection extends Agent {
   readonly #options: ServerConnectionOptions
 
@@ -30,25 +26,31 @@ export class ServerConnection extends Agent {
 
   /** Called by Node for a request that finds no connection to use again. */
   override createConnection(_options: unknown, done: Connected): undefined {
-    this.#dial().then(
-      (socket) => done(null, socket),
+    this.#options.dial().then(
+      (socket) => {
+        socket.once('close', this.#options.onEnd)
+        done(null, socket)
+      },
       (error: Error) => done(error),
     )
   }
+}
 
-  async #dial(): Promise<TLSSocket> {
-    const { to, trust, onEnd } = this.#options
-    let plain: Socket
-    try {
-      plain = await to.connect()
-    } catch {
-      // Why is in the egress events, for who may know; inside it is one answer for all.
-      throw new Refusal('unreachable', `${to.name} cannot be reached on port ${to.port}. Nothing was sent.`)
-    }
-    const socket = await verified(plain, to, trust)
-    socket.once('close', onEnd)
+export async function dialPlain(to: InterceptedDestination): Promise<Socket> {
+  try {
+    const socket = await to.connect()
+    // A server that has ended its direction has no answer to a next request.
+    socket.allowHalfOpen = false
     return socket
+  } catch {
+    // Why is in the egress events, for who may know; inside it is one answer for all.
+    throw new Refusal('unreachable', `${to.name} cannot be reached on port ${to.port}. Nothing was sent.`)
   }
+}
+
+/** Resolves only after the server's certificate was verified. */
+export async function dialVerified(to: InterceptedDestination, trust: SecureContext): Promise<TLSSocket> {
+  return verified(await dialPlain(to), to, trust)
 }
 
 function verified(plain: Socket, { name }: InterceptedDestination, trust: SecureContext): Promise<TLSSocket> {

@@ -1,9 +1,22 @@
-/** `more`: not all of it has come. A name of undefined: it asks for none, or in a way that cannot be read. */
-export type ClientHello = 'more' | { readonly name: string | undefined }
+/** `more`: not all of it has come. */
+export type ClientHello = 'more' | ReadHello
+
+export interface ReadHello {
+  /** Undefined: it asks for none, or in a way that cannot be read. */
+  readonly name: string | undefined
+  /** It is whole and has no server name: what clients send that were given an address. */
+  readonly isNameless?: boolean
+  /** It may ask for another name, encrypted, than the one that it shows. */
+  readonly isEncrypted?: boolean
+}
 
 const HANDSHAKE = 0x16
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
+/** RFC 9849, and drafts 08 and later. Whether it is a decoy cannot be told from outside: that is what decoys are for. */
+const ENCRYPTED_CLIENT_HELLO = 0xfe0d
+/** Its ancestor, which encrypted the name alone. */
+const ENCRYPTED_SERVER_NAME = 0xffce
 const HOST_NAME = 0
 
 export function looksLikeTls(bytes: Buffer): boolean {
@@ -19,7 +32,7 @@ export function readClientHello(bytes: Buffer): ClientHello {
   const length = handshake.readUIntBE(1, 3)
   if (handshake.length < 4 + length) return 'more'
   try {
-    return { name: readServerName(new Reader(handshake.subarray(4, 4 + length))) }
+    return readServerName(new Reader(handshake.subarray(4, 4 + length)))
   } catch {
     return { name: undefined }
   }
@@ -41,26 +54,28 @@ function joinRecords(bytes: Buffer): Buffer | 'broken' {
   return Buffer.concat(parts)
 }
 
-function readServerName(reader: Reader): string | undefined {
+function readServerName(reader: Reader): ReadHello {
   reader.take(2 + 32)
   reader.take(reader.number(1))
   reader.take(reader.number(2))
   reader.take(reader.number(1))
-  if (reader.isEmpty) return undefined
+  if (reader.isEmpty) return { name: undefined, isNameless: true }
   const extensions = new Reader(reader.take(reader.number(2)))
   let name: string | undefined
+  let isEncrypted = false
   while (!extensions.isEmpty) {
     const type = extensions.number(2)
     const data = new Reader(extensions.take(extensions.number(2)))
+    isEncrypted ||= type === ENCRYPTED_CLIENT_HELLO || type === ENCRYPTED_SERVER_NAME
     if (type !== SERVER_NAME) continue
-    // Two of them: whoever reads the other one sees another name.
-    if (name !== undefined) return undefined
+    // Two of them: a server that reads the other one sees another name.
+    if (name !== undefined) return { name: undefined }
     const names = new Reader(data.take(data.number(2)))
-    if (names.number(1) !== HOST_NAME) return undefined
+    if (names.number(1) !== HOST_NAME) return { name: undefined }
     name = names.take(names.number(2)).toString('latin1')
-    if (!names.isEmpty) return undefined
+    if (!names.isEmpty) return { name: undefined }
   }
-  return name
+  return { name, isNameless: name === undefined && !isEncrypted, isEncrypted }
 }
 
 class Reader {

@@ -1,9 +1,11 @@
 import type { Socket } from 'node:net'
+import type { Destination } from '../dial/dialer.ts'
 import { HELLO_EXPECTED_MS, IDLE_TIMEOUT_MS } from '../limits.ts'
 import type { CompiledPolicy } from '../policy/compiled-policy.ts'
 import { refused, type Verdict } from '../policy/verdict.ts'
 import { carry } from './carry.ts'
 import { type GateContext, LedBack } from './gate-context.ts'
+import type { InterceptedDestination, Interceptor } from './interceptor.ts'
 import { OpeningWatch, type WatchedOpening } from './opening-watch.ts'
 import { reset } from './reset.ts'
 
@@ -14,6 +16,7 @@ export interface AskedDestination {
 
 /** One for all: what `abort` would make by itself costs as much as a connection. */
 const ENDED = new Error('the connection has ended')
+const NEITHER = refused('neither TLS nor HTTP, by which a registry is asked for its name')
 
 /** One connection out of a sandbox, from its arrival at the gate to its end. */
 export class GateConnection {
@@ -25,14 +28,16 @@ export class GateConnection {
   readonly #names: readonly string[]
   /** Stands for a name that only the host's proxy can resolve. */
   readonly #standsFor: string | undefined
-  readonly #dialing = new AbortController()
+  #dialing = new AbortController()
   #server: Socket | undefined
   #watch: OpeningWatch | undefined
   #opening: WatchedOpening | undefined
   /** False where only TLS was looked for, and it was something else. */
   #wasRead = false
   #openingDecided: (() => void) | undefined
-  #isIntercepted = false
+  /** Who has the client now. */
+  #takenBy: 'edge' | 'relay' | undefined
+  #counted = { out: 0, in: 0 }
   #hasEnded = false
 
   constructor(client: Socket, asked: AskedDestination, context: GateContext, onEnded: () => void) {
@@ -56,12 +61,13 @@ export class GateConnection {
     if (verdict.byName || policy.secrets.length > 0) this.#watchOpening(!verdict.byName)
     try {
       // What is going to be intercepted is dialed by the edge: the address that the sandbox chose is not even contacted then.
-      if (this.#names.some((name) => policy.secretsFor(name).length > 0)) await this.#openingExpected()
-      if (this.#hasEnded || this.#isIntercepted) return
+      const isExpected = verdict.byName || this.#names.some((name) => policy.secretsFor(name).length > 0)
+      if (isExpected) await this.#openingExpected(verdict.isRegistry === true)
+      if (this.#hasEnded || this.#takenBy !== undefined) return
       await this.#dial()
     } catch (error) {
-      // The edge has the client, and dials for itself.
-      if (this.#isIntercepted) return
+      // Who has taken the client dials for itself.
+      if (this.#takenBy !== undefined) return
       if (error instanceof LedBack) this.#deny(error.message)
       else this.end()
     }
@@ -73,7 +79,7 @@ export class GateConnection {
     const verdict =
       this.#standsFor === undefined
         ? policy.connect(address, port, this.#names)
-        : policy.ask(this.#standsFor, port)
+        : policy.ask(this.#standsFor, port, undefined)
     if (!verdict.allowed || !verdict.byName) return verdict
     // Nobody has looked at what it said first, and now it is too late.
     const isUnread =
@@ -81,18 +87,20 @@ export class GateConnection {
     if (isUnread) return refused('opened under another policy')
     if (this.#opening === undefined) return verdict
     if (this.#opening === 'cut off') return refused('does not say whom it asks for')
-    if (this.#opening.kind === 'other') return verdict
-    const { kind, name } = this.#opening
-    if (name === undefined)
-      return refused(`${kind === 'tls' ? 'TLS' : 'HTTP'} without a name that can be read`)
-    return policy.ask(name, port)
+    if (this.#opening.kind === 'other') return verdict.isRegistry === true ? NEITHER : verdict
+    const { isNameless, problem } = this.#opening
+    // As every client does it that was given the address of a registry: TLS has no names for addresses.
+    const isByAddress = isNameless === true && verdict.isRegistry === true
+    const name = isByAddress ? address : this.#opening.name
+    if (name === undefined || (problem !== undefined && !isByAddress)) return refused(problem ?? 'no name')
+    return policy.ask(name, port, this.#standsFor === undefined ? address : undefined)
   }
 
   /** Ends it unless it is still allowed. What the edge has taken ends with every change of the secrets, which it holds. */
   recheck(policy: CompiledPolicy, haveSecretsChanged: boolean): void {
     const verdict = this.judge(policy)
     if (!verdict.allowed) this.#deny(verdict.reason)
-    else if (this.#isIntercepted && haveSecretsChanged) this.end()
+    else if (this.#takenBy === 'edge' && haveSecretsChanged) this.end()
   }
 
   end(): void {
@@ -103,7 +111,7 @@ export class GateConnection {
     this.#openingDecided?.()
     reset(this.#client)
     if (this.#server !== undefined) reset(this.#server)
-    if (this.#isIntercepted) this.#countIntercepted()
+    if (this.#takenBy !== undefined) this.#countTaken()
     this.#onEnded()
   }
 
@@ -137,11 +145,20 @@ export class GateConnection {
       this.#deny(verdict.reason)
       return
     }
-    const isTls = typeof this.#opening === 'object' && this.#opening.kind === 'tls'
-    const name = isTls ? this.#namedInOpening : undefined
-    const secrets = name === undefined ? [] : policy.secretsFor(name)
+    const kind = typeof this.#opening === 'object' ? this.#opening.kind : undefined
+    const name = this.#namedInOpening
+    const secrets = kind === 'tls' && name !== undefined ? policy.secretsFor(name) : []
     if (name !== undefined && secrets.length > 0) this.#intercept(name, secrets)
+    else if (name !== undefined && kind === 'http' && verdict.byName) this.#relay(name)
     else if (this.#server !== undefined) this.#carryOut(this.#server)
+  }
+
+  /** Plain HTTP that is allowed by name: not only its first request must be for that name. */
+  #relay(name: string): void {
+    this.#giveAway('relay', this.#context.relay, {
+      ...{ name, port: this.#asked.port, secrets: [] },
+      connect: () => this.#connectAgain(),
+    })
   }
 
   #intercept(name: string, secrets: CompiledPolicy['secrets']): void {
@@ -151,14 +168,45 @@ export class GateConnection {
       this.end()
       return
     }
-    this.#isIntercepted = true
+    this.#giveAway('edge', interceptor, {
+      ...{ name, port: this.#asked.port, secrets },
+      connect: () => this.#connectByName(name),
+    })
+  }
+
+  #giveAway(taker: 'edge' | 'relay', interceptor: Interceptor, to: InterceptedDestination): void {
+    this.#takenBy = taker
     this.#dialing.abort(ENDED)
+    this.#dialing = new AbortController()
     const server = this.#server
     this.#server = undefined
     if (server !== undefined) reset(server)
     this.#client.unshift(this.#watch?.held ?? Buffer.alloc(0))
-    const { port } = this.#asked
-    interceptor.take(this.#client, { name, port, secrets, connect: () => this.#connectByName(name) })
+    interceptor.take(this.#client, {
+      ...to,
+      onMisdirected: (host) =>
+        this.#context.onDenied({
+          ...this.#asked,
+          name: host,
+          reason: `asked for on a connection for ${to.name}`,
+        }),
+      onAnswered: () => this.#countTaken(),
+    })
+  }
+
+  /** To the address that was judged, as long as it is allowed. */
+  async #connectAgain(): Promise<Socket> {
+    const socket = await this.#context.dial(this.#destination, this.#dialing.signal).catch((error) => {
+      if (error instanceof LedBack) this.#deny(error.message)
+      throw error
+    })
+    const verdict = this.judge(this.#context.policy())
+    if (this.#hasEnded || !verdict.allowed) {
+      reset(socket)
+      if (!verdict.allowed) this.#deny(verdict.reason)
+      throw ENDED
+    }
+    return socket
   }
 
   async #connectByName(name: string): Promise<Socket> {
@@ -169,10 +217,10 @@ export class GateConnection {
   }
 
   /** Until it is clear what the client says first, or it seems to wait for the server. */
-  #openingExpected(): Promise<void> {
+  #openingExpected(isRequired: boolean): Promise<void> {
     if (this.#opening !== undefined) return Promise.resolve()
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, HELLO_EXPECTED_MS)
+      const timer = isRequired ? undefined : setTimeout(resolve, HELLO_EXPECTED_MS)
       this.#openingDecided = () => {
         clearTimeout(timer)
         resolve()
@@ -180,13 +228,14 @@ export class GateConnection {
     })
   }
 
-  async #dial(): Promise<void> {
+  get #destination(): Destination {
     const { address, port } = this.#asked
-    const server = await this.#context.dial(
-      { address: this.#standsFor === undefined ? address : undefined, port, names: this.#names },
-      this.#dialing.signal,
-    )
-    if (this.#hasEnded || this.#isIntercepted) {
+    return { address: this.#standsFor === undefined ? address : undefined, port, names: this.#names }
+  }
+
+  async #dial(): Promise<void> {
+    const server = await this.#context.dial(this.#destination, this.#dialing.signal)
+    if (this.#hasEnded || this.#takenBy !== undefined) {
       reset(server)
       return
     }
@@ -215,8 +264,10 @@ export class GateConnection {
     else this.end()
   }
 
-  #countIntercepted(): void {
-    this.#context.counters.add('bytesOut', this.#client.bytesRead)
-    this.#context.counters.add('bytesIn', this.#client.bytesWritten)
+  #countTaken(): void {
+    const now = { out: this.#client.bytesRead, in: this.#client.bytesWritten }
+    this.#context.counters.add('bytesOut', now.out - this.#counted.out)
+    this.#context.counters.add('bytesIn', now.in - this.#counted.in)
+    this.#counted = now
   }
 }

@@ -17,7 +17,10 @@ export interface GateContext {
   readonly dial: (to: Destination, signal: AbortSignal) => Promise<Socket>
   /** By a name that is resolved here and now, as the policy allows. */
   readonly connectByName: (name: string, port: number) => Promise<Socket>
+  /** For TLS to hosts that a secret is for. Undefined: there is none. */
   readonly interceptor: Interceptor | undefined
+  /** For plain HTTP to hosts that are reached by name. */
+  readonly relay: Interceptor
   readonly onDenied: (denied: { name?: string; address: string; port: number; reason: string }) => void
 }
 

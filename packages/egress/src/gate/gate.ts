@@ -18,19 +18,25 @@ export interface GateDescriptors {
 export interface GateOptions {
   readonly context: GateContext
   readonly answer: (packet: Buffer, transport: 'udp' | 'tcp') => Promise<Buffer | undefined>
-  /** Takes a place for one more connection; false when there are too many. */
-  readonly enter: () => boolean
-  readonly leave: () => void
+  /** Takes a place for one more connection, and returns how to give it back; or says why there is none. `giveWay` must end it. */
+  readonly enter: (giveWay: (reason: string) => void) => (() => void) | string
   /** The kernel keeps it as the local end of the connection. Tests have no such kernel. */
   readonly destinationOf?: (client: Socket) => AskedDestination | undefined
 }
 
 const DNS_PORT = 53
 
+interface Held {
+  open?(): Promise<void>
+  end(): void
+  recheck?: GateConnection['recheck']
+}
+
 /** Our sockets inside one burrow, and everything that came through them. */
 export class Gate {
   readonly #options: GateOptions
-  readonly #connections = new Set<{ end(): void; recheck?: GateConnection['recheck'] }>()
+  /** With how to give the place of each back. */
+  readonly #connections = new Map<Held, () => void>()
   readonly #server: Server
   #dns: UdpSocket | undefined
   #isClosed = false
@@ -58,13 +64,13 @@ export class Gate {
   }
 
   recheck(policy: CompiledPolicy, haveSecretsChanged: boolean): void {
-    for (const connection of this.#connections) connection.recheck?.(policy, haveSecretsChanged)
+    for (const connection of this.#connections.keys()) connection.recheck?.(policy, haveSecretsChanged)
   }
 
   /** When it resolves, both sockets are closed and every connection has ended. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const connection of [...this.#connections]) connection.end()
+    for (const connection of [...this.#connections.keys()]) connection.end()
     const dns = this.#dns
     this.#dns = undefined
     await Promise.all([
@@ -88,34 +94,44 @@ export class Gate {
     const asked = (this.#options.destinationOf ?? localEndOf)(client)
     if (this.#isClosed || asked === undefined) {
       reset(client)
-    } else if (!this.#options.enter()) {
-      this.#options.context.onDenied({ ...asked, reason: 'too many connections' })
-      reset(client)
-    } else if (asked.port === DNS_PORT) {
-      // Over TCP the resolver has every address: programs have name servers of their own in mind, and must not get past this one.
-      this.#serveNames(client)
-    } else {
-      this.#open(client, asked)
+      return
     }
+    const { onDenied } = this.#options.context
+    let connection: Held | undefined
+    const leave = this.#options.enter((reason) => {
+      onDenied({ ...asked, reason })
+      connection?.end()
+    })
+    if (typeof leave === 'string') {
+      onDenied({ ...asked, reason: leave })
+      reset(client)
+      return
+    }
+    // Over TCP the resolver has every address: programs have name servers of their own in mind, and must not get past this one.
+    connection = asked.port === DNS_PORT ? this.#serveNames(client) : this.#open(client, asked)
+    this.#connections.set(connection, leave)
+    // Not before it is known here: what is not allowed ends at once.
+    void connection.open?.()
   }
 
-  #open(client: Socket, asked: AskedDestination): void {
+  #open(client: Socket, asked: AskedDestination): Held {
     const connection = new GateConnection(client, asked, this.#options.context, () =>
       this.#remove(connection),
     )
-    this.#connections.add(connection)
-    void connection.open()
+    return connection
   }
 
-  #serveNames(client: Socket): void {
+  #serveNames(client: Socket): Held {
     const connection = { end: () => reset(client) }
-    this.#connections.add(connection)
     client.once('close', () => this.#remove(connection))
     serveTcp(client, (packet) => this.#options.answer(packet, 'tcp'))
+    return connection
   }
 
-  #remove(connection: { end(): void }): void {
-    if (this.#connections.delete(connection)) this.#options.leave()
+  #remove(connection: Held): void {
+    const leave = this.#connections.get(connection)
+    this.#connections.delete(connection)
+    leave?.()
   }
 }
 

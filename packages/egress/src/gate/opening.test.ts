@@ -1,25 +1,7 @@
-import { connect, createServer } from 'node:net'
-import { connect as tlsConnect } from 'node:tls'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { clientHello } from '../testing/client-hello.ts'
 import { readOpening } from './opening.ts'
-
-/** What Node's own TLS says first. */
-function clientHello(servername: string | undefined): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const server = createServer((socket) => {
-      socket.once('data', (bytes) => {
-        socket.destroy()
-        server.close()
-        resolve(bytes)
-      })
-    }).listen(0, '127.0.0.1', () => {
-      const socket = connect((server.address() as { port: number }).port, '127.0.0.1')
-      const secure = tlsConnect({ socket, ...(servername === undefined ? {} : { servername }) })
-      secure.on('error', () => {})
-    })
-  })
-}
 
 /** The same handshake in records of a few bytes each. */
 function inRecords(hello: Buffer, size: number): Buffer {
@@ -47,26 +29,39 @@ describe('an opening of TLS', () => {
   })
 
   test('without a name, or with two, names nobody', async () => {
-    expect(readOpening(await clientHello(undefined))).toEqual({ kind: 'tls', name: undefined })
+    expect(readOpening(await clientHello(undefined))).toEqual({
+      ...{ kind: 'tls', name: undefined, isNameless: true, problem: 'TLS without a name (no SNI)' },
+    })
     const at = hello.indexOf('Example.com')
     const twice = Buffer.from(hello)
     // Another extension behind it becomes a second server name.
     const next = at + 'Example.com'.length
     twice.writeUInt16BE(0, next)
-    expect(readOpening(twice)).toEqual({ kind: 'tls', name: undefined })
+    expect(readOpening(twice)).toMatchObject({ kind: 'tls', name: undefined, problem: expect.any(String) })
+    expect(readOpening(twice)).not.toHaveProperty('isNameless')
+  })
+
+  test('that is encrypted, or has a decoy in its place, is known as such', () => {
+    for (const type of [0xfe0d, 0xffce]) {
+      const hidden = Buffer.from(hello)
+      hidden.writeUInt16BE(type, hidden.indexOf('Example.com') + 'Example.com'.length)
+      expect(readOpening(hidden)).toMatchObject({
+        kind: 'tls',
+        name: 'example.com',
+        problem: expect.stringContaining('encrypted ClientHello'),
+      })
+    }
   })
 
   test('that is broken names nobody, and is not taken for something else', () => {
-    expect(readOpening(Buffer.from([0x16, 3, 1, 0, 0, 1, 2, 3]))).toEqual({ kind: 'tls', name: undefined })
-    expect(readOpening(Buffer.from([0x16, 9, 1, 0, 4, 1, 0, 0, 0]))).toEqual({ kind: 'tls', name: undefined })
+    const broken = { kind: 'tls', name: undefined, problem: 'TLS without a name that can be read' }
+    expect(readOpening(Buffer.from([0x16, 3, 1, 0, 0, 1, 2, 3]))).toEqual(broken)
+    expect(readOpening(Buffer.from([0x16, 9, 1, 0, 4, 1, 0, 0, 0]))).toEqual(broken)
     expect(
       readOpening(
         Buffer.concat([Buffer.from([0x16, 3, 1, 0xff, 0xff, 1, 0xff, 0xff, 0xff]), Buffer.alloc(40_000)]),
       ),
-    ).toEqual({
-      kind: 'tls',
-      name: undefined,
-    })
+    ).toEqual(broken)
   })
 })
 
@@ -84,8 +79,11 @@ describe('an opening of HTTP', () => {
     ['GET / HTTP/1.1\r\nHost : evil.net\r\nHost: example.com\r\n\r\n', undefined],
     ['GET / HTTP/1.1\r\nHost: example.com\r\n evil.net\r\n\r\n', undefined],
     ['GET / HTTP/1.1\r\nHost: user@evil.net\r\n\r\n', undefined],
-    ['GET / HTTP/1.1\r\nHost: 1.2.3.4\r\n\r\n', undefined],
-    ['GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n', undefined],
+    ['GET / HTTP/1.1\r\nHost: 1.2.3.4\r\n\r\n', '1.2.3.4'],
+    ['GET / HTTP/1.1\r\nHost: [FD00:0::1]:80\r\n\r\n', 'fd00::1'],
+    ['GET / HTTP/1.1\r\nHost: [::1\r\n\r\n', undefined],
+    ['GET / HTTP/1.1\r\nHost: [example.com]\r\n\r\n', undefined],
+    ['GET /\r\n', undefined],
     ['GET / HTTP/1.1\r\nHost:\r\n\r\n', undefined],
     ['GET / HTTP/1.0\r\n\r\n', undefined],
     ['GET  / HTTP/1.1\r\nHost: example.com\r\n\r\n', undefined],
@@ -93,7 +91,7 @@ describe('an opening of HTTP', () => {
     ['get / http/1.1\r\nHost: example.com\r\n\r\n', undefined],
     ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', undefined],
   ])('%j is for %s', (text, name) => {
-    expect(readOpening(Buffer.from(text))).toEqual({ kind: 'http', name })
+    expect(readOpening(Buffer.from(text))).toMatchObject({ kind: 'http', name })
   })
 
   test('is waited for until its head is whole', () => {
@@ -103,7 +101,7 @@ describe('an opening of HTTP', () => {
   })
 
   test('that never ends names nobody', () => {
-    expect(readOpening(Buffer.from(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`))).toEqual({
+    expect(readOpening(Buffer.from(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`))).toMatchObject({
       kind: 'http',
       name: undefined,
     })

@@ -3,23 +3,49 @@ import { normalizeName } from '../policy/domain-name.ts'
 import { looksLikeTls, readClientHello } from './client-hello.ts'
 import { readRequestHead } from './request-head.ts'
 
-/** What a client says first. `name` is normalized; undefined where one is expected and none that counts is there. */
+/** What a client says first. */
 export type Opening =
-  | { readonly kind: 'tls' | 'http'; readonly name: string | undefined }
+  | {
+      readonly kind: 'tls' | 'http'
+      /** Normalized, or an address as `canonicalAddress` spells it. Undefined where none that counts is there. */
+      readonly name: string | undefined
+      /** TLS that asks for no name, in good order. */
+      readonly isNameless?: boolean
+      /** Why `name` does not say whom the connection is for. */
+      readonly problem?: string
+    }
   /** Another protocol, or one in which the server speaks first: it names nobody. */
   | { readonly kind: 'other' }
+
+const UNREADABLE_TLS: Opening = {
+  kind: 'tls',
+  name: undefined,
+  problem: 'TLS without a name that can be read',
+}
+const UNREADABLE_HTTP: Opening = {
+  kind: 'http',
+  name: undefined,
+  problem: 'HTTP without a name that can be read',
+}
+const NAMELESS: Opening = { ...UNREADABLE_TLS, isNameless: true, problem: 'TLS without a name (no SNI)' }
+const ENCRYPTED = 'TLS with an encrypted ClientHello, which hides the name that it asks for'
 
 /** Undefined: not enough has come to tell. Never throws. */
 export function readOpening(bytes: Buffer): Opening | undefined {
   const isTooLong = bytes.length >= HELLO_MAX_BYTES
   if (bytes.length === 0) return undefined
-  if (looksLikeTls(bytes)) {
-    const hello = readClientHello(bytes)
-    if (hello !== 'more') return { kind: 'tls', name: normalizeName(hello.name ?? '') }
-    return isTooLong ? { kind: 'tls', name: undefined } : undefined
-  }
+  if (looksLikeTls(bytes)) return readTls(bytes) ?? (isTooLong ? UNREADABLE_TLS : undefined)
   const head = readRequestHead(bytes)
   if (head === 'other') return { kind: 'other' }
-  if (head !== 'more') return { kind: 'http', name: head.name }
-  return isTooLong ? { kind: 'http', name: undefined } : undefined
+  if (head === 'more') return isTooLong ? UNREADABLE_HTTP : undefined
+  return head.name === undefined ? UNREADABLE_HTTP : { kind: 'http', name: head.name }
+}
+
+function readTls(bytes: Buffer): Opening | undefined {
+  const hello = readClientHello(bytes)
+  if (hello === 'more') return undefined
+  if (hello.isNameless === true) return NAMELESS
+  const name = normalizeName(hello.name ?? '')
+  if (hello.isEncrypted === true) return { kind: 'tls', name, problem: ENCRYPTED }
+  return name === undefined ? UNREADABLE_TLS : { kind: 'tls', name }
 }

@@ -1,4 +1,4 @@
-import { isIPv4 } from 'node:net'
+import { canonicalAddress } from '../policy/address.ts'
 import { normalizeName } from '../policy/domain-name.ts'
 
 /** `more`: not all of it has come. `other`: this is no HTTP. A name of undefined: none, or in a way that could be read in two ways. */
@@ -7,6 +7,8 @@ export type RequestHead = 'more' | 'other' | { readonly name: string | undefined
 /** Generous: what a sloppy server would take for HTTP must not pass as something else. */
 const LOOKS_LIKE_HTTP = /\bHTTP\/\d/i
 const REQUEST_LINE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+ (\S+) HTTP\/1\.[01]$/
+/** HTTP/0.9: a method and a path, and no way to say whom it is for. */
+const WITHOUT_VERSION = /^[A-Za-z]+[ \t]+\//
 /** A line that has only begun: a method, and then text. Whoever begins otherwise does not speak HTTP. */
 const BEGINS_LIKE_HTTP = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{0,32}(?:[ \t][\t\r\x20-\x7e]*)?$/
 
@@ -16,7 +18,7 @@ export function readRequestHead(bytes: Buffer): RequestHead {
   const lineEnd = text.indexOf('\n')
   const line = (lineEnd < 0 ? text : text.slice(0, lineEnd)).replace(/\r$/, '')
   if (lineEnd < 0) return BEGINS_LIKE_HTTP.test(line) ? 'more' : 'other'
-  if (!LOOKS_LIKE_HTTP.test(line)) return 'other'
+  if (!LOOKS_LIKE_HTTP.test(line)) return WITHOUT_VERSION.test(line) ? { name: undefined } : 'other'
   const headEnd = /\r?\n\r?\n/.exec(text)
   if (headEnd === null) return 'more'
   const target = REQUEST_LINE.exec(line)?.[1]
@@ -31,13 +33,17 @@ function hostOf(target: string, headers: readonly string[]): string | undefined 
   const hosts = headers.filter((header) => /^host:/i.test(header)).map((header) => header.slice(5).trim())
   const [host] = hosts
   if (hosts.length !== 1 || host === undefined) return undefined
-  const name = nameOf(host)
+  const name = nameInAuthority(host)
   if (target.startsWith('/') || target === '*') return name
   const inTarget = /^(?:[a-z][a-z0-9+.-]*:\/\/)?([^/?#]+)/i.exec(target)?.[1]
-  return inTarget !== undefined && nameOf(inTarget) === name ? name : undefined
+  return inTarget !== undefined && nameInAuthority(inTarget) === name ? name : undefined
 }
 
-function nameOf(authority: string): string | undefined {
-  const host = /^([^:@[\]]+)(?::\d{0,5})?$/.exec(authority)?.[1]
-  return host === undefined || isIPv4(host) ? undefined : normalizeName(host)
+/** Of `name:port` or `[address]:port`: a normalized name, or an address in its one spelling. Undefined when it is neither. */
+export function nameInAuthority(authority: string): string | undefined {
+  const { inBrackets, host = '' } =
+    /^(?:\[(?<inBrackets>[0-9a-f:.]+)\]|(?<host>[^:@[\]]+))(?::\d{0,5})?$/i.exec(authority)?.groups ?? {}
+  return inBrackets === undefined
+    ? (canonicalAddress(host) ?? normalizeName(host))
+    : canonicalAddress(inBrackets)
 }

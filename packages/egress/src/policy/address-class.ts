@@ -13,9 +13,15 @@ export interface AddressClass {
 const PUBLIC: AddressClass = { reach: 'public', kind: 'public' }
 
 /** Where clouds tell a machine its secrets, outside of the link-local range that holds most of them. */
-const METADATA: readonly Range[] = ['fd00:ec2::/32', 'fd20:ce::254', '100.100.100.200', '192.0.0.192'].map(
-  (text) => parseRange(text)!,
-)
+const METADATA: readonly Range[] = [
+  '168.63.129.16', // Azure: public by its range, and answered by the hypervisor
+  '100.100.100.200', // Alibaba Cloud
+  '192.0.0.192', // Oracle Cloud
+  'fd00:ec2::/32', // Amazon EC2
+  'fd20:ce::254', // Google Cloud
+  'fd00:42::42', // Scaleway
+  'fd00:a9fe:a9fe::/48', // Akamai (Linode)
+].map((text) => parseRange(text)!)
 /** IPv6 has been given out from here only; the rest of what ipaddr.js calls unicast belongs to nobody. */
 const GLOBAL_UNICAST = parseRange('2000::/3')!
 /** `::1.2.3.4`: IPv4-compatible, given up in 2006. */
@@ -54,8 +60,13 @@ export function classOf(address: Address): AddressClass {
   return KINDS[range] ?? { reach: 'private', kind: 'reserved' }
 }
 
+/** What a connection to `address` ends at: behind a translator that is the IPv4 address in its last four bytes. */
+export function translated(address: Address): Address {
+  return isInRange(address, NAT64) ? ipaddr.fromByteArray(address.toByteArray().slice(12)) : address
+}
+
 /** Behind a translator it is the IPv4 address that is reached, so that one counts; a private one cannot be opened in this form. */
 function embedded(address: Address): AddressClass {
-  const inner = classOf(ipaddr.fromByteArray(address.toByteArray().slice(12)))
+  const inner = classOf(translated(address))
   return inner.reach === 'public' ? PUBLIC : { reach: 'forbidden', kind: `${inner.kind} in NAT64` }
 }

@@ -24,7 +24,7 @@ describe('mode none', () => {
     expect(none.lookUp('example.com').allowed).toBe(false)
     expect(none.connect('1.1.1.1', 443, ['example.com']).allowed).toBe(false)
     expect(none.connect('10.9.9.9', 3141, []).allowed).toBe(false)
-    expect(none.ask('example.com', 443).allowed).toBe(false)
+    expect(none.ask('example.com', 443, '1.1.1.1').allowed).toBe(false)
   })
 })
 
@@ -38,6 +38,8 @@ describe('mode public', () => {
     ['10.1.0.1', 80, [], false], // reachable, but no rule counts in this mode
     ['198.41.0.4', 80, [], false], // public, and of this host
     ['2600::5', 80, [], false],
+    ['64:ff9b::198.41.0.4', 80, [], false], // the same, behind a translator
+    ['168.63.129.16', 80, [], false],
     ['169.254.169.254', 80, ['mirror.corp.example'], false],
     ['127.0.0.1', 4873, ['mirror.corp.example'], false],
     ['10.2.3.4', 4873, ['mirror.corp.example'], true],
@@ -102,13 +104,29 @@ describe('mode allow', () => {
     ['127.0.0.1', 80, [], false],
     ['10.1.2.3', 443, ['example.com'], true, false],
     ['10.2.0.1', 443, ['example.com'], false], // rebinding
-    ['10.2.0.1', 4873, ['mirror.corp.example'], true, false],
+    ['10.2.0.1', 4873, ['mirror.corp.example'], true, true],
     ['172.16.0.1', 4873, ['mirror.corp.example'], true, true],
-    ['10.9.9.9', 3141, [], true, false], // a registry, and in a range that a rule names
+    ['10.9.9.9', 3141, [], true, true], // a registry, and in a range that a rule names
   ] as const)('%s:%d known as %j: %s', (address, port, names, expected, byName?: boolean) => {
     const verdict = some.connect(address, port, names)
     expect(verdict.allowed).toBe(expected)
     if (verdict.allowed) expect(verdict.byName).toBe(byName)
+  })
+
+  test('what is open to a registry only is open to its name only', () => {
+    const wide = compile('allow', [{ domain: '*.corp.example' }])
+    for (const policy of [wide, compile('public')]) {
+      expect(policy.connect('10.2.3.4', 4873, ['mirror.corp.example'])).toMatchObject({
+        ...{ allowed: true, byName: true, isRegistry: true },
+      })
+      expect(policy.ask('mirror.corp.example', 4873, '10.2.3.4').allowed).toBe(true)
+      // Covered by the rule, and a neighbour of the registry behind its address.
+      expect(policy.ask('wiki.corp.example', 4873, '10.2.3.4').allowed).toBe(false)
+      expect(policy.ask('10.2.3.4', 4873, '10.2.3.4').allowed).toBe(false)
+    }
+    const byAddress = compile('public')
+    expect(byAddress.ask('10.9.9.9', 3141, '10.9.9.9').allowed).toBe(true)
+    expect(byAddress.ask('wiki.corp.example', 3141, '10.9.9.9').allowed).toBe(false)
   })
 
   test('a registry needs a rule too', () => {

@@ -4,7 +4,14 @@ import { covers, normalizePattern } from './domain-name.ts'
 import type { EdgeSecret, EgressPolicy } from './egress-policy.ts'
 import { isSpecialName } from './special-names.ts'
 import type { Surroundings } from './surroundings.ts'
-import { ALLOWED, ALLOWED_BY_NAME, type Refused, refused, type Verdict } from './verdict.ts'
+import {
+  ALLOWED,
+  ALLOWED_AS_REGISTRY,
+  ALLOWED_BY_NAME,
+  type Refused,
+  refused,
+  type Verdict,
+} from './verdict.ts'
 
 interface DomainMatch {
   readonly pattern: string
@@ -14,6 +21,15 @@ interface DomainMatch {
 interface RangeMatch {
   readonly range: Range
   readonly ports: readonly number[] | undefined
+}
+
+interface Asked {
+  readonly address: string
+  readonly port: number
+  /** A rule for one of these opens the address. */
+  readonly names: readonly string[]
+  /** One of these must be a registry where only a registry may be reached. */
+  readonly registries: readonly string[]
 }
 
 const OFF = refused('the network of this sandbox is off')
@@ -59,30 +75,42 @@ export class CompiledPolicy {
 
   /** May it be connected to? `names` are those under which the sandbox has learned of this address. */
   connect(address: string, port: number, names: readonly string[]): Verdict {
-    if (this.mode === 'none') return OFF
-    const parsed = parseAddress(address)
-    if (parsed === undefined) return refused('not an address')
-    const isRegistry =
-      this.#surroundings.isRegistry(address, port) ||
-      names.some((name) => this.#surroundings.isRegistry(name, port))
-    const problem = isRegistry ? this.#registryAddress(parsed) : this.#address(parsed)
-    if (!problem.allowed || this.mode === 'public') return problem
-    const inRange = this.#ranges.some(({ range, ports }) => isInRange(parsed, range) && hasPort(ports, port))
-    if (inRange) return ALLOWED
-    return names.some((name) => this.#coversName(name, port)) ? ALLOWED_BY_NAME : NOT_ALLOWED
+    return this.#decide({ address, port, names, registries: [address, ...names] })
   }
 
-  /** May a connection that was allowed by name ask for this one? Also where there is no address, because a proxy resolves. */
-  ask(name: string, port: number): Verdict {
+  /**
+   * May a connection to `address` that was allowed by name ask for `host`, a name or an address? On its own it must lead there: a name that
+   * shares the address with an allowed one opens nothing. Undefined: there is no address, because a proxy resolves.
+   */
+  ask(host: string, port: number, address: string | undefined): Verdict {
+    if (address !== undefined) return this.#decide({ address, port, names: [host], registries: [host] })
     if (this.mode === 'none') return OFF
-    if (this.mode === 'public') return this.lookUp(name)
-    return this.#coversName(name, port) ? ALLOWED_BY_NAME : NOT_ALLOWED
+    if (this.mode === 'public') return this.lookUp(host)
+    return this.#coversName(host, port) ? ALLOWED_BY_NAME : NOT_ALLOWED
   }
 
   secretsFor(name: string): readonly EdgeSecret[] {
     return this.secrets.filter(({ domains }) =>
       domains.some((domain) => covers(normalizePattern(domain) ?? '', name)),
     )
+  }
+
+  #decide({ address, port, names, registries }: Asked): Verdict {
+    if (this.mode === 'none') return OFF
+    const parsed = parseAddress(address)
+    if (parsed === undefined) return refused('not an address')
+    const byRange = this.#ranges.some(({ range, ports }) => isInRange(parsed, range) && hasPort(ports, port))
+    const isCovered = (name: string) => this.mode === 'public' || byRange || this.#coversName(name, port)
+    const problem = this.#address(parsed)
+    if (!problem.allowed) {
+      const known = registries.filter((host) => this.#surroundings.isRegistry(host, port))
+      if (known.length === 0) return problem
+      const asRegistry = this.#registryAddress(parsed)
+      if (!asRegistry.allowed) return asRegistry
+      return known.some(isCovered) ? ALLOWED_AS_REGISTRY : NOT_ALLOWED
+    }
+    if (this.mode === 'public' || byRange) return ALLOWED
+    return names.some(isCovered) ? ALLOWED_BY_NAME : NOT_ALLOWED
   }
 
   #coversName(name: string, port?: number): boolean {

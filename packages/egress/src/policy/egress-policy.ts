@@ -6,6 +6,8 @@ export interface EgressPolicy {
   /** Read in mode `allow` only. A wildcard covers the names below it, not the name itself. */
   readonly allow: readonly AllowRule[]
   readonly secrets: readonly EdgeSecret[]
+  /** The API key whose share of connections it takes from. Its own when left out. */
+  readonly owner?: string
 }
 
 /** A secret that is put into requests outside of the sandbox: inside there is only `placeholder`. */
@@ -14,4 +16,6 @@ export interface EdgeSecret {
   readonly value: string
   /** `example.com` or `*.example.com`: the only places that `value` is sent to. */
   readonly domains: readonly string[]
+  /** Why it cannot be used: requests with its placeholder are refused with this. Read inside of the sandbox. */
+  readonly problem?: string
 }

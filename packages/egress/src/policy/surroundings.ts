@@ -1,4 +1,5 @@
 import { type Address, isInRange, parseAddress, parseRange, type Range } from './address.ts'
+import { translated } from './address-class.ts'
 import { normalizeName } from './domain-name.ts'
 
 /** A place that the host itself installs packages from. */
@@ -28,7 +29,7 @@ export class Surroundings {
 
   /** Of this host: then it is its services that would be reached, behind every firewall. */
   isOwn(address: Address): boolean {
-    return this.#isOwn(address.toString())
+    return this.#isOwn(address.toString()) || this.#isOwn(translated(address).toString())
   }
 
   isReachable(address: Address): boolean {

@@ -12,7 +12,9 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 
+CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,12 +49,28 @@ def datagrams(port: int, address: str) -> socket.socket:
     return udp
 
 
+def be_told(hosts: str) -> None:
+    """Names of registries are looked up as the host does it: /etc/hosts has some in the mount namespace of these tests."""
+    if libc.unshare(CLONE_NEWNS) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(hosts)
+        file.flush()
+        subprocess.run(["mount", "--bind", file.name, "/etc/hosts"], check=True)
+
+
+be_told("127.0.0.1 localhost\n10.77.0.1 mirror.corp.example wiki.corp.example\n")
 host = enter_new()
 ip("address add 10.77.0.1/32 dev lo")
 # With a source of its own: otherwise the kernel would come from the very address it goes to, as it does for this host's own ones.
 ip("route add local 11.0.0.0/8 dev lo src 10.77.0.1")
 ip("address add 12.0.0.1/32 dev lo")
 ip("route add local 13.0.0.0/8 dev lo")
+# An interface without a carrier: os.networkInterfaces() leaves it out, the kernel still answers at its address.
+ip("link add idle type veth peer name idle-peer")
+ip("address add 12.0.0.3/32 dev idle")
+ip("link set idle up")
 kept = []
 for i in range(128):
     pair = (listen(30000 + i, socket.AF_INET, "127.0.0.1"), datagrams(31000 + i, "127.0.0.1"))

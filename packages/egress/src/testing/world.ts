@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { CounterCells } from '../gate/counter-cells.ts'
 import type { Denied } from '../gate/denied-log.ts'
 import type { AskedDestination } from '../gate/gate-connection.ts'
@@ -100,6 +102,15 @@ export class World {
     for (const server of this.#servers) server.close()
     await this.names.close()
   }
+}
+
+/** Speaks HTTP; `seen` has `host path` of each request. */
+export function http(seen: string[]): (socket: Duplex) => void {
+  const server = createHttpServer({ requireHostHeader: false }, ({ url, headers }, response) => {
+    seen.push(`${headers.host} ${url}`)
+    response.end(`hello from ${headers.host}\n`)
+  })
+  return (socket) => server.emit('connection', socket)
 }
 
 export function outcome(socket: Socket): Promise<string> {

@@ -12,6 +12,8 @@ export interface EgressOptions {
   readonly reachable?: readonly string[]
   /** Connections that one sandbox may have at a time; `CONNECTIONS_MAX_PER_SANDBOX` when left out. */
   readonly maxConnections?: number
+  /** Connections that all sandboxes together may have; `CONNECTIONS_MAX` when left out. */
+  readonly maxConnectionsTotal?: number
   /** What sandboxes with secrets trust. Without it, connections that would need a secret are reset. */
   readonly ca?: Certified
   /** Roots that servers may have beside those of the host, PEM. */

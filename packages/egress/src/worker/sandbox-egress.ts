@@ -12,6 +12,7 @@ import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
 import { CompiledPolicy } from '../policy/compiled-policy.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { Tenant } from './connection-pool.ts'
 import type { HostEgress } from './host-egress.ts'
 
 const NOTHING: EgressPolicy = { mode: 'none', allow: [], secrets: [] }
@@ -26,9 +27,11 @@ export class SandboxEgress {
   readonly #questions = new RateLimit(QUESTIONS_MAX_PER_SECOND)
   #policy: CompiledPolicy
   #gate: Gate | undefined
-  #connections = 0
+  readonly #sandboxId: string
+  #tenant: Tenant | undefined
 
   constructor(sandboxId: string, counters: CounterCells, host: HostEgress) {
+    this.#sandboxId = sandboxId
     this.#host = host
     this.#policy = new CompiledPolicy(NOTHING, host.surroundings)
     const policy = () => this.#policy
@@ -55,6 +58,7 @@ export class SandboxEgress {
       synthetic,
       counters,
       interceptor: host.interceptor,
+      relay: host.relay,
       dial: (to, signal) => this.#dial(to, signal),
       connectByName: (name, port) => this.#connectByName(name, port),
       onDenied: (denied) => deny('tcp', denied),
@@ -67,12 +71,14 @@ export class SandboxEgress {
     policy: EgressPolicy,
     destinationOf?: GateOptions['destinationOf'],
   ): Promise<void> {
+    this.#tenant ??= { sandboxId: this.#sandboxId, owner: policy.owner ?? this.#sandboxId }
+    const tenant = this.#tenant
+    const { connections } = this.#host
     const opening = Gate.open(descriptors, {
       context: this.#context,
       answer: async (packet, transport) =>
         this.#questions.take() ? this.#resolver.answer(packet, transport) : undefined,
-      enter: () => this.#enter(),
-      leave: () => this.#leave(),
+      enter: (giveWay) => connections.enter(tenant, giveWay),
       ...(destinationOf === undefined ? {} : { destinationOf }),
     })
     // A gate may let connections in before it is known to be open: they meet the new policy.
@@ -113,9 +119,8 @@ export class SandboxEgress {
 
   async #connectByName(name: string, port: number): Promise<Socket> {
     const isAllowed = (address: string) =>
-      isSynthetic(address)
-        ? this.#policy.ask(name, port).allowed
-        : this.#policy.ask(name, port).allowed && this.#policy.connect(address, port, [name]).allowed
+      this.#policy.ask(name, port, undefined).allowed &&
+      (isSynthetic(address) || this.#policy.ask(name, port, address).allowed)
     const addresses = await this.#resolver.addressesOf(name)
     let failure = new Error('no address that may be reached')
     for (const address of addresses.slice(0, ADDRESSES_TRIED_MAX)) {
@@ -130,17 +135,6 @@ export class SandboxEgress {
       reset(socket)
     }
     throw failure
-  }
-
-  #enter(): boolean {
-    if (this.#connections >= this.#host.maxConnectionsPerSandbox || !this.#host.enter()) return false
-    this.#connections++
-    return true
-  }
-
-  #leave(): void {
-    this.#connections--
-    this.#host.leave()
   }
 }
 

@@ -46,7 +46,7 @@ static uint64_t merge(uint64_t hash, uint64_t lane)
     return (hash ^ mix(0, lane)) * PRIME_1 + PRIME_4;
 }
 
-static uint64_t xxh64(const char *at, uint64_t length, uint64_t seed)
+uint64_t bytes_checksum(const char *at, uint64_t length, uint64_t seed)
 {
     const char *end = at + length;
     uint64_t hash = seed + PRIME_5;
@@ -92,7 +92,7 @@ static bool is_zero(const char *bytes, uint64_t length)
 
 uint64_t page_checksum(const char *page, uint64_t length, uint64_t number)
 {
-    return is_zero(page, length) ? 0 : xxh64(page, length, number);
+    return is_zero(page, length) ? 0 : bytes_checksum(page, length, number);
 }
 
 /* Fills the buffer, unless the file ends before. */

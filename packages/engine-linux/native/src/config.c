@@ -96,7 +96,7 @@ struct config config_read(int fd)
         assign(&config, at, value);
         at = value;
     }
-    if (!config.hostname || !config.root || !config.overlay || !config.tools || !config.link || !config.filters ||
+    if (!config.hostname || !config.root || !config.overlay || !config.tools || !config.filters ||
         !config.pid_file || !config.end_file || !config.uid_base || !config.uid_count)
         refuse("config is incomplete");
     return config;

@@ -6,7 +6,7 @@
  * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing that the
  * sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's privileges.
  * On the same fd it tells the engine when main() has succeeded.
- * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first.
+ * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first, DORMOUSE_ENTER_FILTER the seccomp program of a restoring CRIU.
  * `host` keeps our own user namespace, which saving needs (reading seccomp filters takes CAP_SYS_ADMIN there); `burrow` takes on
  * the burrow's and with it gives up every privilege over the host.
  */
@@ -28,12 +28,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "confine.h"
+#include "cut-off.h"
 #include "join-cgroup.h"
 #include "unrepair.h"
 
 #define FAILED 125
 #define IMAGES_FD 3
 #define TARGET_FD 4
+#define FREEZER_FD 5
+#define TARGET_LINES 3
 #define AGENT_PID 2
 
 static void fail_to(const char *what)
@@ -50,7 +54,8 @@ static void join_cgroups(char *paths)
             fail_to("join cgroup");
 }
 
-static void join_namespaces(pid_t pid, bool user)
+/* The answer is a descriptor of PID 1. */
+static int join_namespaces(pid_t pid, bool user)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/ns/time_for_children", pid);
@@ -67,7 +72,7 @@ static void join_namespaces(pid_t pid, bool user)
     if (setns(process, kinds | (user ? CLONE_NEWUSER : 0)) == -1)
         fail_to("enter namespaces");
     close(time_ns);
-    close(process);
+    return process;
 }
 
 /*
@@ -86,17 +91,12 @@ static void become_owner(pid_t pid)
     if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) == -1 || setresuid((uid_t)-1, owner, (uid_t)-1) == -1)
         fail_to("become owner");
     setfsuid(0);
-    if (prctl(PR_SET_DUMPABLE, 1) == -1)
-        fail_to("dumpable");
 }
 
 static void become_burrow_root(void)
 {
     if (setgroups(0, NULL) == -1 || setresgid(0, 0, 0) == -1 || setresuid(0, 0, 0) == -1)
         fail_to("become root of the burrow");
-    /* The change of uids closed our own /proc files to us, and CRIU reads them. */
-    if (prctl(PR_SET_DUMPABLE, 1) == -1)
-        fail_to("dumpable");
 }
 
 static pid_t entered;
@@ -114,37 +114,60 @@ static void tell_success(int status, void *unused)
     }
 }
 
-/*
- * A line `<pid> <images directory>`: the directory becomes fd 3, whose path CRIU is given. The fd's end without a line means that
- * there will be no burrow.
- */
-static pid_t read_target(void)
+struct target {
+    pid_t pid;
+    long seconds; /* how long CRIU may take; 0 for as long as it wants */
+    bool has_volumes;
+};
+
+static void read_lines(char *text, size_t size)
 {
-    char text[4096];
     size_t length = 0;
-    while (length < sizeof(text) - 1) {
-        ssize_t got = read(TARGET_FD, text + length, sizeof(text) - 1 - length);
+    for (int lines = 0; lines < TARGET_LINES;) {
+        ssize_t got = length < size - 1 ? read(TARGET_FD, text + length, size - 1 - length) : 0;
         if (got == -1 && errno == EINTR)
             continue;
         if (got == -1)
             fail_to("read target");
         if (got == 0)
             _exit(FAILED);
+        for (ssize_t i = 0; i < got; i++)
+            lines += text[length + (size_t)i] == '\n';
         length += (size_t)got;
-        if (text[length - 1] == '\n')
-            break;
     }
-    text[length - 1] = '\0';
-    char *path;
-    long pid = strtol(text, &path, 10);
-    if (pid <= 1 || *path != ' ')
+    text[length] = '\0';
+}
+
+static void open_directory(const char *path, int fd)
+{
+    int opened = open(path, O_RDONLY | O_DIRECTORY);
+    if (opened == -1 || (opened != fd && dup2(opened, fd) == -1))
+        fail_to("open directory");
+    if (opened != fd)
+        close(opened);
+}
+
+/*
+ * Three lines: `<pid> <seconds> <0|1 for volumes>`, the images directory, which becomes fd 3, and the directory of the burrow's freezer, which
+ * becomes fd 5 and may be missing. CRIU is given the descriptors as paths. The fd's end without them means that there will be no
+ * burrow.
+ */
+static struct target read_target(void)
+{
+    char text[3 * 4096];
+    read_lines(text, sizeof(text));
+    char *rest = text;
+    char *numbers = strsep(&rest, "\n"), *images = strsep(&rest, "\n"), *freezer = strsep(&rest, "\n");
+    char *after;
+    struct target target = {.pid = (pid_t)strtol(numbers, &after, 10)};
+    if (target.pid <= 1 || *after != ' ')
         _exit(FAILED);
-    int images = open(path + 1, O_RDONLY | O_DIRECTORY);
-    if (images == -1 || (images != IMAGES_FD && dup2(images, IMAGES_FD) == -1))
-        fail_to("images");
-    if (images != IMAGES_FD)
-        close(images);
-    return (pid_t)pid;
+    target.seconds = strtol(after, &after, 10);
+    target.has_volumes = strtol(after, NULL, 10);
+    open_directory(images, IMAGES_FD);
+    if (*freezer)
+        open_directory(freezer, FREEZER_FD);
+    return target;
 }
 
 /*
@@ -175,26 +198,38 @@ __attribute__((constructor)) static void enter(void)
     char *cgroups = getenv("DORMOUSE_ENTER_CGROUPS");
     if (cgroups)
         join_cgroups(cgroups);
-    pid_t pid = read_target();
+    const char *filter = getenv("DORMOUSE_ENTER_FILTER");
+    if (filter && !filter_restorer(filter))
+        fail_to("load filter");
+    struct target target = read_target();
     unsetenv("DORMOUSE_ENTER");
     unsetenv("DORMOUSE_ENTER_CGROUPS");
+    unsetenv("DORMOUSE_ENTER_FILTER");
     unsetenv("LD_PRELOAD");
     if (!user)
-        become_owner(pid);
-    join_namespaces(pid, user);
+        become_owner(target.pid);
+    int first = join_namespaces(target.pid, user);
     if (user)
         become_burrow_root();
+    if (!(user ? confine_restorer() : confine_saver(target.has_volumes)))
+        fail_to("give up privileges");
+    /* The change of uids closed our own /proc files to us, and CRIU reads them. */
+    if (prctl(PR_SET_DUMPABLE, 1) == -1)
+        fail_to("dumpable");
     /* A pid namespace is entered by the next child. */
     pid_t child = fork();
     if (child == -1)
         fail_to("fork");
     if (child == 0) {
+        close(first);
         entered = getpid();
         is_saving = !user;
         if (on_exit(tell_success, NULL))
             fail_to("on_exit");
         return;
     }
+    if (!user)
+        _exit(wait_for_saver(child, first, target.seconds));
     int status;
     while (waitpid(child, &status, 0) == -1)
         if (errno != EINTR)

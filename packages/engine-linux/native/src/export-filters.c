@@ -1,17 +1,21 @@
 /*
- * export-filters ALLOW DENY: writes the two seccomp programs of a burrow.
+ * export-filters ALLOW DENY BASE: writes the three seccomp programs of a burrow.
  *
  * ALLOW names the system calls that sandboxes may make. Those that exist for running the machine fail with EPERM, as programs
  * expect of a container; all others, also ones yet to be invented, with ENOSYS, so that libraries take their fallback.
  * DENY holds what depends on arguments. The kernel runs both and the stricter answer wins.
+ * BASE is what the restoring CRIU carries: every call of ALLOW and the few more that a restore makes. What CRIU restores inherits
+ * it, so the processes of a burrow that boots get it too, and it is the oldest filter of every process of every burrow.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -20,6 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base-filter.h"
 #include "report.h"
 #include "syscalls.h"
 
@@ -183,9 +188,32 @@ static scmp_filter_ctx deny_filter(void)
     return filter;
 }
 
-static void export_to(const char *path, scmp_filter_ctx filter)
+static scmp_filter_ctx base_filter(void)
+{
+    scmp_filter_ctx filter = new_filter(SCMP_ACT_ERRNO(ENOSYS));
+    for (size_t i = 0; i < sizeof(allowed_calls) / sizeof(*allowed_calls); i++)
+        rule(filter, SCMP_ACT_ALLOW, allowed_calls[i]);
+    for (size_t i = 0; i < sizeof(restore_calls) / sizeof(*restore_calls); i++)
+        rule(filter, SCMP_ACT_ALLOW, restore_calls[i]);
+    return filter;
+}
+
+/*
+ * One instruction that loads a constant, in front of the program and without effect on it. It tells the host which of the
+ * filters in a dump is the one that a restore brings along anyway.
+ */
+static void write_mark(int fd, const char *path)
+{
+    const struct sock_filter mark = BPF_STMT(BPF_LD | BPF_W | BPF_IMM, BASE_FILTER_MARK);
+    if (CHECK(write(fd, &mark, sizeof(mark)), "write %s", path) != sizeof(mark))
+        refuse("cannot write %s", path);
+}
+
+static void export_to(const char *path, scmp_filter_ctx filter, bool is_marked)
 {
     int fd = CHECK(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), "create %s", path);
+    if (is_marked)
+        write_mark(fd, path);
     int result = seccomp_export_bpf(filter, fd);
     if (result < 0) {
         errno = -result;
@@ -197,9 +225,10 @@ static void export_to(const char *path, scmp_filter_ctx filter)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
-        refuse("usage: export-filters ALLOW DENY");
-    export_to(argv[2], deny_filter());
-    export_to(argv[1], allow_filter());
+    if (argc != 4)
+        refuse("usage: export-filters ALLOW DENY BASE");
+    export_to(argv[3], base_filter(), true);
+    export_to(argv[2], deny_filter(), false);
+    export_to(argv[1], allow_filter(), false);
     return 0;
 }

@@ -3,9 +3,9 @@
  *
  * dormouse-init CGROUP...
  *
- * Started by the engine as real root, in a session of its own, with the configuration on stdin and a status pipe as fd 3. It
- * answers on the pipe with `pid <host pid> <start time>`, then the agent itself writes `1` when it listens; `error <why>` or the pipe's end
- * before that is a failure.
+ * Started by the engine as real root, in a session of its own, with the configuration on stdin, a status pipe as fd 3 and a ready
+ * pipe as fd 4. Only dormouse-init writes to the status pipe: `pid <host pid> <start time>`, or `error <why>`. The agent gets only the
+ * ready pipe, and writes `1` there when it listens. The engine believes no other word of it, and takes the pipe's end for a failure.
  * The process the engine started ends early; the burrow's PID 1 lives on without the engine.
  */
 #include <errno.h>
@@ -29,6 +29,7 @@
 #include "supervise.h"
 
 #define STATUS_FD 3
+#define READY_FD 4
 /*
  * Each burrow's user namespace is owned by a uid of its own, so that one burrow cannot use up the per-user limits of the host's
  * root and with them those of its neighbours. No account has these uids (systemd hands out those below), and pids fit in.
@@ -80,7 +81,7 @@ static noreturn void run_inside(const struct config *config, const struct filter
     become_inner_root();
     CHECK(sethostname(config->hostname, strlen(config->hostname)), "hostname");
     mount_inner(config);
-    supervise(config, filters, end_fd);
+    supervise(config, filters, (struct outside){.end_fd = end_fd, .ready_fd = READY_FD});
 }
 
 /*
@@ -113,8 +114,10 @@ static void hide_paths(int argc, char **argv)
 int main(int argc, char **argv)
 {
     report_to(STATUS_FD);
-    if (fcntl(STATUS_FD, F_SETFD, 0) == -1)
+    /* No program that we start may write to it. */
+    if (fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) == -1)
         return 2;
+    CHECK(fcntl(READY_FD, F_SETFD, FD_CLOEXEC), "ready pipe");
     signal(SIGPIPE, SIG_IGN);
     /* Before the configuration: joining can take the kernel tens of milliseconds, and we may have been started ahead of need. */
     join_cgroups(argc - 1, argv + 1);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "devices.h"
+#include "link.h"
 #include "masks.h"
 #include "network.h"
 #include "overlay.h"
@@ -52,7 +53,10 @@ void mount_outer(const struct config *config)
     attach(make_devices(config->uid_base), open_below(root, "dev"), "/dev");
     bind_below(root, config->tools, ".dormouse", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     const uint64_t data_only = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-    bind_below(root, config->link, ".dormouse/run", data_only);
+    if (config->link)
+        bind_below(root, config->link, ".dormouse/run", data_only);
+    else
+        attach(make_link(config->uid_base), open_below(root, ".dormouse/run"), "/.dormouse/run");
     /* Not noexec: a program that makes code in memory and then makes it executable must be able to do so after a sleep as well. */
     if (config->memory)
         bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);

@@ -35,7 +35,11 @@ void report(const char *format, ...)
     write_line(line, (size_t)length + 1);
 }
 
-void report_ready(void) { write_line("1", 1); }
+void report_ready(int fd)
+{
+    ssize_t ignored = write(fd, "1", 1);
+    (void)ignored;
+}
 
 noreturn void fail(const char *what, ...)
 {

@@ -9,7 +9,7 @@ noreturn void fail(const char *what, ...) __attribute__((format(printf, 1, 2)));
 /* Like fail(), without errno. */
 noreturn void refuse(const char *what, ...) __attribute__((format(printf, 1, 2)));
 /* What the agent says when it listens, said by us when there is none to start. */
-void report_ready(void);
+void report_ready(int fd);
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* For calls that return -1 and set errno. */

@@ -17,10 +17,14 @@
 
 #include "namespaces.h"
 #include "report.h"
+#include "seal.h"
 
 /* The seccomp filter protects exactly this pid from signals: see export-filters.c. */
 #define AGENT_PID 2
-#define READY_FD 3
+/* Where the agent finds its end of the ready pipe. */
+#define AGENT_READY_FD 3
+/* Above those that the agent gets. */
+#define STATUS_MIN_FD 10
 #define AGENT_LOG "/var/log/dormouse-agent.log"
 
 static void clock_offset(char *line, size_t size, const char *name, clockid_t clock, int64_t wanted_ns)
@@ -76,7 +80,7 @@ static void redirect(const char *path, int flags, int fd)
         close(opened);
 }
 
-static noreturn void start_agent(const struct config *config, const struct filters *filters)
+static noreturn void start_agent(const struct config *config, const struct filters *filters, int ready_fd)
 {
     CHECK(setsid(), "setsid");
     signal(SIGPIPE, SIG_DFL);
@@ -90,11 +94,10 @@ static noreturn void start_agent(const struct config *config, const struct filte
     /* Non-blocking: a pipe that the sandbox left in its place would hold us up for ever. */
     redirect(AGENT_LOG, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, STDOUT_FILENO);
     CHECK(dup2(STDOUT_FILENO, STDERR_FILENO), "redirect");
-    if (report_fd() != READY_FD) {
-        CHECK(dup2(report_fd(), READY_FD), "ready fd");
-        report_to(READY_FD);
-    }
-    CHECK(close_range(READY_FD + 1, ~0U, 0), "close files");
+    /* What is left to go wrong can still be said, until execve closes everything but the ready pipe. */
+    report_to(CHECK(fcntl(report_fd(), F_DUPFD_CLOEXEC, STATUS_MIN_FD), "status fd"));
+    CHECK(dup2(ready_fd, AGENT_READY_FD), "ready fd");
+    CHECK(close_range(AGENT_READY_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC), "close files");
     umask(022);
     drop_privileges(filters);
     execve(config->agent[0], (char *const *)config->agent, (char *const *)config->env);
@@ -125,7 +128,7 @@ static void reap(int end_fd)
     }
 }
 
-noreturn void supervise(const struct config *config, const struct filters *filters, int end_fd)
+noreturn void supervise(const struct config *config, const struct filters *filters, struct outside outside)
 {
     /* Changing uids made us undumpable, and with that our own /proc files belong to a root that we are not. */
     CHECK(prctl(PR_SET_DUMPABLE, 1), "dumpable");
@@ -141,19 +144,21 @@ noreturn void supervise(const struct config *config, const struct filters *filte
     if (config->agent_count > 0) {
         pid_t agent = CHECK(fork(), "fork agent");
         if (agent == 0)
-            start_agent(config, filters);
+            start_agent(config, filters, outside.ready_fd);
         if (agent != AGENT_PID)
             refuse("the agent is pid %d, not %d", agent, AGENT_PID);
     } else {
         /* An empty burrow: whoever restores a tree into it makes an agent with that pid. */
-        report_ready();
+        report_ready(outside.ready_fd);
     }
+    close(outside.ready_fd);
     close(report_fd());
     report_to(STDERR_FILENO);
     CHECK(chdir("/"), "chdir");
+    seal_first_process();
 
     for (;;) {
-        reap(end_fd);
+        reap(outside.end_fd);
         /* Not waitpid alone: an empty burrow has no children to wait for yet. */
         sigwaitinfo(&child_signal, NULL);
     }

@@ -64,3 +64,13 @@ static const char *const forbidden_calls[] = {
     "settimeofday", "stime", "swapoff", "swapon", "sysfs", "syslog", "umount", "umount2", "unshare", "uselib",
     "userfaultfd", "ustat", "vhangup", "vm86", "vm86old",
 };
+
+/*
+ * What a restoring CRIU calls beyond `allowed_calls`. Neither mounts nor modules, keys, bpf, perf, clocks: it rebuilds processes
+ * in namespaces that exist already.
+ */
+static const char *const restore_calls[] = {
+    "clone3",      /* with the pid that a process had */
+    "personality", /* whatever it was */
+    "setns",       /* into the burrow, before it has given up its privileges; later it reaches nothing but the burrow's own */
+};

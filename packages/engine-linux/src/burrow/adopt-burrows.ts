@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BurrowId, hasErrorCode, isBurrowId, type SnapshotId } from '@dormouse/contracts'
@@ -7,10 +8,10 @@ import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import { readManifest } from '../snapshot/manifest.ts'
 import { takeFiles } from '../snapshot/take-files.ts'
 import { type BurrowRecord, findRecord } from './burrow-record.ts'
-import { type FirstProcess, findFirstProcess, readEnd } from './first-process.ts'
+import { type FirstProcess, findFirstProcess, isAlive, readEnd } from './first-process.ts'
 import { waitForDump, wasLeftStopped } from './interrupted-dump.ts'
 import type { BurrowPaths, Layout } from './layout.ts'
-import { answers, LinuxBurrow } from './linux-burrow.ts'
+import { LinuxBurrow } from './linux-burrow.ts'
 import { endProcesses, removeBurrow, removeRemains } from './remove-burrow.ts'
 import { undoTaking } from './taking.ts'
 
@@ -46,17 +47,23 @@ export async function adoptBurrows(
   return { burrows, lost }
 }
 
-/** Lets one go on whose snapshot was cut off. False when it is the past of one that was not, or has ended. */
+/** Lets one continue whose snapshot was cut off. False when it is the past of a finished snapshot, or has ended. */
 async function takeOver(burrow: LinuxBurrow, first: FirstProcess): Promise<boolean> {
   await waitForDump(burrow)
+  const wasBeingSaved = existsSync(burrow.paths.taking)
   // Where it cannot be told, the files stay; what runs must not change them.
   const isOver = await undoTaking(burrow.paths).then(
     (finished) => finished !== undefined,
     () => true,
   )
   if (isOver) return false
+  if (!(await isAlive(first))) return false
   if (await wasLeftStopped(burrow)) await burrow.goOn({ areStopped: true })
-  return answers(burrow, first)
+  // It was awake, and is frozen for the dump only.
+  else if (wasBeingSaved) await burrow.thaw()
+  // Its agent is not asked: a silent one would delay the server, and a slow one would lose its sandbox. The watch notices a dying one.
+  void burrow.watch()
+  return true
 }
 
 /** What cannot be removed, because something of the host holds it, must not keep the rest from coming back. */
@@ -72,7 +79,8 @@ async function saveWhatIsLeft(layout: Layout, hierarchies: Hierarchies, record: 
   try {
     await endProcesses(paths, new BurrowCgroup(hierarchies, paths.cgroup))
     const finished = await undoTaking(paths)
-    const snapshotId = finished ?? (await takeFiles(layout, { record, paths, keepsFiles: false })).id
+    const take = async () => (await takeFiles(layout, { record, paths, keepsFiles: false })).manifest.id
+    const snapshotId = finished ?? (await take())
     const kind = await findKind(layout, snapshotId)
     await removeIfPossible(paths, hierarchies)
     if (kind === 'full') return { id, sandboxId, end: { reason: 'stored', snapshotId } }

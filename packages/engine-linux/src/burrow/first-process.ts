@@ -53,9 +53,9 @@ export async function killFirstProcess(first: FirstProcess): Promise<void> {
 
 /** True when it has ended within the time. */
 export async function waitForEnd(first: FirstProcess, timeoutMs: number): Promise<boolean> {
-  const deadline = Date.now() + timeoutMs
+  const deadline = performance.now() + timeoutMs
   for (let pauseMs = 1; await isAlive(first); pauseMs = Math.min(pauseMs * 2, 50)) {
-    if (Date.now() > deadline) return false
+    if (performance.now() > deadline) return false
     await sleep(pauseMs)
   }
   return true

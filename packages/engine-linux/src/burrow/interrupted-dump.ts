@@ -1,28 +1,34 @@
-import { readdir, readFile, readlink } from 'node:fs/promises'
+import { readdir, readlink } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findState } from './first-process.ts'
+import { dumpDeadlineMs } from '../snapshot/saver.ts'
 import type { LinuxBurrow } from './linux-burrow.ts'
+import { findProcess } from './process-status.ts'
 
 const POLL_MS = 20
-/** A dump takes seconds per gigabyte on a slow disk. One that takes longer hangs, and then the burrow does not answer either. */
-const DUMP_TIMEOUT_MS = 300_000
-const AGENT_PID_INSIDE = '2'
+/** After its deadline CRIU has ended, and the burrow with it, but for a moment. */
+const ENDING_MS = 10_000
+const AGENT_PID_INSIDE = 2
+const SIGSTOP_MASK = 1n << 18n
 
 /**
- * A dump outlives the server that began it: CRIU is never cut off. Post: no process of ours is in the burrow any more, as far
- * as waiting helps.
+ * A dump outlives the server that began it: only its deadline cuts it off. Post: no process of ours is in the burrow any more, as
+ * far as waiting helps.
  */
 export async function waitForDump(burrow: LinuxBurrow): Promise<void> {
-  const deadline = Date.now() + DUMP_TIMEOUT_MS
-  while ((await hasVisitors(burrow)) && Date.now() < deadline) await sleep(POLL_MS)
+  const { memoryBytes } = await burrow.usage()
+  const deadline = performance.now() + dumpDeadlineMs(memoryBytes) + ENDING_MS
+  while ((await hasVisitors(burrow)) && performance.now() < deadline) await sleep(POLL_MS)
 }
 
-/** True for a burrow whose processes a dump has stopped, with nobody left to let them go on. Nothing inside can stop the agent. */
+/**
+ * True for a burrow whose processes a dump has stopped, with nobody left to let them go on. Nothing inside can stop the agent. While it
+ * is frozen, the signal that stops it waits.
+ */
 export async function wasLeftStopped(burrow: LinuxBurrow): Promise<boolean> {
   for (const pid of await burrow.pids()) {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-    const inside = /^NSpid:.*?(?<pid>\d+)$/m.exec(status)?.groups?.['pid']
-    if (inside === AGENT_PID_INSIDE) return (await findState(pid)) === 'T'
+    const found = findProcess(pid)
+    if (found?.insidePid !== AGENT_PID_INSIDE) continue
+    return found.state === 'T' || (found.pendingSignals & SIGSTOP_MASK) !== 0n
   }
   return false
 }

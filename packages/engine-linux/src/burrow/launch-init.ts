@@ -1,12 +1,12 @@
-import { addAbortSignal, type Duplex, type Readable } from 'node:stream'
+import { addAbortSignal, type Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, startProgram } from '../host/start-program.ts'
 import { initProgram } from '../native-programs.ts'
-import { type FirstProcess, parseFirstProcess } from './first-process.ts'
+import type { FirstProcess } from './first-process.ts'
+import { InitStatus, saysReady } from './init-status.ts'
 
 /** Far beyond what a loaded machine needs; without it a hung start would hold its place for ever. */
 const START_TIMEOUT_MS = 60_000
-const STATUS_MAX_BYTES = 4096
 
 /** The keys of native/src/config.h; a list gives one record per element. */
 export type InitConfig = Readonly<Record<string, string | number | readonly string[]>>
@@ -40,7 +40,7 @@ export function launchInit({
 
 export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
   const program = start({ cwd, cgroups })
-  const [input, , , status] = program.streams as [Duplex, undefined, undefined, Duplex]
+  const [input, , , status, ready] = program.streams as [Duplex, undefined, undefined, Duplex, Duplex]
   // It may refuse before it has read everything; its own words on the status pipe say more than EPIPE.
   input.on('error', () => {})
   return {
@@ -50,6 +50,7 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
     cancel() {
       input.end()
       status.destroy()
+      ready.destroy()
     },
     async launch(config, signal) {
       input.end(encodeConfig(config))
@@ -58,8 +59,9 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
         ...(signal === undefined ? [] : [signal]),
       ])
       addAbortSignal(limit, status)
+      addAbortSignal(limit, ready)
       try {
-        return await readReady(status)
+        return await readReady({ status, ready })
       } catch (error) {
         // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
         program.kill('SIGKILL')
@@ -70,6 +72,7 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
         throw new DormouseError('burrow_start_failed', 'The burrow did not start in time.', { cause: error })
       } finally {
         status.destroy()
+        ready.destroy()
       }
     },
   }
@@ -83,29 +86,22 @@ function start({ cwd, cgroups = [] }: StartInit): Program {
       env: {},
       // The burrow must not die with the terminal of the server.
       isDetached: true,
-      stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
+      stdio: ['pipe', 'ignore', 'ignore', 'pipe', 'pipe'],
     })
   } catch (cause) {
     throw new DormouseError('burrow_start_failed', 'dormouse-init cannot be started.', { cause })
   }
 }
 
-async function readReady(status: Readable): Promise<FirstProcess> {
-  let text = ''
-  let first: FirstProcess | undefined
-  for await (const chunk of status) {
-    text = (text + String(chunk)).slice(-STATUS_MAX_BYTES)
-    const lines = text.split('\n')
-    const error = lines.find((line) => line.startsWith('error '))
-    if (error !== undefined)
-      throw new DormouseError('burrow_start_failed', `The burrow did not start: ${error.slice(6)}`)
-    const last = lines.pop()
-    const told = lines.find((line) => line.startsWith('pid '))
-    if (told !== undefined) first ??= parseFirstProcess(`${told.slice(4)}\n`)
-    // The agent writes this byte; everything else are whole lines of dormouse-init.
-    if (last === '1' && first !== undefined) return first
-  }
-  throw new DormouseError('burrow_start_failed', 'The agent ended before it was ready.')
+/** dormouse-init says who PID 1 is; the agent can say that it is ready and nothing else. */
+async function readReady({ status, ready }: { status: Duplex; ready: Duplex }): Promise<FirstProcess> {
+  const told = new InitStatus(status)
+  if (await saysReady(ready)) return told.first
+  const why = await told.failure
+  throw new DormouseError(
+    'burrow_start_failed',
+    why === undefined ? 'The agent ended before it was ready.' : `The burrow did not start: ${why}`,
+  )
 }
 
 function encodeConfig(config: InitConfig): Buffer {

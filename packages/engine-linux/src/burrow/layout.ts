@@ -3,13 +3,13 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BurrowId, LayerId, SnapshotId } from '@dormouse/contracts'
 
-/** Where things of an engine are. Socket paths are limited to 107 bytes, so what has sockets lives under a short /run path. */
+/** Where things of an engine are. */
 export class Layout {
   readonly burrowsDir: string
   readonly sparesDir: string
   readonly layersDir: string
-  /** What is known of layers, one file for each. */
-  readonly inventoriesDir: string
+  /** Checksums of layers and of template builds, one file for each. */
+  readonly sumsDir: string
   readonly snapshotsDir: string
   readonly volumesDir: string
   readonly runDir: string
@@ -20,15 +20,18 @@ export class Layout {
 
   /** Layers of template snapshots: shared by all state directories of a host, and never collected with a sandbox. */
   readonly templateLayersDir: string
+  /** Builds of templates, by name and hash. */
+  readonly templatesDir: string
 
   constructor(stateDir: string, dataDir: string) {
     // Engines with different state directories must not see each other's burrows.
     const key = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
     this.burrowsDir = join(stateDir, 'burrows')
     this.templateLayersDir = join(dataDir, 'template-layers')
+    this.templatesDir = join(dataDir, 'templates')
     this.sparesDir = join(stateDir, 'spares')
     this.layersDir = join(stateDir, 'layers')
-    this.inventoriesDir = join(stateDir, 'inventories')
+    this.sumsDir = join(stateDir, 'sums')
     this.snapshotsDir = join(stateDir, 'snapshots')
     this.volumesDir = join(stateDir, 'volumes')
     this.runDir = join('/run/dormouse', key)
@@ -58,8 +61,6 @@ export class Layout {
       work: join(dir, 'work'),
       memory: join(dir, 'memory'),
       run,
-      link: join(run, 'link'),
-      socket: join(run, 'link', 'agent.sock'),
       pidFile: join(run, 'pid'),
       endFile: join(run, 'end'),
       cgroup: join(this.cgroupName, id),
@@ -89,8 +90,6 @@ export interface BurrowPaths {
   /** Links to the memory files that this burrow's processes map. */
   readonly memory: string
   readonly run: string
-  readonly link: string
-  readonly socket: string
   readonly pidFile: string
   readonly endFile: string
   readonly cgroup: string

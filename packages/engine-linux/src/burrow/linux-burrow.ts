@@ -1,4 +1,3 @@
-import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type BurrowId,
@@ -16,7 +15,9 @@ import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import { GateKeeper } from '../network/gate-keeper.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
+import { connectToAgent } from './agent-link.ts'
 import { type BurrowRecord, writeRecord } from './burrow-record.ts'
+import { countWrites } from './count-writes.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
 import { insist } from './insist.ts'
 import type { BurrowPaths } from './layout.ts'
@@ -82,7 +83,7 @@ export class LinuxBurrow implements Burrow {
       }
     })
     this.guest = new AgentClient({
-      connect: () => connectTo(paths.socket),
+      connect: () => connectToAgent(first),
       onDisconnect: () => this.#checkEnd(END_AFTER_DISCONNECT_MS),
       onUnreachable: () => this.#checkEnd(0),
     })
@@ -112,17 +113,26 @@ export class LinuxBurrow implements Burrow {
     return this.#cgroup.usage()
   }
 
+  async writtenSoFar(): Promise<number> {
+    return countWrites(await this.pids().catch(() => []))
+  }
+
   async memory(): Promise<BurrowMemory | undefined> {
     // One that has ended has no cgroup.
     return measureMemory(await this.pids().catch(() => []))
   }
 
   async freeze(): Promise<void> {
-    await this.#cgroup.freeze()
+    this.guest.isHeld = true
+    await this.#cgroup.freeze().catch((error: unknown) => {
+      this.guest.isHeld = false
+      throw error
+    })
   }
 
   async thaw(): Promise<void> {
     await this.#cgroup.thaw()
+    this.guest.isHeld = false
   }
 
   openGate(): Promise<Gate> {
@@ -141,6 +151,17 @@ export class LinuxBurrow implements Burrow {
   /** All of its processes, as the host sees them. */
   async pids(): Promise<number[]> {
     return this.#cgroup.members()
+  }
+
+  /** The same for each of its cgroups. */
+  membersByCgroup(): Promise<number[][]> {
+    return this.#cgroup.membersByDirectory()
+  }
+
+  get freezerDir(): string {
+    const { freezerDirectory } = this.#cgroup
+    if (freezerDirectory !== undefined) return freezerDirectory
+    throw new DormouseError('host_unsupported', 'This host has no cgroup freezer.')
   }
 
   /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. Only one snapshot at a time. */
@@ -172,7 +193,7 @@ export class LinuxBurrow implements Burrow {
       if (!wasFrozen) await insist(() => this.thaw(), this.#isOver)
       this.#isQuiet = false
       this.#endSaving()
-      void this.#watch()
+      void this.watch()
     }
     try {
       const wasFrozen = await this.isFrozen()
@@ -199,12 +220,13 @@ export class LinuxBurrow implements Burrow {
     const stopped = this.#stoppedBefore
     if (this.#gate.had) await insist(() => releaseConnections(this.first), this.#isOver)
     // Also while the next one is asked for, which cannot begin before the agent goes on.
-    if (areStopped) await insist(() => this.#continue(stopped), this.#isGoing)
+    const run = areStopped ? () => this.#continue(stopped) : () => this.thaw()
+    await insist(run, this.#isGoing)
     this.#stoppedBefore = new Set()
     this.#isQuiet = false
     this.guest.resume()
     this.#endSaving()
-    void this.#watch()
+    void this.watch()
   }
 
   /** None runs before all can: a shell whose job is stopped a moment longer than itself would say so, and take the terminal back. */
@@ -271,11 +293,11 @@ export class LinuxBurrow implements Burrow {
   async #checkEnd(timeoutMs: number): Promise<void> {
     if (this.#isQuiet) return
     if (await waitForEnd(this.first, timeoutMs)) await this.#tellEnd()
-    else void this.#watch()
+    else void this.watch()
   }
 
-  /** Without a connection nothing else tells that it ends. */
-  async #watch(): Promise<void> {
+  /** Notices its end also while the agent has no connection. Returns when it has ended, is connected, or was released. */
+  async watch(): Promise<void> {
     if (this.#isWatched) return
     this.#isWatched = true
     while (!this.#isGoing() && !this.#isReleased && !this.guest.isConnected) {
@@ -291,31 +313,6 @@ export class LinuxBurrow implements Burrow {
     this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))
     this.#end(end)
   }
-}
-
-/** True when somebody answers. Used before a burrow found on disk is trusted. */
-export async function answers(burrow: LinuxBurrow, first: FirstProcess): Promise<boolean> {
-  if (!(await isAlive(first))) return false
-  // One that was left frozen is asked awake, and sleeps on afterwards.
-  const wasFrozen = await burrow.isFrozen()
-  if (wasFrozen) await burrow.thaw()
-  const hasAnswered = await burrow.guest.info().then(
-    () => true,
-    () => false,
-  )
-  if (wasFrozen && hasAnswered) await burrow.freeze()
-  return hasAnswered
-}
-
-function connectTo(path: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ path })
-    socket.once('connect', () => {
-      socket.off('error', reject)
-      resolve(socket)
-    })
-    socket.once('error', reject)
-  })
 }
 
 function describeEnd(end: BurrowEnd): string {

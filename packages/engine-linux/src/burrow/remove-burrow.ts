@@ -20,7 +20,7 @@ export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies)
   const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
   await endProcesses(paths, cgroup)
   await cgroup.remove()
-  await rm(paths.run, { recursive: true, force: true })
+  await removeRun(paths.run)
   // In one step: one that is removed halfway would look as if its processes had ended, and what is left of its files be saved.
   const removed = join(dirname(paths.dir), `${REMOVED}${paths.id}`)
   await rename(paths.dir, removed).catch((error: NodeJS.ErrnoException) => {
@@ -29,6 +29,11 @@ export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies)
   // The sandbox made these files: rm(1) copes with names and depths that path-based removal does not.
   await removeTree(removed)
   await rm(paths.spareMark, { force: true })
+}
+
+/** It holds the two files that dormouse-init makes; whatever else is there goes the slower way, which copes with any tree. */
+async function removeRun(run: string): Promise<void> {
+  await rm(run, { recursive: true, force: true }).catch(() => removeTree(run))
 }
 
 /** What removals that were cut off have left, as far as it can be removed. */

@@ -2,6 +2,7 @@ import { chown, mkdir, rm, writeFile } from 'node:fs/promises'
 import { burrowLimitsSchema, newBurrowId } from '@dormouse/contracts'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
+import type { ParentCgroup } from '../cgroup/parent-cgroup.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { FILE_VALIDATION, type StartedCriu, startCriu } from '../criu/run-criu.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
@@ -44,6 +45,8 @@ export interface SpareHost {
   readonly layout: Layout
   readonly hierarchies: Hierarchies
   readonly criu?: Criu | undefined
+  /** Bounds all burrows together. */
+  readonly parent?: ParentCgroup | undefined
 }
 
 export class SparePool implements AsyncDisposable {
@@ -147,11 +150,12 @@ export class SparePool implements AsyncDisposable {
 }
 
 async function makeSpare(host: SpareHost, { isMarked = false } = {}): Promise<Spare> {
-  const { layout, hierarchies, criu } = host
+  const { layout, hierarchies, criu, parent } = host
   const paths = layout.burrow(newBurrowId())
   try {
     if (isMarked) await writeFile(paths.spareMark, '')
     await makeDirectories(paths)
+    await parent?.prepare()
     const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
     await cgroup.create(burrowLimitsSchema.parse({}))
     const cgroups = cgroup.directories
@@ -173,7 +177,7 @@ async function discard(spare: Spare, { hierarchies }: SpareHost): Promise<void> 
 async function makeDirectories(paths: BurrowPaths): Promise<void> {
   await mkdir(paths.dir, { recursive: true, mode: 0o700 })
   await mkdir(paths.run, { recursive: true, mode: 0o700 })
-  for (const path of [paths.upper, paths.work, paths.link]) {
+  for (const path of [paths.upper, paths.work]) {
     await mkdir(path, { mode: 0o755 })
     await chown(path, UID_BASE, UID_BASE)
   }

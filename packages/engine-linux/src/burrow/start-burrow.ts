@@ -1,13 +1,6 @@
-import { chownSync, lstatSync } from 'node:fs'
 import { link } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
-import {
-  type BurrowLimits,
-  DormouseError,
-  type LayerId,
-  type SandboxId,
-  type SnapshotId,
-} from '@dormouse/contracts'
+import type { BurrowLimits, LayerId, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Gate } from '@dormouse/engine'
 import type { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
@@ -16,6 +9,7 @@ import { allOf } from '../host/settle-all.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 import type { Template } from '../template/template-store.ts'
 import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
+import { closeLink } from './agent-link.ts'
 import { type BurrowRecord, newRecord, prepareRecord, writeRecord } from './burrow-record.ts'
 import type { FirstProcess } from './first-process.ts'
 import type { InitConfig } from './launch-init.ts'
@@ -53,6 +47,8 @@ interface LaunchBurrow {
   /** Pids up to this one are left free for what is restored. */
   readonly lastPid?: number
   readonly signal?: AbortSignal | undefined
+  /** A host directory that it sees at /.dormouse/run, instead of a file system of its own. */
+  readonly link?: string
 }
 
 export interface FillBurrow extends LaunchBurrow {
@@ -93,7 +89,7 @@ export async function fillBurrow(host: BurrowHost, start: FillBurrow): Promise<F
     const first = await launchBurrow(host, { ...start, record }, spare)
     if (start.fill !== undefined && spare.restorer !== undefined) await start.fill(first, spare.restorer)
     else spare.restorer?.cancel()
-    closeLink(paths)
+    await closeLink(first)
     return { paths, cgroup, first, record }
   } catch (error) {
     spare.init.cancel()
@@ -126,7 +122,7 @@ export async function introduceBurrow(
 /** A burrow in which nothing runs but its PID 1, for as long as `work` takes. It sees `link` at /.dormouse/run. */
 export async function withEmptyBurrow(
   host: BurrowHost,
-  { link, ...start }: Pick<LaunchBurrow, 'sandboxId' | 'template' | 'toolsDir' | 'limits'> & { link: string },
+  start: Pick<LaunchBurrow, 'sandboxId' | 'template' | 'toolsDir' | 'limits'> & { link: string },
   work: (first: FirstProcess) => Promise<void>,
 ): Promise<void> {
   const spare = await host.spares.take()
@@ -135,7 +131,7 @@ export async function withEmptyBurrow(
     spare.restorer?.cancel()
     const whole = { ...start, layers: [], volumes: [], memoryFiles: [], clocks, agent: [], agentEnv: [] }
     const record = describeStart(spare.paths, whole)
-    await work(await launchBurrow(host, { ...whole, record }, { ...spare, paths: { ...spare.paths, link } }))
+    await work(await launchBurrow(host, { ...whole, record }, spare))
   } finally {
     spare.init.cancel()
     await removeBurrow(spare.paths, host.hierarchies)
@@ -177,17 +173,6 @@ async function launchBurrow(
   return first
 }
 
-/**
- * The agent has made its socket. From here on nobody inside can remove or replace it: a symlink in its place would make the
- * host connect to a socket of the sandbox's choice.
- * Synchronous, because /run is in memory.
- */
-function closeLink(paths: BurrowPaths): void {
-  chownSync(paths.link, 0, 0)
-  if (!lstatSync(paths.socket, { throwIfNoEntry: false })?.isSocket())
-    throw new DormouseError('burrow_start_failed', 'The agent left no socket behind.')
-}
-
 function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths): InitConfig {
   const { uidBase, uidCount } = start.template.manifest
   // Relative, because mount options can be read inside and should not tell about the host.
@@ -199,7 +184,7 @@ function initConfig(host: BurrowHost, start: LaunchBurrow, paths: BurrowPaths): 
     root: host.layout.rootMountPoint,
     overlay: `lowerdir=${lower},upperdir=upper,workdir=work,redirect_dir=on,index=off,metacopy=off`,
     tools: start.toolsDir,
-    link: paths.link,
+    ...(start.link !== undefined && { link: start.link }),
     memory: paths.memory,
     ...(host.kdatDir !== undefined && { kdat: host.kdatDir }),
     ...(start.volumes.length > 0 && {

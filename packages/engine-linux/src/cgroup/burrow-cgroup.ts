@@ -23,6 +23,7 @@ const EMPTY_TIMEOUT_MS = 20_000
 const EMPTY_POLL_MS = 2
 /** A task in an uninterruptible system call cannot be frozen before that returns. */
 const FREEZE_TIMEOUT_MS = 10_000
+const MAKE_ATTEMPTS = 5
 const V2_CONTROLLERS = ['memory', 'cpu', 'pids'] as const
 
 interface Part {
@@ -78,13 +79,20 @@ export class BurrowCgroup {
 
   /** Post: the directories exist with these limits. Pre: nothing is in them. */
   async create(limits: BurrowLimits): Promise<void> {
-    for (const directory of this.directories) {
-      const isV2 = directory === this.#v2
-      await mkdir(dirname(directory), { recursive: true })
-      if (isV2) await enableBelow(dirname(directory))
-      await mkdir(directory)
-    }
+    for (const directory of this.directories) await this.#make(directory)
     await this.apply(limits)
+  }
+
+  /** An engine that ends removes parents that are empty, and this may be the moment in which it does: then they are made again. */
+  async #make(directory: string, attempts = MAKE_ATTEMPTS): Promise<void> {
+    try {
+      await mkdir(dirname(directory), { recursive: true })
+      if (directory === this.#v2) await enableBelow(dirname(directory))
+      await mkdir(directory)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempts === 1) throw error
+      await this.#make(directory, attempts - 1)
+    }
   }
 
   /** Sets limits; on refusal by the kernel the ones before are set again. */
@@ -151,10 +159,20 @@ export class BurrowCgroup {
     else writeFileSync(this.#freezerState(), 'THAWED')
   }
 
+  /** What `freeze` writes to; CRIU writes to it as well. */
+  get freezerDirectory(): string | undefined {
+    return this.#v2 ?? this.#freezer
+  }
+
   /** The pids of all members, as the host sees them. */
   async members(): Promise<number[]> {
     const [directory] = this.directories
     return directory === undefined ? [] : membersOf(directory)
+  }
+
+  /** The same for every directory, in the order of `directories`: a member has to be in all of them. */
+  async membersByDirectory(): Promise<number[][]> {
+    return Promise.all(this.directories.map((directory) => membersOf(directory)))
   }
 
   /** Signals every member but these. Only for moments when none can be forked. */
@@ -163,10 +181,15 @@ export class BurrowCgroup {
     if (directory !== undefined) await signalMembers(directory, signal, except)
   }
 
-  /** Sends SIGKILL to all members, where the kernel can do that as one step (v2). */
+  /** Sends SIGKILL to all members, where the kernel can do that as one step (v2), or none of them can run (frozen, v1). */
   async kill(): Promise<void> {
     if (this.#v2 !== undefined)
       await writeFile(join(this.#v2, 'cgroup.kill'), '1', { flag: 'r+' }).catch(ignoreAbsent)
+    else if (await this.isFrozen().catch(() => false)) {
+      // v1: those that are frozen end only when they are thawed. None runs before it ends.
+      await this.signal('SIGKILL')
+      await this.thaw()
+    }
   }
 
   #freezerState(): string {
@@ -177,22 +200,22 @@ export class BurrowCgroup {
 
   /** Post: no directory is left, and no member alive. Pre: `kill` was called, so that nothing inside forks any more. */
   async remove(): Promise<void> {
-    const deadline = Date.now() + EMPTY_TIMEOUT_MS
+    const deadline = performance.now() + EMPTY_TIMEOUT_MS
     for (const directory of this.directories) await removeWhenEmpty(directory, deadline)
   }
 }
 
 async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + FREEZE_TIMEOUT_MS
+  const deadline = performance.now() + FREEZE_TIMEOUT_MS
   while (!(await holds())) {
-    if (Date.now() > deadline)
+    if (performance.now() > deadline)
       throw new DormouseError('conflict', 'The processes could not be frozen in time.')
     await sleep(1)
   }
 }
 
 /** Lets the children of a v2 directory have controllers; each level has to pass them on. */
-async function enableBelow(directory: string): Promise<void> {
+export async function enableBelow(directory: string): Promise<void> {
   const chain: string[] = []
   for (let at = directory; ; at = dirname(at)) {
     const controllers = await readFile(join(at, 'cgroup.controllers'), 'utf8').catch(() => undefined)
@@ -219,7 +242,7 @@ async function removeWhenEmpty(directory: string, deadline: number): Promise<voi
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       if (code === 'ENOENT') return
-      if (code !== 'EBUSY' || Date.now() > deadline) throw error
+      if (code !== 'EBUSY' || performance.now() > deadline) throw error
       // A program of ours joins one hierarchy after the other: what had not come to v2 yet escaped the kill there.
       await signalMembers(directory, 'SIGKILL')
       await sleep(EMPTY_POLL_MS)

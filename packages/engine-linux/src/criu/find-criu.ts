@@ -1,6 +1,6 @@
 import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { runCommand } from '../host/run-command.ts'
+import { inOwnNamespaces, runCommand } from '../host/run-command.ts'
 
 /** Older ones fail on kernels of 2025 and later: see DESIGN §4.6. */
 export const CRIU_MIN_VERSION = '4.2'
@@ -55,7 +55,8 @@ async function findInstalledCriu(directory: string): Promise<Criu | undefined> {
 async function probeCriu(argv: readonly [string, ...string[]], root: string): Promise<Criu | undefined> {
   const [version, check] = await Promise.all([
     runCommand({ argv: [...argv, '--version'], timeoutMs: CHECK_TIMEOUT_MS }),
-    runCommand({ argv: [...argv, 'check'], timeoutMs: CHECK_TIMEOUT_MS }),
+    // It stops children of its own to try ptrace: those must go with it, however it ends.
+    runCommand({ argv: inOwnNamespaces([...argv, 'check']), timeoutMs: CHECK_TIMEOUT_MS }),
   ])
   const number = /Version: ([\d.]+)/.exec(version.stdout)?.[1]
   if (version.exitCode !== 0 || number === undefined) return undefined

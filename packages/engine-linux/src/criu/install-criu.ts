@@ -1,28 +1,36 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir } from 'node:fs/promises'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { ReportProgress } from '../host/progress.ts'
 import { makeWorkDirectory, publishDirectory, removeTree, switchCurrent } from '../host/publish-directory.ts'
 import { inOwnNamespaces, runCommandOrFail } from '../host/run-command.ts'
+import { DEBIAN_KEYRING, minValidSeconds, readAptSettings } from '../template/host-apt.ts'
+import { type FetchedPackage, fetchCriu } from './fetch-criu.ts'
 import { type Criu, criuDirectory, findCriu, isUsable, probeCriuRoot } from './find-criu.ts'
+import { CRIU_PINS, type CriuPin } from './pins.ts'
 
 /** The first Debian suite whose CRIU runs on kernels of 2025 and later. */
 const SUITE = 'forky'
-const PACKAGES = 'criu,libc6'
+const DEFAULT_SOURCE = `deb [signed-by=${DEBIAN_KEYRING}] http://deb.debian.org/debian ${SUITE} main`
 /** Raise when what is kept of the packages changes. */
-const RECIPE_VERSION = 1
-/** mmdebstrap says about this many lines; only the bar depends on it. */
-const EXPECTED_LINES = 10
+const RECIPE_VERSION = 2
+/** apt says about this many lines; only the bar depends on it. */
+const EXPECTED_LINES = 60
 
 export interface InstallCriu {
   readonly dataDir: string
+  /** A build that the operator accepts besides those of the repository. */
+  readonly pin?: CriuPin | undefined
+  /** A .deb of CRIU that the operator brought; it must be an accepted build. */
+  readonly deb?: string | undefined
   readonly report?: ReportProgress
   readonly signal?: AbortSignal | undefined
 }
 
 /** Precondition: the caller holds the set-up lock of the data directory. */
-export async function installCriu({ dataDir, report = () => {}, signal }: InstallCriu): Promise<Criu> {
+export async function installCriu(install: InstallCriu): Promise<Criu> {
+  const { dataDir } = install
   const found = await findCriu(dataDir)
   if (found !== undefined && isUsable(found)) return found
   const directory = criuDirectory(dataDir)
@@ -30,10 +38,12 @@ export async function installCriu({ dataDir, report = () => {}, signal }: Instal
   const work = await makeWorkDirectory(directory)
   try {
     const root = join(work, 'root')
-    await extractPackages(root, report, signal)
+    const packages = await fetchPackages(work, install)
+    await unpack(packages, root, install.signal)
     await keepOnlyWhatRuns(root)
     const criu = await verify(root)
-    const final = join(directory, recipeHash(criu.version))
+    await recordPackages(root, packages)
+    const final = join(directory, recipeHash(criu.version, packages))
     await removeTree(final)
     await publishDirectory(root, final)
     await switchCurrent(final)
@@ -46,23 +56,50 @@ export async function installCriu({ dataDir, report = () => {}, signal }: Instal
   return installed
 }
 
-async function extractPackages(root: string, report: ReportProgress, signal: AbortSignal | undefined) {
-  let lines = 0
-  const mmdebstrap = ['mmdebstrap', '--variant=extract', `--include=${PACKAGES}`, SUITE, root]
-  await runCommandOrFail(
-    {
-      // An out-of-date mirror still carries a CRIU that works; signatures are checked all the same.
-      argv: inOwnNamespaces([...mmdebstrap, '--aptopt=Acquire::Check-Valid-Until "false"']),
-      signal,
-      onLine: (line) =>
-        report({ percent: Math.min(90, (++lines / EXPECTED_LINES) * 90), doing: doing(line) }),
-    },
-    `getting CRIU from Debian ${SUITE}`,
+async function fetchPackages(work: string, { report = () => {}, signal, pin, deb }: InstallCriu) {
+  const workDir = join(work, 'apt')
+  await mkdir(workDir)
+  const { stdout } = await runCommandOrFail(
+    { argv: ['dpkg', '--print-architecture'], signal },
+    'asking for the architecture',
   )
+  const architecture = stdout.trim()
+  const { sources, options } = await readAptSettings({ suite: SUITE, workDir, signal })
+  let lines = 0
+  return fetchCriu({
+    source: sources[0] ?? DEFAULT_SOURCE,
+    minValidSeconds: minValidSeconds(options),
+    architecture,
+    accepted: [...(CRIU_PINS[architecture] ?? []), ...(pin === undefined ? [] : [pin])],
+    deb,
+    workDir,
+    signal,
+    onLine: (line) => report({ percent: Math.min(90, (++lines / EXPECTED_LINES) * 90), doing: doing(line) }),
+  })
 }
 
+async function unpack(
+  packages: readonly FetchedPackage[],
+  root: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  await mkdir(root)
+  for (const { path, name } of packages)
+    await runCommandOrFail(
+      { argv: inOwnNamespaces(['dpkg-deb', '--extract', path, root]), signal },
+      `unpacking ${name}`,
+    )
+}
+
+/** For `./dormouse doctor` and for whoever asks later what runs here. */
+async function recordPackages(root: string, packages: readonly FetchedPackage[]): Promise<void> {
+  const list = packages.map(({ name, version, sha256 }) => ({ name, version, sha256 }))
+  await writeFile(join(root, 'packages.json'), `${JSON.stringify(list, null, 2)}\n`, { mode: 0o644 })
+}
+
+/** Names a mirror's address as little as the rest of the set-up does. */
 function doing(line: string): string {
-  return line.replace(/^I: /, '').replace(/\.\.\.$/, '')
+  return line.replace(/\bhttps?:\/\/\S+/g, 'the mirror')
 }
 
 async function keepOnlyWhatRuns(root: string): Promise<void> {
@@ -99,7 +136,8 @@ async function verify(root: string): Promise<Criu> {
   )
 }
 
-function recipeHash(version: string): string {
-  const recipe = JSON.stringify([RECIPE_VERSION, SUITE, PACKAGES, version, process.arch])
+function recipeHash(version: string, packages: readonly FetchedPackage[]): string {
+  const digests = packages.map(({ sha256 }) => sha256)
+  const recipe = JSON.stringify([RECIPE_VERSION, SUITE, digests, version, process.arch])
   return createHash('sha256').update(recipe).digest('hex').slice(0, 16)
 }

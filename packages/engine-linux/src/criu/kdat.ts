@@ -1,8 +1,9 @@
-import { chmod, chown, copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises'
+import { chmod, chown, copyFile, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId } from '@dormouse/contracts'
 import type { FirstProcess } from '../burrow/first-process.ts'
 import { type BurrowHost, withEmptyBurrow } from '../burrow/start-burrow.ts'
+import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
 import { listTemplates } from '../template/template-store.ts'
 import type { Criu } from './find-criu.ts'
 import { runCriu } from './run-criu.ts'
@@ -10,6 +11,9 @@ import { runCriu } from './run-criu.ts'
 /** Where CRIU finds its knowledge of this kernel inside a burrow, by the privileges it runs with. */
 export const KDAT_HOST = '/.dormouse/kdat/host'
 export const KDAT_BURROW = '/.dormouse/kdat/burrow'
+
+/** CRIU keeps its cache on a tmpfs only, and /run need not be one. */
+const SCRATCH = { parent: '/dev/shm', prefix: 'dormouse-' }
 
 /** Below /run: the kernel is the same until the next boot. One directory per CRIU, since the format is its own. */
 export function kdatDirectory(criu: Criu): string {
@@ -22,13 +26,13 @@ export async function prepareKdat(
   { criu, dataDir, toolsDir }: { criu: Criu; dataDir: string; toolsDir: string },
 ): Promise<void> {
   const directory = kdatDirectory(criu)
+  await removeAbandoned(SCRATCH)
   await mkdir(directory, { recursive: true, mode: 0o755 })
   if (await stat(join(directory, 'burrow', 'criu.kdat')).catch(() => undefined)) return
   const [template] = await listTemplates(dataDir)
   if (template === undefined) return
   const limits = burrowLimitsSchema.parse({})
-  // CRIU keeps its cache on a tmpfs only, and /run need not be one.
-  const scratch = await mkdtemp('/dev/shm/dormouse-')
+  const scratch = await makeOwnedDirectory(SCRATCH)
   const link = join(scratch, 'link')
   try {
     await mkdir(link, { mode: 0o755 })
@@ -61,6 +65,7 @@ async function examineKernel({
       criu,
       firstPid: first.pid,
       as,
+      isExamining: true,
       imagesDir: link,
       kdatDir: '/.dormouse/run',
       action: as === 'host' ? ['dump', '--tree', '1000000'] : ['restore'],

@@ -1,12 +1,16 @@
 import type { Duplex } from 'node:stream'
 import { startProgram } from '../host/start-program.ts'
-import { enterLibrary } from '../native-programs.ts'
+import { baseFilter, enterLibrary } from '../native-programs.ts'
 import type { Criu } from './find-criu.ts'
 
 /** The end of what CRIU said, kept for an error message. */
 const OUTPUT_MAX_CHARACTERS = 16_384
 /** What libdormouse-enter.so writes when the program is about to exit with 0. */
 const SUCCEEDED = '0'
+/** What it exits with when the dump was cut off, by a signal or its deadline: native/src/cut-off.h. */
+const CUT_OFF = 124
+/** Where a saving CRIU finds the directory that freezes the burrow: native/src/enter.c opens it. */
+export const FREEZER_PATH = '/proc/self/fd/5'
 /** A directory of a burrow that exists, is empty and cannot be written: no plugin of the sandbox's is ever loaded from it. */
 const NO_PLUGINS = '/dev/.masked'
 
@@ -25,11 +29,15 @@ export interface CriuCall {
   readonly action: readonly [string, ...string[]]
   /** Directory inside the burrow with `criu.kdat`. */
   readonly kdatDir: string
+  /** It only looks at the kernel, in a burrow that no sandbox has touched: no filter hides system calls from it. */
+  readonly isExamining?: boolean
 }
 
 export interface CriuResult {
   readonly exitCode: number | null
   readonly output: string
+  /** A dump was not finished: the processes of the burrow have foreign code in them, and are being killed. */
+  readonly isCutOff: boolean
 }
 
 export interface CriuTarget {
@@ -37,10 +45,18 @@ export interface CriuTarget {
   readonly firstPid: number
   /** Host directory with the images. CRIU gets it as an open descriptor: its path means nothing inside. */
   readonly imagesDir: string
+  /** Host directory of the burrow's freezer. A saving CRIU thaws it when it holds every member, and freezes it again in the end. */
+  readonly freezerDir?: string
+  /** A saving CRIU has one capability more then, to find what is watched on them. */
+  readonly hasVolumes?: boolean
+  /** How long a saving CRIU may take. The burrow is killed when it takes longer, also when this process is gone by then. */
+  readonly deadlineMs?: number
 }
 
 export interface StartedCriu {
   readonly isWaiting: boolean
+  /** Settles when nothing of it is left. */
+  readonly finished: Promise<CriuResult>
   /** Lets it go on, inside the burrow. */
   enter(target: CriuTarget): Promise<CriuResult>
   /** There will be no burrow: it ends without having done anything. */
@@ -53,9 +69,9 @@ export async function runCriu({ firstPid, imagesDir, ...call }: CriuCall & CriuT
 }
 
 /**
- * Starts CRIU, which waits until it is told which burrow to enter. Once inside it is never killed half way: a dump that is cut
- * off leaves foreign code in the tasks. Whatever the sandbox could have prepared for it is out of its reach: configuration,
- * plugins, libraries, what it knows of the kernel.
+ * Starts CRIU, which waits until it is told which burrow to enter. A dump that is cut off leaves foreign code in the tasks, so once
+ * CRIU is inside, only its deadline ends it, and the burrow with it. Whatever the sandbox could have prepared for it is out of its
+ * reach: configuration, plugins, libraries, what it knows of the kernel.
  */
 export function startCriu(call: CriuCall): StartedCriu {
   const [program, ...first] = call.criu.argv
@@ -75,6 +91,7 @@ export function startCriu(call: CriuCall): StartedCriu {
       LD_PRELOAD: enterLibrary,
       DORMOUSE_ENTER: call.as,
       ...(call.cgroups !== undefined && { DORMOUSE_ENTER_CGROUPS: call.cgroups.join('\n') }),
+      ...(call.as === 'burrow' && call.isExamining !== true && { DORMOUSE_ENTER_FILTER: baseFilter }),
       XDG_RUNTIME_DIR: call.kdatDir,
       // GnuTLS, a library of CRIU's, would read configuration at load time.
       GNUTLS_NO_IMPLICIT_INIT: '1',
@@ -91,7 +108,10 @@ export function startCriu(call: CriuCall): StartedCriu {
   const [, stdout, stderr, , channel] = child.streams
   stdout?.on('data', keep)
   stderr?.on('data', keep)
-  const finished = child.closed.then(({ exitCode }): CriuResult => ({ exitCode, output }))
+  const finished = child.closed.then(({ exitCode }): CriuResult => {
+    const isCutOff = call.as === 'host' && (exitCode === CUT_OFF || exitCode === null)
+    return { exitCode, output, isCutOff }
+  })
   const target = channel as Duplex
   // It may have failed before it reads; how it ended says more than EPIPE.
   target.on('error', () => {})
@@ -99,9 +119,11 @@ export function startCriu(call: CriuCall): StartedCriu {
     get isWaiting() {
       return child.isRunning
     },
-    enter({ firstPid, imagesDir }) {
-      // The line's end, not the stream's, is what it waits for: its answer comes the same way.
-      target.write(`${firstPid} ${imagesDir}\n`)
+    finished,
+    enter({ firstPid, imagesDir, freezerDir = '', deadlineMs = 0, hasVolumes = false }) {
+      const seconds = Math.ceil(deadlineMs / 1000)
+      // The lines' end, not the stream's, is what it waits for: its answer comes the same way.
+      target.write(`${firstPid} ${seconds} ${Number(hasVolumes)}\n${imagesDir}\n${freezerDir}\n`)
       return Promise.race([finished, succeeded(target, () => output)])
     },
     cancel() {
@@ -114,7 +136,7 @@ export function startCriu(call: CriuCall): StartedCriu {
 function succeeded(target: Duplex, output: () => string): Promise<CriuResult> {
   return new Promise((resolve) => {
     target.once('data', (told: Buffer) => {
-      if (told.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output() })
+      if (told.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
     })
   })
 }

@@ -1,6 +1,8 @@
-import { mkdtemp, readFile, rm, statfs, writeFile } from 'node:fs/promises'
+import { readFile, rm, statfs, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { runCommand } from '../host/run-command.ts'
+import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
+import { listTemplates } from '../template/template-store.ts'
 import { type Check, fail, ok, warn } from './check.ts'
 
 const GIB = 1024 ** 3
@@ -9,6 +11,7 @@ const DISK_MIN_BYTES = 3 * GIB
 const DISK_COMFORTABLE_BYTES = 10 * GIB
 /** One sandbox with default limits. */
 const MEMORY_MIN_BYTES = 1 * GIB
+const WORK_PREFIX = '.doctor-'
 
 export async function checkStorage(dataDir: string): Promise<Check[]> {
   const directory = await nearestExisting(dataDir)
@@ -21,7 +24,9 @@ async function checkDisk(directory: string, dataDir: string): Promise<Check> {
   const freeBytes = bavail * bsize
   const found = `${gib(freeBytes)} free for ${dataDir}`
   const mend = 'Free some space, or choose a larger disk with --data.'
-  if (freeBytes < DISK_MIN_BYTES) return fail(subject, found, mend)
+  // What is set up must start on any disk: deleting sandboxes is how an operator makes room.
+  const isSetUp = (await listTemplates(dataDir).catch(() => [])).length > 0
+  if (freeBytes < DISK_MIN_BYTES && !isSetUp) return fail(subject, found, mend)
   return freeBytes < DISK_COMFORTABLE_BYTES ? warn(subject, found, mend) : ok(subject, found)
 }
 
@@ -31,10 +36,19 @@ async function checkReflink(directory: string): Promise<Check> {
     title: 'Reflinks on the data disk',
     meaning: 'snapshots clone memory files without copying bytes',
   }
-  const work = await mkdtemp(join(directory, '.doctor-')).catch(() => undefined)
+  // Before the data directory existed, an examination that was killed worked in one above it.
+  for (let parent = dirname(directory); ; parent = dirname(parent)) {
+    await removeAbandoned({ parent, prefix: WORK_PREFIX })
+    if (parent === dirname(parent)) break
+  }
+  const work = await makeOwnedDirectory({ parent: directory, prefix: WORK_PREFIX }).catch(() => undefined)
   if (work === undefined) return warn(subject, 'not tried: the directory is not writable', 'Run as root.')
   try {
-    await writeFile(join(work, 'from'), Buffer.alloc(65_536, 1))
+    const isWritten = await writeFile(join(work, 'from'), Buffer.alloc(65_536, 1)).then(
+      () => true,
+      () => false,
+    )
+    if (!isWritten) return warn(subject, 'not tried: the disk is full', 'Free some space.')
     const copy = await runCommand({ argv: ['cp', '--reflink=always', join(work, 'from'), join(work, 'to')] })
     if (copy.exitCode === 0) return ok(subject, 'work')
     const mend =

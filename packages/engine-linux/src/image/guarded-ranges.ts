@@ -33,3 +33,26 @@ function joinTouching(ranges: readonly AddressRange[]): AddressRange[] {
   }
   return joined
 }
+
+/** Sorted, and none touches another. */
+export function joinOverlapping(ranges: readonly AddressRange[]): AddressRange[] {
+  const joined: AddressRange[] = []
+  for (const { start, end } of [...ranges].sort((one, other) => (one.start < other.start ? -1 : 1))) {
+    const last = joined.at(-1)
+    if (last === undefined || last.end < start) joined.push({ start, end })
+    else if (last.end < end) joined[joined.length - 1] = { start: last.start, end }
+  }
+  return joined
+}
+
+/** Whether a range shares an address with one of `joined`, which `joinOverlapping` has made. */
+export function touchesAny(joined: readonly AddressRange[], range: AddressRange): boolean {
+  let [low, high] = [0, joined.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((joined[middle] as AddressRange).end <= range.start) low = middle + 1
+    else high = middle
+  }
+  const found = joined[low]
+  return found !== undefined && found.start < range.end
+}

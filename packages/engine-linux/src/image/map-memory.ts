@@ -7,7 +7,7 @@ import { adoptUserNamespace, readInventory } from './inventory.ts'
 import { MEMORY_PATH, planTask, readTask, type TaskChange, type TaskImages } from './map-task.ts'
 import { mapAreasToFile } from './memory-area.ts'
 import { OpenFiles } from './open-files.ts'
-import type { PageMoves, PageWorker, SealedMemory } from './page-worker.ts'
+import type { PageMover, PageMoves, SealedMemory } from './page-worker.ts'
 import { withRuns } from './pagemap.ts'
 
 /** VMAs with fewer present pages are copied: one more mapping costs about as much as copying this much. */
@@ -24,7 +24,9 @@ export interface MapMemory {
   readonly memoryId: string
   /** The guard library that burrows see, as the host sees it. */
   readonly guard: { readonly hostPath: string }
-  readonly worker: PageWorker
+  readonly worker: PageMover
+  /** Its files.img, when that has been read and perhaps changed. */
+  readonly files?: OpenFiles
   readonly minPages?: number
 }
 
@@ -60,7 +62,7 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
   const { rawDir, outDir, minPages = MIN_PAGES } = options
   const inventory = await readInventory(rawDir)
   await adoptUserNamespace(inventory, rawDir)
-  const files = new OpenFiles(await readImage(join(rawDir, 'files.img')))
+  const files = options.files ?? new OpenFiles(await readImage(join(rawDir, 'files.img')))
   const referencedMemoryFiles = memoryFilesIn(files)
 
   const symbol = await readGuardSymbol(options.guard.hostPath)

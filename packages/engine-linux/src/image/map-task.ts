@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { ElfSymbol } from './elf-symbol.ts'
 import { fillGuardTable, findGuardTable, type GuardTable } from './guard-table.ts'
-import { guardedRanges } from './guarded-ranges.ts'
+import { guardedRanges, joinOverlapping, touchesAny } from './guarded-ranges.ts'
 import { type ImageFile, readImage } from './image-file.ts'
 import {
   isGuardPages,
@@ -58,7 +58,8 @@ export async function planTask(
   const mappedBefore = areas.filter(
     (area) => isPrivateFile(area) && files.findPath(area.fileId)?.startsWith(MEMORY_PATH),
   )
-  const own = areas.filter((area) => !mappedBefore.includes(area))
+  const before = new Set(mappedBefore)
+  const own = areas.filter((area) => !before.has(area))
   const candidates = findCandidates(own, task.runs, { table, minPages: host.minPages })
   const { layout, ranges } = fitIntoTable(candidates, { areas, mappedBefore, table, pid: task.pid })
   const content = fillGuardTable(table, ranges)
@@ -73,11 +74,9 @@ function findCandidates(
   { table, minPages }: { table: GuardTable; minPages: number },
 ): Map<MemoryArea, bigint> {
   // Only since Linux 6.15 can guard pages lie in a file mapping. The table is patched, so its pages stay in the image.
-  const apart = [table, ...areas.filter(isGuardPages)]
+  const apart = joinOverlapping([table, ...areas.filter(isGuardPages)])
   const plain = areas.filter(
-    (area) =>
-      (isPlainAnonymous(area) || isPlainPrivateFile(area)) &&
-      !apart.some(({ start, end }) => start < area.end && area.start < end),
+    (area) => (isPlainAnonymous(area) || isPlainPrivateFile(area)) && !touchesAny(apart, area),
   )
   const isWorthIt = (area: MemoryArea, bytes: bigint) =>
     isPlainAnonymous(area)

@@ -36,6 +36,8 @@ export interface OpenPath {
 export class OpenFiles {
   readonly #image: ImageFile
   readonly #paths = new Map<bigint, string>()
+  /** Of regular files, by their id. */
+  readonly #messages = new Map<bigint, Message>()
   #lastId = 0n
 
   constructor(image: ImageFile) {
@@ -44,6 +46,7 @@ export class OpenFiles {
       const id = getUint(message, FILE.id)
       if (id > this.#lastId) this.#lastId = id
       if (getUint(message, FILE.type) !== TYPE_REGULAR) continue
+      this.#messages.set(id, message)
       const path = findText(findMessage(message, FILE.reg) ?? [], REGULAR.name)
       if (path !== undefined) this.#paths.set(id, path)
     }
@@ -83,16 +86,15 @@ export class OpenFiles {
 
   /** Whatever is at its path when it is restored will do; or at `path`, if that is given. */
   relax(id: bigint, path?: string): void {
-    for (const { message } of this.#image.records) {
-      const regular = findMessage(message, FILE.reg)
-      if (regular === undefined || getUint(message, FILE.id) !== id) continue
-      const relaxed = regular.filter(({ no }) => !LOOKS.has(no))
-      if (path !== undefined) {
-        setBytes(relaxed, REGULAR.name, Buffer.from(path))
-        this.#paths.set(id, path)
-      }
-      setMessage(message, FILE.reg, relaxed)
+    const message = this.#messages.get(id)
+    const regular = message && findMessage(message, FILE.reg)
+    if (message === undefined || regular === undefined) return
+    const relaxed = regular.filter(({ no }) => !LOOKS.has(no))
+    if (path !== undefined) {
+      setBytes(relaxed, REGULAR.name, Buffer.from(path))
+      this.#paths.set(id, path)
     }
+    setMessage(message, FILE.reg, relaxed)
   }
 
   findPath(id: bigint): string | undefined {
@@ -102,8 +104,13 @@ export class OpenFiles {
   /** Forgets files. Pre: no other image names them. */
   drop(ids: ReadonlySet<bigint>): void {
     const kept = this.#image.records.filter(({ message }) => !ids.has(getUint(message, FILE.id)))
-    this.#image.records.splice(0, this.#image.records.length, ...kept)
-    for (const id of ids) this.#paths.delete(id)
+    // One by one: as arguments of a call, a hundred thousand are too many.
+    this.#image.records.length = 0
+    for (const record of kept) this.#image.records.push(record)
+    for (const id of ids) {
+      this.#paths.delete(id)
+      this.#messages.delete(id)
+    }
   }
 
   /** Adds a regular file, open for reading, and answers its id. CRIU refuses to restore when the size differs. */
@@ -127,6 +134,7 @@ export class OpenFiles {
     setUint(entry, FILE.id, id)
     setMessage(entry, FILE.reg, regular)
     this.#image.records.push(plainRecord(entry))
+    this.#messages.set(id, entry)
     this.#paths.set(id, file.path)
     return id
   }

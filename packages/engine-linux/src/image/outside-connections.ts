@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isOwnAddress } from '../network/addresses.ts'
-import { type ImageRecord, readImage, writeImage } from './image-file.ts'
+import { type ImageFile, type ImageRecord, readImage, writeImage } from './image-file.ts'
 import { findMessage, getUint, type Message, setMessage, setUint } from './message.ts'
 
 const FILE = { type: 1, inetSocket: 4 } as const
@@ -23,12 +23,11 @@ const STATE = {
  * The other end of a connection to the outside is in the server, and gone when its sandbox wakes. CRIU would send what had not been sent, or
  * connect what had not been connected, and give up the restore when nobody is there. So such a connection becomes one that nothing
  * is left to do for; what had been received can still be read. True when there is one: it has to be ended after a restore.
+ * Changes `files`, the decoded files.img, and images of `imageDir`.
  */
-export async function parkOutsideConnections(imageDir: string): Promise<boolean> {
-  const path = join(imageDir, 'files.img')
-  const image = await readImage(path)
+export async function parkOutsideConnections(imageDir: string, files: ImageFile): Promise<boolean> {
   let isOutside = false
-  for (const { message } of image.records) {
+  for (const { message } of files.records) {
     if (getUint(message, FILE.type) !== TYPE_INET_SOCKET) continue
     const socket = findMessage(message, FILE.inetSocket)
     if (socket === undefined) throw new Error('a socket has no entry')
@@ -38,10 +37,7 @@ export async function parkOutsideConnections(imageDir: string): Promise<boolean>
     setMessage(message, FILE.inetSocket, socket)
     if (isConnected) await emptyStream(imageDir, socket)
   }
-  if (!isOutside) return false
-  await rm(path)
-  await writeImage(path, image)
-  return true
+  return isOutside
 }
 
 export function leadsOutside(socket: Message): boolean {

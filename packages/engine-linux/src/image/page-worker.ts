@@ -40,11 +40,16 @@ export interface SealedMemory extends SummedFile {
   readonly mtimeNs: bigint
 }
 
+/** Moves all pages of a dump. Answers the memory files it made, which are not on disk yet. */
+export interface PageMover {
+  move(tasks: readonly PageMoves[]): Promise<SealedMemory[]>
+}
+
 /**
  * The native program that moves pages, makes checksums and waits for the disk. It is started before it is needed and does one
  * thing after the other; no page passes through this process. When something fails it is gone, and with it all later calls.
  */
-export class PageWorker implements AsyncDisposable {
+export class PageWorker implements AsyncDisposable, PageMover {
   readonly #program: Program
   readonly #input: Writable
   readonly #closed: Promise<number | string>
@@ -82,10 +87,13 @@ export class PageWorker implements AsyncDisposable {
     })
   }
 
-  /** Moves all pages of a dump. Answers the memory files it made, which are not on disk yet. */
   async move(tasks: readonly PageMoves[]): Promise<SealedMemory[]> {
-    if (tasks.length === 0) return []
-    return (await this.#ask([...tasks.flatMap(toRecords), 'close='])).map(parseMemory)
+    return tasks.length === 0 ? [] : this.moveEncoded(encodeMoves(tasks))
+  }
+
+  /** As `move`, with what `encodeMoves` has made of the tasks, perhaps on another thread. */
+  async moveEncoded(moves: Uint8Array): Promise<SealedMemory[]> {
+    return (await this.#askEncoded(moves)).map(parseMemory)
   }
 
   /** What was known of memory files when they were made. They are not read. */
@@ -121,10 +129,14 @@ export class PageWorker implements AsyncDisposable {
   }
 
   #ask(records: readonly string[]): Promise<string[]> {
+    return this.#askEncoded(encodeRecords(records))
+  }
+
+  #askEncoded(records: Uint8Array): Promise<string[]> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure)
       this.#waiting.push({ lines: [], resolve, reject })
-      this.#input.write([...records, 'end='].map((record) => `${record}\0`).join(''))
+      this.#input.write(records)
     })
   }
 
@@ -141,6 +153,14 @@ export class PageWorker implements AsyncDisposable {
     const first = this.#waiting.shift()
     first?.resolve(first.lines)
   }
+}
+
+export function encodeMoves(tasks: readonly PageMoves[]): Uint8Array {
+  return encodeRecords([...tasks.flatMap(toRecords), 'close='])
+}
+
+function encodeRecords(records: readonly string[]): Uint8Array {
+  return Buffer.from([...records, 'end='].map((record) => `${record}\0`).join(''))
 }
 
 function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] {

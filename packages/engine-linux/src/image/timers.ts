@@ -1,6 +1,4 @@
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { readImage, writeImage } from './image-file.ts'
+import type { ImageFile } from './image-file.ts'
 import { findMessage, getUint, type Message, setMessage, setUint } from './message.ts'
 
 const FILE = { type: 1, timerfd: 12 } as const
@@ -11,21 +9,16 @@ const TFD_TIMER_ABSTIME = 1n
 /**
  * The kernel shows of a timerfd how long it has left, whatever it was set to; CRIU hands that back as if it were what had been
  * set. A periodic timer that has gone off and was not read has nothing left: set to that, it would never go off again. And an
- * absolute time is added to the clock in whole seconds, which makes it go off too early. Both are mended in the image.
+ * absolute time is added to the clock in whole seconds, which makes it go off too early. Both are mended in files.img.
  */
-export async function mendTimers(imageDir: string): Promise<void> {
-  const path = join(imageDir, 'files.img')
-  const image = await readImage(path)
-  const timers = image.records.filter(({ message }) => getUint(message, FILE.type) === TYPE_TIMERFD)
-  if (timers.length === 0) return
-  for (const { message } of timers) {
+export function mendTimers({ records }: ImageFile): void {
+  for (const { message } of records) {
+    if (getUint(message, FILE.type) !== TYPE_TIMERFD) continue
     const timer = findMessage(message, FILE.timerfd)
     if (timer === undefined) throw new Error('a timerfd has no entry')
     mendTimer(timer)
     setMessage(message, FILE.timerfd, timer)
   }
-  await rm(path)
-  await writeImage(path, image)
 }
 
 export function mendTimer(timer: Message): void {

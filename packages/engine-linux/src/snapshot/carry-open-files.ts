@@ -3,25 +3,31 @@ import { rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { runCommand } from '../host/run-command.ts'
-import { readImage } from '../image/image-file.ts'
-import { OpenFiles } from '../image/open-files.ts'
+import type { OpenFiles } from '../image/open-files.ts'
 import { carryProgram } from '../native-programs.ts'
 
 /** The agent's own; nobody remembers its inode number, and without it most snapshots have nothing to carry. */
 const AGENT_LOG = '/var/log/dormouse-agent.log'
 
+/** A list of the files that are open for writing, in the directory of a dump. */
+const WRITTEN = 'written-paths'
+
+/** Makes that list; false when there are none. */
+export async function listWritten(files: OpenFiles, rawDir: string): Promise<boolean> {
+  const paths = files.writtenPaths.filter((path) => path.startsWith('/') && path !== AGENT_LOG)
+  if (paths.length === 0) return false
+  const list = [...new Set(paths)].map((path) => `${path.slice(1)}\0`).join('')
+  await writeFile(join(rawDir, WRITTEN), list)
+  return true
+}
+
 /**
  * Files that are open for writing are copied into a new upper directory as soon as they are opened again there. Those of them
  * that would get another inode number by it are listed here, and copied by us before, so that they keep it: see
- * native/src/carry.c. False, and no list, when there is nothing to carry.
+ * native/src/carry.c. False, and no list, when there is nothing to carry. Pre: `listWritten` has found some.
  */
 export async function listCarried(carry: { rawDir: string; layer: string; list: string }): Promise<boolean> {
-  const files = new OpenFiles(await readImage(join(carry.rawDir, 'files.img')))
-  const paths = files.writtenPaths.filter((path) => path.startsWith('/') && path !== AGENT_LOG)
-  if (paths.length === 0) return false
-  const stdinFile = join(carry.rawDir, 'written-paths')
-  await writeFile(stdinFile, [...new Set(paths)].map((path) => `${path.slice(1)}\0`).join(''))
-  await runCarry(['find', carry.layer, carry.list], stdinFile)
+  await runCarry(['find', carry.layer, carry.list], join(carry.rawDir, WRITTEN))
   if ((await stat(carry.list)).size > 0) return true
   await rm(carry.list)
   return false

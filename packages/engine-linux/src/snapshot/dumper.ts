@@ -1,6 +1,7 @@
 import type { Criu } from '../criu/find-criu.ts'
 import { KDAT_HOST } from '../criu/kdat.ts'
-import { FILE_VALIDATION, type StartedCriu, startCriu } from '../criu/run-criu.ts'
+import { FILE_VALIDATION, FREEZER_PATH } from '../criu/run-criu.ts'
+import { Saver, type SaverHost } from './saver.ts'
 
 /** The agent is the root of the tree that is saved; its pid never changes. */
 const AGENT_PID = 2
@@ -18,6 +19,8 @@ const PAUSE_MS = 500
 const DUMP = [
   'dump',
   ...['--tree', String(AGENT_PID)],
+  // It holds every member of the cgroup, in the tree or not, before any of them can run again.
+  ...['--freeze-cgroup', FREEZER_PATH],
   '--leave-stopped',
   ...['--network-lock', 'skip'],
   '--tcp-established',
@@ -33,14 +36,18 @@ const DUMP = [
  * Loading CRIU and its libraries takes a third of the time of a small dump, and nothing in it depends on what is dumped: one is
  * kept waiting. It ends by itself when this process does.
  */
-export class Dumper implements Disposable {
+export class Dumper implements AsyncDisposable {
   readonly #criu: Criu
-  #waiting: StartedCriu | undefined
+  readonly #host: SaverHost
+  #waiting: Promise<Saver | undefined> | undefined
   #next: NodeJS.Timeout | undefined
   #isDisposed = false
+  /** All that have not ended. */
+  readonly #savers = new Set<Saver>()
 
-  constructor(criu: Criu) {
+  constructor(criu: Criu, host: SaverHost) {
     this.#criu = criu
+    this.#host = host
   }
 
   get criuVersion(): string {
@@ -49,24 +56,35 @@ export class Dumper implements Disposable {
 
   /** Makes sure that one waits. */
   prepare(): void {
-    if (!this.#isDisposed && this.#waiting?.isWaiting !== true) this.#waiting = this.#start()
+    if (this.#isDisposed) return
+    // Whoever takes it starts another, and learns why that fails.
+    this.#waiting ??= this.#start().catch(() => undefined)
   }
 
-  take(): StartedCriu {
-    const waiting = this.#waiting
+  async take(): Promise<Saver> {
+    const taken = this.#waiting
     this.#waiting = undefined
+    clearTimeout(this.#next)
     this.#next = setTimeout(() => this.prepare(), PAUSE_MS).unref()
-    return waiting?.isWaiting === true ? waiting : this.#start()
+    const waiting = await taken
+    if (waiting?.isWaiting === true) return waiting
+    waiting?.cancel()
+    return this.#start()
   }
 
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true
     clearTimeout(this.#next)
-    this.#waiting?.cancel()
+    const waiting = this.#waiting
     this.#waiting = undefined
+    ;(await waiting)?.cancel()
+    await Promise.all([...this.#savers].map(({ ended }) => ended))
   }
 
-  #start(): StartedCriu {
-    return startCriu({ criu: this.#criu, as: 'host', kdatDir: KDAT_HOST, action: DUMP })
+  async #start(): Promise<Saver> {
+    const saver = await Saver.start(this.#host, { criu: this.#criu, kdatDir: KDAT_HOST, action: DUMP })
+    this.#savers.add(saver)
+    void saver.ended.then(() => this.#savers.delete(saver))
+    return saver
   }
 }

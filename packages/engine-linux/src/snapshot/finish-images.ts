@@ -5,11 +5,8 @@ import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import { readClocks } from '../image/clocks.ts'
-import { mapMemory } from '../image/map-memory.ts'
-import { parkOutsideConnections } from '../image/outside-connections.ts'
 import type { PageWorker } from '../image/page-worker.ts'
-import { mendPipes } from '../image/pipes.ts'
-import { mendTimers } from '../image/timers.ts'
+import type { DumpImages } from '../image-thread/dump-images.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { keepLibraries } from '../volume/library-copies.ts'
 import { listCarried } from './carry-open-files.ts'
@@ -31,25 +28,21 @@ export interface FinishImages {
   readonly raw: string
   readonly work: SnapshotPaths
   readonly worker: PageWorker
+  /** Has been read. */
+  readonly images: DumpImages
 }
 
 /** Makes of a dump all that the manifest then tells of. Nothing of it is synced. */
 export async function finishImages(finish: FinishImages): Promise<FullManifest> {
   const { id, burrow, raw, work, worker } = finish
-  await mendTimers(raw)
-  await mendPipes(raw)
-  const isOutside = await parkOutsideConnections(raw)
+  const { isOutside, hasWritten } = await finish.images.mend()
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
-  const carry = finish.ownLayer && listCarried({ rawDir: raw, layer: finish.ownLayer, list: work.carried })
-  const mapped = mapMemory({
-    rawDir: raw,
-    outDir: work.images,
-    memoryDir: work.memory,
-    memoryId: id,
-    guard: { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) },
-    worker,
-  })
+  const { ownLayer: layer } = finish
+  const carry = hasWritten && layer !== undefined && listCarried({ rawDir: raw, layer, list: work.carried })
+  const guard = { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) }
+  const into = { outDir: work.images, memoryDir: work.memory, memoryId: id, guard }
+  const mapped = finish.images.map(into, worker)
   // Both have to be over before anything is taken back.
   const [carried, { memoryFiles, referencedMemoryFiles }] = await bothSettled(Promise.resolve(carry), mapped)
   for (const { name } of memoryFiles) {

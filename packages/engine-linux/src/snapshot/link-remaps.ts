@@ -8,8 +8,8 @@ const REMAP_NAME = /(^|\/)link_remap\.\d+$/
 
 /** The names that a dump gave to files of a sandbox. */
 export async function findRemapLinks(rawDir: string): Promise<string[]> {
-  const image = await readImage(join(rawDir, 'files.img')).catch(() => undefined)
-  return image === undefined ? [] : [...new OpenFiles(image).paths].filter((path) => REMAP_NAME.test(path))
+  const files = new OpenFiles(await readImage(join(rawDir, 'files.img')))
+  return [...files.paths].filter((path) => REMAP_NAME.test(path))
 }
 
 /**

@@ -20,6 +20,22 @@ const REASONS: readonly { pattern: RegExp; reason: string }[] = [
   { pattern: /No space left|ENOSPC/i, reason: 'the disk is full' },
 ]
 
+/** For what is known without CRIU's word. `pid` as the burrow sees it. */
+export function cannotBeSaved(pid: number, reason: string): DormouseError {
+  return new DormouseError('snapshot_refused', `Process ${pid} cannot be saved: ${reason}.`, {
+    details: { pid, reason },
+  })
+}
+
+/** The processes are killed: foreign code is in them. */
+export function cutOff(): DormouseError {
+  return new DormouseError(
+    'burrow_ended',
+    'The dump was cut off, so the processes of the sandbox were killed.',
+    { hint: 'The sandbox goes back to its last snapshot. Its files are kept.' },
+  )
+}
+
 /** Why a dump failed, in words a user can act on. */
 export function explainDumpFailure(output: string): DormouseError {
   const errors = output.split('\n').filter((line) => line.includes('Error') && !HARMLESS.test(line))

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import { readImage } from '../image/image-file.ts'
+import type { ImageFile } from '../image/image-file.ts'
 import { getUint } from '../image/message.ts'
 import { findStranger, readTree } from '../image/sessions.ts'
 
@@ -11,9 +11,9 @@ const TYPE_EVENTFD = 6n
 /**
  * CRIU leaves some things out without a word, and saves others that it cannot restore. Such a snapshot must not take the place
  * of the sandbox.
- * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them.
+ * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them, `files` its files.img.
  */
-export async function refuseLoss(imageDir: string, pids: readonly number[]): Promise<void> {
+export async function refuseLoss(imageDir: string, files: ImageFile, pids: readonly number[]): Promise<void> {
   const names = new Set(await readdir(imageDir))
   for (const pid of pids) {
     const inside = await pidInside(pid)
@@ -24,8 +24,7 @@ export async function refuseLoss(imageDir: string, pids: readonly number[]): Pro
   const stranger = findStranger(await readTree(imageDir))
   if (stranger !== undefined)
     throw refused(stranger.pid, 'it is an orphan that a process other than the agent has taken in')
-  const { records } = await readImage(join(imageDir, 'files.img'))
-  if (records.some(({ message }) => getUint(message, FILE_TYPE) === TYPE_EVENTFD))
+  if (files.records.some(({ message }) => getUint(message, FILE_TYPE) === TYPE_EVENTFD))
     await refuseSemaphores(pids)
 }
 

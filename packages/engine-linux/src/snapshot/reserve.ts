@@ -16,11 +16,15 @@ import {
 
 /** Two creates in a row do not wait for CRIU; each takes about eight megabytes. */
 const KEPT = 2
+/** What is restored was prepared by somebody's template, and need not answer; others wait for their turn meanwhile. */
+const ANSWER_TIMEOUT_MS = 5_000
 /** Later than spares are made, of which one is needed: whoever wakes or forks comes first. */
 const FILL_DELAY_MS = 300
 
-/** The snapshot of a template. */
+/** The snapshot that sandboxes of a template start from. */
 export type Origin = Pick<FillFromSnapshot, 'paths' | 'manifest' | 'template' | 'toolsDir'>
+
+type WhileLayersStay = <Value>(fill: () => Promise<Value>) => Promise<Value>
 
 export type Claim = WhoWakes & Required<Pick<RestoreSnapshot, 'limits'>>
 
@@ -43,6 +47,7 @@ interface Reserved {
  */
 export class Reserve implements AsyncDisposable {
   readonly #host: BurrowHost
+  readonly #whileLayersStay: WhileLayersStay
   readonly #waiting: Reserved[] = []
   /** The last creates, the latest first. */
   #recent: readonly Created[] = []
@@ -50,8 +55,10 @@ export class Reserve implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor(host: BurrowHost) {
+  /** `whileLayersStay` runs something while no file layer is collected: until one that is filled has a record, nothing tells what it stands on. */
+  constructor(host: BurrowHost, whileLayersStay: WhileLayersStay) {
     this.#host = host
+    this.#whileLayersStay = whileLayersStay
   }
 
   /** A burrow of that origin that is the claimer's from now on; undefined when none is there, or it is not fit for it. */
@@ -65,7 +72,9 @@ export class Reserve implements AsyncDisposable {
 
   /** One of this origin was created, one way or the other, or will be. */
   expect(origin: Origin, burrow: Created['burrow']): void {
-    this.#recent = [{ origin, burrow }, ...this.#recent].slice(0, KEPT)
+    // Upkeep may have made a new version since the ones before.
+    const former = this.#recent.map((one) => (isSame(one.origin, origin) ? { ...one, origin } : one))
+    this.#recent = [{ origin, burrow }, ...former].slice(0, KEPT)
     clearTimeout(this.#timer)
     if (this.#isClosed || !canSetHostname()) return
     this.#timer = setTimeout(() => {
@@ -74,9 +83,11 @@ export class Reserve implements AsyncDisposable {
     this.#timer.unref()
   }
 
-  /** Post: none of this template waits, until one is asked for again. */
-  async forget(template: string): Promise<void> {
-    this.#recent = this.#recent.filter(({ origin }) => origin.template.name !== template)
+  /** Post: none of these waits, until one is asked for again. */
+  async forget(isMeant: (origin: Origin) => boolean): Promise<void> {
+    const isKnown = [...this.#recent, ...this.#waiting].some(({ origin }) => isMeant(origin))
+    if (!isKnown) return
+    this.#recent = this.#recent.filter(({ origin }) => !isMeant(origin))
     this.#filling = this.#filling.then(() => this.#fill())
     await this.#filling
   }
@@ -112,9 +123,9 @@ export class Reserve implements AsyncDisposable {
     for (const { origin, burrow: last } of missing) {
       if (this.#isClosed) return
       const burrow = await this.#make(origin, last.hasNetwork).catch(() => undefined)
-      // Whoever needs one next makes it, and reports why that fails.
-      if (burrow === undefined) return
-      this.#waiting.push({ origin, burrow })
+      if (burrow !== undefined) this.#waiting.push({ origin, burrow })
+      // The next create makes its own, and reports why that fails.
+      else this.#recent = this.#recent.filter((one) => !isSame(one.origin, origin))
     }
   }
 
@@ -134,12 +145,14 @@ export class Reserve implements AsyncDisposable {
   async #make(origin: Origin, hasNetwork: boolean): Promise<FilledBurrow> {
     const { hierarchies } = this.#host
     const nobody = { sandboxId: newSandboxId(), limits: burrowLimitsSchema.parse({}), volumes: [] }
-    const filling = await fillingFrom(this.#host, { ...origin, ...nobody })
-    const filled = await fillBurrow(this.#host, { ...filling, isSpare: true })
+    const filled = await this.#whileLayersStay(async () => {
+      const filling = await fillingFrom(this.#host, { ...origin, ...nobody })
+      return fillBurrow(this.#host, { ...filling, isSpare: true })
+    })
     const burrow = new LinuxBurrow({ ...filled, hierarchies })
     try {
       // What agent and kernel do for their first call, they have done when the next one comes.
-      await burrow.guest.call('context.preload', { modules: [] })
+      await burrow.guest.contexts.preload([], { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
       await burrow.freeze()
       // Without it a sandbox opens its own, and says why that fails.
       const gate = hasNetwork ? await openGate(filled.first).catch(() => undefined) : undefined

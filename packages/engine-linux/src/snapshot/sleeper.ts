@@ -5,7 +5,14 @@ import {
   parseInput,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Admit, ForkOptions, RestoreOptions, Snapshot, SnapshotOptions } from '@dormouse/engine'
+import type {
+  Admit,
+  ForkedBurrow,
+  ForkOptions,
+  RestoreOptions,
+  SavedBurrow,
+  SnapshotOptions,
+} from '@dormouse/engine'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
 import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
@@ -13,32 +20,34 @@ import type { BurrowHost } from '../burrow/start-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { guestToolsDir } from '../guest-tools.ts'
 import { FileMemory } from '../host/remember-file.ts'
-import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { LONGEST_CHAIN_LAYERS } from '../storage/choose-run.ts'
 import { removeUnpublished } from '../storage/generation.ts'
-import { findChange, takeInventories } from '../storage/inventory.ts'
 import { keepUp } from '../storage/keep-up.ts'
+import { makeLayerSums } from '../storage/layer-sums.ts'
 import { reading } from '../storage/readers.ts'
+import { allParts, checkPart, type LinuxPart, partsOfSnapshots } from '../storage/stored-parts.ts'
 import { getTemplateBuild, type Template } from '../template/template-store.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 import { requireVolumes } from '../volume/volume-store.ts'
 import { Collector } from './collector.ts'
+import { describeSnapshot } from './describe-snapshot.ts'
 import { Dumper } from './dumper.ts'
 import { Leftovers } from './leftovers.ts'
 import type { Manifest } from './manifest.ts'
-import { Reserve } from './reserve.ts'
+import { type Origin, Reserve } from './reserve.ts'
+import { restoreFork } from './restore-fork.ts'
 import { type RestoreSnapshot, restoreSnapshot } from './restore-snapshot.ts'
-import { savedAs, savedBut } from './saved-but.ts'
+import { removeSaverCgroups, type SaverHost } from './saver.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 import { takeFiles } from './take-files.ts'
-import { takeSnapshot } from './take-snapshot.ts'
+import { type TakenSnapshot, takeSnapshot } from './take-snapshot.ts'
 import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './template-snapshot.ts'
-import { refuseNewerCriu, unusable, verifySnapshot } from './verify-snapshot.ts'
+import { damaged, refuseNewerCriu, unusable, verifySnapshot } from './verify-snapshot.ts'
 
-/** Restores are bound by the CPU: more of them at once only make each slower. */
-const RESTORES_AT_ONCE = 4
 /** Of sandboxes that wake often, and of forks; more only cost reading again. */
 const REMEMBERED_SNAPSHOTS = 256
+/** Most of what was just written is in memory still: reading it takes CPU, and nobody waits for it. */
+const SUMS_BYTES_PER_SECOND = 256 * 1024 ** 2
 
 export interface SleeperParts {
   readonly host: BurrowHost
@@ -51,6 +60,15 @@ export interface SleeperParts {
 interface FoundSnapshot {
   readonly paths: SnapshotPaths
   readonly manifest: Manifest
+}
+
+interface SavedLinuxBurrow extends SavedBurrow {
+  readonly burrow?: LinuxBurrow
+}
+
+interface ForkedLinuxBurrow extends ForkedBurrow {
+  readonly parent?: LinuxBurrow
+  readonly children: readonly LinuxBurrow[]
 }
 
 export type CreateFromTemplate = Required<Pick<RestoreSnapshot, 'limits'>> &
@@ -68,20 +86,31 @@ export class Sleeper implements AsyncDisposable {
 
   constructor(parts: SleeperParts) {
     this.#parts = parts
-    this.#dumper = new Dumper(parts.criu)
+    this.#dumper = new Dumper(parts.criu, this.#saverHost())
     this.store = new SnapshotStore(parts.host.layout)
     this.#collector = new Collector(this.store)
-    this.#reserve = new Reserve(parts.host)
+    this.#reserve = new Reserve(parts.host, (fill) =>
+      this.#collector.whileTaking(async () => {
+        await this.#collector.untilCollected()
+        return fill()
+      }),
+    )
   }
 
   /** A new sandbox from its template's snapshot; undefined when there is none that can be used. */
   async create({ template, toolsDir, ...request }: CreateFromTemplate): Promise<LinuxBurrow | undefined> {
-    const { host } = this.#parts
     const found = await findTemplateSnapshot({ template, toolsDir, dumper: this.#dumper })
     if (found === undefined) return undefined
     this.#dumper.prepare()
     request.signal?.throwIfAborted()
-    const origin = { ...found, template, toolsDir }
+    return this.#createFrom({ ...found, template, toolsDir }, request)
+  }
+
+  async #createFrom(
+    origin: Origin,
+    request: Omit<CreateFromTemplate, 'template' | 'toolsDir'>,
+  ): Promise<LinuxBurrow> {
+    const { host } = this.#parts
     const who = { ...request, reason: 'create' as const, reseed: true }
     // One that waits has no volumes.
     if (who.volumes.length > 0) return restoreSnapshot(host, { ...origin, ...who })
@@ -112,36 +141,42 @@ export class Sleeper implements AsyncDisposable {
   }
 
   forgetTemplate(name: string): Promise<void> {
-    return this.#reserve.forget(name)
+    return this.#reserve.forget(({ template }) => template.name === name)
   }
 
   async snapshot(
     burrow: LinuxBurrow,
     { leave, kind = 'full', admit = atOnce }: SnapshotOptions,
-  ): Promise<{ snapshot: Snapshot; burrow?: LinuxBurrow }> {
+  ): Promise<SavedLinuxBurrow> {
     if (kind === 'files') return this.#snapshotFiles(burrow, leave)
-    const { manifest, ended } = await this.#take(burrow)
-    const snapshot = describe(manifest)
-    if (leave === 'gone') {
-      await ended.catch((cause: unknown) => {
-        throw savedBut(manifest.id, 'not all of its burrow could be removed', cause)
-      })
-      return { snapshot }
+    const { manifest, ended, syncError } = await this.#take(burrow)
+    const snapshot = describeSnapshot(manifest)
+    if (leave === 'gone' || syncError !== undefined) {
+      const endError = await ended.then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      const resumeError = syncError ?? endError
+      return { snapshot, ...(resumeError !== undefined && { resumeError }) }
     }
     const { sandboxId } = burrow
     const next = admit(sandboxId, () => this.restore(manifest.id, { sandboxId, reseed: false }))
-    // Whoever goes on has no use for what is left of the one before.
+    // The next burrow does not use what is left of this one.
     await Promise.allSettled([next, ended])
-    const asleep = (cause: unknown) => {
-      throw savedBut(manifest.id, 'could not go on from there', cause)
+    try {
+      const resumed = await next
+      if (leave === 'frozen') await this.#freezeOrEnd(resumed)
+      return { snapshot, burrow: resumed }
+    } catch (resumeError) {
+      return { snapshot, resumeError }
     }
-    const going = await next.catch(asleep)
-    if (leave === 'frozen')
-      await going.freeze().catch(async (cause: unknown) => {
-        await this.#giveUp(going)
-        asleep(cause)
-      })
-    return { snapshot, burrow: going }
+  }
+
+  async #freezeOrEnd(burrow: LinuxBurrow): Promise<void> {
+    await burrow.freeze().catch(async (error: unknown) => {
+      await this.#giveUp(burrow)
+      throw error
+    })
   }
 
   /** Post: it is gone, or will be. */
@@ -150,17 +185,17 @@ export class Sleeper implements AsyncDisposable {
   }
 
   /** Post: it is on disk. `ended` settles when the burrow is gone. */
-  async #take(burrow: LinuxBurrow): Promise<{ manifest: Manifest; ended: Promise<void> }> {
+  async #take(burrow: LinuxBurrow): Promise<Omit<TakenSnapshot, 'rest'>> {
     const { host, dataDir } = this.#parts
     const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
     const dumper = this.#dumper
-    const { manifest, rest, ended } = await this.#collector.whileTaking(() =>
+    const { rest, ...taken } = await this.#collector.whileTaking(() =>
       takeSnapshot(host, { burrow, dumper, toolsDir }),
     )
     this.#leftovers.removeTree(rest)
-    ended.catch(() => this.#leftovers.destroy(burrow))
-    await this.#shorten(manifest)
-    return { manifest, ended }
+    taken.ended.catch(() => this.#leftovers.destroy(burrow))
+    await this.#shorten(taken.manifest)
+    return taken
   }
 
   /** One that is awake again before upkeep comes to it must not pile up layers until it cannot be saved any more. */
@@ -170,29 +205,27 @@ export class Sleeper implements AsyncDisposable {
     await this.keepUp(id, new AbortController().signal).catch(() => {})
   }
 
-  async #snapshotFiles(burrow: LinuxBurrow, leave: SnapshotOptions['leave']) {
+  async #snapshotFiles(burrow: LinuxBurrow, leave: SnapshotOptions['leave']): Promise<SavedLinuxBurrow> {
     const { layout } = this.#parts.host
     const { record, paths } = burrow
     const held = await burrow.holdStill()
     const keepsFiles = leave !== 'gone'
     const take = () => takeFiles(layout, { record, paths, keepsFiles })
-    const manifest = await this.#collector.whileTaking(take).catch(async (error: unknown) => {
-      const snapshotId = savedAs(error)
-      if (keepsFiles || snapshotId === undefined) await held.letGo()
-      else await this.#endWithoutFiles(burrow, snapshotId)
+    const { manifest, syncError } = await this.#collector.whileTaking(take).catch(async (error: unknown) => {
+      await held.letGo()
       throw error
     })
-    const snapshot = describe(manifest)
+    const snapshot = describeSnapshot(manifest)
     if (!keepsFiles) {
       await this.#endWithoutFiles(burrow, manifest.id)
-      return { snapshot }
+      return { snapshot, ...(syncError !== undefined && { resumeError: syncError }) }
     }
     await held.letGo()
-    if (leave === 'frozen')
-      await burrow.freeze().catch((cause: unknown) => {
-        throw savedBut(manifest.id, 'could not be frozen', cause)
-      })
-    return { snapshot, burrow }
+    if (leave === 'running') return { snapshot, burrow }
+    return burrow.freeze().then(
+      () => ({ snapshot, burrow }),
+      (resumeError: unknown) => ({ snapshot, burrow, resumeError }),
+    )
   }
 
   /** What is left of it is nothing that anybody could miss. */
@@ -207,6 +240,8 @@ export class Sleeper implements AsyncDisposable {
   async #restore(id: SnapshotId, options: RestoreOptions): Promise<LinuxBurrow> {
     const { paths, manifest } = await this.#find(id)
     const { host, dataDir } = this.#parts
+    if (options.of !== undefined && manifest.sandboxId !== options.of)
+      throw unusable('it was taken of another sandbox')
     const merged = options.limits === undefined ? manifest.limits : { ...manifest.limits, ...options.limits }
     const limits = parseInput(burrowLimitsSchema, merged, 'limits')
     const volumes = parseInput(volumeMountsSchema, options.volumes ?? manifest.volumes, 'volumes')
@@ -222,11 +257,13 @@ export class Sleeper implements AsyncDisposable {
       return bootBurrow(host, { request, volumes, limits, template, toolsDir, files }, signal)
     }
     refuseNewerCriu(manifest, this.#dumper.criuVersion)
+    const origin = { paths, manifest, template, toolsDir: guestToolsDir(dataDir, manifest.tools) }
+    if (options.reason === 'create') {
+      const { sandboxId, user, env, signal } = options
+      return this.#createFrom(origin, { sandboxId, limits, volumes, user, env, signal })
+    }
     return restoreSnapshot(host, {
-      paths,
-      manifest,
-      template,
-      toolsDir: guestToolsDir(dataDir, manifest.tools),
+      ...origin,
       sandboxId: options.sandboxId,
       limits,
       volumes,
@@ -242,62 +279,58 @@ export class Sleeper implements AsyncDisposable {
     return this.#found.get(this.#parts.host.layout.snapshot(id).manifest, () => this.store.get(id))
   }
 
-  async fork(
-    burrow: LinuxBurrow,
-    { sandboxIds, onParent, admit = atOnce, reseed = true, signal }: ForkOptions,
-  ) {
+  async fork(burrow: LinuxBurrow, { admit = atOnce, ...options }: ForkOptions): Promise<ForkedLinuxBurrow> {
+    const { sandboxIds } = options
     if (sandboxIds.length === 0)
       throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
-    const { spares } = this.#parts.host
     // Made while the snapshot is taken, which waits for the disk most of the time.
-    const withdraw = spares.expect(sandboxIds.length + 1)
-    const { manifest, ended } = await this.#take(burrow).catch((error: unknown) => {
+    const withdraw = this.#parts.host.spares.expect(sandboxIds.length + 1)
+    const { manifest, ended, syncError } = await this.#take(burrow).catch((error: unknown) => {
       withdraw()
       throw error
     })
-    const snapshot = describe(manifest)
-    const options = { reason: 'fork' as const, reseed }
-    const goOn = async () => {
-      const { sandboxId } = burrow
-      const parent = await admit(sandboxId, () => this.restore(snapshot.id, { ...options, sandboxId }))
-      try {
-        onParent?.({ burrow: parent, snapshot })
-      } catch (error) {
-        await this.#giveUp(parent)
-        throw error
-      }
-      return parent
+    const snapshot = describeSnapshot(manifest)
+    if (syncError !== undefined) {
+      withdraw()
+      await Promise.allSettled([ended])
+      return { snapshot, children: [], resumeError: syncError }
     }
-    const children = sandboxIds.map(
-      (sandboxId) => () =>
-        admit(sandboxId, () =>
-          this.restore(snapshot.id, { ...options, sandboxId, ...(signal && { signal }) }),
-        ),
-    )
-    const [parent, ...restored] = await settleAll([goOn, ...children], RESTORES_AT_ONCE)
-    await Promise.allSettled([ended])
-    const failed = restored.find((result) => result.status === 'rejected')
-    if (parent?.status === 'fulfilled' && failed === undefined)
-      return { snapshot, parent: parent.value, children: restored.flatMap(fulfilled) }
-    await Promise.all(restored.flatMap(fulfilled).map((child) => this.#giveUp(child)))
-    if (parent?.status === 'rejected')
-      throw savedBut(snapshot.id, 'could not go on from there', parent.reason)
-    throw failed?.reason
+    const restored = restoreFork({
+      ...options,
+      snapshot,
+      parentId: burrow.sandboxId,
+      admit,
+      restore: (as) => this.restore(snapshot.id, as),
+      giveUp: (one) => this.#giveUp(one),
+    })
+    await Promise.allSettled([restored, ended])
+    return { snapshot, ...(await restored) }
   }
 
   verify(id: SnapshotId): Promise<void> {
     return reading(this.#parts.host.layout.snapshot(id).dir, async () => {
       const { paths, manifest } = await this.store.get(id)
       await this.store.checkLayers(manifest)
-      const change = await findChange(this.#parts.host.layout, manifest.layers)
-      if (change !== undefined) throw unusable(change)
-      if (manifest.kind === 'files') return
-      refuseNewerCriu(manifest, this.#dumper.criuVersion)
-      await verifySnapshot(paths, manifest, 'all')
+      if (manifest.kind === 'full') {
+        refuseNewerCriu(manifest, this.#dumper.criuVersion)
+        await verifySnapshot(paths, manifest)
+      }
+      for (const part of partsOfSnapshots(this.#parts.host.layout, [manifest])) {
+        const { damage } = await checkPart(part, {})
+        if (damage !== undefined) throw damaged(damage)
+      }
     })
   }
 
+  /** Of one snapshot, or of all and of the templates. */
+  async listParts(id?: SnapshotId): Promise<LinuxPart[]> {
+    const { host, dataDir } = this.#parts
+    if (id !== undefined) return partsOfSnapshots(host.layout, [(await this.store.get(id)).manifest])
+    return allParts(host.layout, dataDir, await this.store.list())
+  }
+
   async delete(id: SnapshotId): Promise<void> {
+    await this.#reserve.forget(({ manifest }) => manifest.id === id)
     await this.store.delete(id)
     await this.#collector.collect()
   }
@@ -318,10 +351,11 @@ export class Sleeper implements AsyncDisposable {
     }
   }
 
-  /** Looks through layers of a snapshot that nobody has looked through yet, so that `verify` can tell whether they have changed. */
-  async takeInventories(id: SnapshotId, signal: AbortSignal): Promise<void> {
+  /** Makes checksums of layers of a snapshot that have none yet, so that `verify` can tell whether they have changed. */
+  async makeSums(id: SnapshotId, signal: AbortSignal): Promise<void> {
     const { manifest } = await this.store.get(id)
-    await takeInventories(this.#parts.host.layout, manifest.layers, signal).catch(async (error: unknown) => {
+    const pace = { bytesPerSecond: SUMS_BYTES_PER_SECOND, signal }
+    await makeLayerSums(this.#parts.host.layout, manifest.layers, pace).catch(async (error: unknown) => {
       // Layers go with the snapshot.
       await this.store.get(id)
       throw error
@@ -335,12 +369,19 @@ export class Sleeper implements AsyncDisposable {
       await this.store.removeUnfinished().catch(() => {})
     }
     await this.#collector.collect()
+    await removeSaverCgroups(this.#saverHost()).catch(() => {})
+  }
+
+  #saverHost(): SaverHost {
+    const { hierarchies, layout } = this.#parts.host
+    return { hierarchies, cgroupName: layout.cgroupName }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#dumper[Symbol.dispose]()
     await Promise.all(
-      [this.#reserve, this.#leftovers, this.#collector].map((each) => each[Symbol.asyncDispose]()),
+      [this.#dumper, this.#reserve, this.#leftovers, this.#collector].map((each) =>
+        each[Symbol.asyncDispose](),
+      ),
     )
   }
 
@@ -354,17 +395,3 @@ export class Sleeper implements AsyncDisposable {
 }
 
 const atOnce: Admit = (_sandboxId, restore) => restore()
-
-export function describe(manifest: Manifest): Snapshot {
-  return {
-    id: manifest.id,
-    sandboxId: manifest.sandboxId,
-    kind: manifest.kind,
-    ...(manifest.parent !== undefined && { parent: manifest.parent }),
-    template: manifest.template.name,
-    createdAt: new Date(manifest.createdAt),
-    limits: manifest.limits,
-    volumes: manifest.volumes,
-    bytes: manifest.bytes,
-  }
-}

@@ -16,10 +16,10 @@ import { findTakenLayer } from '../burrow/taking.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
 import { generationPaths } from '../storage/generation.ts'
-import { removeInventories } from '../storage/inventory.ts'
+import { removeSums } from '../storage/layer-sums.ts'
 import { findLayers, type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './take-snapshot.ts'
-import { forgetVerified, unusable } from './verify-snapshot.ts'
+import { damaged, forgetVerified } from './verify-snapshot.ts'
 
 const DELETED = '.deleted-'
 /** More would only wait for each other, and there is a limit to open files. */
@@ -44,7 +44,7 @@ export class SnapshotStore {
   async checkLayers({ layers }: Manifest): Promise<void> {
     for (const layer of layers) {
       await stat(this.#layout.layer(layer)).catch((cause) => {
-        throw unusable(`its file layer ${layer} is missing`, cause)
+        throw damaged(`its file layer ${layer} is missing`, cause)
       })
     }
   }
@@ -98,7 +98,7 @@ export class SnapshotStore {
     const used = await this.findUsedLayers()
     if (used === undefined) return false
     for (const name of layers) if (!used.has(name)) await removeTree(this.#layout.layer(name))
-    await removeInventories(this.#layout)
+    await removeSums(this.#layout)
     return true
   }
 

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DormouseError, newLayerId, newSnapshotId } from '@dormouse/contracts'
@@ -9,7 +8,6 @@ import { removeTree } from '../host/publish-directory.ts'
 import { runCommand } from '../host/run-command.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
-import { savedBut } from './saved-but.ts'
 import {
   freezeFiles,
   noSpace,
@@ -26,11 +24,17 @@ export interface TakeFiles {
   readonly keepsFiles: boolean
 }
 
+export interface TakenFiles {
+  readonly manifest: FilesManifest
+  /** The snapshot counts, but the disk refused to sync its name: a power cut may undo it. */
+  readonly syncError?: unknown
+}
+
 /**
  * Saves the files of a burrow without its processes. What they had not written yet is not in it, as after a power cut.
  * Pre: nothing in the burrow runs: it is frozen, or dead. On failure its files are where they were.
  */
-export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesManifest> {
+export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenFiles> {
   const { record, paths, keepsFiles } = take
   const id = newSnapshotId()
   const layerId = newLayerId()
@@ -38,12 +42,13 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesM
   const final = layout.snapshot(id)
   const work = snapshotPaths(join(layout.snapshotsDir, `${UNFINISHED}${id}`))
   const makeLayer = keepsFiles ? copyFiles : freezeFiles
+  let manifest: FilesManifest | undefined
   await using worker = new PageWorker()
   try {
     await requireOwnFiles(paths)
     if (!keepsFiles) await recordTaking(paths, { snapshotId: id, final: final.dir, work: work.dir, layer })
     const hasFiles = await makeLayer(paths.upper, layer)
-    const manifest: FilesManifest = {
+    manifest = {
       formatVersion: SNAPSHOT_FORMAT_VERSION,
       id,
       kind: 'files',
@@ -61,12 +66,11 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<FilesM
     if (hasFiles) await syncLayer(worker, layer)
     await worker.sync([work.dir])
     await publishSnapshot(work.dir, final.dir)
-    return manifest
+    return { manifest }
   } catch (error) {
     await worker[Symbol.asyncDispose]()
-    const isSaved = keepsFiles ? existsSync(final.dir) : (await undoTaking(paths)) !== undefined
-    if (isSaved) throw savedBut(id, 'may not outlast a power cut', error)
-    if (keepsFiles) await Promise.all([removeTree(layer), removeTree(work.dir)])
+    if (keepsFiles) await Promise.all([final.dir, layer, work.dir].map(removeTree))
+    else if ((await undoTaking(paths)) === id && manifest !== undefined) return { manifest, syncError: error }
     throw noSpace(error)
   }
 }

@@ -1,23 +1,24 @@
 import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { DormouseError, type LayerId, newLayerId, newSnapshotId } from '@dormouse/contracts'
+import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import { wasLeftStopped } from '../burrow/interrupted-dump.ts'
 import { type BurrowPaths, snapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { BurrowHost } from '../burrow/start-burrow.ts'
 import { recordTaking, undoTaking } from '../burrow/taking.ts'
-import type { StartedCriu } from '../criu/run-criu.ts'
+import { allOf } from '../host/settle-all.ts'
 import { syncDirectory } from '../host/sync-files.ts'
+import { requireFewHeld } from '../image/dump-limits.ts'
 import { PageWorker } from '../image/page-worker.ts'
-import { leaveVolumes } from '../volume/leave-volumes.ts'
+import { DumpImages } from '../image-thread/dump-images.ts'
 import { refuseHolds } from '../volume/refuse-holds.ts'
 import type { Dumper } from './dumper.ts'
 import { finishImages } from './finish-images.ts'
-import { findRemapLinks, removeRemapLinks } from './link-remaps.ts'
-import { encodeManifest, type FullManifest } from './manifest.ts'
-import { explainDumpFailure } from './refusal.ts'
-import { refuseLoss } from './refuse-loss.ts'
-import { savedBut } from './saved-but.ts'
+import { holdForDump } from './hold-for-dump.ts'
+import { removeRemapLinks } from './link-remaps.ts'
+import { encodeManifest, type FullManifest, readManifest } from './manifest.ts'
+import { cutOff, explainDumpFailure } from './refusal.ts'
+import { dumpDeadlineMs, type Saver } from './saver.ts'
 import { rememberVerified } from './verify-snapshot.ts'
 
 /** Prefix of directories that are not snapshots yet. */
@@ -39,11 +40,13 @@ export interface TakenSnapshot {
   readonly rest: string
   /** Settles when nothing of the burrow is left. Taking a gigabyte of memory apart takes a while: the next burrow can start meanwhile. */
   readonly ended: Promise<void>
+  /** The snapshot counts, but the disk refused to sync its name: a power cut may undo it. */
+  readonly syncError?: unknown
 }
 
 /**
  * Saves a burrow and ends it. The processes stay stopped until all of it is on disk; only then do they go. If any step fails
- * they go on where they were, what was written is removed, and the error says why.
+ * they continue where they were, what was written is removed, and the error says why.
  */
 export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promise<TakenSnapshot> {
   const { burrow, dumper, toolsDir, into } = take
@@ -55,21 +58,25 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
   const layerId = newLayerId()
   const layer = join(take.layersDir ?? host.layout.layersDir, layerId)
   let isDumped = false
+  let manifest: FullManifest | undefined
   await using worker = new PageWorker()
+  await using images = new DumpImages(raw)
   await burrow.quiesce()
   try {
+    await requireFewHeld(await burrow.pids())
     await requireOwnFiles(burrow.paths)
     await recordTaking(burrow.paths, { snapshotId: id, final: final.dir, work: unfinished, layer })
     await mkdir(raw, { recursive: true, mode: 0o700 })
     await mkdir(work.dir, { mode: 0o700 })
-    await dump(burrow, dumper.take(), raw)
+    await dump(burrow, await dumper.take(), raw)
     isDumped = true
     const pids = await burrow.pids()
     const { volumes: mounts } = burrow.record
     const { volumesDir } = host.layout
-    const volumeFiles = await leaveVolumes({ rawDir: raw, mounts, volumesDir })
+    await images.read()
+    const volumeFiles = await images.leaveVolumes({ mounts, volumesDir })
     await refuseHolds(mounts, { firstPid: burrow.first.pid, pids })
-    await refuseLoss(raw, pids)
+    await images.refuseLoss(pids)
     const hasFiles = await freezeFiles(burrow.paths.upper, layer)
     const layers: LayerId[] = [...(hasFiles ? [layerId] : []), ...burrow.record.layers]
     // The disk works while the images are being read.
@@ -77,8 +84,9 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     filesOnDisk.catch(() => {})
     const { criuVersion } = dumper
     const ownLayer = hasFiles ? layer : undefined
-    const manifest = await finishImages({
+    manifest = await finishImages({
       ...{ id, burrow, criuVersion, toolsDir, layers, ownLayer, volumeFiles, volumesDir, raw, work, worker },
+      images,
     })
     await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
     await filesOnDisk
@@ -93,27 +101,31 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
     return { manifest, rest: unfinished, ended }
   } catch (error) {
     await worker[Symbol.asyncDispose]()
-    const isSaved = await takeBack(burrow, { raw, isDumped })
-    if (!isSaved) throw noSpace(error)
-    await burrow.endAfterSnapshot(id).catch(() => {})
-    throw savedBut(id, 'may not outlast a power cut', error)
+    const savedAs = await takeBack(burrow, { images, isDumped })
+    if (savedAs === undefined) throw noSpace(error)
+    const ended = burrow.endAfterSnapshot(savedAs)
+    ended.catch(() => {})
+    // An attempt before this one may have finished, and only now is known to have.
+    const saved = savedAs === id ? manifest : await readManifest(host.layout.snapshot(savedAs).manifest)
+    if (saved?.kind !== 'full') throw error
+    return { manifest: saved, rest: unfinished, ended, syncError: error }
   }
 }
 
-/** Lets the burrow go on as if nothing had been, whatever fails on the way. True when it cannot, because it is saved. */
+/** Lets the burrow continue as if nothing had been, whatever fails on the way. Returns the snapshot when it cannot, because it is saved. */
 async function takeBack(
   burrow: LinuxBurrow,
-  { raw, isDumped }: { raw: string; isDumped: boolean },
-): Promise<boolean> {
+  { images, isDumped }: { images: DumpImages; isDumped: boolean },
+): Promise<SnapshotId | undefined> {
   // Asked only where it is not known: right after a dump they may be on their way to a stop.
   const areStopped = isDumped || (await wasLeftStopped(burrow).catch(() => true))
-  const remapLinks = areStopped ? await findRemapLinks(raw).catch(() => []) : []
+  const remapLinks = areStopped ? await images.findRemapLinks().catch(() => []) : []
   // Where this fails the burrow's files are still its own, under another name: the next snapshot brings them back.
   const finished = await undoTaking(burrow.paths).catch(() => undefined)
-  if (finished !== undefined) return true
+  if (finished !== undefined) return finished
   await removeRemapLinks(burrow.first.pid, remapLinks).catch(() => {})
   await burrow.goOn({ areStopped })
-  return false
+  return undefined
 }
 
 /** Brings back what an attempt before this one could not. Throws when it cannot be done now either. */
@@ -134,9 +146,19 @@ export async function publishSnapshot(work: string, final: string): Promise<void
   })
 }
 
-async function dump(burrow: LinuxBurrow, criu: StartedCriu, imagesDir: string): Promise<void> {
-  const { exitCode, output } = await criu.enter({ firstPid: burrow.first.pid, imagesDir })
-  if (exitCode !== 0) throw explainDumpFailure(output)
+/** Nothing runs from here on: neither what is saved nor what could change it meanwhile. */
+async function dump(burrow: LinuxBurrow, saver: Saver, imagesDir: string): Promise<void> {
+  const { first, freezerDir, limits } = burrow
+  const ready = allOf([burrow.usage(), saver.allowMemory(limits.memoryBytes), holdForDump(burrow)])
+  const [{ memoryBytes }] = await ready.catch((error: unknown) => {
+    saver.cancel()
+    throw error
+  })
+  const deadlineMs = dumpDeadlineMs(memoryBytes)
+  const hasVolumes = burrow.record.volumes.length > 0
+  const result = await saver.save({ first, imagesDir, freezerDir, deadlineMs, hasVolumes })
+  if (result.isCutOff) throw cutOff()
+  if (result.exitCode !== 0) throw explainDumpFailure(result.output)
 }
 
 /** The upper directory becomes a layer: a rename. False when there was nothing in it. */

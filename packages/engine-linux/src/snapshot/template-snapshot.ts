@@ -53,16 +53,10 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
   const burrow = await bootBurrow(host, { request, limits, template, toolsDir })
   try {
     const { preload } = template.manifest.description
-    const options = { signal: AbortSignal.timeout(PRELOAD_TIMEOUT_MS) }
-    const result = (await burrow.guest.call('context.preload', { modules: preload }, options)) as {
-      failed: string[]
-    }
-    if (result.failed.length > 0) {
-      throw new DormouseError(
-        'setup_failed',
-        `Template ${template.name} cannot import ${result.failed.join(', ')}.`,
-      )
-    }
+    const signal = AbortSignal.timeout(PRELOAD_TIMEOUT_MS)
+    const failed = await burrow.guest.contexts.preload(preload, { signal })
+    if (failed.length > 0)
+      throw new DormouseError('setup_failed', `Template ${template.name} cannot import ${failed.join(', ')}.`)
     const { rest, ended } = await takeSnapshot(host, {
       burrow,
       dumper,

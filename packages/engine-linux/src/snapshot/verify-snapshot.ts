@@ -7,9 +7,6 @@ import { PageWorker } from '../image/page-worker.ts'
 import { mismatch, readFingerprint } from './fingerprint.ts'
 import type { FullManifest } from './manifest.ts'
 
-/** How much is read. `quick` takes a memory file that nobody has written to since it was made for what it was. */
-export type Thoroughness = 'quick' | 'all'
-
 interface Verified {
   /** How its files looked from outside. */
   readonly looks: string
@@ -24,7 +21,7 @@ export async function verifyOnce(paths: SnapshotPaths, manifest: FullManifest): 
   const looks = lookAt(paths, manifest)
   const known = verified.get(paths.dir)
   if (known?.looks === looks) return known.done
-  const done = verifySnapshot(paths, manifest, 'quick')
+  const done = verifySnapshot(paths, manifest)
   verified.set(paths.dir, { looks, done })
   // What was refused may be mended.
   done.catch(() => verified.delete(paths.dir))
@@ -52,7 +49,7 @@ function lookAt(paths: SnapshotPaths, manifest: FullManifest): string {
   return [JSON.stringify(manifest.fingerprint), ...files].join('\n')
 }
 
-interface ExpectedFile {
+export interface ExpectedFile {
   readonly path: string
   /** In words, for the reason. */
   readonly what: string
@@ -61,7 +58,8 @@ interface ExpectedFile {
   readonly mtimeNs?: bigint
 }
 
-function listFiles(paths: SnapshotPaths, manifest: FullManifest): ExpectedFile[] {
+/** What a snapshot consists of, but for its file layers. */
+export function listFiles(paths: SnapshotPaths, manifest: FullManifest): ExpectedFile[] {
   const { images, memory, carried } = manifest
   return [
     ...images.map((image) => ({ ...image, what: image.name, path: join(paths.images, image.name) })),
@@ -77,33 +75,37 @@ function listFiles(paths: SnapshotPaths, manifest: FullManifest): ExpectedFile[]
 }
 
 /**
- * Images are always read. Memory files can be as large as memory itself; their content is read when asked for all, or when the
- * time of their last change is not the one on record: they were edited, or copied here without their times.
+ * Images are always read. Memory files can be as large as memory itself; their content is read when the time of their last
+ * change is not the one on record: they were edited, or copied here without their times. `checkPart` reads them always.
  */
-export async function verifySnapshot(
-  paths: SnapshotPaths,
-  manifest: FullManifest,
-  thoroughness: Thoroughness,
-): Promise<void> {
+export async function verifySnapshot(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
   const reason = mismatch(manifest.fingerprint, await readFingerprint())
   if (reason !== undefined) throw unusable(reason)
   const doubtful = listFiles(paths, manifest).filter((file) => {
     const found = statSync(file.path, { throwIfNoEntry: false, bigint: true })
-    if (found === undefined) throw unusable(`${file.what} is missing`)
+    if (found === undefined) throw damaged(`${file.what} is missing`)
     if (Number(found.size) !== file.sizeBytes)
-      throw unusable(`${file.what} has ${found.size} bytes instead of ${file.sizeBytes}`)
-    return thoroughness === 'all' || found.mtimeNs !== file.mtimeNs
+      throw damaged(`${file.what} has ${found.size} bytes instead of ${file.sizeBytes}`)
+    return found.mtimeNs !== file.mtimeNs
   })
   await using worker = new PageWorker()
   const sums = await worker.sum(doubtful.map(({ path }) => path))
   for (const [index, { what, checksum }] of doubtful.entries())
-    if (sums[index]?.checksum !== checksum) throw unusable(`${what} is damaged`)
+    if (sums[index]?.checksum !== checksum) throw damaged(`${what} is damaged`)
 }
 
 /** A newer CRIU reads what an older one wrote, and not the other way round. */
 export function refuseNewerCriu({ criuVersion }: FullManifest, here: string): void {
   if (compareVersions(criuVersion, here) > 0)
     throw unusable(`it was taken with CRIU ${criuVersion}, and this is ${here}, which is older`)
+}
+
+/** As `unusable`, for what would be found here and anywhere else: its bytes are not what they were. */
+export function damaged(reason: string, cause?: unknown): DormouseError {
+  return new DormouseError('snapshot_unusable', `The snapshot cannot be restored: ${reason}.`, {
+    details: { reason, damaged: true },
+    cause,
+  })
 }
 
 export function unusable(reason: string, cause?: unknown): DormouseError {

@@ -3,8 +3,7 @@ import { dirname, join } from 'node:path'
 import { type LayerId, newLayerId } from '@dormouse/contracts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { readImage } from '../image/image-file.ts'
-import { OpenFiles } from '../image/open-files.ts'
+import { onImageThread } from '../image-thread/image-threads.ts'
 import type { Manifest } from '../snapshot/manifest.ts'
 import { CHAIN_MAX_LAYERS, chooseRun } from './choose-run.ts'
 import { UNPUBLISHED } from './generation.ts'
@@ -84,10 +83,17 @@ async function makeLayer(
 
 /** What the saved processes may know by its inode: files they have open or mapped, and origins of those they write to. */
 async function knownPaths(paths: SnapshotPaths): Promise<{ openPaths: string[]; carriedPaths: string[] }> {
-  const files = await readImage(join(paths.images, 'files.img')).catch(() => undefined)
+  const imagesDir = paths.images
+  const openPaths = await onImageThread((thread) => thread.run('findOpenPaths', { imagesDir })).catch(
+    (error: NodeJS.ErrnoException) => {
+      // A snapshot of files has no images. What cannot be read might name any file.
+      if (error.code !== 'ENOENT') throw error
+      return []
+    },
+  )
   const carried = await readFile(paths.carried, 'utf8').catch(() => '')
   return {
-    openPaths: files === undefined ? [] : [...new Set(new OpenFiles(files).paths)],
+    openPaths,
     carriedPaths: carried.split('\0').filter((path) => path !== ''),
   }
 }

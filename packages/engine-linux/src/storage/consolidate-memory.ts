@@ -14,7 +14,7 @@ import {
 import { layOutMemory, type MemoryLayout } from '../image/memory-layout.ts'
 import { getUint } from '../image/message.ts'
 import { OpenFiles } from '../image/open-files.ts'
-import type { PageMoves, PageWorker } from '../image/page-worker.ts'
+import type { PageMover, PageMoves } from '../image/page-worker.ts'
 import { presentBytes, withRuns } from '../image/pagemap.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { isLibraryCopy } from '../volume/library-copies.ts'
@@ -71,13 +71,19 @@ export async function consolidate(
     to,
     memoryId,
     worker,
-  }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; worker: PageWorker },
+  }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; worker: PageMover },
 ): Promise<void> {
   await mkdir(to.images, { mode: 0o755 })
   await mkdir(to.memory, { mode: 0o755 })
+  const byTask = new Map<TaskImages, TaskExtent[]>()
+  for (const extent of chosen) {
+    const own = byTask.get(extent.task) ?? []
+    own.push(extent)
+    byTask.set(extent.task, own)
+  }
   const changes = tasks.flatMap((task) => {
-    const own = chosen.filter((extent) => extent.task === task)
-    if (own.length === 0) return []
+    const own = byTask.get(task)
+    if (own === undefined) return []
     const layout = layOutMemory(new Map(own.map((extent) => [extent, extent.copiedBytes])), {
       areasMax: own.length,
     })
@@ -153,8 +159,9 @@ function toMoves(
   { task, own, layout, name, split }: MemoryChange,
   { from, to }: { from: SnapshotPaths; to: SnapshotPaths },
 ): PageMoves {
+  const byStart = new Map(own.map((extent) => [extent.start, extent]))
   const bases = layout.placed.map((place) => {
-    const extent = own.find(({ start }) => start === place.start) as TaskExtent
+    const extent = byStart.get(place.start) as TaskExtent
     const lengthBytes = place.end - place.start
     return {
       path: join(from.memory, extent.name),

@@ -5,6 +5,7 @@ import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Layout, SnapshotPaths } from '../burrow/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { PageWorker } from '../image/page-worker.ts'
+import { onImageThread } from '../image-thread/image-threads.ts'
 import type { FullManifest, Manifest } from '../snapshot/manifest.ts'
 import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
 import { verifyOnce } from '../snapshot/verify-snapshot.ts'
@@ -12,7 +13,6 @@ import { getTemplateBuild } from '../template/template-store.ts'
 import { COPIED_MAX_BYTES } from './choose-areas.ts'
 import { CHAIN_MAX_LAYERS } from './choose-run.ts'
 import { compactLayers } from './compact-layers.ts'
-import { consolidate, planConsolidation } from './consolidate-memory.ts'
 import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
 
 export interface KeepUp {
@@ -46,19 +46,25 @@ async function makeVersion(
 ): Promise<boolean> {
   if (!mayCopyMuch(manifest) && manifest.layers.length <= CHAIN_MAX_LAYERS) return false
   const canClone = await canShareBlocks(layout.snapshotsDir)
-  const plan = mayCopyMuch(manifest) ? await planConsolidation(paths, { canClone }) : undefined
+  const canConsolidate =
+    mayCopyMuch(manifest) &&
+    (await onImageThread((thread) => thread.run('canConsolidate', { from: paths, canClone })))
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
   const findUsedByOthers = async () => (await store.findUsedLayers(manifest.id)) ?? new Set(manifest.layers)
   const layers = await compactLayers({ layout, paths, manifest, rootfs, findUsedByOthers, canClone, signal })
-  if (plan === undefined && layers === undefined) return false
+  if (!canConsolidate && layers === undefined) return false
 
   const work = await beginGeneration(paths.dir)
   try {
     let next: Manifest = { ...manifest, layers: layers ?? manifest.layers }
-    if (plan !== undefined && manifest.kind === 'full') {
+    if (canConsolidate && manifest.kind === 'full') {
       await using worker = new PageWorker({ isIdle: true, signal })
       const generation = (manifest.generation ?? 0) + 1
-      await consolidate(plan, { from: paths, to: work, memoryId: `${manifest.id}g${generation}`, worker })
+      const memoryId = `${manifest.id}g${generation}`
+      const isDone = await onImageThread((thread) =>
+        thread.run('consolidate', { from: paths, to: work, memoryId, canClone }, worker),
+      )
+      if (!isDone) throw new DormouseError('no_space', 'The disk has become too full for a new version.')
       if (existsSync(paths.carried)) await link(paths.carried, work.carried)
       const full = { ...manifest, layers: next.layers, generation, ...(await describeFiles(work, worker)) }
       // As a restore would, and remembered for it.

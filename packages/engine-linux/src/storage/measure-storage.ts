@@ -2,19 +2,22 @@ import type { Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
-import type { StorageReport } from '@dormouse/engine'
+import type { DiskUse, Measurement, StopAt, StorageReport } from '@dormouse/engine'
 import type { Layout } from '../burrow/layout.ts'
-import { runCommand } from '../host/run-command.ts'
 import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
 import { generationPaths } from './generation.ts'
+import { TreeWeighing } from './weigh-tree.ts'
+import { type Part, Weighing } from './weighing.ts'
 
 const BLOCK_BYTES = 512
+/** A bound, not a promise: nobody waits for a report on storage. */
+const LAYER_TIMEOUT_MS = 600_000
 
 /** What snapshots take on disk. Layers never change, so each is walked once. */
 export class StorageMeter {
   readonly #layout: Layout
   readonly #store: SnapshotStore
-  readonly #layerBytes = new Map<LayerId, number>()
+  readonly #layerUse = new Map<LayerId, DiskUse>()
 
   constructor(layout: Layout, store: SnapshotStore) {
     this.#layout = layout
@@ -42,13 +45,14 @@ export class StorageMeter {
     return { totalBytes: Math.round(totalBytes), snapshots }
   }
 
-  async written(upper: string, layers: readonly LayerId[]): Promise<number> {
-    let bytes = (await treeBytes(upper)) ?? 0
-    for (const layer of layers) {
-      const path = this.#layout.layer(layer)
-      if (!path.startsWith(this.#layout.templateLayersDir)) bytes += await this.#layer(layer, path)
+  /** What is in the upper directory and in layers that are not of templates. */
+  written(upper: string, layers: readonly LayerId[], stopAt: StopAt): Measurement {
+    const parts: Part[] = [{ path: upper }]
+    for (const id of layers) {
+      const path = this.#layout.layer(id)
+      if (!path.startsWith(this.#layout.templateLayersDir)) parts.push({ path, layer: id })
     }
-    return bytes
+    return new Weighing(parts, stopAt, this.#layerUse)
   }
 
   async #partsOf(id: SnapshotId, generation: number | undefined, layers: readonly LayerId[]) {
@@ -71,29 +75,17 @@ export class StorageMeter {
   }
 
   async #layer(id: LayerId, path: string): Promise<number> {
-    const known = this.#layerBytes.get(id)
-    if (known !== undefined) return known
-    const bytes = await treeBytes(path)
-    if (bytes !== undefined) this.#layerBytes.set(id, bytes)
-    return bytes ?? 0
+    const known = this.#layerUse.get(id)
+    if (known !== undefined) return known.bytes
+    using weighing = new TreeWeighing(path)
+    const use = await weighing.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
+    if (use !== undefined) this.#layerUse.set(id, use)
+    return use?.bytes ?? 0
   }
 
   #forget(used: ReadonlySet<LayerId>): void {
-    for (const id of this.#layerBytes.keys()) if (!used.has(id)) this.#layerBytes.delete(id)
+    for (const id of this.#layerUse.keys()) if (!used.has(id)) this.#layerUse.delete(id)
   }
-}
-
-/**
- * What a sandbox wrote: it may be millions of names in one directory, deeper than any path can be, and change while it is read. du(1)
- * copes with all of that, follows no link and leaves no file system. Undefined when it could not tell.
- */
-async function treeBytes(root: string): Promise<number | undefined> {
-  const { stdout } = await runCommand({
-    argv: ['du', '--summarize', '--one-file-system', '--block-size=1', '--', root],
-  })
-  // Files that go away meanwhile make it complain, and the sum is as good without them.
-  const sum = /^\d+/.exec(stdout)?.[0]
-  return sum === undefined ? undefined : Number(sum)
 }
 
 function allocated({ blocks }: Stats): number {

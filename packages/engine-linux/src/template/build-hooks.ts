@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { RESOLVER } from '../network/addresses.ts'
 import type { TemplateDescription } from './description.ts'
 import { type PipIndexes, writePipConf } from './host-pip.ts'
+import { MATERIALS_PROGRAM } from './materials.ts'
 
 /** Marks the lines by which the hooks say what they are doing; the rest of their output is for error messages. */
 export const HOOK_MARK = 'dormouse: '
@@ -29,38 +30,60 @@ su user -s /bin/sh -c 'cd; exec python3 -c "$0"' "$warm"
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/log/*.log
 `
 
-/** Writes one executable per step into `directory` and answers their paths in order. mmdebstrap passes the root. */
+export interface BuildHooks {
+  /** Executables, in order. mmdebstrap passes them the root. */
+  readonly hooks: string[]
+  /** What the template is made of, as `parseMaterials` reads it, once they have run. */
+  readonly materials: string
+}
+
+/** Writes one executable per step into `directory`. */
 export async function writeBuildHooks(
   directory: string,
   description: TemplateDescription,
   pip: PipIndexes,
-): Promise<string[]> {
+): Promise<BuildHooks> {
+  const materials = join(directory, 'materials')
   const pipConf = `printf %s ${quoteForShell(writePipConf(pip))} > /etc/pip.conf\n`
   const imports = ['IPython', ...description.preload].map((module) => `import ${module}`).join('; ')
-  const steps = [
+  const steps: HookStep[] = [
     { doing: 'preparing users and settings', script: `set -eu${PREPARE}${pipConf}` },
     ...description.commands.map((script, index) => ({
       doing: `command ${index + 1} of ${description.commands.length}`,
       script: `set -e\n${script}`,
     })),
+    {
+      doing: 'listing packages',
+      script: `exec python3 -I -c ${quoteForShell(MATERIALS_PROGRAM)}`,
+      output: materials,
+    },
     { doing: 'warming caches', script: `set -eu${FINISH}` },
     { doing: 'importing what is preloaded', script: `exec python3 -c ${quoteForShell(imports)}` },
   ]
-  return Promise.all(
-    steps.map(async ({ doing, script }, index) => {
+  const hooks = await Promise.all(
+    steps.map(async (step, index) => {
       const path = join(directory, `hook-${String(index).padStart(3, '0')}`)
-      await writeFile(path, hookFile(doing, script), { mode: 0o700 })
+      await writeFile(path, hookFile(step), { mode: 0o700 })
       return path
     }),
   )
+  return { hooks, materials }
 }
 
-function hookFile(doing: string, script: string): string {
+interface HookStep {
+  readonly doing: string
+  readonly script: string
+  /** A file outside of the root for what it prints. */
+  readonly output?: string
+}
+
+function hookFile({ doing, script, output }: HookStep): string {
+  const redirection = output === undefined ? '' : ` >${quoteForShell(output)}`
   const environment = 'HOME=/root USER=root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive'
   return [
     '#!/bin/sh',
     `echo ${quoteForShell(HOOK_MARK + doing)}`,
-    `exec chroot "$1" /usr/bin/env ${environment} /bin/bash -c ${quoteForShell(script)} </dev/null`,
+    `exec chroot "$1" /usr/bin/env ${environment} /bin/bash -c ${quoteForShell(script)} </dev/null${redirection}`,
     '',
   ].join('\n')
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, type Materials } from '@dormouse/contracts'
 import { FileLock } from '../host/file-lock.ts'
 import type { ReportProgress } from '../host/progress.ts'
 import { makeWorkDirectory, publishDirectory, removeTree, switchCurrent } from '../host/publish-directory.ts'
@@ -9,8 +9,9 @@ import { inOwnNamespaces, runCommand, runCommandOrFail } from '../host/run-comma
 import { writeBuildHooks } from './build-hooks.ts'
 import { followBuild } from './build-progress.ts'
 import type { TemplateDescription } from './description.ts'
-import { type AptSettings, readAptSettings } from './host-apt.ts'
+import { type AptSettings, minValidSeconds, readAptSettings } from './host-apt.ts'
 import { readPipIndexes } from './host-pip.ts'
+import { encodeMaterials, materialsFile, parseMaterials } from './materials.ts'
 import { UID_BASE, UID_COUNT, unpackShifted } from './shifted-root.ts'
 import {
   readTemplate,
@@ -21,7 +22,7 @@ import {
 } from './template-store.ts'
 
 /** Raise when the same description would give another result: it is part of every template's hash. */
-const BUILDER_VERSION = 2
+const BUILDER_VERSION = 3
 /** What the agent, the kernel and the builder itself need in every template. */
 const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
 const EXCLUDED_EVERYWHERE = [
@@ -80,7 +81,7 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
   const work = await makeWorkDirectory(directory)
   try {
     const archive = join(work, 'root.tar')
-    await makeArchive(work, archive, options)
+    const materials = await makeArchive(work, archive, options)
     report({ percent: 90, doing: 'unpacking' })
     const result = join(work, 'result')
     const rootfs = join(result, 'rootfs')
@@ -92,6 +93,7 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
     report({ percent: 97, doing: 'writing to disk' })
     const manifest = describeBuild(description, await measureBytes(rootfs))
     await writeFile(join(result, 'template.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+    await writeFile(materialsFile(result), encodeMaterials(materials))
     signal?.throwIfAborted()
     await publishDirectory(result, final)
     report({ percent: 100, doing: 'done' })
@@ -100,16 +102,16 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
   }
 }
 
-async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<void> {
+async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<Materials> {
   const { description, report = () => {}, signal } = options
-  const hooks = await writeBuildHooks(work, description, await readPipIndexes(signal))
+  const { hooks, materials } = await writeBuildHooks(work, description, await readPipIndexes(signal))
   const apt = await readAptSettings({ suite: description.suite, workDir: work, signal })
   const result = await runCommand({
     argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv({ description, hooks, archive, apt })]),
     onLine: followBuild(report),
     signal,
   })
-  if (result.exitCode === 0) return
+  if (result.exitCode === 0) return parseMaterials(await readFile(materials, 'utf8'))
   throw new DormouseError(
     'setup_failed',
     `Building template "${description.name}": mmdebstrap ${result.ending}`,
@@ -136,8 +138,9 @@ function mmdebstrapArgv(build: {
     // A burrow brings its own /dev; device nodes cannot be made in a user namespace anyway.
     '--skip=output/dev',
     ...apt.options.map((option) => `--aptopt=${option}`),
-    // An out-of-date mirror is still a good one; signatures are checked all the same.
-    '--aptopt=Acquire::Check-Valid-Until "false"',
+    // Whoever controls the mirror or the way to it cannot go back to packages older than this.
+    '--aptopt=Acquire::Check-Valid-Until "true"',
+    `--aptopt=Acquire::Min-ValidTime "${minValidSeconds(apt.options)}"`,
     '--aptopt=APT::Install-Recommends "false"',
     ...EXCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-exclude=${path}`),
     ...INCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-include=${path}`),

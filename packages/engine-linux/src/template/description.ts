@@ -18,12 +18,13 @@ export const templateNameSchema = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be 1-40 of a-z, 0-9 and "-", starting with a letter')
 
+/** Root of the host builds it: only `./dormouse template build` and set-up take one. What an API key describes is built in a sandbox. */
 export const templateDescriptionSchema = z.strictObject({
   name: templateNameSchema,
   description: z.string().max(1_000).optional(),
   suite,
   packages: z.array(debianPackage).max(LIST_MAX_ENTRIES).default([]),
-  /** Run by bash inside, as root, with the network of the host, after the packages are installed. */
+  /** Run by bash in a chroot, as root of the host and with its network, after the packages are installed. */
   commands: z.array(command).max(LIST_MAX_ENTRIES).default([]),
   /** Modules that a new sandbox has imported already. */
   preload: z.array(pythonModule).max(LIST_MAX_ENTRIES).default([]),

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { findMirrors, sourceLines } from './host-apt.ts'
+import { findMirrors, minValidSeconds, sourceLines } from './host-apt.ts'
 
 it('the mirrors of a host are those of Debian itself, and not those that want a password', () => {
   const targets = [
@@ -21,6 +21,13 @@ it('the mirrors of a host are those of Debian itself, and not those that want a 
     'deb http://mirror.example/debian-security/ trixie-security main',
   ])
   expect(sourceLines(mirrors, 'sid')).toHaveLength(1)
+})
+
+it('a mirror may lag behind by sixty days, or by more if the host says so', () => {
+  const days = (count: number) => count * 24 * 3600
+  expect(minValidSeconds([])).toBe(days(60))
+  expect(minValidSeconds([`Acquire::Min-ValidTime "${days(7)}";`])).toBe(days(60))
+  expect(minValidSeconds([`Acquire::Min-ValidTime "${days(365)}";`])).toBe(days(365))
 })
 
 it('a host without apt has no mirrors', () => {

@@ -11,7 +11,7 @@ export interface AptSettings {
   readonly options: readonly string[]
 }
 
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+export const DEBIAN_KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const HELPER = '/usr/lib/apt/apt-helper'
 const PROBE_TIMEOUT_MS = 60_000
 /** These have no -updates and no -security. */
@@ -22,6 +22,15 @@ const ROLLING_SUITES = new Set(['sid', 'unstable', 'experimental'])
  */
 const PASSED_ON =
   /^Acquire::(Check-Date|Max-FutureTime|Min-ValidTime|Max-ValidTime|Retries|ForceIPv4|ForceIPv6|By-Hash|https?::(Timeout|Pipeline-Depth|Dl-Limit|AllowRedirect)) "[\w.-]*";$/
+
+/** How old a mirror may be: suites say themselves when they expire, mostly after a week, and mirrors of testing lag by more. */
+const MIRROR_MAX_AGE_SECONDS = 60 * 24 * 3600
+
+/** `Acquire::Min-ValidTime` of these settings: ours, or a longer one of the host's. */
+export function minValidSeconds(options: readonly string[]): number {
+  const ofHost = options.flatMap((line) => /^Acquire::Min-ValidTime "(\d+)";$/.exec(line)?.[1] ?? [])
+  return Math.max(MIRROR_MAX_AGE_SECONDS, ...ofHost.map(Number))
+}
 
 export async function readAptSettings(options: {
   readonly suite: string
@@ -64,7 +73,7 @@ async function hasSuite(
   { archive, security }: Mirrors,
   { suite, workDir, signal }: { suite: string; workDir: string; signal?: AbortSignal | undefined },
 ): Promise<boolean> {
-  if (archive === undefined || !existsSync(HELPER) || !existsSync(KEYRING)) return false
+  if (archive === undefined || !existsSync(HELPER) || !existsSync(DEBIAN_KEYRING)) return false
   const needed = [`${archive}dists/${suite}/InRelease`]
   if (security !== undefined && !ROLLING_SUITES.has(suite))
     needed.push(`${security}dists/${suite}-security/InRelease`)
@@ -80,7 +89,7 @@ async function hasSuite(
 
 export function sourceLines({ archive, security }: Mirrors, suite: string): string[] {
   if (archive === undefined) return []
-  const line = (uri: string, name: string) => `deb [signed-by=${KEYRING}] ${uri} ${name} main`
+  const line = (uri: string, name: string) => `deb [signed-by=${DEBIAN_KEYRING}] ${uri} ${name} main`
   if (ROLLING_SUITES.has(suite)) return [line(archive, suite)]
   return [
     line(archive, suite),

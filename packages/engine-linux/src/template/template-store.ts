@@ -1,10 +1,11 @@
 import { readdir, readFile, realpath } from 'node:fs/promises'
-import { basename, join } from 'node:path'
-import { DormouseError, parseInput } from '@dormouse/contracts'
+import { basename, dirname, join } from 'node:path'
+import { DormouseError, type Materials, parseInput } from '@dormouse/contracts'
 import { z } from 'zod'
 import { removeTree } from '../host/publish-directory.ts'
 import { FileMemory } from '../host/remember-file.ts'
 import { templateDescriptionSchema, templateNameSchema } from './description.ts'
+import { readMaterials } from './materials.ts'
 
 export const TEMPLATE_FORMAT_VERSION = 1
 
@@ -57,6 +58,12 @@ export async function getTemplate(dataDir: string, name: string): Promise<Templa
   throw new DormouseError('template_not_found', `There is no template "${name}"`, {
     details: { template: name },
   })
+}
+
+/** What the current build was made of; undefined when that was not recorded. Throws `template_not_found`. */
+export async function readTemplateMaterials(dataDir: string, name: string): Promise<Materials | undefined> {
+  const { rootfs } = await getTemplate(dataDir, name)
+  return readMaterials(dirname(rootfs))
 }
 
 /** All builds of it. Pre: no sandbox and no snapshot stands on one of them. */

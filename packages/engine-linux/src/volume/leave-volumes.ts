@@ -1,12 +1,12 @@
-import { readdir, rm } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { VolumeMount } from '@dormouse/engine'
 import { readRemaps } from '../image/detached-file.ts'
-import { readImage, writeImage } from '../image/image-file.ts'
+import { readImage } from '../image/image-file.ts'
 import { taskPids } from '../image/map-memory.ts'
 import { isPrivateFile, isSharedFile, readAreas } from '../image/memory-area.ts'
-import { OpenFiles } from '../image/open-files.ts'
+import type { OpenFiles } from '../image/open-files.ts'
 import { dropWatches, readSocketPaths, readWatches } from '../image/watches.ts'
 import { libraryName } from './library-copies.ts'
 import { findMount, type VolumeFile } from './volume-files.ts'
@@ -21,8 +21,10 @@ export function placeholder(name: string): string {
 }
 
 interface LeaveVolumes {
-  /** A complete dump, which is changed. */
+  /** A complete dump. */
   readonly rawDir: string
+  /** Its files.img, which is changed. */
+  readonly files: OpenFiles
   readonly mounts: readonly VolumeMount[]
   readonly volumesDir: string
 }
@@ -32,10 +34,13 @@ interface LeaveVolumes {
  * been deleted already moves into the sandbox's own files: a volume may be read-only, or the directory gone. Answers what has to be looked
  * after when it wakes. Refuses what would break a promise to others, or could not be brought back.
  */
-export async function leaveVolumes({ rawDir, mounts, volumesDir }: LeaveVolumes): Promise<VolumeFile[]> {
+export async function leaveVolumes({
+  rawDir,
+  files,
+  mounts,
+  volumesDir,
+}: LeaveVolumes): Promise<VolumeFile[]> {
   if (mounts.length === 0) return []
-  const filesPath = join(rawDir, 'files.img')
-  const files = new OpenFiles(await readImage(filesPath))
   const onVolumes = files.all.filter(({ path }) => findMount(mounts, path) !== undefined)
   const remaps = new Map((await readRemaps(rawDir)).map((remap) => [remap.fileId, remap]))
   await refuseLinked({
@@ -87,8 +92,6 @@ export async function leaveVolumes({ rawDir, mounts, volumesDir }: LeaveVolumes)
       privateBytes: 0,
     })
   }
-  await rm(filesPath)
-  await writeImage(filesPath, files.image)
   return found
 }
 

@@ -2,15 +2,13 @@ import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, isVolumeId, type VolumeId } from '@dormouse/contracts'
+import type { Measurement, StopAt } from '@dormouse/engine'
 import { removeTree } from '../host/publish-directory.ts'
-import { runCommand } from '../host/run-command.ts'
 import { syncDirectory } from '../host/sync-files.ts'
+import { TreeWeighing } from '../storage/weigh-tree.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 
 const DELETED = '.deleted-'
-/** Millions of files take longer; the caller is told nothing rather than made to wait. */
-const MEASURE_TIMEOUT_MS = 5_000
-const KIBIBYTE = 1024
 
 /** Throws `snapshot_unusable` when a volume that is to be mounted is not there. */
 export function requireVolumes(mounts: readonly { readonly volumeId: VolumeId }[], dir: string): void {
@@ -71,17 +69,9 @@ export class VolumeStore {
     return (await readdir(this.#dir)).filter(isVolumeId)
   }
 
-  async measure(
-    id: VolumeId,
-    { timeoutMs = MEASURE_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
-  ): Promise<number | undefined> {
-    const path = await this.find(id)
-    // du(1) goes from directory to directory without following links, also while burrows change them.
-    const argv = ['du', '--summarize', '--one-file-system', '--block-size=1K', '--', path] as const
-    const { stdout } = await runCommand({ argv, timeoutMs })
-    // What was deleted under its eyes makes it complain and fail, and count the rest.
-    const counted = /^(?<kib>\d+)\t/.exec(stdout)?.groups?.kib
-    return counted === undefined ? undefined : Number(counted) * KIBIBYTE
+  /** Throws `not_found`. */
+  async measure(id: VolumeId, stopAt: StopAt = {}): Promise<Measurement> {
+    return new TreeWeighing(await this.find(id), stopAt)
   }
 
   /** What deletions that were cut off have left. */

@@ -2,6 +2,7 @@ import { newSandboxId } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { forkBurrow } from './fork-burrow.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 
 const print = async (burrow: Burrow, code: string) => (await burrow.guest.runs.run({ code })).stdout.trim()
@@ -11,7 +12,10 @@ export function describeFork(factory: EngineFactory): void {
     const shared = useSharedBurrow(factory)
     const fork = async (burrow: Burrow, count: number, reseed?: boolean) => {
       const sandboxIds = Array.from({ length: count }, newSandboxId)
-      const result = await shared.engine.fork(burrow, { sandboxIds, ...(reseed !== undefined && { reseed }) })
+      const result = await forkBurrow(shared.engine, burrow, {
+        sandboxIds,
+        ...(reseed !== undefined && { reseed }),
+      })
       for (const each of [result.parent, ...result.children]) shared.hold(each)
       return result
     }

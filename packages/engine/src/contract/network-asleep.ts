@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import { eventually, runPython } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { forkBurrow } from './fork-burrow.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 import { NETWORK_HELPERS, TestGate } from './test-gate.ts'
 
@@ -146,7 +147,7 @@ seen = []
 s = dial("192.0.2.7", 80, None)
 threading.Thread(target=lambda: seen.append(ended(lambda: s.recv(9))), daemon=True).start()`
       await python(burrow, wait)
-      const { parent, children } = await shared.engine.fork(burrow, {
+      const { parent, children } = await forkBurrow(shared.engine, burrow, {
         sandboxIds: [newSandboxId(), newSandboxId()],
       })
       for (const each of [parent, ...children]) {

@@ -133,7 +133,10 @@ export function describeRunsErrors(factory: EngineFactory): void {
 
     test('more than 8 MB are refused', async () => {
       const refused = shared.guest.runs.run({ code: `#${'x'.repeat(8 * MIB)}` })
-      await expect(refused).rejects.toMatchObject({ code: 'invalid_argument', details: { field: 'code' } })
+      await expect(refused).rejects.toMatchObject({
+        code: 'invalid_argument',
+        message: expect.stringMatching(/^code: /),
+      })
     })
 
     test.each([

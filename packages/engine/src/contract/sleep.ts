@@ -1,4 +1,4 @@
-import { newSandboxId, newSnapshotId } from '@dormouse/contracts'
+import { newSandboxId, newSnapshotId, type SandboxId } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
@@ -252,6 +252,17 @@ export function describeSleep(factory: EngineFactory): void {
       await expect(call()).rejects.toMatchObject({ code })
       expect(await factory.traces()).toEqual(before)
       expect(await print(shared.burrow, 'print("here")')).toBe('here')
+    })
+
+    test('a snapshot of another sandbox than the one that is meant is refused before anything starts', async () => {
+      const burrow = await shared.create()
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      const before = await factory.traces()
+      const restoreOf = (of: SandboxId) =>
+        shared.engine.restore(snapshot.id, { sandboxId: newSandboxId(), of })
+      await expect(restoreOf(newSandboxId())).rejects.toMatchObject({ code: 'snapshot_unusable' })
+      expect(await factory.traces()).toEqual(before)
+      shared.hold(await restoreOf(burrow.sandboxId))
     })
 
     test('a deleted snapshot is gone, and others that share its memory are not', async () => {

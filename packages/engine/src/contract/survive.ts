@@ -2,6 +2,7 @@ import { newSandboxId } from '@dormouse/contracts'
 import { beforeAll, describe, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { forkBurrow } from './fork-burrow.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 import { descriptorsThatSurvive } from './survive-descriptors.ts'
 import { filesThatSurvive } from './survive-files.ts'
@@ -48,7 +49,7 @@ export function describeSurvive(factory: EngineFactory): void {
     describe('a fork, in the parent and in the child', () => {
       const copies: Burrow[] = []
       beforeAll(async () => {
-        const { parent, children } = await shared.engine.fork(woken, { sandboxIds: [newSandboxId()] })
+        const { parent, children } = await forkBurrow(shared.engine, woken, { sandboxIds: [newSandboxId()] })
         for (const burrow of [parent, ...children]) copies.push(shared.hold(burrow))
       })
 

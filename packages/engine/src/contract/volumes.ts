@@ -2,6 +2,7 @@ import { newSandboxId, newVolumeId, type VolumeId } from '@dormouse/contracts'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Burrow, VolumeMount } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { forkBurrow } from './fork-burrow.ts'
 import { type SharedBurrow, useSharedBurrow } from './shared-burrow.ts'
 
 export interface VolumeBench extends SharedBurrow {
@@ -104,7 +105,7 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
       expect(snapshot.volumes).toEqual([{ volumeId: id, path: '/data', readOnly: false }])
       bench.hold(awake!)
       await write(awake!, 'one')
-      const { parent, children } = await bench.engine.fork(awake!, { sandboxIds: [newSandboxId()] })
+      const { parent, children } = await forkBurrow(bench.engine, awake!, { sandboxIds: [newSandboxId()] })
       const child = bench.hold(children[0]!)
       bench.hold(parent)
       expect(await read(child)).toBe('one')
@@ -119,7 +120,7 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
     test('a read-only mount is one after a wake and in forks', async () => {
       const id = await bench.volume()
       const burrow = await bench.mounting({ volumeId: id, path: '/mnt/ro', readOnly: true })
-      const { parent, children } = await bench.engine.fork(burrow, { sandboxIds: [newSandboxId()] })
+      const { parent, children } = await forkBurrow(bench.engine, burrow, { sandboxIds: [newSandboxId()] })
       for (const each of [parent, ...children]) {
         bench.hold(each)
         expect(await write(each, 'x', '/mnt/ro/note')).toMatch(/Read-only/)
@@ -186,7 +187,10 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
       await expect(bench.engine.createVolume(id)).rejects.toMatchObject({ code: 'already_exists' })
       const burrow = await bench.mounting(id)
       await write(burrow, 'x'.repeat(100_000))
-      expect(await bench.engine.measureVolume(id)).toBeGreaterThanOrEqual(100_000)
+      using measurement = await bench.engine.measureVolume(id)
+      const use = await measurement.advance(20_000)
+      expect(use).toMatchObject({ files: 1, isWhole: true })
+      expect(use?.bytes).toBeGreaterThanOrEqual(100_000)
       await expect(bench.engine.deleteVolume(id)).rejects.toMatchObject({ code: 'in_use' })
       expect(await bench.engine.listVolumes()).toContain(id)
       await burrow.destroy()

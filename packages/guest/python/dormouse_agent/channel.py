@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import frames
 from dormouse_agent.errors import OpError
-from dormouse_agent.limits import WINDOW_BYTES
+from dormouse_agent.limits import END_MAX_BYTES, ERROR_MAX_BYTES, WINDOW_BYTES
 
 if TYPE_CHECKING:
     from dormouse_agent.connection import Connection
@@ -47,13 +47,22 @@ class Channel:
         self.connection.send(frames.DATA, self.id, payload)
 
     def end(self, result: dict[str, Any]) -> None:
-        if self.open:
-            self.connection.send(frames.END, self.id, frames.encode_json(result))
-            self.close()
+        if not self.open:
+            return
+        payload = frames.encode_json(result)
+        if len(payload) > END_MAX_BYTES:
+            # The host would end the connection, and with it every other request.
+            self.fail(OpError("too_large", f"the answer has {len(payload)} bytes, at most {END_MAX_BYTES} can be sent"))
+            return
+        self.connection.send(frames.END, self.id, payload)
+        self.close()
 
     def fail(self, error: OpError) -> None:
         if self.open:
-            self.connection.send(frames.ERROR, self.id, frames.encode_json(error.as_json()))
+            payload = frames.encode_json(error.as_json())
+            if len(payload) > ERROR_MAX_BYTES:
+                payload = frames.encode_json(OpError(error.code, error.message).as_json())
+            self.connection.send(frames.ERROR, self.id, payload)
             self.close()
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ import errno
 import os
 from typing import Any
 
+from dormouse_agent.limits import ERROR_MESSAGE_CHARS
+
 CODE_OF_ERRNO = {
     errno.ENOENT: "not_found",
     errno.ESRCH: "not_found",
@@ -37,14 +39,11 @@ class OpError(Exception):
     def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
+        self.message = message[:ERROR_MESSAGE_CHARS]
         self.details = details
 
     def as_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"code": self.code, "message": self.message}
-        if self.details:
-            body["details"] = self.details
-        return body
+        return {"code": self.code, "message": self.message}
 
 
 def invalid(field: str, message: str) -> OpError:

@@ -9,6 +9,13 @@ MIB = 1024 * KIB
 FRAME_MAX_BYTES = 32 * MIB
 DATA_MAX_BYTES = 256 * KIB
 WINDOW_BYTES = 1 * MIB
+# What the host accepts of each kind; a longer frame ends the connection. An ITEM holds what a kernel may send at most.
+END_MAX_BYTES = 4 * MIB
+ERROR_MAX_BYTES = 64 * KIB
+# A message of an error is cut here: escaped, each character takes six bytes at most.
+ERROR_MESSAGE_CHARS = 8 * KIB
+# What a list shows of the command of a process.
+COMMAND_SHOWN_CHARS = 4 * KIB
 CHANNELS_PER_CONNECTION = 4096
 # What may wait in a connection beside the socket's own buffer before followers stop being served.
 OUTGOING_SOFT_BYTES = 256 * KIB

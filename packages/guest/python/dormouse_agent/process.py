@@ -30,7 +30,8 @@ class StartedProcess:
         self._timed_out = False
         self._terminal: int | None = None
         self._is_connected = False
-        self.command = command
+        is_long = len(command) > limits.COMMAND_SHOWN_CHARS
+        self.command = command[: limits.COMMAND_SHOWN_CHARS] + "…" if is_long else command
         self.journal = Journal()
         self.input: ProcessInput | None = None
         self.exit_code: int | None = None

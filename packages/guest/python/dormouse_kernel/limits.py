@@ -6,6 +6,8 @@ MIB = 1024 * KIB
 MESSAGE_MAX_BYTES = 16 * MIB
 # Text forms are for reading; whoever needs more than this prints it.
 RESULT_TEXT_CHARS = 1 * MIB
+# JSON that is nested deeper is shown as text: the host does not read more levels than 1,000 (PROTOCOL.md, Frames).
+RESULT_DEPTH = 500
 ERROR_MESSAGE_CHARS = 64 * KIB
 TRACEBACK_CHARS = 256 * KIB
 # Source kept for the tracebacks of functions from earlier cells.

@@ -8,7 +8,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
 from dormouse_kernel.control import Control, encode
-from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_TEXT_CHARS
+from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_DEPTH, RESULT_TEXT_CHARS
 from dormouse_kernel.report import shorten
 from dormouse_kernel.streams import Lanes
 
@@ -94,4 +94,20 @@ def _value(mime: str, value: Any) -> Any:
         encoded = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return shorten(repr(value), RESULT_TEXT_CHARS)
-    return value if len(encoded) <= MESSAGE_MAX_BYTES // 4 else shorten(encoded, RESULT_TEXT_CHARS)
+    if len(encoded) <= MESSAGE_MAX_BYTES // 4 and not _is_deep(value):
+        return value
+    return shorten(encoded, RESULT_TEXT_CHARS)
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, (dict, list, tuple)) else []
+    for _ in range(RESULT_DEPTH):
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, (dict, list, tuple))
+        ]
+        if not level:
+            return False
+    return True

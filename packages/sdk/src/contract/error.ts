@@ -36,6 +36,7 @@ export type ErrorAnswer = {
       | 'rate_limited'
       | 'request_timeout'
       | 'restore_failed'
+      | 'run_unfinished'
       | 'scope_missing'
       | 'server_unreachable'
       | 'setup_failed'

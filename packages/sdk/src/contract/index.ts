@@ -44,9 +44,15 @@ export type {
   RunWithResultAnswer,
 } from './runs.ts'
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
+export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
 export type { CreateSnapshotBody, SnapshotAnswer, SnapshotPageAnswer } from './snapshots.ts'
 export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer } from './ssh-keys.ts'
-export type { CreateTemplateBody, TemplateAnswer, TemplatePageAnswer } from './templates.ts'
+export type {
+  CreateTemplateBody,
+  TemplateAnswer,
+  TemplateMaterialsAnswer,
+  TemplatePageAnswer,
+} from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
-export type { CreateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'
+export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

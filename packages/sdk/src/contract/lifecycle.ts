@@ -15,6 +15,7 @@ export type LedgerPageAnswer = {
       | 'adopted'
       | 'changed'
       | 'created'
+      | 'damaged'
       | 'denied'
       | 'failed'
       | 'forked'
@@ -70,4 +71,7 @@ export type WhyAnswer = {
   storesAt?: string | undefined
   expiresAt?: string | undefined
   cannotSleep?: { reason: string; retryAt: string } | undefined
+  damage?:
+    | { snapshotId: string; reason: string; foundAt: string; rollbackTo?: string | undefined }
+    | undefined
 }

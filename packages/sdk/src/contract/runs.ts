@@ -76,6 +76,7 @@ export type RunEventAnswer =
           | 'rate_limited'
           | 'request_timeout'
           | 'restore_failed'
+          | 'run_unfinished'
           | 'scope_missing'
           | 'server_unreachable'
           | 'setup_failed'
@@ -100,12 +101,7 @@ export type RunOnceBody = {
   template?: string | undefined
   env?: Record<string, string> | undefined
   limits?:
-    | {
-        memoryBytes?: number | undefined
-        cpus?: number | undefined
-        pids?: number | undefined
-        diskBytes?: number | undefined
-      }
+    | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
     | undefined
   volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[] | undefined
   network?: NetworkBody

@@ -11,12 +11,7 @@ export type CreateSandboxBody = {
   storeAfterMs?: number
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' }
   limits?:
-    | {
-        memoryBytes?: number | undefined
-        cpus?: number | undefined
-        pids?: number | undefined
-        diskBytes?: number | undefined
-      }
+    | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
     | undefined
   volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[] | undefined
   network?: NetworkBody
@@ -37,7 +32,7 @@ export type SandboxAnswer = {
     | { afterMs?: number | undefined; idleMs?: number | undefined; at?: string | undefined; action: 'delete' }
     | undefined
   ephemeral: boolean
-  limits: { memoryBytes: number; cpus: number; pids: number; diskBytes: number }
+  limits: { memoryBytes: number; cpus: number; pids: number; diskBytes: number; files: number }
   volumes: readonly { volume: string; path: string; readOnly: boolean }[]
   network: { mode: 'allow' | 'none' | 'public'; allow: readonly string[]; unavailable?: string | undefined }
   secrets: readonly string[]
@@ -47,6 +42,9 @@ export type SandboxAnswer = {
   headSnapshotId?: string | undefined
   forkedFrom?: string | undefined
   lostSince?: string | undefined
+  damage?:
+    | { snapshotId: string; reason: string; foundAt: string; rollbackTo?: string | undefined }
+    | undefined
 }
 
 export type SandboxPageAnswer = { items: readonly SandboxAnswer[]; nextCursor?: string | undefined }
@@ -60,5 +58,5 @@ export type UpdateSandboxBody = {
   ephemeral?: boolean
   network?: NetworkBody
   secrets?: string[]
-  limits?: { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number }
+  limits?: { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
 }

@@ -11,6 +11,7 @@ export type SnapshotAnswer = {
   template: string
   createdAt: string
   isHead: boolean
+  damage?: { reason: string; foundAt: string } | undefined
   bytes: { images: number; memory: number }
 }
 

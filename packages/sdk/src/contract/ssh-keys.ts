@@ -10,6 +10,8 @@ export type SshKeyAnswer = {
   type: string
   fingerprint: string
   publicKey: string
+  confirmed: boolean
+  confirmAs?: string
   createdAt: string
 }
 

@@ -1,11 +1,15 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
 
-export type CreateVolumeBody = { name: string }
+export type CreateVolumeBody = { name: string; sizeBytes?: number }
+
+export type UpdateVolumeBody = { sizeBytes: number }
 
 export type VolumeAnswer = {
   name: string
   createdAt: string
   bytes?: number | undefined
+  files?: number | undefined
+  sizeBytes: number
   usedBy: readonly string[]
 }
 

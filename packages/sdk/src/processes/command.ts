@@ -46,7 +46,7 @@ export class Command {
       } else if (event.type === 'stderr') {
         stderr.add(event.data)
         onStderr?.(event.data)
-      } else if (event.type === 'truncated') stdout.lostBytes += event.bytes
+      } else if (event.type === 'truncated') stdout.lose(event.bytes)
       else if (event.type === 'exit') {
         const { seq: _seq, type: _type, ...end } = event
         Object.assign(result, end)

@@ -31,7 +31,7 @@ export async function collectRun(
     } else if (event.type === 'error') {
       const { name, message, traceback } = event
       run.error = { name, message, traceback }
-    } else if (event.type === 'truncated') stdout.lostBytes += event.bytes
+    } else if (event.type === 'truncated') stdout.lose(event.bytes)
     else if (event.type === 'exit') end(run, event)
   }
   Object.assign(run, { stdout: stdout.text(), stderr: stderr.text(), results: results.kept })
@@ -52,12 +52,14 @@ function end(run: RunResult, event: RunEvent & { type: 'exit' }): void {
 /** Keeps the beginning and the end: the one says what it is, the other how it came out. */
 export class BoundedOutput {
   #head = ''
+  /** What the beginning may be long. Nothing is added to it behind a gap. */
+  #headMax = OUTPUT_MAX / 2
   #tail: string[] = []
   #tailLength = 0
   lostBytes = 0
 
   add(text: string): void {
-    const room = OUTPUT_MAX / 2 - this.#head.length
+    const room = this.#headMax - this.#head.length
     this.#head += text.slice(0, room)
     const rest = text.slice(room)
     if (rest === '') return
@@ -70,6 +72,12 @@ export class BoundedOutput {
       this.#tailLength -= first.length
       this.lostBytes += first.length
     }
+  }
+
+  /** So much is missing here: what was added before is the beginning. */
+  lose(bytes: number): void {
+    this.lostBytes += bytes
+    this.#headMax = this.#head.length
   }
 
   /** Once, at the end. */

@@ -29,6 +29,11 @@ type KeyRow = {
   rate_burst: number | null
   created_at_ms: number
   revoked_at_ms: number | null
+  sandbox_memory_bytes: number | null
+  sandbox_cpus: number | null
+  sandbox_pids: number | null
+  sandbox_disk_bytes: number | null
+  sandbox_files: number | null
 }
 
 export class KeyRows {
@@ -39,11 +44,15 @@ export class KeyRows {
     this.#all = database.prepare('SELECT * FROM keys ORDER BY rowid')
     this.#put =
       database.prepare(`INSERT INTO keys VALUES ($id, $name, $secret_sha256, $scopes, $max_sandboxes, $max_running,
-        $max_memory_bytes, $max_disk_bytes, $rate_per_second, $rate_burst, $created_at_ms, $revoked_at_ms)
+        $max_memory_bytes, $max_disk_bytes, $rate_per_second, $rate_burst, $created_at_ms, $revoked_at_ms,
+        $sandbox_memory_bytes, $sandbox_cpus, $sandbox_pids, $sandbox_disk_bytes, $sandbox_files)
       ON CONFLICT (id) DO UPDATE SET name = excluded.name, max_sandboxes = excluded.max_sandboxes,
         max_running = excluded.max_running, max_memory_bytes = excluded.max_memory_bytes,
         max_disk_bytes = excluded.max_disk_bytes, rate_per_second = excluded.rate_per_second,
-        rate_burst = excluded.rate_burst, revoked_at_ms = excluded.revoked_at_ms`)
+        rate_burst = excluded.rate_burst, revoked_at_ms = excluded.revoked_at_ms,
+        sandbox_memory_bytes = excluded.sandbox_memory_bytes, sandbox_cpus = excluded.sandbox_cpus,
+        sandbox_pids = excluded.sandbox_pids, sandbox_disk_bytes = excluded.sandbox_disk_bytes,
+        sandbox_files = excluded.sandbox_files`)
   }
 
   all(): KeyRecord[] {
@@ -66,6 +75,11 @@ function fromRow(row: KeyRow): KeyRecord {
       running: row.max_running ?? undefined,
       memoryBytes: row.max_memory_bytes ?? undefined,
       diskBytes: row.max_disk_bytes ?? undefined,
+      sandboxMemoryBytes: row.sandbox_memory_bytes ?? undefined,
+      sandboxCpus: row.sandbox_cpus ?? undefined,
+      sandboxPids: row.sandbox_pids ?? undefined,
+      sandboxDiskBytes: row.sandbox_disk_bytes ?? undefined,
+      sandboxFiles: row.sandbox_files ?? undefined,
     },
     rateLimit:
       row.rate_per_second === null || row.rate_burst === null
@@ -90,5 +104,10 @@ function toRow({ quotas, rateLimit, ...key }: KeyRecord): KeyRow {
     rate_burst: rateLimit?.burst ?? null,
     created_at_ms: key.createdAtMs,
     revoked_at_ms: key.revokedAtMs ?? null,
+    sandbox_memory_bytes: quotas.sandboxMemoryBytes ?? null,
+    sandbox_cpus: quotas.sandboxCpus ?? null,
+    sandbox_pids: quotas.sandboxPids ?? null,
+    sandbox_disk_bytes: quotas.sandboxDiskBytes ?? null,
+    sandbox_files: quotas.sandboxFiles ?? null,
   }
 }

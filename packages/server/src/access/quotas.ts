@@ -1,32 +1,35 @@
 import { DormouseError } from '@dormouse/contracts'
+import type { KeyCeilings } from './ceilings.ts'
 
 /** How much one key may have at once. Absent: not limited. */
-export interface KeyQuotas {
+export interface SummedQuotas {
   readonly sandboxes?: number | undefined
   /** Running at the same time, frozen ones not counted. */
   readonly running?: number | undefined
   /** The memory limits of the running sandboxes, summed. */
   readonly memoryBytes?: number | undefined
-  /** What the snapshots and volumes of the key have on disk. */
+  /** What the snapshots and volumes of the key, and the journals of its sandboxes, have on disk. */
   readonly diskBytes?: number | undefined
 }
 
-/** The same quantities: what is there, or what is asked for on top. */
-export type QuotaAmounts = { readonly [Name in keyof KeyQuotas]-?: number }
+export type KeyQuotas = SummedQuotas & KeyCeilings
 
-const QUOTAS: Readonly<Record<keyof KeyQuotas, { what: string; flag: string; isBytes: boolean }>> = {
+/** The same quantities: what is there, or what is asked for on top. */
+export type QuotaAmounts = { readonly [Name in keyof SummedQuotas]-?: number }
+
+const QUOTAS: Readonly<Record<keyof SummedQuotas, { what: string; flag: string; isBytes: boolean }>> = {
   sandboxes: { what: 'sandboxes', flag: '--max-sandboxes', isBytes: false },
   running: { what: 'running sandboxes', flag: '--max-running', isBytes: false },
   memoryBytes: { what: 'of memory for running sandboxes', flag: '--max-memory', isBytes: true },
   diskBytes: { what: 'of disk', flag: '--max-disk', isBytes: true },
 }
-const NAMES = Object.keys(QUOTAS) as (keyof KeyQuotas)[]
+const NAMES = Object.keys(QUOTAS) as (keyof SummedQuotas)[]
 
 /**
  * Throws `limit_reached` when `used` + `wanted` would pass a quota. What is not asked for is not checked: a key over its disk
  * quota may still resume a sandbox.
  */
-export function checkQuota(quotas: KeyQuotas, used: QuotaAmounts, wanted: Partial<QuotaAmounts>): void {
+export function checkQuota(quotas: SummedQuotas, used: QuotaAmounts, wanted: Partial<QuotaAmounts>): void {
   for (const name of NAMES) {
     const limit = quotas[name]
     const more = wanted[name] ?? 0
@@ -46,7 +49,7 @@ export function checkQuota(quotas: KeyQuotas, used: QuotaAmounts, wanted: Partia
 
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
 
-function showBytes(bytes: number): string {
+export function showBytes(bytes: number): string {
   let amount = bytes
   let unit = 0
   while (amount >= 1024 && unit < UNITS.length - 1) {

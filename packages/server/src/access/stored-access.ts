@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { DormouseError } from '@dormouse/contracts'
+import { type Clock, hostClock } from '../clock/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
   type Access,
@@ -23,14 +24,9 @@ interface LiveKey {
   readonly revocation: AbortController
 }
 
-export interface Clocks {
-  /** Wall clock, for what is written down. */
-  readonly wallMs: () => number
-  /** Never goes backwards, for rate limits. */
-  readonly monotonicMs: () => number
-}
+/** The wall clock for what is written down, the other one for rate limits. */
+type Clocks = Pick<Clock, 'wallMs' | 'monotonicMs'>
 
-const REAL_CLOCKS: Clocks = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
 /** Compared with when there is no such key, so that the answer takes as long. */
 const NO_DIGEST = new Uint8Array(32)
 const BEARER = /^Bearer +(?<key>\S+) *$/i
@@ -42,7 +38,7 @@ export class StoredAccess implements Access {
   readonly #records = new Map<string, KeyRecord>()
   readonly #live = new Map<string, LiveKey>()
 
-  constructor(database: Database, clocks: Clocks = REAL_CLOCKS) {
+  constructor(database: Database, clocks: Clocks = hostClock) {
     this.#rows = new KeyRows(database)
     this.#clocks = clocks
     for (const record of this.#rows.all()) this.#hold(record)

@@ -98,9 +98,9 @@ export function toDormouseError(thrown: unknown): DormouseError {
   return new DormouseError('internal', ERRORS.internal.hint, { cause: thrown })
 }
 
-/** What listens inside, or does not, is the caller's own. */
+/** What listens inside, or does not, and runs that others have put to sleep are the callers' own. */
 export const isForTheOperator = ({ status, code }: DormouseError): boolean =>
-  status >= 500 && code !== 'port_closed'
+  status >= 500 && code !== 'port_closed' && code !== 'run_unfinished'
 
 export const isCancelled = (error: unknown): boolean => hasErrorCode(error, 'cancelled')
 

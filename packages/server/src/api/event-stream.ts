@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { DormouseError } from '@dormouse/contracts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { toDormouseError } from './error-answer.ts'
+import { isForTheOperator, toDormouseError } from './error-answer.ts'
 import { SSE_KEEP_ALIVE_MS } from './limits.ts'
 
 export const NDJSON = 'application/x-ndjson'
@@ -44,7 +44,7 @@ export async function sendEvents(
   const fail = (thrown: unknown) => {
     if (!raw.writable) return
     const error = toDormouseError(thrown)
-    if (error.status >= 500) request.log.error({ err: thrown }, 'stream failed')
+    if (isForTheOperator(error)) request.log.error({ err: thrown }, 'stream failed')
     raw.end(format({ type: 'failed', ...request.server.errorAnswers.body(error, request.id) }))
   }
   const { revoked } = request.key

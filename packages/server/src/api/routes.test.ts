@@ -153,10 +153,20 @@ describe('snapshots, templates, volumes', () => {
   test('a template is built from a description or made from a snapshot', async () => {
     const built = await http.send('POST', '/v1/templates', {
       name: 'polars',
+      from: 'python',
+      network: { mode: 'none' },
       pip: ['polars==1.2'],
       preload: ['polars'],
     })
-    expect([built.status, built.json.state]).toEqual([202, 'building'])
+    expect([built.status, built.json.state, built.json.from]).toEqual([202, 'building', 'python'])
+    const { json: materials } = await http.send('GET', '/v1/templates/polars/materials')
+    expect(materials.items).toEqual([{ type: 'deb', name: 'git', version: '1' }])
+    const both = await http.send('POST', '/v1/templates', {
+      name: 'both',
+      snapshotId: 'sn-2222222222222222',
+      from: 'python',
+    })
+    expect(both.json.error.code).toBe('invalid_argument')
     const made = await http.send('POST', '/v1/templates', { name: 'mine', snapshotId: 'sn-2222222222222222' })
     expect([made.status, made.json.source]).toEqual([201, 'snapshot'])
     expect((await http.send('GET', '/v1/templates')).json.items).toHaveLength(3)

@@ -1,6 +1,16 @@
+import type { Material } from '@dormouse/contracts'
 import type { Access } from '../access/access.ts'
-import type { Caller, Page, Runs, Sandboxes, SandboxPolicy } from '../lifecycle/service.ts'
+import type {
+  Caller,
+  NetworkPolicy,
+  Page,
+  Runs,
+  Sandboxes,
+  SandboxLimits,
+  SandboxPolicy,
+} from '../lifecycle/service.ts'
 import type { PortService } from '../ports/port-service.ts'
+import type { ScrubView } from '../scrub/scrub-view.ts'
 
 /** What the routes call. Everything that they throw at callers is a DormouseError. */
 export interface Services {
@@ -8,6 +18,8 @@ export interface Services {
   readonly sandboxes: Sandboxes
   /** Of sandboxes that are created without saying. */
   readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs' | 'network'>
+  /** Limits of a sandbox of this caller that is created without any. */
+  readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
   readonly templates: Templates
   readonly volumes: Volumes
@@ -15,6 +27,7 @@ export interface Services {
   readonly ports: PortService
   readonly ssh: Ssh
   readonly usage: Usage
+  readonly scrub: ScrubService
   readonly metrics: Metrics
   readonly health: Health
 }
@@ -25,9 +38,13 @@ export interface TemplateView {
   /** `building` and `failed` cannot be created from. */
   readonly state: 'building' | 'ready' | 'failed'
   readonly source: 'built_in' | 'description' | 'snapshot'
+  /** The template that it was built on. */
+  readonly from: string | undefined
   readonly snapshotId: string | undefined
   readonly createdAt: string
   readonly bytes: number | undefined
+  /** undefined: they were not recorded. */
+  readonly materials: { readonly count: number; readonly sha256: string } | undefined
   /** What the build said last, without host paths. */
   readonly logTail: string | undefined
   readonly error: string | undefined
@@ -36,17 +53,32 @@ export interface TemplateView {
 export interface TemplateDescription {
   readonly name: string
   readonly description?: string | undefined
+  /** The template to build on; the default one when none is named. */
+  readonly from?: string | undefined
+  /** What the build may reach; where packages come from when it does not say. */
+  readonly network?: NetworkPolicy | undefined
   readonly packages: readonly string[]
   readonly pip: readonly string[]
   readonly commands: readonly string[]
   readonly preload: readonly string[]
 }
 
+export interface TemplateMaterials {
+  readonly count: number
+  readonly sha256: string
+  readonly items: readonly Material[]
+}
+
 export interface Templates {
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView>
   /** Throws `template_not_found`. */
   get(name: string, caller: Caller): TemplateView
-  /** Begins to build; the answer is `building`. Throws `name_taken`, `overloaded`. */
+  /** Every package that it was built from. Throws `template_not_found`, and `not_found` when that was not recorded. */
+  materials(name: string, caller: Caller): Promise<TemplateMaterials>
+  /**
+   * Begins to build in a sandbox of the caller; the answer is `building`. Throws `name_taken`, `template_not_found` for the one that it
+   * builds on, `limit_reached`, `overloaded`.
+   */
   build(description: TemplateDescription, caller: Caller): Promise<TemplateView>
   /** Throws `name_taken`, `not_found` for the snapshot. The snapshot may be deleted afterwards. */
   fromSnapshot(
@@ -87,15 +119,19 @@ export interface VolumeView {
   readonly name: string
   readonly createdAt: string
   readonly bytes: number | undefined
+  readonly files: number | undefined
+  /** What it may hold. */
+  readonly sizeBytes: number
   /** Ids of the caller's sandboxes that mount it. */
   readonly usedBy: readonly string[]
 }
 
 export interface Volumes {
   /** Throws `name_taken`. */
-  create(request: { name: string }, caller: Caller): Promise<VolumeView>
+  create(request: { name: string; sizeBytes?: number }, caller: Caller): Promise<VolumeView>
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeView>
   get(name: string, caller: Caller): Promise<VolumeView>
+  update(name: string, change: { sizeBytes: number }, caller: Caller): VolumeView
   /** Throws `in_use` while a sandbox mounts it. */
   delete(name: string, caller: Caller): Promise<void>
 }
@@ -116,6 +152,9 @@ export interface SshKeyView {
   readonly type: string
   readonly fingerprint: string
   readonly publicKey: string
+  readonly confirmed: boolean
+  /** User name with which its holder connects to confirm it; absent when that is done. */
+  readonly confirmAs?: string
   readonly createdAt: string
 }
 
@@ -162,6 +201,12 @@ export interface Usage {
     query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
     caller: Caller,
   ): Promise<UsageReport>
+}
+
+export interface ScrubService {
+  view(): ScrubView
+  /** Begins a pass, unless one is under way. */
+  start(): ScrubView
 }
 
 export interface Metrics {

@@ -1,21 +1,26 @@
 import { join } from 'node:path'
 import type { SandboxId, VolumeId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import { Ceilings } from '../access/ceilings.ts'
 import { checkQuota } from '../access/quotas.ts'
 import { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
+import { hostClock } from '../clock/clock.ts'
+import { ServerClock } from '../clock/server-clock.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { Closing } from '../host/closing.ts'
-import { hostRoom } from '../host/host-room.ts'
+import { freeRoom, hostRoom } from '../host/host-room.ts'
+import { ROOM_FOR_RECORDS, ROOM_FOR_WAKE, type SpaceReserve } from '../host/space-reserve.ts'
 import { Admission } from '../lifecycle/admission.ts'
-import { dropSnapshot } from '../lifecycle/drop-snapshot.ts'
+import { HostReserve } from '../lifecycle/host-reserve.ts'
 import { MemoryLooks } from '../lifecycle/memory-looks.ts'
 import type { LifecycleListener, LifecycleParts, Log } from '../lifecycle/parts.ts'
 import { type Recovery, recover } from '../lifecycle/recover.ts'
 import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
 import { type AllAsleep, standbyAll } from '../lifecycle/standby-all.ts'
 import { Watch } from '../lifecycle/watch.ts'
+import { DiskWatch } from '../lifecycle/watch-disk.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { Denials } from '../network/denials.ts'
 import { NetworkService } from '../network/network-service.ts'
@@ -23,8 +28,12 @@ import { openEgress } from '../network/open-egress.ts'
 import { type EntryOf, recordEntries } from '../network/record-entries.ts'
 import { PortRows } from '../ports/port-rows.ts'
 import { PortService } from '../ports/port-service.ts'
+import { JournalSpace } from '../runs/journal-space.ts'
+import { JournalUpkeep } from '../runs/journal-upkeep.ts'
 import { RunJournal } from '../runs/run-journal.ts'
 import { RunService } from '../runs/run-service.ts'
+import { openScrub } from '../scrub/open-scrub.ts'
+import { Quarantine } from '../scrub/quarantine.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
 import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
 import { SealedValues } from '../secrets/sealed-value.ts'
@@ -33,31 +42,36 @@ import { SecretService } from '../secrets/secret-service.ts'
 import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { SshService } from '../ssh/ssh-service.ts'
-import { openDatabase } from '../store/database.ts'
+import { openDatabase, openSharedDatabase } from '../store/database.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
 import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
+import { QuarantineRows } from '../store/quarantine-rows.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
+import { ScrubRows } from '../store/scrub-rows.ts'
 import { SnapshotRows } from '../store/snapshot-rows.ts'
-import { TemplateRows } from '../templates/template-rows.ts'
-import { type TemplateBuilder, TemplateService } from '../templates/template-service.ts'
+import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
+import type { TemplateService } from '../templates/template-service.ts'
 import { UsageRows } from '../usage/usage-rows.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import { VolumeRows } from '../volumes/volume-rows.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
-import { VolumeWatch } from '../volumes/volume-watch.ts'
+import { VolumeSubjects } from '../volumes/volume-subjects.ts'
 
 /** Waiting restores beyond this are refused at once: each holds a request. */
 const QUEUE_LENGTH = 512
 const QUEUE_MS = 30_000
 /** Frozen sandboxes give their memory back before new ones are refused. */
 const LOW_MEMORY_FACTOR = 1.5
+/** The share of the reserve that only state.db and wakes may use. */
+const RESERVE_FOR_RECORDS = 0.5
 const DAY_MS = 24 * 3600 * 1000
 
 export interface OpenServer {
   readonly config: ServerConfig
   readonly engine: Engine
-  readonly builder: TemplateBuilder
+  readonly builder: BuilderTools
+  readonly reserve: SpaceReserve
   readonly log: Log
 }
 
@@ -83,18 +97,47 @@ export async function openServer(options: OpenServer): Promise<ServerCore> {
   }
 }
 
-async function assemble({ config, engine, builder, log }: OpenServer, opened: Closing): Promise<ServerCore> {
+async function assemble(
+  { config, engine, builder, reserve, log }: OpenServer,
+  opened: Closing,
+): Promise<ServerCore> {
   const { dataDir } = config
-  const now = Date.now
+  opened.use(reserve.keepWhole())
   const db = opened.use(
-    openDatabase({ path: join(dataDir, 'state.db'), migrations: stateMigrations, synchronous: 'FULL' }),
+    openDatabase({
+      ...{ path: join(dataDir, 'state.db'), migrations: stateMigrations, synchronous: 'FULL' },
+      makeRoom: () => reserve.makeRoom(ROOM_FOR_RECORDS),
+    }),
   )
   const journalDb = opened.use(
-    openDatabase({ path: join(dataDir, 'journal.db'), migrations: journalMigrations, synchronous: 'NORMAL' }),
+    openSharedDatabase({
+      ...{ path: join(dataDir, 'journal.db'), migrations: journalMigrations, synchronous: 'NORMAL' },
+      // What runs say must not use up what deleting needs.
+      makeRoom: () => reserve.makeRoom(ROOM_FOR_RECORDS, { leaves: RESERVE_FOR_RECORDS }),
+    }),
   )
-  const access = new StoredAccess(db)
+  const usageRows = new UsageRows(journalDb)
+  const clock = new ServerClock({ clock: hostClock, lastRecordedMs: usageRows.countedUntil, log })
+  const now = clock.wallMs
+  const journal = new RunJournal(journalDb)
+  const space = new JournalSpace({
+    ...config.journal,
+    journal,
+    upkeep: opened.use(new JournalUpkeep(journalDb, log)),
+    diskLimitOf: (id) => registry.find(id)?.body.row.limits.diskBytes,
+    keepMs: config.journal.keepDays * DAY_MS,
+    now: () => clock.confirmedWallMs(),
+  })
+  const access = new StoredAccess(db, clock)
   const snapshots = new SnapshotRows(db)
+  const damaged = new QuarantineRows(db)
+  const quarantine = new Quarantine({ rows: damaged, snapshots, now })
+  const scrubRows = new ScrubRows(db)
   const room = hostRoom(dataDir)
+  const hostReserve = new HostReserve({
+    reserve: { bytes: config.minFreeDiskBytes, files: config.minFreeFiles },
+    free: () => freeRoom(dataDir),
+  })
   const admission = new Admission(
     {
       restoresAtOnce: config.restoresAtOnce,
@@ -110,8 +153,8 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
   const defaultNetwork = { mode: config.network.defaultMode, allow: [] }
   rows.settleNetwork(defaultNetwork)
   const record = (entries: readonly EntryOf[]) =>
-    recordEntries({ db, ledger, log, now }, (id) => registry.find(id)?.body.isDeleted === false, entries)
-  const denials = opened.use(new Denials({ record, now }))
+    recordEntries({ db, ledger, log, clock }, (id) => registry.find(id)?.body.isDeleted === false, entries)
+  const denials = opened.use(new Denials({ record, clock }))
   const authority = openAuthority(join(dataDir, 'edge.pem'))
   const secrets = new SecretService({
     rows: new SecretRows(db),
@@ -140,17 +183,24 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     db,
     rows,
     snapshots,
+    quarantine,
     intents: new IntentRows(db),
     ledger,
     admission,
-    memory: new MemoryLooks({ now, clock: () => performance.now() }),
+    memory: new MemoryLooks(clock),
     network,
     secrets: new SandboxSecrets({ service: secrets, certificate: authority.certificate, log }),
     listeners,
-    templateSnapshot: (name, owner) => templates.snapshotOf(name, owner),
+    templateSnapshots: (name, owner) => templates.snapshotsOf(name, owner),
     syncRuns: () => runs.sync(),
+    journalBytes: (id) => space.bytesOf(id),
+    requireRoomToWrite: (row) => {
+      hostReserve.requireRoomFor(row.id)
+      volumes.requireRoomIn(row.volumes)
+    },
+    makeRoomToWake: () => reserve.makeRoom(ROOM_FOR_WAKE),
     background: new Set(),
-    now,
+    clock,
     log,
   }
   opened.use({
@@ -159,63 +209,50 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     },
   })
   const volumeRows = new VolumeRows(db)
+  // One that is revoked still owns what it made.
+  const quotasOf = (owner: string) => (access.find(owner) ?? access.get(owner)).quotas
+  const ceilings = new Ceilings(config.ceilings, quotasOf)
   const registry = new SandboxRegistry(parts, {
+    checkCeilings: (owner, limits) => ceilings.check(owner, limits),
     checkQuota: (owner, used, wanted) => {
-      // One that is revoked still owns what it made.
-      const { quotas } = access.find(owner) ?? access.get(owner)
+      const quotas = quotasOf(owner)
       // Most keys have none, and adding up what an owner has takes time that a wake has not.
       if (Object.values(quotas).some((quota) => quota !== undefined)) checkQuota(quotas, used(), wanted)
     },
     volumeBytes: (owner) => volumeRows.bytesOf(owner),
     resolveVolumes: (mounts, caller) => volumes.resolve(mounts, caller),
   })
-  const journal = new RunJournal(journalDb)
-  const runs = opened.use(
-    new RunService({
-      journal,
-      find: (id) => registry.find(id),
-      now,
-      keepRuns: config.journal.keepRuns,
-      keepMs: config.journal.keepDays * DAY_MS,
-      log,
-    }),
-  )
+  const runs = opened.use(new RunService({ journal, space, find: (id) => registry.find(id), clock, log }))
   listeners.push(runs.listener)
   const metrics = new ServerMetrics({
     sandboxes: () => registry.all(),
     admission,
     runsUnderWay: () => runs.liveCount,
     network: () => network.total([...registry.all()].map(({ id }) => id)),
+    scrub: () => ({ ...scrubRows.pass(), damagedSnapshots: damaged.snapshots().length }),
     freeMemoryBytes: room.freeMemoryBytes,
     freeDiskBytes: room.freeDiskBytes,
   })
   listeners.push(metrics.listener)
   const usage = opened.use(
     new UsageService({
-      rows: new UsageRows(journalDb),
+      rows: usageRows,
       snapshots,
       sandboxes: () => registry.all(),
       storage: () => engine.storage(),
       prices: config.prices,
-      now,
+      clock,
       log,
     }),
   )
   listeners.push(usage.listener)
-  const templates = opened.use(
-    new TemplateService({
-      rows: new TemplateRows(db),
-      snapshots,
-      builder,
-      isNeeded: (name, owner) => isTemplateNeeded(registry, snapshots, name, owner),
-      dropSnapshot: (id) => dropSnapshot(parts, id),
-      now,
-      log,
-    }),
-  )
-  const volumes = new VolumeService({
+  const templates: TemplateService = opened.use(openTemplates({ db, registry, builder, config }))
+  const volumes: VolumeService = new VolumeService({
     rows: volumeRows,
     engine,
+    checkSize: (owner, diskBytes) => ceilings.check(owner, { diskBytes }),
+    defaultBytes: (owner) => ceilings.volumeBytes(owner, config.volumeBytes),
+    filesMax: config.ceilings.files,
     mountedIn: (id) => mountedIn(registry, id),
     requireRoom: (owner) => registry.requireRoomOnDisk(owner),
     now,
@@ -229,23 +266,29 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     now,
   })
   const ssh = new SshService({ rows: new SshKeyRows(db), access, now })
-  await templates.open()
   const recovery = await recover(registry)
+  await templates.open()
   await volumes.open()
   runs.collect()
-  const volumeWatch = new VolumeWatch({
-    rows: volumeRows,
-    engine,
-    inUse: () => writableVolumes(registry),
-    log,
+  runs.takeUpQueued()
+  const volumeSubjects = new VolumeSubjects({
+    ...{ rows: volumeRows, engine, inUse: () => writableVolumes(registry) },
+    limitsOf: (row) => volumes.limitsOf(row),
+    onOver: (id) => disk.stopWriters(id),
   })
-  listeners.push(opened.use(volumeWatch).listener)
+  listeners.push(volumeSubjects.listener)
+  const disk = opened.use(
+    new DiskWatch({ registry, reserve: hostReserve, volumes: () => volumeSubjects.list() }),
+  )
   opened.use(
     new Watch({
-      registry,
+      ...{ registry, disk },
       freeMemoryBytes: room.freeMemoryBytes,
       lowMemoryBytes: config.minFreeMemoryBytes * LOW_MEMORY_FACTOR,
     }),
+  )
+  const scrub = opened.use(
+    openScrub({ engine, registry, rows: scrubRows, damaged, config: config.scrub, record }),
   )
   return {
     registry,
@@ -253,34 +296,22 @@ async function assemble({ config, engine, builder, log }: OpenServer, opened: Cl
     ssh,
     recovery,
     services: {
-      ...{ access, sandboxes: registry, runs, templates, volumes, secrets, ports, ssh, usage, metrics },
+      ...{ access, sandboxes: registry, runs, templates, volumes, secrets, ports, ssh, usage },
+      ...{ scrub, metrics },
+      defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
       policyDefaults: {
         idleTimeoutMs: config.idleTimeoutMs,
         storeAfterMs: config.storeAfterMs,
         network: defaultNetwork,
       },
     },
-    sleep: (timeoutMs) => {
+    sleep: async (timeoutMs) => {
       registry.close()
+      await templates.stopBuilds()
       return standbyAll(registry, timeoutMs)
     },
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   }
-}
-
-function isTemplateNeeded(
-  registry: SandboxRegistry,
-  snapshots: SnapshotRows,
-  name: string,
-  owner: string | undefined,
-): boolean {
-  for (const { body } of registry.all()) {
-    const { row } = body
-    // What was made from a snapshot and has been saved since stands on its own.
-    if (row.template !== name || (owner !== undefined && row.owner !== owner)) continue
-    if (owner === undefined || row.head === undefined) return true
-  }
-  return owner === undefined && snapshots.usesTemplate(name)
 }
 
 function mountedIn(registry: SandboxRegistry, id: VolumeId): SandboxId[] {

@@ -11,6 +11,7 @@ import { localUrl, readTls } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { boundGarbage } from '../host/bound-garbage.ts'
+import { ROOM_FOR_START, SpaceReserve } from '../host/space-reserve.ts'
 import { openLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
 import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
@@ -41,6 +42,9 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     for (const line of newsLines(news)) listeners.print?.(line)
   }
   await using _directory = await openDataDirectory(dataDir)
+  const reserve = new SpaceReserve(dataDir)
+  // On a full disk a server must start, or nobody could delete anything.
+  reserve.makeRoom(ROOM_FOR_START)
   const templatesDir = toolsDir ?? dataDir
   const [host, criu] = await Promise.all([examineHost(templatesDir), findCriu(templatesDir)])
   refuseUnfitHost(host)
@@ -55,8 +59,12 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   })
   using _end = endInTime(signal, config.shutdownTimeoutMs, log)
   using _crash = noteCrash(log)
-  await using engine = await LinuxEngine.open({ dataDir: templatesDir, stateDir: dataDir })
-  await using core = await openServer({ config, engine, builder: linuxBuilder(engine, templatesDir), log })
+  await using engine = await LinuxEngine.open({
+    ...{ dataDir: templatesDir, stateDir: dataDir },
+    hostMemoryBytes: config.minFreeMemoryBytes,
+  })
+  const builder = linuxBuilder(engine, templatesDir)
+  await using core = await openServer({ config, engine, builder, reserve, log })
   const health = { status: 'ok' as 'ok' | 'stopping' }
   const hostPaths = [dataDir, templatesDir, '/run/dormouse']
   const mcp = openMcp(config, log)

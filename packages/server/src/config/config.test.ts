@@ -7,7 +7,7 @@ import { type LoadConfig, loadConfig } from './config.ts'
 import { defaultConfig, readHostFacts } from './defaults.ts'
 
 const GIB = 1024 ** 3
-const hostFacts = { cpus: 4, memoryBytes: 16 * GIB, diskBytes: 200 * GIB }
+const hostFacts = { cpus: 4, memoryBytes: 16 * GIB, diskBytes: 200 * GIB, files: 13e6, pids: 4_194_304 }
 
 let dataDir: string
 let configFile: string
@@ -36,8 +36,10 @@ describe('loadConfig', () => {
       network: {
         defaultMode: 'public',
         maxConnections: 512,
+        maxConnectionsTotal: 4096,
         resolvers: undefined,
         reachable: [],
+        ownAddresses: [],
         registries: undefined,
         caFile: undefined,
         pipIndexes: [],
@@ -77,7 +79,7 @@ describe('loadConfig', () => {
     }
     const config = load({ env, args: ['--port', '3000'] })
     expect(config).toMatchObject({ port: 3000, host: '127.0.0.3', idleTimeoutMs: 5, domain: undefined })
-    expect(config.journal).toEqual({ keepRuns: 9, keepDays: 7 })
+    expect(config.journal).toMatchObject({ keepRuns: 9, keepDays: 7 })
     expect(config.prices).toMatchObject({ storedGbHour: 1, currency: 'USD' })
   })
 
@@ -234,12 +236,16 @@ describe('binding', () => {
 
 describe('defaultConfig', () => {
   it('keeps its watermarks sensible on small and on large hosts', () => {
-    expect(defaultConfig({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB })).toMatchObject({
+    expect(
+      defaultConfig({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB, files: 500_000, pids: 32_768 }),
+    ).toMatchObject({
       restoresAtOnce: 1,
       minFreeMemoryBytes: 256 * 1024 ** 2,
       minFreeDiskBytes: GIB,
     })
-    expect(defaultConfig({ cpus: 64, memoryBytes: 512 * GIB, diskBytes: 8192 * GIB })).toMatchObject({
+    expect(
+      defaultConfig({ cpus: 64, memoryBytes: 512 * GIB, diskBytes: 8192 * GIB, files: 0, pids: 4_194_304 }),
+    ).toMatchObject({
       minFreeMemoryBytes: 2 * GIB,
       minFreeDiskBytes: 20 * GIB,
     })

@@ -17,6 +17,26 @@ export interface JournalRetention {
   /** Of each sandbox, the newest. */
   readonly keepRuns: number
   readonly keepDays: number
+  /** Of one run, and of all runs of a sandbox together. */
+  readonly runBytes: number
+  readonly sandboxBytes: number
+}
+
+export interface ScrubConfig {
+  readonly periodDays: number
+  readonly bytesPerSecond: number
+  readonly delayMs: number
+}
+
+/** What a sandbox that builds a template may use, and for how long. */
+export interface BuildsConfig {
+  readonly atOnce: number
+  readonly timeoutMs: number
+  readonly memoryBytes: number
+  readonly cpus: number
+  readonly pids: number
+  readonly diskBytes: number
+  readonly files: number
 }
 
 /** Examples to compare with, nobody's real prices. */
@@ -36,6 +56,14 @@ export interface SshConfig {
   readonly port: number
 }
 
+export interface SandboxCeilings {
+  readonly memoryBytes: number
+  readonly cpus: number
+  readonly pids: number
+  readonly diskBytes: number
+  readonly files: number
+}
+
 /** What leaves sandboxes. */
 export interface NetworkConfig {
   readonly defaultMode: 'none' | 'public'
@@ -43,12 +71,15 @@ export interface NetworkConfig {
   readonly resolvers: readonly string[] | undefined
   /** Private ranges that policies may name. */
   readonly reachable: readonly string[]
+  /** Of this host, though none of its interfaces has them. */
+  readonly ownAddresses: readonly string[]
   /** Where packages come from; undefined: find out how the host does it. */
   readonly registries: readonly string[] | undefined
   /** Indexes that pip is told by the environment. */
   readonly pipIndexes: readonly string[]
   readonly proxy: ProxyConfig | undefined
   readonly maxConnections: number
+  readonly maxConnectionsTotal: number
   /** Roots that servers which get secrets may have besides those of the host, PEM. */
   readonly caFile: string | undefined
 }
@@ -79,8 +110,15 @@ export interface ServerConfig {
   readonly restoresAtOnce: number
   readonly minFreeMemoryBytes: number
   readonly minFreeDiskBytes: number
+  readonly minFreeFiles: number
+  /** The most that one sandbox may ask for. */
+  readonly ceilings: SandboxCeilings
+  /** What a volume may hold whose creator does not say. */
+  readonly volumeBytes: number
   readonly shutdownTimeoutMs: number
   readonly journal: JournalRetention
+  readonly scrub: ScrubConfig
+  readonly builds: BuildsConfig
   readonly prices: Prices
   readonly network: NetworkConfig
   readonly logLevel: (typeof LOG_LEVELS)[number]
@@ -99,7 +137,8 @@ export interface LoadConfig {
 export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadConfig): ServerConfig {
   const dataDir = parseDataDir(named ?? env.DORMOUSE_DATA)
   const layers = [readConfigFile(join(dataDir, 'config.json')), envLayer(env), flagLayer(args)]
-  const { tls, domain, cors, host, ssh, journal, prices, network, ...rest } = mergeLayers(layers)
+  const { tls, domain, cors, host, ssh, journal, scrub, builds, prices, network, ceilings, ...rest } =
+    mergeLayers(layers)
   const defaults = defaultConfig(hostFacts ?? readHostFacts(dataDir))
   const config: ServerConfig = {
     ...defaults,
@@ -111,7 +150,10 @@ export function loadConfig({ env, args = [], dataDir: named, hostFacts }: LoadCo
     cors: { origins: cors?.origins ?? [] },
     ssh: { ...defaults.ssh, ...ssh, host: literal(ssh?.host ?? defaults.ssh.host) },
     journal: { ...defaults.journal, ...journal },
+    scrub: { ...defaults.scrub, ...scrub },
+    builds: { ...defaults.builds, ...builds },
     prices: { ...defaults.prices, ...prices },
+    ceilings: { ...defaults.ceilings, ...ceilings },
     network: completeNetwork({ ...defaults.network, ...network }, env),
   }
   refuseInsecureBind(config)
@@ -133,13 +175,24 @@ function parseDataDir(value: string | undefined): string {
 }
 
 function completeNetwork(
-  network: NonNullable<ConfigInput['network']> & Pick<NetworkConfig, 'defaultMode' | 'maxConnections'>,
+  network: NonNullable<ConfigInput['network']> &
+    Pick<NetworkConfig, 'defaultMode' | 'maxConnections' | 'maxConnectionsTotal'>,
   env: Env,
 ): NetworkConfig {
-  const { defaultMode, maxConnections, resolvers, reachable = [], registries, caFile } = network
+  const { defaultMode, maxConnections, maxConnectionsTotal, resolvers, registries, caFile } = network
+  const { reachable = [], ownAddresses = [] } = network
   const words = (text: string | undefined) => (text ?? '').split(/\s+/).filter((word) => word !== '')
   return {
-    ...{ defaultMode, maxConnections, resolvers, reachable, registries, caFile },
+    ...{
+      defaultMode,
+      maxConnections,
+      maxConnectionsTotal,
+      resolvers,
+      reachable,
+      ownAddresses,
+      registries,
+      caFile,
+    },
     pipIndexes: [...words(env.PIP_INDEX_URL), ...words(env.PIP_EXTRA_INDEX_URL)],
     proxy: proxyOf(network, env),
   }

@@ -46,8 +46,8 @@ it.each(all)('docs/configuration.md tells the truth about %s', (field) => {
   expect({ env, flag }).toEqual({ env: setting?.env ?? '', flag: setting?.flag ?? '' })
   expect(meaning).toMatch(/.{10}/)
   const [one, other] = [
-    { cpus: 2, memoryBytes: 8e9, diskBytes: 100e9 },
-    { cpus: 8, memoryBytes: 32e9, diskBytes: 300e9 },
+    { cpus: 2, memoryBytes: 8e9, diskBytes: 100e9, files: 6e6, pids: 32_768 },
+    { cpus: 8, memoryBytes: 32e9, diskBytes: 300e9, files: 20e6, pids: 4_194_304 },
   ].map((facts) =>
     field
       .split('.')

@@ -11,11 +11,15 @@ export function hostRoom(dataDir: string): HostRoom {
       const available = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'latin1'))
       return available?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(available[1]) * 1024
     }),
-    freeDiskBytes: remembered(async () => {
-      const { bavail, bsize } = statfsSync(dataDir)
-      return bavail * bsize
-    }),
+    freeDiskBytes: remembered(async () => freeRoom(dataDir).bytes),
   }
+}
+
+/** What is free on the file system of this directory. */
+export function freeRoom(dataDir: string): { readonly bytes: number; readonly files: number } {
+  const { bavail, bsize, ffree, files } = statfsSync(dataDir)
+  // A file system without a fixed number of inodes says that it has none at all.
+  return { bytes: bavail * bsize, files: files === 0 ? Number.POSITIVE_INFINITY : ffree }
 }
 
 function remembered(read: () => Promise<number>): () => Promise<number> {

@@ -1,4 +1,5 @@
 import type { Burrow } from '@dormouse/engine'
+import type { ServerClock } from '../clock/server-clock.ts'
 
 export interface Debt {
   /** Writes down what has come of something. Called until it succeeds. */
@@ -15,11 +16,11 @@ const RETRY_MS = 5_000
  */
 export class Debts {
   readonly #all: Debt[] = []
-  readonly #now: () => number
+  readonly #clock: Pick<ServerClock, 'monotonicMs'>
   #retryAt = 0
 
-  constructor(now: () => number) {
-    this.#now = now
+  constructor(clock: Pick<ServerClock, 'monotonicMs'>) {
+    this.#clock = clock
   }
 
   get isEmpty(): boolean {
@@ -28,7 +29,7 @@ export class Debts {
 
   /** Time for another attempt by itself. */
   get isDue(): boolean {
-    return !this.isEmpty && this.#now() >= this.#retryAt
+    return !this.isEmpty && this.#clock.monotonicMs() >= this.#retryAt
   }
 
   get burrows(): Burrow[] {
@@ -37,7 +38,7 @@ export class Debts {
 
   add(debt: Debt): void {
     this.#all.push(debt)
-    this.#retryAt = this.#now() + RETRY_MS
+    this.#retryAt = this.#clock.monotonicMs() + RETRY_MS
   }
 
   /** In the order in which it happened. Throws what stands in the way; the rest is owed still. */
@@ -47,7 +48,7 @@ export class Debts {
         await debt.pay()
       } catch (error) {
         this.#all.unshift(debt)
-        this.#retryAt = this.#now() + RETRY_MS
+        this.#retryAt = this.#clock.monotonicMs() + RETRY_MS
         throw error
       }
     }

@@ -1,5 +1,6 @@
 import { DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contracts'
-import type { Burrow, BurrowUsage, Guest } from '@dormouse/engine'
+import type { Burrow, BurrowUsage, DiskUse, Guest, Snapshot } from '@dormouse/engine'
+import { isSilent } from '@dormouse/guest'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { gone, type SandboxBody } from './sandbox-body.ts'
 import type {
@@ -20,6 +21,7 @@ import type {
 } from './service.ts'
 import { snapshotView } from './snapshot-view.ts'
 import { change } from './transitions/change.ts'
+import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
 import { losing } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
@@ -37,6 +39,8 @@ export interface Family {
   holdRoomFor(body: SandboxBody, count: number): Disposable
   requireRoomToRun(body: SandboxBody): void
   requireMoreMemory(body: SandboxBody, memoryBytes: number): void
+  /** Throws `limit_reached` when one of these limits is above a ceiling. */
+  checkCeilings(body: SandboxBody, limits: Partial<SandboxLimits>): void
   requireRoomOnDisk(body: SandboxBody): void
   /** Throws `name_taken` when another sandbox of the owner has it. */
   requireName(body: SandboxBody, name: string): void
@@ -86,11 +90,16 @@ export class LiveSandbox implements Sandbox {
   }
 
   async *attach<Item>(
-    options: UseOptions & { kind?: 'run' | 'stream' | 'connection'; wakesUntilBegun?: boolean },
+    options: UseOptions & {
+      kind?: 'run' | 'stream' | 'connection'
+      /** false: waits until somebody else wakes it. */
+      wakes?: boolean
+      wakesUntilBegun?: boolean
+    },
     open: (guest: Guest) => AsyncIterable<Item>,
   ): AsyncGenerator<Item> {
     using _work = this.body.work.begin(options.kind ?? 'stream', options.what)
-    let mayWake = true
+    let mayWake = options.wakes !== false
     for (let failures = 0; ; failures += 1) {
       // Somebody may put it to sleep between a wake and the first word.
       while (mayWake && this.body.runningBurrow() === undefined)
@@ -107,7 +116,9 @@ export class LiveSandbox implements Sandbox {
         }
         return
       } catch (error) {
-        if (!isCutOff(error) || options.signal?.aborted || failures === ATTEMPTS) throw error
+        // One that says nothing would keep each attempt waiting as long.
+        if (!isCutOff(error) || isSilent(error) || options.signal?.aborted || failures === ATTEMPTS)
+          throw error
       }
       await this.#settled(burrow, options.signal)
     }
@@ -166,11 +177,30 @@ export class LiveSandbox implements Sandbox {
   }
 
   /** It has written more than it may: asleep it can do no more harm. */
-  async sleepForDisk(diskBytes: number): Promise<void> {
+  async sleepForDisk({ bytes, files }: DiskUse): Promise<void> {
     await this.#change(async () => {
-      if (this.body.row.state !== 'running' || diskBytes <= this.body.row.limits.diskBytes) return
+      const { state, limits } = this.body.row
+      if (state !== 'running' || (bytes <= limits.diskBytes && files <= limits.files)) return
       await standby(this.body, { tier: 'stored', cause: 'disk' })
-      this.body.write({ change: { diskBytes } })
+      this.body.write({ change: { diskBytes: bytes, diskFiles: files } })
+    })
+  }
+
+  /** It fills the disk of the host, or a volume that is full: asleep it does not. */
+  async sleepForHost(): Promise<void> {
+    await this.#change(async () => {
+      if (this.body.row.state === 'running') await standby(this.body, { tier: 'stored', cause: 'disk' })
+    })
+  }
+
+  /** It writes too much and cannot be saved: its processes end, its files are kept. */
+  async endForDisk(use?: DiskUse): Promise<void> {
+    await this.#change(async () => {
+      const { burrow, row } = this.body
+      if (burrow === undefined || row.state !== 'running') return
+      await losing(this.body, burrow, { reason: 'killed' })()
+      if (use !== undefined && !this.body.isDeleted)
+        this.body.write({ change: { diskBytes: use.bytes, diskFiles: use.files } })
     })
   }
 
@@ -199,7 +229,7 @@ export class LiveSandbox implements Sandbox {
         this.#family.requireRoomToRun(this.body)
         await wake(this.body, 'resume')
       }
-      return snapshotView(this.body.parts.snapshots, await keepSnapshot(this.body, options))
+      return snapshotView(this.body.parts, await keepSnapshot(this.body, options))
     })
   }
 
@@ -214,6 +244,7 @@ export class LiveSandbox implements Sandbox {
     return this.#change(async () => {
       const { row, parts } = this.body
       const whole = limits === undefined ? undefined : { limits: { ...row.limits, ...limits } }
+      if (limits !== undefined) this.#family.checkCeilings(this.body, raised(limits, row.limits))
       // What sleeps is asked when it wakes.
       if (whole !== undefined && row.state === 'running')
         this.#family.requireMoreMemory(this.body, whole.limits.memoryBytes - row.limits.memoryBytes)
@@ -235,13 +266,22 @@ export class LiveSandbox implements Sandbox {
     const calls = setTimeout(() => void this.body.burrow?.destroy().catch(() => {}), DELETE_PATIENCE_MS)
     try {
       await this.body.turns.exclusive(async () => {
-        if (this.body.isDeleted) return
-        await remove(this.body)
+        if (!this.body.isRemoved) await remove(this.body)
       })
     } finally {
       clearTimeout(calls)
     }
     this.#family.forget(this.body)
+  }
+
+  /** Saves it and ends it: nothing is left but the snapshot, which goes at the next start unless somebody refers to it. */
+  async finish(kind: Snapshot['kind']): Promise<Snapshot> {
+    const snapshot = await this.#alone(async () => {
+      this.#requireLife()
+      return finish(this.body, kind)
+    })
+    this.#family.forget(this.body)
+    return snapshot
   }
 
   why(): Promise<Why> {
@@ -305,6 +345,12 @@ const NEWS_MS = 200
 const DETAIL_MAX_CHARACTERS = 1_000
 /** Calls that were under way get this long to end by themselves. */
 const DELETE_PATIENCE_MS = 1_000
+
+/** Those that grow: what a sandbox has it may keep, whatever its ceilings are now. */
+function raised(limits: Partial<SandboxLimits>, before: SandboxLimits): Partial<SandboxLimits> {
+  const grown = Object.entries(limits).filter(([name, value]) => value > before[name as keyof SandboxLimits])
+  return Object.fromEntries(grown)
+}
 
 /** What has changed; of what it may reach, to what. */
 function describeChange({ network, ...policy }: Partial<SandboxPolicy>, hasLimits: boolean): string {

@@ -6,7 +6,7 @@ let time = 0
 let looks: MemoryLooks
 beforeEach(() => {
   time = 1000
-  looks = new MemoryLooks({ now: () => 0, clock: () => time })
+  looks = new MemoryLooks({ wallMs: () => 0, monotonicMs: () => time })
 })
 
 /** One whose memory takes that long to look at. */

@@ -24,6 +24,8 @@ export interface Remains {
   readonly saved: Snapshot | undefined
   /** What may have been written after all that was saved. The newest first. */
   readonly files: readonly Snapshot[]
+  /** Files that hold nothing of worth: they are deleted. */
+  readonly worthless: readonly Snapshot[]
 }
 
 export async function findRemains({ engine, snapshots }: LifecycleParts): Promise<Found> {
@@ -55,16 +57,20 @@ export function remainsOf(
   const isAtRest = row.state === 'standby' || row.state === 'resuming' || saved !== undefined
   const headId = saved?.id ?? row.head
   const hasMore = ({ id, parent }: Snapshot): boolean => {
+    // The burrow that a rollback was to end, or the one that it did not come to: nothing is lost as long as the row's own lives.
+    if (intent === 'rollback' && (burrow !== undefined || isAtRest)) return false
     // Of processes that live on: a snapshot of files that nobody was told of.
     if (burrow !== undefined && intent === 'snapshot' && !found.ofTheDead.has(id)) return false
     // One that was frozen, or had just come from the head. With something lost before, it may be what there was no room for at the time.
     return !(isAtRest && row.lostSince === undefined && parent === headId)
   }
+  const files = unrecorded.filter((snapshot) => snapshot.kind === 'files')
   return {
     burrow,
     others: burrows.filter((other) => other !== burrow),
     saved,
-    files: unrecorded.filter((snapshot) => snapshot.kind === 'files' && hasMore(snapshot)),
+    files: files.filter(hasMore),
+    worthless: files.filter((snapshot) => !hasMore(snapshot)),
   }
 }
 

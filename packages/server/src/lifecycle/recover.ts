@@ -41,7 +41,7 @@ export async function recover(registry: SandboxRegistry): Promise<Recovery> {
   const known = new Set<SandboxId>()
   for (const row of parts.rows.all()) {
     known.add(row.id)
-    const body = new SandboxBody(parts, row)
+    const body = new SandboxBody(parts, row, { isRecorded: true })
     const intent = intents.get(row.id)
     const remains = remainsOf(parts, row, { found, intent })
     // What was begun matters to nothing else: it may be missing, or older than what happened.
@@ -68,6 +68,7 @@ async function settle(body: SandboxBody, remains: Remains): Promise<keyof Recove
   if (remains.saved !== undefined || row.state === 'standby' || row.state === 'resuming')
     return rest(body, remains)
   if (row.ephemeral) return removed(body)
+  for (const listener of parts.listeners) listener.lost?.(row)
   move(body, 'standby', {
     ...loss(body, remains.files, {
       cause: 'host ended',
@@ -83,8 +84,9 @@ async function removed(body: SandboxBody): Promise<keyof Recovery> {
 }
 
 /** False when it is frozen and cannot be had again: all of it is on disk. */
-async function isAdopted(body: SandboxBody, burrow: Burrow, { saved, files }: Remains): Promise<boolean> {
+async function isAdopted(body: SandboxBody, burrow: Burrow, remains: Remains): Promise<boolean> {
   const { row, parts } = body
+  const { saved, files, worthless } = remains
   const arrival = { burrow, isContinued: true, isAdopted: true }
   if (row.state === 'standby') {
     try {
@@ -95,18 +97,18 @@ async function isAdopted(body: SandboxBody, burrow: Burrow, { saved, files }: Re
       await endBurrow(parts, burrow)
       return false
     }
-    body.write({ arrival, intent: null, alongside: () => record(body, undefined, files) })
+    body.write({ arrival, intent: null, alongside: () => record(body, { kept: files, worthless }) })
     return true
   }
   await burrow.thaw().catch((error: unknown) => {
     parts.log.error({ sandboxId: row.id, err: error }, 'a burrow that was adopted could not be thawed')
   })
   move(body, 'running', {
-    change: { tier: undefined, stateSince: parts.now(), ...(saved && { head: saved.id }) },
+    change: { tier: undefined, stateSince: parts.clock.wallMs(), ...(saved && { head: saved.id }) },
     arrival,
     intent: null,
     entry: { event: 'adopted', cause: 'server start', detail: describe(row, files) },
-    alongside: () => record(body, saved, files),
+    alongside: () => record(body, { head: saved, kept: files, worthless }),
   })
   body.work.touch()
   return true
@@ -123,7 +125,7 @@ async function restoreLimits({ id, row, parts }: SandboxBody, burrow: Burrow): P
 }
 
 /** Everything is on disk. */
-function rest(body: SandboxBody, { saved, files }: Remains): keyof Recovery {
+function rest(body: SandboxBody, { saved, files, worthless }: Remains): keyof Recovery {
   const { row, parts } = body
   const wasStored = row.state === 'standby' && row.tier === 'stored'
   // Files that there was no room for when their sandbox was lost, without anything else to come back from.
@@ -133,7 +135,7 @@ function rest(body: SandboxBody, { saved, files }: Remains): keyof Recovery {
   move(body, 'standby', {
     change: {
       tier: 'stored',
-      stateSince: wasStored ? row.stateSince : parts.now(),
+      stateSince: wasStored ? row.stateSince : parts.clock.wallMs(),
       ...(head && { head: head.id }),
       ...(saved && { lostSince: undefined }),
     },
@@ -142,7 +144,7 @@ function rest(body: SandboxBody, { saved, files }: Remains): keyof Recovery {
     ...(isNews && {
       entry: { event: 'stored', cause: 'server start', tier: 'stored', detail: describe(row, kept) },
     }),
-    alongside: () => record(body, head, kept),
+    alongside: () => record(body, { head, kept, worthless }),
   })
   return 'standby'
 }
@@ -151,9 +153,21 @@ function describe({ state }: SandboxRow, kept: readonly Snapshot[]): string {
   return kept.length === 0 ? `was ${state}` : `was ${state}; ${FILES_ARE_KEPT}`
 }
 
-function record({ row, parts }: SandboxBody, head: Snapshot | undefined, kept: readonly Snapshot[]): void {
+/**
+ * What is worthless is doomed in the transaction that ends the intent: without the intent, the next recovery would take it for
+ * what a loss has left.
+ */
+function record(
+  { row, parts }: SandboxBody,
+  {
+    head,
+    kept,
+    worthless,
+  }: { head?: Snapshot | undefined; kept: readonly Snapshot[]; worthless: readonly Snapshot[] },
+): void {
   if (head !== undefined) parts.snapshots.put(head, { owner: row.owner, isKept: false })
   for (const one of kept) keepFiles(parts, one, row)
+  for (const { id } of worthless) parts.snapshots.delete(id)
 }
 
 function move(body: SandboxBody, to: 'running' | 'standby', move: Move): void {

@@ -6,11 +6,13 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
+import { Moment } from '../clock/moment.ts'
 import type { IntentKind } from '../store/intent-rows.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { Debts } from './debts.ts'
 import { dropSnapshot } from './drop-snapshot.ts'
+import { endBurrow } from './end-burrow.ts'
 import type { LifecycleParts } from './parts.ts'
 import type { SandboxView } from './service.ts'
 import { Turns } from './turns.ts'
@@ -49,22 +51,42 @@ export class SandboxBody {
   /** While there are any, row and burrow are those from before. */
   readonly debts: Debts
   /** Dead ones whose files could not be saved: they stay where they are, for the next start to try again. */
-  readonly leftovers: Burrow[] = []
+  readonly leftovers = new Set<Burrow>()
+  /** Nothing of it is left but what its head still takes on disk. */
+  isRemoved = false
   #row: SandboxRow
   #aim: SandboxRow | undefined
   #burrow: Burrow | undefined
+  /** The last one whose processes ended by themselves. */
+  #dead: Burrow | undefined
   #waiters: (() => void)[] = []
   #connecting: Promise<void> | undefined
   #lastSample: { readonly at: number; readonly cpuMs: number } | undefined
   #runningSince: number | undefined
-  /** Why the last attempt to save it failed, and when to try again. */
-  refusal: { reason: string; retryAt: number; count: number } | undefined
+  readonly #created: Moment
+  #stateSince: Moment
+  /** Why the last attempt to save it failed, and when to try again, by the monotonic clock. */
+  refusal: { reason: string; retryAtMs: number; count: number } | undefined
 
-  constructor(parts: LifecycleParts, row: SandboxRow) {
+  /** `isRecorded`: an earlier server wrote the row. */
+  constructor(parts: LifecycleParts, row: SandboxRow, { isRecorded = false } = {}) {
+    const { clock } = parts
+    const at = (wallMs: number) => (isRecorded ? Moment.recorded(clock, wallMs) : Moment.now(clock))
     this.parts = parts
     this.#row = row
-    this.work = new WorkBook(row.lastActiveAt, parts.now)
-    this.debts = new Debts(parts.now)
+    this.#created = at(row.createdAt)
+    this.#stateSince = at(row.stateSince)
+    this.work = new WorkBook(at(row.lastActiveAt), clock)
+    this.debts = new Debts(clock)
+  }
+
+  get ageMs(): number {
+    return this.#created.elapsedMs
+  }
+
+  /** How long it has been in its state. */
+  get stateMs(): number {
+    return this.#stateSince.elapsedMs
   }
 
   get id(): SandboxId {
@@ -106,32 +128,56 @@ export class SandboxBody {
         throw new DormouseError('internal', `A sandbox cannot go from ${state} to ${next}.`)
       state = next
     }
-    const now = this.parts.now()
+    const { clock } = this.parts
     this.#countRunning()
-    this.write({ ...move, change: { state, stateSince: now, ...move.change } })
-    this.#runningSince = state === 'running' ? now : undefined
+    this.write({ ...move, change: { state, stateSince: clock.wallMs(), ...move.change } })
+    this.#stateSince = Moment.now(clock)
+    this.#runningSince = state === 'running' ? clock.monotonicMs() : undefined
     if (state === 'running' || state === 'deleting') this.#tellWaiters()
   }
 
   /** Writes without a change of state. */
   write({ change, arrival, intent, entry, alongside, isQuick = false }: Move): void {
-    const { db, rows, intents, ledger, now, listeners } = this.parts
+    const { db, rows, intents, ledger, clock, listeners } = this.parts
     const burrow = arrival === undefined ? this.#burrow : arrival?.burrow
     const { lastActiveAt } = this.work
-    const row: SandboxRow = { ...this.#row, lastActiveAt, burrow: burrow?.id, ...change }
+    const row: SandboxRow = {
+      ...this.#row,
+      lastActiveAt,
+      burrow: burrow?.id,
+      ...(change?.head !== undefined && { headOf: this.id }),
+      ...change,
+    }
     const put = () => {
       rows.put(row, this.#row)
       if (intent === null) intents.end(row.id)
-      else if (intent !== undefined) intents.begin(row.id, intent, now())
-      if (entry !== undefined) ledger.add(row.id, now(), entry)
+      else if (intent !== undefined) intents.begin(row.id, intent, clock.wallMs())
+      if (entry !== undefined) ledger.add(row.id, clock.wallMs(), entry)
       alongside?.()
+      if (change?.head !== undefined) this.#requireOwnHead(row)
     }
     if (isQuick) db.quickTransaction(put)
     else db.transaction(put)
     this.#row = row
+    const left = this.#burrow
     if (arrival === null) this.leave()
     else if (arrival !== undefined) this.enter(arrival)
+    if (left !== undefined && left !== this.#burrow && !this.leftovers.has(left)) this.#endLater(left)
     if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
+  }
+
+  /** A head is a snapshot of this sandbox, or of the one that a fork or a rollback names. Called in the transaction that writes it. */
+  #requireOwnHead({ head, headOf }: SandboxRow): void {
+    const snapshot = head && this.parts.snapshots.get(head)
+    if (snapshot?.sandboxId === headOf) return
+    throw new DormouseError('internal', `Snapshot ${head} is not of sandbox ${headOf}.`)
+  }
+
+  /** A burrow leaves the books only by being ended. The engine has ended most by now; ending one again is fine. */
+  #endLater(burrow: Burrow): void {
+    const { background } = this.parts
+    const ending = endBurrow(this.parts, burrow).finally(() => background.delete(ending))
+    background.add(ending)
   }
 
   /** It is awake from being frozen, which was written down before. */
@@ -161,10 +207,13 @@ export class SandboxBody {
   enter({ burrow, isContinued, isAdopted }: Arrival): void {
     this.#burrow = burrow
     if (!isContinued) this.parts.secrets.forget(this)
-    this.#lastSample = isAdopted === true ? undefined : { at: this.parts.now(), cpuMs: 0 }
-    if (this.#row.state === 'running') this.#runningSince ??= this.parts.now()
+    this.#lastSample = isAdopted === true ? undefined : { at: this.parts.clock.monotonicMs(), cpuMs: 0 }
+    if (this.#row.state === 'running') this.#runningSince ??= this.parts.clock.monotonicMs()
     void burrow.ended.then((end) => {
-      if (end.reason === 'killed' || end.reason === 'agent_ended') this.onDeath?.(burrow, end)
+      if (end.reason !== 'killed' && end.reason !== 'agent_ended') return
+      // Until its loss is written down no call is sent there.
+      if (this.onDeath !== undefined) this.#dead = burrow
+      this.onDeath?.(burrow, end)
     })
     const connecting = this.parts.network.open(this, burrow).finally(() => {
       if (this.#connecting === connecting) this.#connecting = undefined
@@ -179,7 +228,7 @@ export class SandboxBody {
     const usage = await burrow?.usage().catch(() => undefined)
     if (usage === undefined || this.#burrow !== burrow) return undefined
     this.#countRunning()
-    const at = this.parts.now()
+    const at = this.parts.clock.monotonicMs()
     const last = this.#lastSample
     this.#lastSample = { at, cpuMs: usage.cpuMs }
     if (last === undefined) return undefined
@@ -192,7 +241,7 @@ export class SandboxBody {
 
   #countRunning(): void {
     if (this.#runningSince === undefined) return
-    const now = this.parts.now()
+    const now = this.parts.clock.monotonicMs()
     const ms = now - this.#runningSince
     this.#runningSince = now
     for (const listener of this.parts.listeners) listener.ran?.(this.#row, ms)
@@ -208,7 +257,8 @@ export class SandboxBody {
   /** The burrow it runs in. Throws when the sandbox is gone. */
   runningBurrow(): Burrow | undefined {
     if (this.isDeleted) throw gone(this.id)
-    return this.#row.state === 'running' && this.debts.isEmpty ? this.#burrow : undefined
+    const isThere = this.#row.state === 'running' && this.debts.isEmpty && this.#burrow !== this.#dead
+    return isThere ? this.#burrow : undefined
   }
 
   /** The burrow it runs in, as soon as it does. Does not wake it. */
@@ -266,6 +316,7 @@ export class SandboxBody {
       headSnapshotId: row.head,
       forkedFrom: row.forkedFrom,
       lostSince: row.lostSince === undefined ? undefined : new Date(row.lostSince).toISOString(),
+      damage: this.parts.quarantine.damageOf(row),
     }
   }
 }

@@ -4,6 +4,7 @@ import {
   newSandboxId,
   type SandboxId,
   type SandboxState,
+  type SnapshotId,
 } from '@dormouse/contracts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
@@ -18,6 +19,7 @@ import type {
   MountedVolume,
   Page,
   Sandboxes,
+  SandboxLimits,
   SandboxView,
   SnapshotView,
   VolumeMount,
@@ -37,10 +39,18 @@ export interface OwnerUsage {
 export interface RegistryOptions {
   /** Throws `limit_reached` when the owner may not have this much more. */
   readonly checkQuota: (owner: string, used: () => OwnerUsage, wanted: Partial<OwnerUsage>) => void
+  /** Throws `limit_reached` when a sandbox of this owner may not have such limits. */
+  readonly checkCeilings: (owner: string, limits: Partial<SandboxLimits>) => void
   /** What the volumes of an owner take on disk. */
   readonly volumeBytes: (owner: string) => number
   /** Which volumes a sandbox asks for. Throws `not_found`. */
   readonly resolveVolumes: (mounts: readonly VolumeMount[], caller: Caller) => readonly MountedVolume[]
+}
+
+/** For those who have to know a sandbox before it exists, or start one from other than its template. */
+export interface SandboxOrigin {
+  readonly id: SandboxId
+  readonly from?: SnapshotId | undefined
 }
 
 /** Runs, is about to, or may go back to it. */
@@ -67,6 +77,7 @@ export class SandboxRegistry implements Sandboxes {
       requireRoomToRun: ({ row }) =>
         this.#requireQuota(row, { running: 1, memoryBytes: row.limits.memoryBytes }),
       requireMoreMemory: ({ row }, memoryBytes) => this.#requireQuota(row, { memoryBytes }),
+      checkCeilings: ({ row }, limits) => this.#options.checkCeilings(row.owner, limits),
       requireRoomOnDisk: ({ row }) => this.requireRoomOnDisk(row.owner),
       requireName: ({ id, row }, name) => {
         const named = this.#named(name, row.owner)
@@ -104,6 +115,7 @@ export class SandboxRegistry implements Sandboxes {
     request: CreateSandbox,
     caller: Caller,
     signal?: AbortSignal,
+    origin?: SandboxOrigin,
   ): Promise<{ sandbox: LiveSandbox; isNew: boolean }> {
     if (this.#isClosing)
       throw new DormouseError('overloaded', 'The server is ending.', { details: { retryAfterMs: 5_000 } })
@@ -115,16 +127,20 @@ export class SandboxRegistry implements Sandboxes {
       if (named.body.row.state === 'creating') await named.settle()
       return named.body.isDeleted ? this.create(request, caller, signal) : { sandbox: named, isNew: false }
     }
-    this.#requireRoom(caller.keyId, request.limits.memoryBytes, 1)
+    this.#options.checkCeilings(caller.keyId, request.limits)
+    this.requireRoom(caller.keyId, request.limits.memoryBytes)
     const volumes = this.#options.resolveVolumes(request.volumes, caller)
     const { parts } = this
     parts.network.check(request.network)
     parts.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
-    const body = new SandboxBody(parts, rowOf({ ...request, volumes }, caller, parts.now()))
+    const body = new SandboxBody(
+      parts,
+      rowOf({ ...request, volumes }, caller, { now: parts.clock.wallMs(), id: origin?.id }),
+    )
     // Known by its name before it is there: of two that ask for the same one, the second waits for the first.
     const sandbox = this.add(body)
     try {
-      await body.turns.exclusive(() => this.#start(body, signal))
+      await body.turns.exclusive(() => this.#start(body, signal, origin?.from))
     } catch (error) {
       // As long as its row is there its name is taken.
       if (body.debts.isEmpty) this.#sandboxes.delete(body.id)
@@ -133,7 +149,11 @@ export class SandboxRegistry implements Sandboxes {
     return { sandbox, isNew: true }
   }
 
-  async #start(body: SandboxBody, signal: AbortSignal | undefined): Promise<void> {
+  async #start(
+    body: SandboxBody,
+    signal: AbortSignal | undefined,
+    from: SnapshotId | undefined,
+  ): Promise<void> {
     const { parts } = this
     const began = performance.now()
     await parts.admission.requireDisk()
@@ -141,7 +161,7 @@ export class SandboxRegistry implements Sandboxes {
     body.write({ intent: 'create', isQuick: true })
     try {
       const { row } = body
-      const burrow = await parts.admission.run(row.owner, () => startBurrow(parts, row, signal), signal)
+      const burrow = await parts.admission.run(row.owner, () => startBurrow(parts, row, signal, from), signal)
       body.enter({ burrow, isContinued: false })
       body.work.touch()
       body.move('running', {
@@ -185,11 +205,11 @@ export class SandboxRegistry implements Sandboxes {
   ): Page<SnapshotView> {
     const { snapshots } = this.parts
     const { items, nextCursor } = snapshots.list(query, caller.isAdmin ? undefined : caller.keyId)
-    return { items: items.map((row) => snapshotView(snapshots, row)), nextCursor }
+    return { items: items.map((row) => snapshotView(this.parts, row)), nextCursor }
   }
 
   getSnapshot(id: string, caller: Caller): SnapshotView {
-    return snapshotView(this.parts.snapshots, this.#snapshot(id, caller))
+    return snapshotView(this.parts, this.#snapshot(id, caller))
   }
 
   async verifySnapshot(id: string, caller: Caller): Promise<void> {
@@ -228,7 +248,8 @@ export class SandboxRegistry implements Sandboxes {
     return undefined
   }
 
-  #requireRoom(owner: string, memoryBytes: number, count: number): void {
+  /** Throws `limit_reached` when this owner may not have that many more that run. */
+  requireRoom(owner: string, memoryBytes: number, count = 1): void {
     this.#options.checkQuota(owner, () => this.#usedBy(owner), {
       sandboxes: count,
       running: count,
@@ -240,7 +261,7 @@ export class SandboxRegistry implements Sandboxes {
 
   /** For children that are not known yet: of two forks at once, the second must see the first. */
   #holdRoom({ owner, limits }: SandboxRow, count: number): Disposable {
-    this.#requireRoom(owner, limits.memoryBytes, count)
+    this.requireRoom(owner, limits.memoryBytes, count)
     const held = { owner, count, memoryBytes: count * limits.memoryBytes }
     this.#held.add(held)
     return { [Symbol.dispose]: () => void this.#held.delete(held) }
@@ -256,6 +277,7 @@ export class SandboxRegistry implements Sandboxes {
     for (const { body } of this.#sandboxes.values()) {
       if (body.row.owner !== owner) continue
       used.sandboxes += 1
+      used.diskBytes += this.parts.journalBytes(body.id)
       if (!IN_MEMORY.has(body.row.state)) continue
       used.running += 1
       // One that is being changed may end up with either.
@@ -282,15 +304,16 @@ export function nameTaken(name: string | undefined): DormouseError {
 function rowOf(
   { getOrCreate: _, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes'>,
   caller: Caller,
-  now: number,
+  { now, id = newSandboxId() }: { now: number; id?: SandboxId | undefined },
 ): SandboxRow {
   return {
     ...request,
-    id: newSandboxId(),
+    id,
     owner: caller.keyId,
     state: 'creating',
     tier: undefined,
     head: undefined,
+    headOf: undefined,
     burrow: undefined,
     forkedFrom: undefined,
     createdAt: now,
@@ -298,5 +321,6 @@ function rowOf(
     stateSince: now,
     lostSince: undefined,
     diskBytes: undefined,
+    diskFiles: undefined,
   }
 }

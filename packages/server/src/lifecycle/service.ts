@@ -8,6 +8,7 @@ import type {
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, Guest } from '@dormouse/engine'
+import type { SandboxDamage } from '../scrub/quarantine.ts'
 
 /** Who asks: an API key, or the server itself. */
 export interface Caller {
@@ -32,6 +33,8 @@ export interface SandboxLimits {
   readonly pids: number
   /** What it may have written before it is put to standby. */
   readonly diskBytes: number
+  /** Files, directories and links that it may have made; likewise. */
+  readonly files: number
 }
 
 export interface VolumeMount {
@@ -126,6 +129,8 @@ export interface SandboxView extends SandboxPolicy {
   readonly forkedFrom: SandboxId | undefined
   /** The host or its processes died: what happened after this moment is gone. Cleared by the next standby. */
   readonly lostSince: string | undefined
+  /** The state that it would come back with is damaged: it is not woken from it. */
+  readonly damage: SandboxDamage | undefined
 }
 
 export type WakeCause =
@@ -167,6 +172,8 @@ export interface Why {
   readonly expiresAt: string | undefined
   /** The last attempt to save it was refused. */
   readonly cannotSleep: { readonly reason: string; readonly retryAt: string } | undefined
+  /** It cannot be woken: what it would come back from is damaged. */
+  readonly damage: SandboxDamage | undefined
 }
 
 export interface MemoryView extends BurrowMemory {
@@ -190,6 +197,7 @@ export interface LedgerEntry {
     | 'failed'
     | 'changed'
     | 'denied'
+    | 'damaged'
   readonly cause: string
   readonly tier?: Tier
   readonly latencyMs?: number
@@ -208,6 +216,8 @@ export interface SnapshotView {
   readonly createdAt: string
   /** `head` snapshots belong to the lifecycle of their sandbox and cannot be deleted by hand. */
   readonly isHead: boolean
+  /** It is known to be damaged, and nothing is restored from it. */
+  readonly damage: { readonly reason: string; readonly foundAt: string } | undefined
   readonly bytes: { readonly images: number; readonly memory: number }
 }
 

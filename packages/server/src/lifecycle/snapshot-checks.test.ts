@@ -6,6 +6,7 @@ import { SnapshotChecks } from './snapshot-checks.ts'
 /** An engine whose disk is as slow as a test wants it. */
 const reading = new Map<SnapshotId, { finish: () => void; fail: (error: Error) => void }>()
 const deleted = new Set<SnapshotId>()
+const quarantined = new Map<SnapshotId, string>()
 let begun: SnapshotId[] = []
 const parts = {
   engine: {
@@ -14,6 +15,13 @@ const parts = {
         begun.push(id)
         reading.set(id, { finish, fail })
       }),
+    listParts: async () => [],
+  },
+  quarantine: {
+    lift: () => {},
+    liftVerified: (id: SnapshotId) => void quarantined.delete(id),
+    addVerified: (id: SnapshotId, reason: string) => void quarantined.set(id, reason),
+    require: () => {},
   },
   snapshots: { get: (id: SnapshotId) => (deleted.has(id) ? undefined : { id }) },
 } as unknown as ConstructorParameters<typeof SnapshotChecks>[0]
@@ -68,4 +76,22 @@ test('what is deleted while it is read is not damaged, but not found', async () 
   deleted.add(row.id)
   reading.get(row.id)?.fail(new DormouseError('snapshot_unusable', 'pages-1.img is missing.'))
   await expect(answer).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('what is damaged is quarantined, what only cannot be restored here is not, and what is whole leaves', async () => {
+  const [one] = rows(1) as [SnapshotRow]
+  const check = async (end: () => void) => {
+    const answer = checks.check(one).catch((error: unknown) => error)
+    await settled()
+    end()
+    await answer
+  }
+  const refuse = (details: object) => () =>
+    reading.get(one.id)?.fail(new DormouseError('snapshot_unusable', 'No.', { details: { ...details } }))
+  await check(refuse({ reason: 'the kernel is older' }))
+  expect(quarantined.size).toBe(0)
+  await check(refuse({ reason: 'a file is damaged', damaged: true }))
+  expect(quarantined.get(one.id)).toBe('a file is damaged')
+  await check(() => reading.get(one.id)?.finish())
+  expect(quarantined.size).toBe(0)
 })

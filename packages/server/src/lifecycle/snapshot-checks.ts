@@ -5,19 +5,21 @@ import type { LifecycleParts } from './parts.ts'
 /** Of one owner, waiting ones included: a check reads all of a snapshot, and everybody shares the disk. */
 const CHECKS_PER_OWNER = 4
 
+type CheckParts = Pick<LifecycleParts, 'engine' | 'snapshots' | 'quarantine'>
+
 interface Check {
   readonly owner: string
   readonly done: Promise<void>
 }
 
-/** Reads whole snapshots for those who ask whether one is good: one at a time, and nothing is woken for it. */
+/** Reads whole snapshots on request, one at a time. A damaged one is quarantined, one that is whole leaves the quarantine. */
 export class SnapshotChecks {
-  readonly #parts: Pick<LifecycleParts, 'engine' | 'snapshots'>
+  readonly #parts: CheckParts
   readonly #checks = new Map<SnapshotId, Check>()
   /** Settles, always well, with the last one in the line. */
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(parts: Pick<LifecycleParts, 'engine' | 'snapshots'>) {
+  constructor(parts: CheckParts) {
     this.#parts = parts
   }
 
@@ -38,14 +40,22 @@ export class SnapshotChecks {
   }
 
   async #read(id: SnapshotId): Promise<void> {
-    const { engine, snapshots } = this.#parts
+    const { engine, snapshots, quarantine } = this.#parts
     try {
       await engine.verifySnapshot(id)
+      quarantine.lift(await engine.listParts(id))
+      quarantine.liftVerified(id)
     } catch (error) {
       // Files that go while they are read look like damage.
       if (snapshots.get(id) === undefined)
         throw new DormouseError('not_found', `There is no snapshot ${id}.`, { cause: error })
+      if (error instanceof DormouseError && error.details?.['damaged'] === true)
+        quarantine.addVerified(id, String(error.details['reason']))
       throw error
     }
+    // Its template is not read with it, and may be what is damaged.
+    const row = snapshots.get(id)
+    if (row !== undefined)
+      quarantine.require({ id: row.sandboxId, name: undefined, forkedFrom: undefined }, id)
   }
 }

@@ -1,11 +1,12 @@
 import type { LiveSandbox } from './live-sandbox.ts'
 import type { SandboxBody } from './sandbox-body.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { DiskWatch } from './watch-disk.ts'
-import { whenItExpires, whenItSleeps } from './why.ts'
+import type { DiskWatch } from './watch-disk.ts'
+import { untilExpiry, untilSleep, untilStored } from './why.ts'
 
 export interface WatchOptions {
   readonly registry: SandboxRegistry
+  readonly disk: DiskWatch
   readonly freeMemoryBytes: () => Promise<number>
   /** Below this, what is frozen is put on disk only. */
   readonly lowMemoryBytes: number
@@ -20,13 +21,11 @@ export class Watch implements Disposable {
   readonly #options: WatchOptions
   readonly #working = new WeakMap<SandboxBody, Disposable>()
   readonly #inHand = new Set<SandboxBody>()
-  readonly #disk: DiskWatch
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
   constructor(options: WatchOptions) {
     this.#options = options
-    this.#disk = new DiskWatch(options.registry)
     this.#again()
   }
 
@@ -51,23 +50,22 @@ export class Watch implements Disposable {
 
   async #round(): Promise<void> {
     const { registry, freeMemoryBytes, lowMemoryBytes } = this.#options
-    const now = registry.parts.now()
-    void this.#disk
+    registry.parts.clock.look()
+    void this.#options.disk
       .round()
       .catch((error: unknown) => this.#log.error({ err: error }, 'a look at the disk failed'))
     const isMemoryLow = (await freeMemoryBytes()) < lowMemoryBytes
     const live = [...registry.all()].filter(({ body }) => body.row.state === 'running')
     await Promise.all(live.map(({ body }) => this.#sample(body)))
-    for (const sandbox of registry.all()) this.#decide(sandbox, now, isMemoryLow)
+    for (const sandbox of registry.all()) this.#decide(sandbox, isMemoryLow)
   }
 
-  #decide(sandbox: LiveSandbox, now: number, isMemoryLow: boolean): void {
+  #decide(sandbox: LiveSandbox, isMemoryLow: boolean): void {
     const { body } = sandbox
     const { row } = body
     if (row.state !== 'running') this.#working.get(body)?.[Symbol.dispose]()
     if (this.#inHand.has(body) || body.turns.isChanging) return
-    const expiresAt = whenItExpires(body)
-    if (expiresAt !== undefined && now >= expiresAt && !body.isDeleted) {
+    if (isTime(untilExpiry(body)) && !body.isDeleted) {
       this.#do(body, 'expire', () => sandbox.delete())
       return
     }
@@ -75,8 +73,7 @@ export class Watch implements Disposable {
       if (body.debts.isDue) this.#do(body, 'settle', () => sandbox.settle())
       return
     }
-    const sleepsAt = whenItSleeps(body)
-    if (sleepsAt !== undefined && now >= sleepsAt) {
+    if (isTime(untilSleep(body))) {
       if (row.ephemeral) this.#do(body, 'delete', () => sandbox.delete())
       else {
         const tier = isMemoryLow || row.storeAfterMs === 0 ? 'stored' : 'frozen'
@@ -85,7 +82,7 @@ export class Watch implements Disposable {
       return
     }
     if (row.tier !== 'frozen') return
-    if (now >= row.stateSince + row.storeAfterMs)
+    if (isTime(untilStored(body)))
       this.#do(body, 'store', () => sandbox.standby({ tier: 'stored', cause: 'store_after' }))
     else if (isMemoryLow) this.#do(body, 'store', () => sandbox.standby({ tier: 'stored', cause: 'memory' }))
   }
@@ -107,4 +104,8 @@ export class Watch implements Disposable {
     const work = body.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
     this.#working.set(body, work)
   }
+}
+
+function isTime(leftMs: number | undefined): boolean {
+  return leftMs !== undefined && leftMs <= 0
 }

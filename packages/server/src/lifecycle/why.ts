@@ -1,66 +1,87 @@
+import type { SandboxDamage } from '../scrub/quarantine.ts'
 import type { SandboxBody } from './sandbox-body.ts'
 import type { Why } from './service.ts'
 
 /** What keeps it awake, or when it will sleep, in words and data. */
 export function explainWhy(body: SandboxBody): Why {
   const { row, work, refusal, parts } = body
-  const now = parts.now()
+  const { clock } = parts
   const entries = row.state === 'running' ? work.list() : []
-  const sleepsAt = whenItSleeps(body)
-  const storesAt = row.tier === 'frozen' ? row.stateSince + row.storeAfterMs : undefined
+  const sleepsInMs = untilSleep(body)
+  const storesInMs = untilStored(body)
+  const inTime = (ms: number | undefined) =>
+    ms === undefined ? undefined : new Date(clock.wallMs() + ms).toISOString()
   return {
     state: row.state,
     tier: row.tier,
-    summary: summarise(body, { now, sleepsAt, storesAt }),
+    summary: summarise(body, { sleepsInMs, storesInMs }),
     work: entries,
-    sleepsAt: isoTime(sleepsAt),
-    storesAt: isoTime(storesAt),
-    expiresAt: isoTime(whenItExpires(body)),
+    sleepsAt: inTime(sleepsInMs),
+    storesAt: inTime(storesInMs),
+    expiresAt: inTime(untilExpiry(body)),
     cannotSleep:
       refusal === undefined
         ? undefined
-        : { reason: refusal.reason, retryAt: new Date(refusal.retryAt).toISOString() },
+        : {
+            reason: refusal.reason,
+            retryAt: new Date(clock.wallMs() + refusal.retryAtMs - clock.monotonicMs()).toISOString(),
+          },
+    damage: parts.quarantine.damageOf(row),
   }
 }
 
-/** Undefined: not by itself, as things are. */
-export function whenItSleeps({ row, work, refusal }: SandboxBody): number | undefined {
+/** Milliseconds; undefined: not by itself, as things are. */
+export function untilSleep({ row, work, refusal, parts }: SandboxBody): number | undefined {
   if (row.state !== 'running' || row.idleTimeoutMs === 0 || work.isBusy) return undefined
-  return Math.max(work.lastActiveAt + row.idleTimeoutMs, refusal?.retryAt ?? 0)
+  const retryInMs =
+    refusal === undefined ? Number.NEGATIVE_INFINITY : refusal.retryAtMs - parts.clock.monotonicMs()
+  return Math.max(row.idleTimeoutMs - work.idleMs, retryInMs)
 }
 
-export function whenItExpires({ row, work }: SandboxBody): number | undefined {
+/** Milliseconds until what is frozen is on disk only. */
+export function untilStored({ row, stateMs }: SandboxBody): number | undefined {
+  return row.tier === 'frozen' ? row.storeAfterMs - stateMs : undefined
+}
+
+/** Milliseconds. What was asked for by the clock on the wall waits for that to be confirmed. */
+export function untilExpiry({ row, work, ageMs, parts }: SandboxBody): number | undefined {
   const { expires } = row
   if (expires === undefined) return undefined
   const times = [
-    expires.afterMs === undefined ? undefined : row.createdAt + expires.afterMs,
+    expires.afterMs === undefined ? undefined : expires.afterMs - ageMs,
     // Idle time goes on in standby: asleep is as idle as can be.
-    expires.idleMs === undefined ? undefined : work.lastActiveAt + expires.idleMs,
-    expires.at === undefined ? undefined : Date.parse(expires.at),
+    expires.idleMs === undefined ? undefined : expires.idleMs - work.idleMs,
+    expires.at === undefined ? undefined : Date.parse(expires.at) - parts.clock.confirmedWallMs(),
   ].filter((time) => time !== undefined)
   return times.length === 0 ? undefined : Math.min(...times)
 }
 
 interface Times {
-  readonly now: number
-  readonly sleepsAt: number | undefined
-  readonly storesAt: number | undefined
+  readonly sleepsInMs: number | undefined
+  readonly storesInMs: number | undefined
 }
 
-function summarise({ row, work, refusal }: SandboxBody, { now, sleepsAt, storesAt }: Times): string {
+function summarise(body: SandboxBody, { sleepsInMs, storesInMs }: Times): string {
+  const { row, work, refusal, parts } = body
   if (row.state === 'standby') {
-    if (storesAt === undefined) return 'Asleep, on disk only.'
-    return `Asleep in memory; on disk only in ${inWords(storesAt - now)}.`
+    const damage = parts.quarantine.damageOf(row)
+    if (damage !== undefined) return `Asleep, and cannot be woken: ${damage.reason}.${whereTo(damage)}`
+    if (storesInMs === undefined) return 'Asleep, on disk only.'
+    return `Asleep in memory; on disk only in ${inWords(storesInMs)}.`
   }
   if (row.state !== 'running') return `It is ${row.state}.`
   if (work.isBusy) {
     const what = work.list().map((entry) => entry.what)
     return `Awake because of ${[...new Set(what)].join(', ')}.`
   }
-  if (sleepsAt === undefined) return 'Awake: its policy says that it never sleeps by itself.'
+  if (sleepsInMs === undefined) return 'Awake: its policy says that it never sleeps by itself.'
   if (refusal !== undefined)
-    return `Nothing is going on, but it cannot be saved: ${refusal.reason} Next attempt in ${inWords(sleepsAt - now)}.`
-  return `Nothing is going on; it ${row.ephemeral ? 'is deleted' : 'sleeps'} in ${inWords(sleepsAt - now)}.`
+    return `Nothing is going on, but it cannot be saved: ${refusal.reason} Next attempt in ${inWords(sleepsInMs)}.`
+  return `Nothing is going on; it ${row.ephemeral ? 'is deleted' : 'sleeps'} in ${inWords(sleepsInMs)}.`
+}
+
+function whereTo({ rollbackTo }: SandboxDamage): string {
+  return rollbackTo === undefined ? '' : ` Roll back to ${rollbackTo}, which is not known to be damaged.`
 }
 
 /** Of the largest unit of which there are two. */
@@ -69,8 +90,4 @@ function inWords(ms: number): string {
   if (minutes >= 48 * 60) return `${Math.round(minutes / 60 / 24)} days`
   if (minutes >= 120) return `${Math.round(minutes / 60)} h`
   return minutes >= 2 ? `${Math.round(minutes)} min` : `${(Math.max(0, ms) / 1000).toFixed(1)} s`
-}
-
-function isoTime(ms: number | undefined): string | undefined {
-  return ms === undefined ? undefined : new Date(ms).toISOString()
 }

@@ -1,3 +1,5 @@
+import { Moment } from '../clock/moment.ts'
+import type { ServerClock } from '../clock/server-clock.ts'
 import type { WorkView } from './service.ts'
 
 type Kind = WorkView['kind']
@@ -11,12 +13,12 @@ interface Entry {
 /** What keeps one sandbox awake, and when there was last something. */
 export class WorkBook {
   readonly #entries = new Set<Entry>()
-  readonly #now: () => number
-  #lastActiveAt: number
+  readonly #clock: ServerClock
+  #lastActive: Moment
 
-  constructor(lastActiveAt: number, now: () => number) {
-    this.#lastActiveAt = lastActiveAt
-    this.#now = now
+  constructor(lastActive: Moment, clock: ServerClock) {
+    this.#lastActive = lastActive
+    this.#clock = clock
   }
 
   get isBusy(): boolean {
@@ -25,11 +27,16 @@ export class WorkBook {
 
   /** Now, as long as there is work. */
   get lastActiveAt(): number {
-    return this.isBusy ? this.#now() : this.#lastActiveAt
+    return this.isBusy ? this.#clock.wallMs() : this.#lastActive.wallMs
+  }
+
+  /** Since there was last something. */
+  get idleMs(): number {
+    return this.isBusy ? 0 : this.#lastActive.elapsedMs
   }
 
   begin(kind: Kind, what: string): Disposable {
-    const entry = { kind, what, since: this.#now() }
+    const entry = { kind, what, since: this.#clock.wallMs() }
     this.#entries.add(entry)
     return {
       [Symbol.dispose]: () => {
@@ -40,7 +47,7 @@ export class WorkBook {
 
   /** Something happened just now. */
   touch(): void {
-    this.#lastActiveAt = this.#now()
+    this.#lastActive = Moment.now(this.#clock)
   }
 
   list(): WorkView[] {

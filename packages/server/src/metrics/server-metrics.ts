@@ -14,6 +14,11 @@ export interface ServerMetricsOptions {
   readonly admission: Pick<Admission, 'load'>
   readonly runsUnderWay: () => number
   readonly network: () => NetworkCounters
+  readonly scrub: () => {
+    readonly readBytes: number
+    readonly finishedAt: number | undefined
+    readonly damagedSnapshots: number
+  }
   readonly freeMemoryBytes: () => Promise<number>
   readonly freeDiskBytes: () => Promise<number>
 }
@@ -85,6 +90,25 @@ export class ServerMetrics implements Metrics {
     counter('dormouse_network_names_total', 'Names that sandboxes asked for.', (all) => all.names)
     counter('dormouse_network_out_bytes_total', 'Bytes that left sandboxes.', (all) => all.bytesOut)
     counter('dormouse_network_in_bytes_total', 'Bytes that sandboxes got from outside.', (all) => all.bytesIn)
+    new Counter({
+      name: 'dormouse_scrub_read_bytes_total',
+      help: 'What the scrub has read.',
+      registers,
+      collect() {
+        this.reset()
+        this.inc(options.scrub().readBytes)
+      },
+    })
+    gauge(
+      'dormouse_scrub_last_pass_timestamp_seconds',
+      'When the scrub last finished reading all that is stored; 0: never.',
+      () => (options.scrub().finishedAt ?? 0) / 1000,
+    )
+    gauge(
+      'dormouse_damaged_snapshots',
+      'Snapshots that are known to be damaged.',
+      () => options.scrub().damagedSnapshots,
+    )
     gauge('dormouse_runs', 'Runs under way.', options.runsUnderWay)
     gauge('dormouse_starts', 'Burrows being started now.', () => options.admission.load.running)
     gauge('dormouse_starts_waiting', 'Starts that wait for their turn.', () => options.admission.load.waiting)

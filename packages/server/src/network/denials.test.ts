@@ -13,7 +13,7 @@ afterEach(() => {
 function collect() {
   const written: Denied[] = []
   const denials = new Denials({
-    now: () => now,
+    clock: { wallMs: () => now, monotonicMs: () => now },
     record: (entries) => written.push(...entries.flatMap(({ entry }) => entry.denied ?? [])),
   })
   open.push(denials)

@@ -1,11 +1,12 @@
 import { isSandboxId, type SandboxId } from '@dormouse/contracts'
+import type { ServerClock } from '../clock/server-clock.ts'
 import type { Denied, DeniedView } from '../lifecycle/service.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 
 export interface DenialsOptions {
   /** Writes entries of any number of sandboxes at once. */
   readonly record: (entries: readonly { readonly id: SandboxId; readonly entry: NewLedgerEntry }[]) => void
-  readonly now: () => number
+  readonly clock: Pick<ServerClock, 'wallMs' | 'monotonicMs'>
 }
 
 /** The ledger is on disk, and a sandbox may try a thousand names a second. */
@@ -86,20 +87,23 @@ export class Denials implements Disposable {
       waiting.others = 0
     }
     if (waiting.denials.size === 0 && waiting.others === 0) this.#waiting.delete(id)
-    this.#allowance.set(id, { entries: left, at: this.#options.now() })
+    this.#allowance.set(id, { entries: left, at: this.#options.clock.monotonicMs() })
     return taken
   }
 
   #refill(id: SandboxId): number {
-    const { entries, at } = this.#allowance.get(id) ?? { entries: BURST, at: 0 }
-    return Math.min(BURST, entries + (this.#options.now() - at) / ENTRY_EVERY_MS)
+    const { entries, at } = this.#allowance.get(id) ?? {
+      entries: BURST,
+      at: this.#options.clock.monotonicMs(),
+    }
+    return Math.min(BURST, entries + (this.#options.clock.monotonicMs() - at) / ENTRY_EVERY_MS)
   }
 
   #remember(id: SandboxId, denied: Denied): void {
     const recent = this.#recent.get(id) ?? []
     const key = keyOf(denied)
     const earlier = recent.find((other) => keyOf(other) === key)
-    const at = new Date(this.#options.now()).toISOString()
+    const at = new Date(this.#options.clock.wallMs()).toISOString()
     const view = { ...denied, at, count: denied.count + (earlier?.count ?? 0) }
     const others = recent.filter((other) => other !== earlier)
     this.#recent.set(id, [view, ...others].slice(0, RECENT_MAX))

@@ -29,7 +29,10 @@ const wayOut: WayOut = {
 }
 
 function service(egress?: WayOut) {
-  const denials = new Denials({ record: () => {}, now: Date.now })
+  const denials = new Denials({
+    record: () => {},
+    clock: { wallMs: Date.now, monotonicMs: () => performance.now() },
+  })
   denials[Symbol.dispose]()
   const log = { info() {}, warn() {}, error() {} }
   return new NetworkService({

@@ -185,7 +185,7 @@ export class NetworkService implements Disposable {
 
   #policyOf(row: SandboxRow): EgressPolicy {
     const { mode, allow } = row.network
-    return { mode, allow: allow.map(parseAllowRule), secrets: this.#options.secretsOf(row) }
+    return { mode, allow: allow.map(parseAllowRule), secrets: this.#options.secretsOf(row), owner: row.owner }
   }
 
   /** One thing at a time for each sandbox, in the order in which they were asked for. */

@@ -4,7 +4,7 @@ import { Egress } from '@dormouse/egress'
 import type { Gate } from '@dormouse/engine'
 import type { NetworkConfig } from '../config/config.ts'
 import type { Log } from '../lifecycle/parts.ts'
-import { hostRegistries, parseRegistry } from './registries.ts'
+import { configuredRegistries } from './registries.ts'
 
 export interface OpenEgress {
   readonly config: NetworkConfig
@@ -17,13 +17,15 @@ export interface OpenEgress {
 
 /** Begins to decide and to carry, for all sandboxes. */
 export function openEgress({ config, authority, reopen, log }: OpenEgress): Promise<Egress> {
-  const { resolvers, reachable, registries, pipIndexes, proxy, maxConnections, caFile } = config
+  const { resolvers, reachable, ownAddresses, proxy, maxConnections, maxConnectionsTotal, caFile } = config
   return Egress.start({
     ...(resolvers && { resolvers }),
     ...(proxy && { proxy }),
     reachable,
-    registries: registries === undefined ? hostRegistries(pipIndexes) : registries.flatMap(parseRegistry),
+    registries: configuredRegistries(config),
     maxConnections,
+    maxConnectionsTotal,
+    ownAddresses: () => [...ownAddresses],
     ca: authority,
     ...(caFile !== undefined && { upstreamCa: readRoots(caFile) }),
     reopen,

@@ -12,14 +12,14 @@ export interface EntryOf {
  * full disk is no reason to end.
  */
 export function recordEntries(
-  { db, ledger, log, now }: Pick<LifecycleParts, 'db' | 'ledger' | 'log' | 'now'>,
+  { db, ledger, log, clock }: Pick<LifecycleParts, 'db' | 'ledger' | 'log' | 'clock'>,
   isThere: (id: SandboxId) => boolean,
   entries: readonly EntryOf[],
 ): void {
   try {
     // A power cut that takes the last moment of these takes nothing that anybody was told.
     db.quickTransaction(() => {
-      for (const { id, entry } of entries) if (isThere(id)) ledger.add(id, now(), entry)
+      for (const { id, entry } of entries) if (isThere(id)) ledger.add(id, clock.wallMs(), entry)
     })
   } catch (error) {
     log.warn({ err: error }, 'what happened to networks of sandboxes was not written down')

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import type { NetworkConfig } from '../config/config.ts'
 
 export interface Registry {
   readonly host: string
@@ -19,6 +20,14 @@ const PIP_WITHOUT_SETTINGS = ['https://pypi.org/', 'https://files.pythonhosted.o
 const PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
 export const APT_SOURCE = /^\s*(?:deb|URIs:|\s+(?=https?:))/
 export const PIP_INDEX = /^\s*(?:index-url|extra-index-url|(?=https?:))/
+
+/** Where packages come from: what the configuration names, or what the host itself uses. */
+export function configuredRegistries({
+  registries,
+  pipIndexes,
+}: Pick<NetworkConfig, 'registries' | 'pipIndexes'>): Registry[] {
+  return registries === undefined ? hostRegistries(pipIndexes) : registries.flatMap(parseRegistry)
+}
 
 /**
  * Where this host installs packages from: what the operator chose for it. Those names are reachable from sandboxes even where they lead to a

@@ -1,31 +1,40 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DormouseError, hasErrorCode, type RunEvent } from '@dormouse/contracts'
+import { DormouseError, type ErrorCode, hasErrorCode, type RunEvent } from '@dormouse/contracts'
 import type { Guest, StartRun } from '@dormouse/engine'
+import { isSilent } from '@dormouse/guest'
+import type { ServerClock } from '../clock/server-clock.ts'
 import type { LiveSandbox } from '../lifecycle/live-sandbox.ts'
 import type { Log } from '../lifecycle/parts.ts'
+import type { JournalSpace } from './journal-space.ts'
+import { MAYBE_NOT_BEGUN, PROCESSES_ENDED } from './lost-run.ts'
+import type { OutputPacer } from './output-pacer.ts'
 import type { RunJournal, RunRow } from './run-journal.ts'
+import { RunOutput } from './run-output.ts'
 
 export interface LiveRunParts {
   readonly journal: RunJournal
+  readonly space: JournalSpace
+  readonly pacer: OutputPacer
   readonly sandbox: LiveSandbox
   readonly row: RunRow
-  /** What to start; without it the run is one that has been started before, by an earlier server or in a parent. */
+  /** What to start; without it the run may have been started before, by an earlier server or in a parent. */
   readonly request?: StartRun
-  readonly now: () => number
+  /** An earlier server, or a parent, had it: nobody here waits to hear that it was refused. */
+  readonly isTakenUp?: boolean
+  readonly clock: Pick<ServerClock, 'wallMs'>
   readonly log: Log
 }
 
 /** A run that waits behind others says nothing; what is wrong with a request is said sooner. */
 const BEGUN_MS = 50
-/** That a run has begun says little: it is written with what comes next, unless that takes longer than this. */
-const START_ALONE_MS = 5
-/** Readers who keep up take events from memory as long as there are no more of them than this. */
-const RECENT_EVENTS = 64
-const RECENT_BYTES = 256 * 1024
-/** How often is tried to write what a full disk has refused. */
-const TRY_AGAIN_MS = 1_000
-/** Readers hear of a journal that cannot be written after this long: by then it is not a moment's trouble. */
-const TROUBLE_TOLD_MS = 3_000
+/** How long is waited before a sandbox that does not answer, or cannot be woken now, is asked again. */
+const PAUSE_MAX_MS = 10_000
+/** How often a sandbox is woken for a run that an earlier server has left behind. */
+const WAKE_ATTEMPTS = 10
+/** After these it is not known whether the agent has taken the run. */
+const UNKNOWN_OUTCOME: ReadonlySet<string> = new Set<ErrorCode>([
+  ...(['agent_unreachable', 'burrow_ended', 'cancelled', 'internal', 'protocol_mismatch'] as const),
+])
 
 /**
  * A run under way: takes its events from the agent into the journal, from burrow to burrow, and tells those who follow. It does not
@@ -37,29 +46,25 @@ export class LiveRun {
   readonly over: Promise<void>
   readonly #parts: LiveRunParts
   readonly #stop = new AbortController()
-  #lastSeq: number
-  #hasEnded = false
-  #isLost = false
-  #pending: RunEvent[] = []
-  /** Under way while the journal cannot be written. */
-  #trying: Promise<void> | undefined
-  #trouble: DormouseError | undefined
-  #flushing: NodeJS.Immediate | undefined
-  #startTimer: NodeJS.Timeout | undefined
-  /** All that is in the journal of this run, while it is little. */
-  #recent: RunEvent[] | undefined = []
-  #recentBytes = 0
+  readonly #output: RunOutput
+  /** Why the sandbox cannot be followed at the moment. */
+  #waiting: DormouseError | undefined
   #onBegun: (() => void)[] = []
   #waiters: (() => void)[] = []
   #isOver = false
-  #wasSent = false
+  #wasSent: boolean
+  #lossReason: string | undefined
   #isReleased = false
 
   constructor(parts: LiveRunParts) {
     this.#parts = parts
     this.row = parts.row
-    this.#lastSeq = parts.request === undefined ? parts.journal.lastSeq(parts.row.id) : -1
-    if (parts.request === undefined) this.#recent = undefined
+    this.#wasSent = parts.request === undefined
+    const { journal, space, pacer, row, clock, log } = parts
+    this.#output = new RunOutput(
+      { journal, space, pacer, row, now: () => clock.wallMs(), log, onNews: () => this.#tell() },
+      { isNew: parts.request !== undefined },
+    )
     this.over = this.#pump().finally(() => {
       this.#isOver = true
       this.#tell()
@@ -75,24 +80,24 @@ export class LiveRun {
 
   /** Why readers wait in vain for now. The run itself goes on. */
   get trouble(): DormouseError | undefined {
-    return this.#trouble
+    return this.#waiting ?? this.#output.trouble
   }
 
   /** Settles when it has begun, or is likely to wait behind others. Rejects when it was refused. */
   async begun(): Promise<void> {
-    if (this.#lastSeq >= 0) return
+    if (this.#output.lastSeq >= 0) return
     let timer: NodeJS.Timeout | undefined
     const patience = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, BEGUN_MS)
     })
     const begun = new Promise<void>((resolve) => this.#onBegun.push(resolve))
-    await Promise.race([begun.then(() => (this.#lastSeq < 0 ? this.over : undefined)), patience])
+    await Promise.race([begun.then(() => (this.#output.lastSeq < 0 ? this.over : undefined)), patience])
     clearTimeout(timer)
   }
 
-  /** What the journal has after `seq`; undefined: read it there. */
+  /** What comes after `seq`; undefined: read it in the journal. */
   recent(seq: number): RunEvent[] | undefined {
-    return this.#recent?.slice(seq + 1)
+    return this.#output.recent(seq)
   }
 
   /** Settles when there is more in the journal than before, or it is over. */
@@ -104,7 +109,13 @@ export class LiveRun {
   /** Stops following without a word in the journal. */
   release(): void {
     this.#isReleased = true
+    this.#output.release()
     this.#stop.abort()
+  }
+
+  /** Whether it may have begun. */
+  get isSent(): boolean {
+    return this.#wasSent
   }
 
   /** The sandbox went back to an earlier state. One that waits for its wake has nothing to lose. */
@@ -112,139 +123,112 @@ export class LiveRun {
     if (this.#wasSent) this.#stop.abort()
   }
 
+  /** The processes of the sandbox are gone. */
+  loseIfSent(): void {
+    this.#lossReason = PROCESSES_ENDED
+    this.abandonIfSent()
+  }
+
   async #pump(): Promise<void> {
-    const { sandbox, row, journal } = this.#parts
+    const { row, journal, isTakenUp } = this.#parts
     try {
-      const events = sandbox.attach(
-        {
-          cause: 'run',
-          what: `run ${row.runId}`,
-          kind: 'run',
-          // Whoever asks for a run wants it to begin; one that has begun waits with its sandbox.
-          wakesUntilBegun: this.#parts.request !== undefined,
-          signal: this.#stop.signal,
-        },
-        (guest) => this.#open(guest),
-      )
-      for await (const event of events) {
-        this.#take(event)
-        // What is not taken the agent keeps, as much as it can hold, and says what it had to leave out.
-        if (this.#trying !== undefined) await this.#trying
-      }
-      if (!this.#hasEnded) this.#endLost('The sandbox no longer knows this run.')
+      await this.#follow()
+      if (!this.#output.hasEnded) this.#output.endLost('The sandbox no longer knows this run.')
     } catch (error) {
       if (this.#isReleased) return
-      if (this.#lastSeq === -1) {
-        await this.#persist(() => journal.forget(row.id))
-        throw error
+      if (this.#wasRefused(error)) {
+        if (isTakenUp !== true) {
+          await this.#output.persist(() => journal.forget(row.id))
+          throw error
+        }
+        this.#lossReason = `The run was never started: ${messageOf(error)}`
       }
-      if (!this.#hasEnded) this.#endLost(reasonFor(error))
+      if (!this.#output.hasEnded) this.#output.endLost(this.#lossReason ?? this.#reasonFor(error))
     }
-    this.#flush()
-    await this.#trying
+    await this.#output.settled()
+  }
+
+  /** Takes its events until they end, over as many attempts as it takes. */
+  async #follow(): Promise<void> {
+    for (let attempts = 0; ; attempts += 1) {
+      try {
+        for await (const event of this.#events()) {
+          attempts = 0
+          this.#waiting = undefined
+          const room = this.#output.take(event)
+          this.#tellBegun()
+          if (room !== undefined) await room
+        }
+        return
+      } catch (error) {
+        if (!this.#isWorthWaiting(error, attempts)) throw error
+        this.#waiting = troubleOf(error, this.row)
+        this.#tell()
+        const pauseMs = Math.min(PAUSE_MAX_MS, 500 * 2 ** attempts)
+        await sleep(pauseMs, undefined, { ref: false, signal: this.#stop.signal }).catch(() => {})
+      }
+    }
+  }
+
+  #events(): AsyncIterable<RunEvent> {
+    const { sandbox, row } = this.#parts
+    // Whoever asks for a run wants it to begin; one that has begun waits with its sandbox.
+    const isQueued = this.#output.lastSeq === -1
+    return sandbox.attach(
+      {
+        cause: 'run',
+        what: `run ${row.runId}`,
+        kind: 'run',
+        wakes: isQueued,
+        wakesUntilBegun: isQueued,
+        signal: this.#stop.signal,
+      },
+      (guest) => this.#open(guest),
+    )
+  }
+
+  /** An agent that says nothing may do so later, and then goes on with the run. */
+  #isWorthWaiting(error: unknown, attempts: number): boolean {
+    if (this.#stop.signal.aborted) return false
+    if (this.#wasSent) return isSilent(error)
+    const isLeft = this.#parts.isTakenUp === true && attempts + 1 < WAKE_ATTEMPTS
+    return isLeft && error instanceof DormouseError && error.retry
+  }
+
+  /** It has not begun and never will. */
+  #wasRefused(error: unknown): boolean {
+    if (this.#parts.request === undefined || this.#output.lastSeq >= 0) return false
+    return !this.#wasSent || (error instanceof DormouseError && !UNKNOWN_OUTCOME.has(error.code))
   }
 
   async *#open(guest: Guest): AsyncGenerator<RunEvent> {
-    const { row, request } = this.#parts
-    this.#wasSent = true
-    if (this.#lastSeq === -1 && request !== undefined) {
+    const { row, request, journal } = this.#parts
+    const { signal } = this.#stop
+    if (this.#output.lastSeq === -1 && request !== undefined) {
+      if (row.isUnsent && !this.#wasSent) journal.dropRequest(row.id)
+      this.#wasSent = true
+      this.#tell()
       try {
-        yield* guest.runs.stream({ ...request, runId: row.runId })
+        yield* guest.runs.stream({ ...request, runId: row.runId }, { signal })
         return
       } catch (error) {
         // The connection broke after it had been sent: it is there, and must not run twice.
         if (!hasErrorCode(error, 'already_exists')) throw error
       }
     }
-    yield* guest.runs.events(row.runId, { after: this.#lastSeq, follow: true })
-  }
-
-  #take(event: RunEvent): void {
-    if (event.seq <= this.#lastSeq) return
-    this.#lastSeq = event.seq
-    this.#pending.push(event)
-    this.#tellBegun()
-    // What arrives together is written together; the end is not waited for.
-    if (event.type === 'exit') {
-      this.#hasEnded = true
-      this.#flush()
-    } else if (event.type === 'start') this.#startTimer = setTimeout(() => this.#flush(), START_ALONE_MS)
-    else this.#flushing ??= setImmediate(() => this.#flush())
-  }
-
-  #flush(): void {
-    clearImmediate(this.#flushing)
-    clearTimeout(this.#startTimer)
-    this.#flushing = undefined
-    if (this.#pending.length === 0 || this.#isReleased || this.#trying !== undefined) return
-    try {
-      this.#writePending()
-    } catch (error) {
-      this.#trying = this.#persist(() => this.#writePending(), error).finally(() => {
-        this.#trying = undefined
-      })
-    }
-  }
-
-  #writePending(): void {
-    const { journal, now, row } = this.#parts
-    const events = this.#pending
-    const bytes = this.#isLost
-      ? journal.endLost(row.id, events, now())
-      : journal.append(row.id, events, now())
-    this.#pending = []
-    this.#remember(events, bytes)
-    this.#tell()
-  }
-
-  /** Post: it is written, however often that had to be tried, or nobody wants it any more. `failure`: it has been tried once. */
-  async #persist(write: () => void, failure?: unknown): Promise<void> {
-    const { log, row } = this.#parts
-    const fields = { sandboxId: row.sandboxId, runId: row.runId }
-    let since = failure === undefined ? undefined : performance.now()
-    if (failure !== undefined)
-      log.error({ ...fields, err: failure }, 'the journal of a run cannot be written')
-    while (!this.#isReleased) {
-      try {
-        if (since !== undefined) await sleep(TRY_AGAIN_MS, undefined, { ref: false })
-        if (!this.#isReleased) write()
-        if (since !== undefined) log.info(fields, 'the journal of a run can be written again')
-        this.#trouble = undefined
-        return
-      } catch (error) {
-        since ??= performance.now()
-        if (performance.now() - since < TROUBLE_TOLD_MS) continue
-        this.#trouble = unwritten(error)
-        this.#tell()
-      }
-    }
-  }
-
-  #remember(events: readonly RunEvent[], bytes: number): void {
-    this.#recentBytes += bytes
-    if (this.#recent === undefined) return
-    this.#recent.push(...events)
-    // The agent leaves out what it could not keep, and then the place of an event is no longer its number.
-    const isWhole = this.#recent.length === this.#lastSeq + 1
-    const isLittle = this.#recent.length <= RECENT_EVENTS && this.#recentBytes <= RECENT_BYTES
-    if (!isWhole || !isLittle) this.#recent = undefined
+    yield* guest.runs.events(row.runId, { after: this.#output.lastSeq, follow: true, signal })
   }
 
   #tellBegun(): void {
     for (const tell of this.#onBegun.splice(0)) tell()
   }
 
-  #endLost(message: string): void {
-    const { now, row } = this.#parts
-    const seq = this.#lastSeq + 1
-    const events: RunEvent[] = [
-      { seq, type: 'error', name: 'RunLost', message, traceback: '' },
-      { seq: seq + 1, type: 'exit', exitCode: -1, durationMs: Math.max(0, now() - row.startedAt) },
-    ]
-    this.#recent = undefined
-    this.#pending.push(...events)
-    this.#isLost = true
-    this.#hasEnded = true
+  #reasonFor(error: unknown): string {
+    const isUnknown = hasErrorCode(error, 'not_found') && this.#output.lastSeq === -1
+    if (isUnknown && this.#parts.request === undefined) return MAYBE_NOT_BEGUN
+    if (hasErrorCode(error, 'not_found') || hasErrorCode(error, 'cancelled'))
+      return 'The sandbox went back to a state in which this run was not going on.'
+    return messageOf(error)
   }
 
   #tell(): void {
@@ -252,16 +236,17 @@ export class LiveRun {
   }
 }
 
-function unwritten(cause: unknown): DormouseError {
-  return new DormouseError('no_space', 'What the run says cannot be written down.', {
-    hint: 'The run goes on. Free some disk space on the host, then read its events.',
-    cause,
+/** What readers are told while a run waits for its sandbox. */
+function troubleOf(error: unknown, { runId }: RunRow): DormouseError {
+  const { code, details, hint } =
+    error instanceof DormouseError ? error : new DormouseError('agent_unreachable', '')
+  return new DormouseError(code, `${messageOf(error)} The run is not over.`, {
+    hint,
+    details: { ...details, runId },
+    cause: error,
   })
 }
 
-function reasonFor(error: unknown): string {
-  if (hasErrorCode(error, 'not_found') || hasErrorCode(error, 'cancelled'))
-    return 'The sandbox went back to a state in which this run was not going on.'
-  if (error instanceof DormouseError) return error.message
-  return 'The run could not be followed any longer.'
+function messageOf(error: unknown): string {
+  return error instanceof DormouseError ? error.message : 'The run could not be followed any longer.'
 }

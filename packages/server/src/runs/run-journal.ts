@@ -1,7 +1,10 @@
 import type { RunEvent, RunId, SandboxId } from '@dormouse/contracts'
+import type { StartRun } from '@dormouse/engine'
 import type { Page, RunView } from '../lifecycle/service.ts'
 import { cursorOf, positionOf } from '../store/cursor.ts'
-import type { Database } from '../store/database.ts'
+import type { SharedDatabase } from '../store/database.ts'
+import type { Entry } from './bound-event.ts'
+import { FORKED_MAX_BYTES, PAGE_BYTES, PAGE_EVENTS, RUN_OVERHEAD_BYTES } from './limits.ts'
 
 export interface RunRow {
   /** Of the journal. */
@@ -15,6 +18,10 @@ export interface RunRow {
   readonly startedAt: number
   readonly finishedAt: number | undefined
   readonly exitCode: number | undefined
+  /** Its request is kept: it was never handed to its sandbox. */
+  readonly isUnsent: boolean
+  /** What it takes in the journal. */
+  readonly bytes: number
 }
 
 interface StoredRow {
@@ -28,7 +35,13 @@ interface StoredRow {
   started_at: number
   finished_at: number | null
   exit_code: number | null
+  is_unsent: 0 | 1
+  bytes: number
 }
+
+/** Not the request itself: of a list of runs that wait, that could be much. */
+const COLUMNS =
+  'id, sandbox_id, run_id, context, language, request_hash, state, started_at, finished_at, exit_code, bytes, request IS NOT NULL AS is_unsent'
 
 export interface NewRun {
   readonly sandboxId: SandboxId
@@ -38,41 +51,58 @@ export interface NewRun {
   readonly idempotencyKey: string | undefined
   readonly requestHash: string | undefined
   readonly startedAt: number
+  /** Of one that waits for its sandbox to wake: what the next server needs to start it. */
+  readonly request?: StartRun | undefined
 }
 
-/** Enough to fill a socket's buffer, and little enough to hold for every reader. */
-const PAGE_EVENTS = 256
+/** What comes next of a run. */
+export interface EventBatch {
+  readonly run: number
+  readonly entries: readonly Entry[]
+  readonly now: number
+  /** Its processes are gone: an `exit` in here is not its own. */
+  readonly isLost: boolean
+}
+
+/** When SQLite would do it by itself. What a commit of a short run touches besides. */
+const WAL_PAGES = 1_000
+const COMMIT_PAGES = 4
+const DATABASE_PAGE_BYTES = 4_096
+
+const INSERT_EVENT = 'INSERT OR IGNORE INTO events (run, seq, event) VALUES (?, ?, ?)'
+const GROW = `UPDATE runs SET state = 'running', bytes = bytes + ? WHERE id = ? AND state IN ('queued', 'running')`
+const FINISH =
+  'UPDATE runs SET state = ?, finished_at = ?, exit_code = ?, bytes = bytes + ?, request = NULL WHERE id = ?'
 
 /** What every run said, on disk before anybody is told. */
 export class RunJournal {
-  readonly #db: Database
+  readonly #db: SharedDatabase
   readonly #insert
   readonly #insertEvent
-  readonly #begin
+  readonly #grow
   readonly #finish
   readonly #get
   readonly #byKey
   readonly #events
   readonly #lastSeq
+  readonly #bytesOf
+  readonly #finished
+  #walPages = 0
 
-  constructor(db: Database) {
+  constructor(db: SharedDatabase) {
     this.#db = db
     this.#insert = db.prepare<(string | number | null)[]>(
-      `INSERT INTO runs (sandbox_id, run_id, context, language, idempotency_key, request_hash, state, started_at)
-       VALUES (?, ?, ?, ?, ?, ?, 'queued', ?)`,
+      `INSERT INTO runs (sandbox_id, run_id, context, language, idempotency_key, request_hash, state, started_at, request)
+       VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?)`,
     )
-    this.#insertEvent = db.prepare<[number, number, string]>(
-      'INSERT OR IGNORE INTO events (run, seq, event) VALUES (?, ?, ?)',
-    )
-    this.#begin = db.prepare<[number]>("UPDATE runs SET state = 'running' WHERE id = ? AND state = 'queued'")
-    this.#finish = db.prepare<[string, number, number | null, number]>(
-      'UPDATE runs SET state = ?, finished_at = ?, exit_code = ? WHERE id = ?',
-    )
+    this.#insertEvent = db.prepare<[number, number, string]>(INSERT_EVENT)
+    this.#grow = db.prepare<[number, number]>(GROW)
+    this.#finish = db.prepare<[string, number, number, number, number]>(FINISH)
     this.#get = db.prepare<[string, string], StoredRow>(
-      'SELECT * FROM runs WHERE sandbox_id = ? AND run_id = ?',
+      `SELECT ${COLUMNS} FROM runs WHERE sandbox_id = ? AND run_id = ?`,
     )
     this.#byKey = db.prepare<[string, string], StoredRow>(
-      'SELECT * FROM runs WHERE sandbox_id = ? AND idempotency_key = ?',
+      `SELECT ${COLUMNS} FROM runs WHERE sandbox_id = ? AND idempotency_key = ?`,
     )
     this.#events = db.prepare<[number, number, number], { event: string }>(
       'SELECT event FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?',
@@ -80,18 +110,29 @@ export class RunJournal {
     this.#lastSeq = db.prepare<[number], { seq: number | null }>(
       'SELECT max(seq) AS seq FROM events WHERE run = ?',
     )
+    this.#bytesOf = db.prepare<[string], { bytes: number | null }>(
+      'SELECT sum(bytes) AS bytes FROM runs WHERE sandbox_id = ?',
+    )
+    this.#finished = db.prepare<[string], { id: number; bytes: number; finishedAt: number }>(
+      `SELECT id, bytes, finished_at AS finishedAt FROM runs
+       WHERE sandbox_id = ? AND finished_at IS NOT NULL ORDER BY id`,
+    )
   }
 
   add(run: NewRun): RunRow {
-    const { lastInsertRowid } = this.#insert.run(
-      run.sandboxId,
-      run.runId,
-      run.context,
-      run.language,
-      run.idempotencyKey ?? null,
-      run.requestHash ?? null,
-      run.startedAt,
+    const { lastInsertRowid } = this.#db.write(() =>
+      this.#insert.run(
+        run.sandboxId,
+        run.runId,
+        run.context,
+        run.language,
+        run.idempotencyKey ?? null,
+        run.requestHash ?? null,
+        run.startedAt,
+        run.request === undefined ? null : JSON.stringify(run.request),
+      ),
     )
+    this.#wrote(0)
     return {
       id: Number(lastInsertRowid),
       sandboxId: run.sandboxId,
@@ -103,37 +144,58 @@ export class RunJournal {
       startedAt: run.startedAt,
       finishedAt: undefined,
       exitCode: undefined,
+      isUnsent: run.request !== undefined,
+      bytes: RUN_OVERHEAD_BYTES,
     }
   }
 
-  /** One commit, however many there are. Answers how long they are. */
-  append(run: number, events: readonly RunEvent[], now: number): number {
-    const isOver = events.at(-1)?.type === 'exit'
-    let characters = 0
-    this.#db.transaction(() => {
-      if (!isOver) this.#begin.run(run)
-      for (const event of events) {
-        const text = JSON.stringify(event)
-        characters += text.length
-        this.#insertEvent.run(run, event.seq, text)
-        if (event.type === 'exit') this.#finish.run('finished', now, event.exitCode, run)
-      }
-    })
-    return characters
+  /** What to start; undefined when it may have been handed to its sandbox. */
+  requestOf(run: number): StartRun | undefined {
+    const row = this.#db
+      .prepare<[number], { request: string | null }>('SELECT request FROM runs WHERE id = ?')
+      .get(run)
+    return row?.request == null ? undefined : (JSON.parse(row.request) as StartRun)
   }
 
-  /** Its processes are gone and it with them. What was said stays, and an end is put to it. Answers as `append`. */
-  endLost(run: number, events: readonly RunEvent[], now: number): number {
-    return this.#db.transaction(() => {
-      const characters = this.append(run, events, now)
-      this.#finish.run('lost', now, -1, run)
-      return characters
+  /** Before it is handed over: from then on a server that finds it asks the sandbox, and never starts it anew. */
+  dropRequest(run: number): void {
+    this.#db.write(() => this.#db.prepare<[number]>('UPDATE runs SET request = NULL WHERE id = ?').run(run))
+  }
+
+  /** One commit, however many there are. */
+  append({ run, entries, now, isLost }: EventBatch): void {
+    const { bytes, exitCode } = sumOf(entries)
+    this.#db.transaction(() => {
+      for (const { event } of entries) this.#insertEvent.run(run, event.seq, JSON.stringify(event))
+      if (exitCode === undefined) this.#grow.run(bytes, run)
+      else this.#finish.run(isLost ? 'lost' : 'finished', now, exitCode, bytes, run)
     })
+    this.#wrote(bytes)
+  }
+
+  /** A WAL that has become long is moved into the database on another thread: it waits for the disk. */
+  #wrote(bytes: number): void {
+    this.#walPages += COMMIT_PAGES + bytes / DATABASE_PAGE_BYTES
+    if (this.#walPages < WAL_PAGES) return
+    this.#walPages = 0
+    // A disk that fails here fails the next commit too, and that one is heard.
+    this.#db.thread.checkpoint().catch(() => {})
+  }
+
+  /** The same on another thread, for what is too long to wait for. Settles when it is committed. */
+  async appendAside({ run, entries, now, isLost }: EventBatch): Promise<void> {
+    const { bytes, exitCode } = sumOf(entries)
+    const end =
+      exitCode === undefined
+        ? { sql: GROW, rows: [[bytes, run]] }
+        : { sql: FINISH, rows: [[isLost ? 'lost' : 'finished', now, exitCode, bytes, run]] }
+    const rows = entries.map(({ event }) => [run, event.seq, JSON.stringify(event)])
+    await this.#db.thread.write([{ sql: INSERT_EVENT, rows }, end])
   }
 
   /** It was never begun, and the caller was told. */
   forget(run: number): void {
-    this.#db.prepare<[number]>('DELETE FROM runs WHERE id = ?').run(run)
+    this.#db.write(() => this.#db.prepare<[number]>('DELETE FROM runs WHERE id = ?').run(run))
   }
 
   get(sandboxId: SandboxId, runId: string): RunRow | undefined {
@@ -144,8 +206,16 @@ export class RunJournal {
     return toRow(this.#byKey.get(sandboxId, idempotencyKey))
   }
 
-  page(run: number, after: number): RunEvent[] {
-    return this.#events.all(run, after, PAGE_EVENTS).map(({ event }) => JSON.parse(event) as RunEvent)
+  /** What comes behind `after`: as much as one can handle at once. `isFull`: there may be more. */
+  page(run: number, after: number): { events: RunEvent[]; isFull: boolean } {
+    const events: RunEvent[] = []
+    let characters = 0
+    for (const { event } of this.#events.iterate(run, after, PAGE_EVENTS)) {
+      events.push(JSON.parse(event) as RunEvent)
+      characters += event.length
+      if (characters >= PAGE_BYTES) return { events, isFull: true }
+    }
+    return { events, isFull: events.length === PAGE_EVENTS }
   }
 
   lastSeq(run: number): number {
@@ -156,9 +226,18 @@ export class RunJournal {
   open(sandboxId: SandboxId): RunRow[] {
     return this.#db
       .prepare<[string], StoredRow>(
-        "SELECT * FROM runs WHERE sandbox_id = ? AND state IN ('queued', 'running') ORDER BY id",
+        `SELECT ${COLUMNS} FROM runs WHERE sandbox_id = ? AND state IN ('queued', 'running') ORDER BY id`,
       )
       .all(sandboxId)
+      .map((row) => toRow(row) as RunRow)
+  }
+
+  /** Of all sandboxes, those that have not begun as far as is known, the oldest first. */
+  queued(): RunRow[] {
+    return this.#db
+      .prepare<[], StoredRow>(`SELECT ${COLUMNS} FROM runs WHERE state IN ('queued', 'running') ORDER BY id`)
+      .all()
+      .filter(({ state }) => state === 'queued')
       .map((row) => toRow(row) as RunRow)
   }
 
@@ -166,7 +245,7 @@ export class RunJournal {
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : positionOf(cursor)[0]
     const rows = this.#db
       .prepare<[string, number, number], StoredRow>(
-        'SELECT * FROM runs WHERE sandbox_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
+        `SELECT ${COLUMNS} FROM runs WHERE sandbox_id = ? AND id < ? ORDER BY id DESC LIMIT ?`,
       )
       .all(sandboxId, before, limit + 1)
       .map((row) => toRow(row) as RunRow)
@@ -176,35 +255,51 @@ export class RunJournal {
     return { items, nextCursor: hasMore ? cursorOf(last.id, 'run') : undefined }
   }
 
-  /** A child goes on with the runs that were under way in its parent. */
+  /**
+   * The child of a fork continues the runs that its parent has been given. Of long ones it gets the beginning; its agent has the end.
+   */
   copyOpen(from: SandboxId, to: SandboxId): void {
     this.#db.transaction(() => {
       for (const run of this.open(from)) {
+        if (run.isUnsent) continue
+        const { until, bytes } = this.#beginning(run.id)
         const { lastInsertRowid } = this.#db
-          .prepare<[string, number]>(
-            `INSERT INTO runs (sandbox_id, run_id, context, language, state, started_at)
-             SELECT ?, run_id, context, language, state, started_at FROM runs WHERE id = ?`,
+          .prepare<[string, number, number]>(
+            `INSERT INTO runs (sandbox_id, run_id, context, language, state, started_at, bytes)
+             SELECT ?, run_id, context, language, state, started_at, ? FROM runs WHERE id = ?`,
           )
-          .run(to, run.id)
+          .run(to, RUN_OVERHEAD_BYTES + bytes, run.id)
         this.#db
-          .prepare<[number, number]>('INSERT INTO events SELECT ?, seq, event FROM events WHERE run = ?')
-          .run(Number(lastInsertRowid), run.id)
+          .prepare<[number, number, number]>(
+            'INSERT INTO events SELECT ?, seq, event FROM events WHERE run = ? AND seq <= ?',
+          )
+          .run(Number(lastInsertRowid), run.id, until)
       }
     })
   }
 
-  deleteOf(sandboxId: SandboxId): void {
-    this.#db.prepare<[string]>('DELETE FROM runs WHERE sandbox_id = ?').run(sandboxId)
+  #beginning(run: number): { until: number; bytes: number } {
+    const sizes = this.#db.prepare<[number], { seq: number; bytes: number }>(
+      'SELECT seq, octet_length(event) AS bytes FROM events WHERE run = ? ORDER BY seq',
+    )
+    let until = -1
+    let sum = 0
+    for (const { seq, bytes } of sizes.iterate(run)) {
+      if (sum + bytes > FORKED_MAX_BYTES) break
+      until = seq
+      sum += bytes
+    }
+    return { until, bytes: sum }
   }
 
-  /** Drops the oldest finished ones beyond `keep`, and all that ended before `before`. */
-  prune(sandboxId: SandboxId, { keep, before }: { keep: number; before: number }): void {
-    this.#db
-      .prepare<[string, number, string, number]>(
-        `DELETE FROM runs WHERE sandbox_id = ? AND finished_at IS NOT NULL AND (finished_at < ? OR id <=
-         (SELECT id FROM runs WHERE sandbox_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?))`,
-      )
-      .run(sandboxId, before, sandboxId, keep)
+  /** What a sandbox takes in here. */
+  bytesOf(sandboxId: SandboxId): number {
+    return this.#bytesOf.get(sandboxId)?.bytes ?? 0
+  }
+
+  /** Runs of a sandbox that are over, the oldest first. */
+  finished(sandboxId: SandboxId): { id: number; bytes: number; finishedAt: number }[] {
+    return this.#finished.all(sandboxId)
   }
 
   /** Sandboxes with entries here. */
@@ -237,5 +332,15 @@ function toRow(row: StoredRow | undefined): RunRow | undefined {
     startedAt: row.started_at,
     finishedAt: row.finished_at ?? undefined,
     exitCode: row.exit_code ?? undefined,
+    isUnsent: row.is_unsent === 1,
+    bytes: row.bytes,
+  }
+}
+
+function sumOf(entries: readonly Entry[]): { bytes: number; exitCode: number | undefined } {
+  const last = entries.at(-1)?.event
+  return {
+    bytes: entries.reduce((sum, { bytes }) => sum + bytes, 0),
+    exitCode: last?.type === 'exit' ? last.exitCode : undefined,
   }
 }

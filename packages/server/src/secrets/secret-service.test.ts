@@ -107,6 +107,25 @@ describe('a secret', () => {
   })
 })
 
+describe('a value that is too short, of a time when it was not refused', () => {
+  test('is given to no sandbox, and used by none that has it', async () => {
+    const service = open()
+    // The bound is the contract's; here it is as if it had not been there.
+    const { placeholder } = service.create({ ...GITHUB, value: 'abc1234' }, ALICE)
+    expect(() => service.require(['GITHUB_TOKEN'], { owner: 'alice', env: {} })).toThrow('fewer than 8')
+    expect(service.secretsOf({ owner: 'alice', secrets: ['GITHUB_TOKEN'] })).toEqual([
+      {
+        placeholder,
+        value: '',
+        domains: ['api.github.com'],
+        problem: expect.stringContaining('fewer than 8'),
+      },
+    ])
+    await service.update('GITHUB_TOKEN', { value: VALUE }, ALICE)
+    service.require(['GITHUB_TOKEN'], { owner: 'alice', env: {} })
+  })
+})
+
 describe('what is on disk', () => {
   test('has no value in the database, and the key in a file of its owner', () => {
     open().create(GITHUB, ALICE)
@@ -129,7 +148,9 @@ describe('what is on disk', () => {
     rmSync(join(directory, 'secrets.key'))
     const service = open()
     const wanted = { owner: 'alice', secrets: ['GITHUB_TOKEN'] }
-    expect(service.secretsOf(wanted)).toEqual([])
+    expect(service.secretsOf(wanted)).toMatchObject([
+      { value: '', problem: expect.stringContaining('cannot be read') },
+    ])
     expect(errors).toEqual([expect.stringContaining('cannot be read')])
     await service.update('GITHUB_TOKEN', { value: VALUE }, ALICE)
     expect(service.secretsOf(wanted)).toMatchObject([{ value: VALUE }])

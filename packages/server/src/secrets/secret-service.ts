@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import { DormouseError, type SandboxId, SECRET_MIN_BYTES } from '@dormouse/contracts'
 import type { EdgeSecret } from '@dormouse/egress'
 import type { Secrets, SecretView } from '../api/services.ts'
 import type { Log } from '../lifecycle/parts.ts'
@@ -99,7 +99,14 @@ export class SecretService implements Secrets {
   /** Throws `not_found` for names that this owner has no secret of, `invalid_argument` for those that `env` has, too. Synchronous: whoever asks must write it down before anybody else acts. */
   require(names: readonly string[], { owner, env }: Pick<SandboxRow, 'owner' | 'env'>): void {
     for (const name of names) {
-      if (this.#options.rows.find(owner, name) === undefined) throw gone(name)
+      const row = this.#options.rows.find(owner, name)
+      if (row === undefined) throw gone(name)
+      const problem = problemOf(name, this.#options.values.find(row.sealedValue, row.id))
+      if (problem !== undefined)
+        throw new DormouseError('invalid_argument', `secrets: ${problem}`, {
+          hint: `Give it another value: \`dormouse secret set ${name}\`, or PATCH /v1/secrets/${name}.`,
+          details: { field: 'secrets' },
+        })
       if (Object.hasOwn(env, name))
         throw new DormouseError('invalid_argument', `secrets: "${name}" is also a variable in env`, {
           hint: 'Give one of them another name: both are variables of the environment.',
@@ -114,13 +121,18 @@ export class SecretService implements Secrets {
     return secrets.flatMap((name) => {
       const row = rows.find(owner, name)
       if (row === undefined) return []
+      const { placeholder, domains } = row
       const value = values.find(row.sealedValue, row.id)
-      if (value !== undefined) return { placeholder: row.placeholder, value, domains: row.domains }
-      log.error(
-        { owner, name },
-        'a secret cannot be read: secrets.key is not the one that it was written with',
-      )
-      return []
+      if (value === undefined)
+        log.error(
+          { owner, name },
+          'a secret cannot be read: secrets.key is not the one that it was written with',
+        )
+      const problem = problemOf(name, value)
+      // The edge refuses requests that have its placeholder, and says why.
+      return problem === undefined
+        ? { placeholder, value: value ?? '', domains }
+        : { placeholder, value: '', domains, problem }
     })
   }
 
@@ -160,6 +172,14 @@ export class SecretService implements Secrets {
 /** Letters, digits and hyphens: the same in a header, a URL, JSON and a shell. */
 function newPlaceholder(): string {
   return `dormouse-secret-${randomBytes(PLACEHOLDER_BYTES).toString('hex')}`
+}
+
+/** Why no request gets this value. */
+function problemOf(name: string, value: string | undefined): string | undefined {
+  if (value === undefined) return `The value of the secret "${name}" cannot be read.`
+  return value.length < SECRET_MIN_BYTES
+    ? `The value of the secret "${name}" has fewer than ${SECRET_MIN_BYTES} characters, so it could be found by trying.`
+    : undefined
 }
 
 function distinct(domains: readonly string[]): string[] {

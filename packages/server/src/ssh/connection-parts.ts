@@ -8,7 +8,7 @@ import type { SshService } from './ssh-service.ts'
 
 /** What every connection works with. */
 export interface SshParts {
-  readonly keys: Pick<SshService, 'grantsOf'>
+  readonly keys: Pick<SshService, 'grantsOf' | 'findConfirmation'>
   readonly access: Pick<Access, 'admit'>
   readonly sandboxes: Sandboxes
   readonly answers: ErrorAnswers

@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
-import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
 import type { Sandbox } from '../lifecycle/service.ts'
+import { answerEverySession } from './confirm-session.ts'
 import type { ChannelParts, SshParts } from './connection-parts.ts'
 import type { Stranger } from './doorkeeper.ts'
 import { findSandbox } from './find-sandbox.ts'
@@ -11,7 +11,7 @@ import { forward } from './forward.ts'
 import { CHANNELS_MAX, GOODBYE_MS, INCOMING_MAX_BYTES, OFFERS_MAX } from './limits.ts'
 import { hasSigned } from './public-key.ts'
 import { SshSession } from './session.ts'
-import type { Grant } from './ssh-service.ts'
+import { CONFIRMING, type Confirmation, type Grant } from './ssh-service.ts'
 
 export interface OpenConnection {
   readonly client: Connection
@@ -29,6 +29,7 @@ export class SshConnection {
   readonly #channels = new Set<ServerChannel>()
   readonly #channelParts: ChannelParts
   #grants: readonly Grant[] = []
+  #confirmation: Confirmation | undefined
   #ref = ''
   #offers = 0
   #openChannels = 0
@@ -79,11 +80,15 @@ export class SshConnection {
   #isProved(context: AuthContext): boolean {
     if (!isPublicKey(context)) return false
     const { key, signature, blob, hashAlgo } = context
-    const grants = this.#parts.keys.grantsOf(key.data)
-    const [first] = grants
-    if (first === undefined || first.key.type !== key.algo) return false
+    const { keys } = this.#parts
+    const isConfirming = context.username.startsWith(CONFIRMING)
+    const confirmation = isConfirming ? keys.findConfirmation(key.data, context.username) : undefined
+    const grants = isConfirming ? [] : keys.grantsOf(key.data)
+    const known = confirmation?.key ?? grants[0]?.key
+    if (known === undefined || known.type !== key.algo) return false
     if (signature === undefined) return true
-    if (blob === undefined || !hasSigned(first.key, { data: blob, signature, hash: hashAlgo })) return false
+    if (blob === undefined || !hasSigned(known, { data: blob, signature, hash: hashAlgo })) return false
+    this.#confirmation = confirmation
     this.#grants = grants
     this.#ref = context.username
     return true
@@ -91,6 +96,10 @@ export class SshConnection {
 
   #begin(): void {
     const { log } = this.#parts
+    if (this.#confirmation !== undefined) {
+      this.#confirm(this.#confirmation)
+      return
+    }
     const [grant] = this.#grants
     // Nobody is let in who has not signed, whatever ssh2 makes of an accepted question.
     if (grant === undefined) {
@@ -126,6 +135,19 @@ export class SshConnection {
     })
   }
 
+  /** The handshake was the proof: its signature is about this connection only, so nobody can have taken it from another. */
+  #confirm({ name, owner, confirm }: Confirmation): void {
+    const isConfirmed = confirm()
+    this.#parts.log.info({ keyId: owner.keyId, sshKey: name, isConfirmed }, 'ssh key confirmed by its holder')
+    answerEverySession(
+      this.#client,
+      isConfirmed
+        ? `The SSH key "${name}" of the API key ${owner.keyId} is confirmed. Connect as <sandbox>@host from now on.`
+        : `dormouse: The SSH key "${name}" was deleted.`,
+      isConfirmed ? 0 : 1,
+    )
+  }
+
   /** Whoever may no longer be here goes at once. */
   #endWith(signal: AbortSignal): void {
     const end = () => this.end()
@@ -149,20 +171,12 @@ export class SshConnection {
     this.#openChannels -= 1
   }
 
-  /** Of the first who let this key in and has one that is called so. */
+  /** Among all that the API keys reach which let this key in. */
   #findSandbox(): Sandbox {
-    let failure: unknown
-    for (const { owner } of this.#grants) {
-      try {
-        const sandbox = findSandbox(this.#parts.sandboxes, this.#ref, owner)
-        this.#parts.access.admit(owner)
-        return sandbox
-      } catch (error) {
-        failure ??= error
-        if (!hasErrorCode(error, 'not_found')) throw error
-      }
-    }
-    throw failure ?? new DormouseError('unauthorized', 'The key was revoked')
+    const callers = this.#grants.map(({ owner }) => owner)
+    const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, callers)
+    this.#parts.access.admit(caller)
+    return sandbox
   }
 
   #fail(thrown: unknown): { message: string; hint: string } {

@@ -10,6 +10,10 @@ export interface SshKeyRow extends PublicKey {
   readonly owner: string
   readonly name: string
   readonly createdAt: number
+  /** Undefined: its holder has not shown yet to have the private key. */
+  readonly confirmedAt: number | undefined
+  /** By which the holder says which API key is meant. */
+  readonly code: string
 }
 
 interface StoredRow {
@@ -19,6 +23,8 @@ interface StoredRow {
   type: string
   blob: Uint8Array
   created_at: number
+  confirmed_at: number | null
+  code: string
 }
 
 export class SshKeyRows {
@@ -32,10 +38,10 @@ export class SshKeyRows {
   add(row: SshKeyRow): void {
     try {
       this.#db
-        .prepare<[string, string, string, string, Uint8Array, number]>(
-          'INSERT INTO ssh_keys (id, owner, name, type, blob, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+        .prepare<[string, string, string, string, Uint8Array, number, string]>(
+          'INSERT INTO ssh_keys (id, owner, name, type, blob, created_at, code) VALUES (?, ?, ?, ?, ?, ?, ?)',
         )
-        .run(row.id, row.owner, row.name, row.type, row.blob, row.createdAt)
+        .run(row.id, row.owner, row.name, row.type, row.blob, row.createdAt, row.code)
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
       const other = this.ofOwner(row.owner).find(({ blob }) => blob.equals(row.blob))
@@ -47,6 +53,10 @@ export class SshKeyRows {
         hint: 'Choose another name, or delete that one first.',
       })
     }
+  }
+
+  confirm(id: string, at: number): void {
+    this.#db.prepare<[number, string]>('UPDATE ssh_keys SET confirmed_at = ? WHERE id = ?').run(at, id)
   }
 
   delete(id: string): void {
@@ -77,6 +87,7 @@ export class SshKeyRows {
   }
 }
 
-function toRow({ created_at: createdAt, blob, ...rest }: StoredRow): SshKeyRow {
-  return { ...rest, createdAt, blob: Buffer.from(blob) }
+function toRow(stored: StoredRow): SshKeyRow {
+  const { created_at: createdAt, confirmed_at: confirmedAt, blob, ...rest } = stored
+  return { ...rest, createdAt, confirmedAt: confirmedAt ?? undefined, blob: Buffer.from(blob) }
 }

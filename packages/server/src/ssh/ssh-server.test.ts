@@ -20,7 +20,7 @@ const log = { info() {}, warn() {}, error() {} }
 function open(): SshServer {
   return new SshServer({
     hostKey: openHostKey(dataDir),
-    keys: { grantsOf: () => [] },
+    keys: { grantsOf: () => [], findConfirmation: () => undefined },
     access: { admit: () => {} },
     sandboxes: new FakeSandboxes(),
     answers: errorAnswers({ docsUrl: '', hostPaths: [] }),

@@ -10,6 +10,9 @@ import { fingerprintOf, lineOf, type PublicKey, parsePublicKey } from './public-
 /** More than anybody has machines; this is against programs that never stop. */
 const KEYS_PER_OWNER = 1000
 
+/** How the user name of a client begins that confirms its key. `+` is in no name of a sandbox. */
+export const CONFIRMING = 'confirm+'
+
 /** One who lets the holder of a key in. */
 export interface Grant {
   readonly key: PublicKey
@@ -19,8 +22,17 @@ export interface Grant {
   readonly deleted: AbortSignal
 }
 
+/** A key whose holder is about to confirm it. */
+export interface Confirmation {
+  readonly key: PublicKey
+  readonly name: string
+  readonly owner: AuthenticatedKey
+  /** From here on its holder gets in. False: the key was deleted meanwhile. */
+  readonly confirm: () => boolean
+}
+
 interface Held {
-  readonly row: SshKeyRow
+  row: SshKeyRow
   readonly deletion: AbortController
 }
 
@@ -56,7 +68,10 @@ export class SshService implements Ssh {
         hint: 'Delete one that is not needed.',
       })
     const id = randomBytes(12).toString('hex')
-    const row: SshKeyRow = { id, owner: caller.keyId, name, ...key, createdAt: this.#now() }
+    const row: SshKeyRow = {
+      ...{ id, owner: caller.keyId, name, ...key, createdAt: this.#now() },
+      ...{ confirmedAt: undefined, code: newCode() },
+    }
     this.#rows.add(row)
     this.#hold(row)
     return viewOf(row)
@@ -81,16 +96,37 @@ export class SshService implements Ssh {
     for (const { row: other, deletion } of held) if (other.id === row.id) deletion.abort()
   }
 
-  /**
-   * All who let the holder of this key in, who did so first first: somebody else who adds the public key of another later does not
-   * come between him and his own.
-   */
+  /** API keys that registered this public key and that its holder has confirmed, oldest first. */
   grantsOf(blob: Buffer): Grant[] {
     return (this.#held.get(blob.toString('base64')) ?? []).flatMap(({ row, deletion }) => {
-      const owner = this.#access.find(row.owner)
-      if (owner === undefined || !hasScope(owner, 'run')) return []
+      const owner = this.#ownerOf(row)
+      if (owner === undefined || row.confirmedAt === undefined) return []
       return { key: row, name: row.name, owner, deleted: deletion.signal }
     })
+  }
+
+  /** What a client means that connects as `user`. Undefined: it does not want to confirm anything, or not this key. */
+  findConfirmation(blob: Buffer, user: string): Confirmation | undefined {
+    const held = (this.#held.get(blob.toString('base64')) ?? []).find(
+      ({ row }) => row.confirmedAt === undefined && userOf(row) === user,
+    )
+    const owner = held === undefined ? undefined : this.#ownerOf(held.row)
+    if (held === undefined || owner === undefined) return undefined
+    const { row } = held
+    return { key: row, name: row.name, owner, confirm: () => this.#confirm(held) }
+  }
+
+  #confirm(held: Held): boolean {
+    if (held.deletion.signal.aborted) return false
+    const confirmedAt = this.#now()
+    this.#rows.confirm(held.row.id, confirmedAt)
+    held.row = { ...held.row, confirmedAt }
+    return true
+  }
+
+  #ownerOf(row: SshKeyRow): AuthenticatedKey | undefined {
+    const owner = this.#access.find(row.owner)
+    return owner !== undefined && hasScope(owner, 'run') ? owner : undefined
   }
 
   #hold(row: SshKeyRow): void {
@@ -118,6 +154,15 @@ export class SshService implements Ssh {
   }
 }
 
+function userOf({ code }: SshKeyRow): string {
+  return `${CONFIRMING}${code}`
+}
+
+/** 100 bits, in letters and digits that are typed easily. */
+function newCode(): string {
+  return Array.from(randomBytes(20), (byte) => 'abcdefghijklmnopqrstuvwxyz234567'[byte % 32]).join('')
+}
+
 function idOf({ blob }: PublicKey): string {
   return blob.toString('base64')
 }
@@ -129,6 +174,8 @@ function viewOf(row: SshKeyRow): SshKeyView {
     type: row.type,
     fingerprint: fingerprintOf(row.blob),
     publicKey: lineOf(row),
+    confirmed: row.confirmedAt !== undefined,
+    ...(row.confirmedAt === undefined && { confirmAs: userOf(row) }),
     createdAt: new Date(row.createdAt).toISOString(),
   }
 }

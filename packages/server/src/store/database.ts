@@ -4,8 +4,11 @@ import { types } from 'node:util'
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { LateSync } from './late-sync.ts'
 import { type Migration, migrate, refuseNewer } from './migrate.ts'
+import { returnSpace } from './return-space.ts'
 import { corruptDatabase, toCodedError } from './sqlite-error.ts'
 import { prepareStatement, type SqlParams, type Statement } from './statement.ts'
+import { Turnstile } from './turnstile.ts'
+import { WriteThread } from './write-thread.ts'
 
 /** Another process holds the database only for the time of one transaction. */
 const BUSY_TIMEOUT_MS = 5_000
@@ -21,6 +24,18 @@ export interface OpenDatabase {
    * but never the consistency of the file.
    */
   readonly synchronous: 'FULL' | 'NORMAL'
+  /** Called before anything is written: makes room on a disk that is full. */
+  readonly makeRoom?: (() => void) | undefined
+}
+
+/** A WAL of a database with a thread of its own is moved into the file there; here only one that got out of hand. */
+const LONG_WAL_PAGES = 4_096
+
+/** A database that a thread writes to as well, and that gives back the space of what is deleted. */
+export interface SharedDatabase extends Database, AsyncDisposable {
+  readonly thread: WriteThread
+  /** Of deleted rows; `PRAGMA incremental_vacuum` gives them back. */
+  freePages(): number
 }
 
 export interface Database extends Disposable {
@@ -35,6 +50,8 @@ export interface Database extends Disposable {
    * consequence. Survives `kill -9` as any other. Outermost only.
    */
   quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
+  /** For one statement that writes: as a transaction, where the statement is one by itself. */
+  write<Value>(work: () => Value): Value
   /** Settles when all that was committed before is on disk. */
   sync(): Promise<void>
   /** Several statements without parameters. */
@@ -47,18 +64,45 @@ export interface Database extends Disposable {
  * Opens the file, or makes it readable for its owner only, and brings its schema up to date. After a shutdown that was not clean its
  * structure is checked first. A damaged database and one of a newer version are refused and left as they are, to the byte.
  */
-export function openDatabase({ path, migrations, synchronous }: OpenDatabase): Database {
+export function openDatabase(options: OpenDatabase): Database {
+  return open(options)
+}
+
+/** The same, for a database that is large and written to all the time. */
+export function openSharedDatabase(options: OpenDatabase): SharedDatabase {
+  const shared = Turnstile.share()
+  const db = open(options, new Turnstile(shared, 'main'))
+  const thread = new WriteThread({ path: options.path, turnstile: shared, name: basename(options.path) })
+  const freePages = db.prepare<[], { freelist_count: number }>('PRAGMA freelist_count')
+  return Object.assign(db, {
+    thread,
+    freePages: () => freePages.get()?.freelist_count ?? 0,
+    [Symbol.asyncDispose]: async () => {
+      await thread[Symbol.asyncDispose]()
+      db.close()
+    },
+  })
+}
+
+function open(
+  { path, migrations, synchronous, makeRoom }: OpenDatabase,
+  turnstile?: Turnstile,
+): SqliteDatabase {
   const name = basename(path)
   try {
+    makeRoom?.()
     if (existsSync(path)) examine(path, migrations)
     else makeFile(path)
     const connection = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     try {
+      if (turnstile !== undefined) returnSpace(connection, path)
       connection.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}; PRAGMA foreign_keys = ON;
         PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`)
       refuseNewer(connection, migrations, name)
       migrate(connection, migrations)
-      return new SqliteDatabase(connection, { name, synchronous, late: new LateSync(`${path}-wal`) })
+      if (turnstile !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${LONG_WAL_PAGES}`)
+      const late = new LateSync(`${path}-wal`)
+      return new SqliteDatabase(connection, { name, synchronous, late, turnstile, makeRoom })
     } catch (error) {
       connection.close()
       throw error
@@ -73,20 +117,37 @@ class SqliteDatabase implements Database {
   readonly #name: string
   readonly #synchronous: OpenDatabase['synchronous']
   readonly #late: LateSync
+  readonly #turnstile: Turnstile | undefined
+  readonly #makeRoom: (() => void) | undefined
   #depth = 0
 
   constructor(
     connection: DatabaseSyncInstance,
-    { name, synchronous, late }: { name: string; late: LateSync } & Pick<OpenDatabase, 'synchronous'>,
+    {
+      name,
+      synchronous,
+      late,
+      turnstile,
+      makeRoom,
+    }: { name: string; late: LateSync; turnstile: Turnstile | undefined } & Pick<
+      OpenDatabase,
+      'synchronous' | 'makeRoom'
+    >,
   ) {
     this.#connection = connection
     this.#name = name
     this.#synchronous = synchronous
     this.#late = late
+    this.#turnstile = turnstile
+    this.#makeRoom = makeRoom
   }
 
   prepare<Params extends SqlParams, Row>(sql: string): Statement<Params, Row> {
-    return prepareStatement(this.#connection, sql, this.#name)
+    return prepareStatement(this.#connection, sql, {
+      databaseName: this.#name,
+      // Inside a transaction its beginning has made room.
+      beforeRun: () => this.#depth === 0 && this.#makeRoom?.(),
+    })
   }
 
   exec(sql: string): void {
@@ -97,8 +158,23 @@ class SqliteDatabase implements Database {
     }
   }
 
+  write<Value>(work: () => Value): Value {
+    if (this.#turnstile === undefined || this.#depth > 0) return work()
+    this.#turnstile.enter()
+    try {
+      return work()
+    } finally {
+      this.#turnstile.leave()
+    }
+  }
+
   transaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
+    return this.write(() => this.#transaction(work))
+  }
+
+  #transaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
     const point = this.#depth === 0 ? undefined : `nested_${this.#depth}`
+    if (point === undefined) this.#makeRoom?.()
     // IMMEDIATE: a transaction that reads first and then writes cannot be refused in its middle.
     this.exec(point === undefined ? 'BEGIN IMMEDIATE' : `SAVEPOINT ${point}`)
     this.#depth++

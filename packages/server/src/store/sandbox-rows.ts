@@ -27,6 +27,8 @@ export interface SandboxRow {
   readonly state: SandboxState
   readonly tier: Tier | undefined
   readonly head: SnapshotId | undefined
+  /** The sandbox that the head was taken of: this one, or one that it was forked from or rolled back to. */
+  readonly headOf: SandboxId | undefined
   /** The burrow that it lives in, frozen or not. */
   readonly burrow: BurrowId | undefined
   readonly forkedFrom: SandboxId | undefined
@@ -46,6 +48,7 @@ export interface SandboxRow {
   readonly lostSince: number | undefined
   /** What it had written when that was last looked at. */
   readonly diskBytes: number | undefined
+  readonly diskFiles: number | undefined
 }
 
 type Stored = string | number | null
@@ -59,6 +62,7 @@ const COLUMNS = [
   ['state', 'state'],
   ['tier', 'tier'],
   ['head', 'head'],
+  ['headOf', 'head_of'],
   ['burrow', 'burrow'],
   ['forkedFrom', 'forked_from'],
   ['env', 'env'],
@@ -76,9 +80,19 @@ const COLUMNS = [
   ['stateSince', 'state_since'],
   ['lostSince', 'lost_since'],
   ['diskBytes', 'disk_bytes'],
+  ['diskFiles', 'disk_files'],
 ] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
 /** What sleeping and waking change. None of it is in an index. */
-const MOVING = ['state', 'tier', 'burrow', 'lastActiveAt', 'stateSince', 'lostSince', 'diskBytes'] as const
+const MOVING = [
+  'state',
+  'tier',
+  'burrow',
+  'lastActiveAt',
+  'stateSince',
+  'lostSince',
+  'diskBytes',
+  'diskFiles',
+] as const
 const LASTING = COLUMNS.map(([field]) => field).filter((field) => !MOVING.some((moving) => moving === field))
 const JSON_FIELDS: ReadonlySet<string> = new Set([
   'env',

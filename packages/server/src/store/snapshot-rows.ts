@@ -121,8 +121,10 @@ export class SnapshotRows {
   isTemplate(id: SnapshotId): boolean {
     return (
       this.#db
-        .prepare<[string], { name: string }>('SELECT name FROM templates WHERE snapshot_id = ? LIMIT 1')
-        .get(id) !== undefined
+        .prepare<[string, string], { name: string }>(
+          'SELECT name FROM templates WHERE snapshot_id = ? OR files_snapshot_id = ? LIMIT 1',
+        )
+        .get(id, id) !== undefined
     )
   }
 
@@ -151,7 +153,8 @@ export class SnapshotRows {
       .prepare<[], { id: SnapshotId }>(
         `SELECT id FROM snapshots WHERE is_kept = 0
          AND id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL)
-         AND id NOT IN (SELECT snapshot_id FROM templates WHERE snapshot_id IS NOT NULL)`,
+         AND id NOT IN (SELECT snapshot_id FROM templates WHERE snapshot_id IS NOT NULL)
+         AND id NOT IN (SELECT files_snapshot_id FROM templates WHERE files_snapshot_id IS NOT NULL)`,
       )
       .all()
       .map((row) => row.id)

@@ -26,7 +26,7 @@ export interface Statement<Params, Row> {
 export function prepareStatement<Params, Row>(
   connection: DatabaseSyncInstance,
   sql: string,
-  databaseName: string,
+  { databaseName, beforeRun }: { readonly databaseName: string; readonly beforeRun: () => void },
 ): Statement<Params, Row> {
   const guard = <Value>(work: () => Value): Value => {
     try {
@@ -39,7 +39,10 @@ export function prepareStatement<Params, Row>(
   return {
     get: (...params) => guard(() => statement.get(...params)) as Row | undefined,
     all: (...params) => guard(() => statement.all(...params)) as Row[],
-    run: (...params) => guard(() => statement.run(...params)),
+    run: (...params) => {
+      beforeRun()
+      return guard(() => statement.run(...params))
+    },
     iterate: (...params) => guard(() => statement.iterate(...params)) as IterableIterator<Row>,
   }
 }

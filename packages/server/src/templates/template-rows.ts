@@ -1,5 +1,11 @@
-import type { SnapshotId } from '@dormouse/contracts'
+import type { Material, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Database } from '../store/database.ts'
+
+/** How many packages a template was built from, and the digest of their list. */
+export interface MaterialsSummary {
+  readonly count: number
+  readonly sha256: string
+}
 
 export interface TemplateRow {
   readonly name: string
@@ -7,7 +13,17 @@ export interface TemplateRow {
   readonly description: string | undefined
   readonly state: 'building' | 'ready' | 'failed'
   readonly source: 'description' | 'snapshot'
+  /** The template that it was built on. */
+  readonly base: string | undefined
+  /** What sandboxes of it start from. None while it is built, and of those that the host has as root file systems. */
   readonly snapshotId: SnapshotId | undefined
+  /** Its files alone, of those that were built. */
+  readonly filesId: SnapshotId | undefined
+  /** The sandbox that builds it. */
+  readonly sandboxId: SandboxId | undefined
+  /** Modules that its sandboxes start with, those of what it was built on included. */
+  readonly preload: readonly string[]
+  readonly materials: MaterialsSummary | undefined
   readonly createdAt: number
   readonly logTail: string | undefined
   readonly error: string | undefined
@@ -19,38 +35,72 @@ interface StoredRow {
   description: string | null
   state: TemplateRow['state']
   source: TemplateRow['source']
+  base: string | null
   snapshot_id: SnapshotId | null
+  files_snapshot_id: SnapshotId | null
+  sandbox_id: SandboxId | null
+  preload: string | null
+  materials: string | null
   created_at: number
   log_tail: string | null
   error: string | null
 }
 
 export class TemplateRows {
+  readonly #db: Database
   readonly #put
   readonly #all
   readonly #delete
 
   constructor(db: Database) {
+    this.#db = db
     this.#put = db.prepare<(string | number | null)[]>(
-      `INSERT OR REPLACE INTO templates (name, owner, description, state, source, snapshot_id, created_at, log_tail, error)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO templates (name, owner, description, state, source, base, snapshot_id, files_snapshot_id,
+         sandbox_id, preload, materials, created_at, log_tail, error)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     this.#all = db.prepare<[], StoredRow>('SELECT * FROM templates ORDER BY name')
     this.#delete = db.prepare<[string, string]>('DELETE FROM templates WHERE owner = ? AND name = ?')
   }
 
-  put(row: TemplateRow): void {
-    this.#put.run(
-      row.name,
-      row.owner,
-      row.description ?? null,
-      row.state,
-      row.source,
-      row.snapshotId ?? null,
-      row.createdAt,
-      row.logTail ?? null,
-      row.error ?? null,
-    )
+  /** `items`: what it was built from, which replaces what was known. */
+  put(row: TemplateRow, items?: readonly Material[]): void {
+    const write = () =>
+      this.#put.run(
+        row.name,
+        row.owner,
+        row.description ?? null,
+        row.state,
+        row.source,
+        row.base ?? null,
+        row.snapshotId ?? null,
+        row.filesId ?? null,
+        row.sandboxId ?? null,
+        JSON.stringify(row.preload),
+        row.materials === undefined ? null : JSON.stringify(row.materials),
+        row.createdAt,
+        row.logTail ?? null,
+        row.error ?? null,
+      )
+    if (items === undefined) return void write()
+    this.#db.transaction(() => {
+      write()
+      this.#db
+        .prepare<[string, string, string]>(
+          'INSERT INTO template_materials (owner, name, items) VALUES (?, ?, ?)',
+        )
+        .run(row.owner, row.name, JSON.stringify(items))
+    })
+  }
+
+  /** None: they were not recorded. */
+  materials({ owner, name }: Pick<TemplateRow, 'owner' | 'name'>): readonly Material[] | undefined {
+    const found = this.#db
+      .prepare<[string, string], { items: string }>(
+        'SELECT items FROM template_materials WHERE owner = ? AND name = ?',
+      )
+      .get(owner, name)
+    return found === undefined ? undefined : JSON.parse(found.items)
   }
 
   all(): TemplateRow[] {
@@ -60,7 +110,12 @@ export class TemplateRows {
       description: row.description ?? undefined,
       state: row.state,
       source: row.source,
+      base: row.base ?? undefined,
       snapshotId: row.snapshot_id ?? undefined,
+      filesId: row.files_snapshot_id ?? undefined,
+      sandboxId: row.sandbox_id ?? undefined,
+      preload: row.preload === null ? [] : JSON.parse(row.preload),
+      materials: row.materials === null ? undefined : JSON.parse(row.materials),
       createdAt: row.created_at,
       logTail: row.log_tail ?? undefined,
       error: row.error ?? undefined,

@@ -1,13 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Database, openDatabase } from '../store/database.ts'
 import { stateMigrations } from '../store/migrations/index.ts'
 import { SnapshotRows } from '../store/snapshot-rows.ts'
+import { BuildLog } from './build-log.ts'
+import type { BuildRequest, Built, RunningBuild } from './template-builds.ts'
 import { TemplateRows } from './template-rows.ts'
-import { type TemplateBuilder, TemplateService } from './template-service.ts'
+import { TemplateService } from './template-service.ts'
 
 let dir: string
 let db: Database
@@ -20,13 +22,40 @@ afterEach(() => {
   rmSync(dir, { recursive: true })
 })
 
-const admin = { keyId: 'key', isAdmin: true }
+const caller = { keyId: 'key', isAdmin: false }
+const python = {
+  name: 'python',
+  description: undefined,
+  createdAt: '',
+  bytes: 1,
+  preload: [],
+  materials: undefined,
+}
+const description = { name: 'big', packages: [], pip: [], commands: [], preload: [] }
 
-function service(build: TemplateBuilder['build']): TemplateService {
+function service(
+  build: (request: BuildRequest, log: BuildLog) => Promise<Built>,
+  removed: SandboxId[] = [],
+): TemplateService {
+  let running: RunningBuild | undefined
   return new TemplateService({
     rows: new TemplateRows(db),
     snapshots: new SnapshotRows(db),
-    builder: { list: async () => [], build, remove: async () => {} },
+    host: { list: async () => [python], materials: async () => undefined, remove: async () => {} },
+    builds: {
+      find: () => running,
+      requireRoom: () => {},
+      start: (request) => {
+        const log = new BuildLog()
+        const ended = build(request, log).finally(() => {
+          running = undefined
+        })
+        running = { owner: caller.keyId, name: request.description.name, log, ended, stop: () => {} }
+        return running
+      },
+      removeSandbox: async (id) => void removed.push(id),
+      stopAll: async () => {},
+    },
     isNeeded: () => false,
     dropSnapshot: async () => {},
     now: () => 0,
@@ -35,21 +64,42 @@ function service(build: TemplateBuilder['build']): TemplateService {
 }
 
 it('a build that fills the disk has failed, also when that cannot be written down', async () => {
-  const templates = service(async (_description, { say }) => {
+  const templates = service(async ({ announce }, log) => {
+    announce('sb-2222222222222222')
     const { page_count } = db.prepare<[], { page_count: number }>('PRAGMA page_count').get() ?? {
       page_count: 0,
     }
     db.exec(`PRAGMA max_page_count = ${page_count}`)
-    for (let line = 0; line < 40; line++) say('x'.repeat(8192))
+    for (let line = 0; line < 60; line++) log.say('x'.repeat(500))
     throw new DormouseError('no_space', 'The disk is full.')
   })
   await templates.open()
-  await templates.build({ name: 'big' } as never, admin)
-  await expect.poll(() => templates.get('big', admin).state).toBe('failed')
-  expect(templates.get('big', admin).error).toBe('The disk is full.')
-  // The next server finds a build that did not come to an end.
+  await templates.build(description, caller)
+  await expect.poll(() => templates.get('big', caller).state).toBe('failed')
+  expect(templates.get('big', caller).error).toBe('The disk is full.')
+  // The next server finds a build that did not come to an end, and ends what it was built in.
   db.exec('PRAGMA max_page_count = 1000000')
-  const next = service(async () => {})
+  const removed: SandboxId[] = []
+  const next = service(async () => Promise.reject(new Error('unused')), removed)
   await next.open()
-  expect(next.get('big', admin).state).toBe('failed')
+  expect(next.get('big', caller).state).toBe('failed')
+  expect(removed).toEqual(['sb-2222222222222222'])
+})
+
+it('a build that goes on shows the end of its log, without what moves the cursor of a terminal', async () => {
+  let end = () => {}
+  const templates = service(async (_request, log) => {
+    log.write('one\ntwo \u001b[31mred\u001b[0m\u0007\nhalf a li')
+    await new Promise<void>((resolve) => {
+      end = resolve
+    })
+    throw new DormouseError('setup_failed', 'because\u001b[2J')
+  })
+  await templates.open()
+  expect((await templates.build(description, caller)).state).toBe('building')
+  expect(templates.get('big', caller).logTail).toBe('one\ntwo red\nhalf a li')
+  expect(() => templates.get('big', { keyId: 'other', isAdmin: false })).toThrow(/no template/)
+  end()
+  await expect.poll(() => templates.get('big', caller).state).toBe('failed')
+  expect(templates.get('big', caller).error).toBe('because [2J')
 })

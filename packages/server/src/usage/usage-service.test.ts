@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { newSandboxId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { Snapshot } from '@dormouse/engine'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
 import { defaultConfig } from '../config/defaults.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
@@ -17,7 +18,7 @@ const GB = 1024 ** 3
 const MIDNIGHT = Date.UTC(2026, 0, 2)
 const OWNER = 'owner'
 const caller = { keyId: OWNER, isAdmin: false }
-const { prices } = defaultConfig({ cpus: 1, memoryBytes: GB, diskBytes: GB })
+const { prices } = defaultConfig({ cpus: 1, memoryBytes: GB, diskBytes: GB, files: 1, pids: 1 })
 const log = { info() {}, warn() {}, error() {} }
 
 let dir: string
@@ -26,7 +27,7 @@ let journal: Database
 let snapshots: SnapshotRows
 let sandboxes: SandboxRow[]
 let stored: Map<SnapshotId, number>
-let now: number
+let host: FakeClock
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'dormouse-usage-'))
@@ -43,7 +44,7 @@ beforeEach(() => {
   snapshots = new SnapshotRows(state)
   sandboxes = []
   stored = new Map()
-  now = MIDNIGHT
+  host = new FakeClock(MIDNIGHT)
 })
 afterEach(() => {
   state.close()
@@ -51,28 +52,46 @@ afterEach(() => {
   rmSync(dir, { recursive: true })
 })
 
-function start(): UsageService {
+/** `waitMs`: after its start, before anything is counted. */
+function start({ waitMs = 0 } = {}): UsageService {
+  const rows = new UsageRows(journal)
+  const clock = serverClock(host, rows.countedUntil)
+  host.pass(waitMs)
+  clock.look()
   return new UsageService({
-    rows: new UsageRows(journal),
+    rows,
     snapshots,
     sandboxes: () => sandboxes.map((row) => ({ body: { row } })),
     storage: async () => ({ totalBytes: 0, snapshots: new Map(stored) }),
     prices,
-    now: () => now,
+    clock,
     log,
   })
 }
 
 function sandbox(): SandboxRow {
-  const limits = { memoryBytes: GB, cpus: 2, pids: 10, diskBytes: GB }
-  const row = { id: newSandboxId(), owner: OWNER, name: undefined, createdAt: now, limits } as SandboxRow
+  const limits = { memoryBytes: GB, cpus: 2, pids: 10, diskBytes: GB, files: 10 }
+  const row = {
+    id: newSandboxId(),
+    owner: OWNER,
+    name: undefined,
+    createdAt: host.wall,
+    limits,
+  } as SandboxRow
   sandboxes.push(row)
   return row
 }
 
 function snapshot({ id: sandboxId }: SandboxRow, bytes: number): SnapshotId {
   const id = newSnapshotId()
-  const whole = { id, sandboxId, kind: 'full', template: 'python', createdAt: new Date(now), volumes: [] }
+  const whole = {
+    id,
+    sandboxId,
+    kind: 'full',
+    template: 'python',
+    createdAt: new Date(host.wall),
+    volumes: [],
+  }
   const sizes = { limits: sandboxes[0]?.limits, bytes: { images: 0, memory: bytes } }
   snapshots.put({ ...whole, ...sizes } as unknown as Snapshot, { owner: OWNER, isKept: false })
   stored.set(id, bytes)
@@ -91,9 +110,9 @@ describe('usage', () => {
     // As the storage report divides a gigabyte that both have: half of it each.
     snapshot(parent, GB / 2)
     const second = snapshot(child, GB / 2)
-    now += HOUR
+    host.pass(HOUR)
     await service.count()
-    now += HOUR
+    host.pass(HOUR)
     let { total, sandboxes: each } = await between(service, 0, 3)
     expect(total.storedGbHours).toBeCloseTo(2, 3)
     expect(each.map(({ storedGbHours }) => storedGbHours)).toEqual([
@@ -105,7 +124,7 @@ describe('usage', () => {
     for (const id of stored.keys()) stored.set(id, GB)
     snapshots.delete(second)
     await service.count()
-    now += HOUR
+    host.pass(HOUR)
     ;({ total, sandboxes: each } = await between(service, 0, 4))
     expect(total.storedGbHours).toBeCloseTo(3, 3)
     expect(each.find(({ sandboxId }) => sandboxId === parent.id)?.storedGbHours).toBeCloseTo(2, 3)
@@ -117,16 +136,17 @@ describe('usage', () => {
     {
       using service = start()
       await service.count()
-      now += HOUR / 2
+      host.pass(HOUR / 2)
       await service.count()
     }
-    now = MIDNIGHT + 50.5 * HOUR
+    host.pass(50 * HOUR)
     {
       // Ends before it has looked at the disk.
       using _brief = start()
     }
-    now += HOUR / 2
-    using service = start()
+    host.pass(HOUR / 4)
+    // A long time without a server is believed after a while.
+    using service = start({ waitMs: HOUR / 4 })
     for (const hour of [0, 1, 20, 30, 50]) {
       const { total } = await between(service, hour, hour + 1)
       expect([hour, total.storedGbHours]).toEqual([hour, expect.closeTo(1, 6)])
@@ -142,7 +162,7 @@ describe('usage', () => {
   it('what a long sleep of the host put into one sample is spread over the hours, too', async () => {
     using service = start()
     const row = sandbox()
-    now += 2.5 * HOUR
+    host.pass(2.5 * HOUR)
     service.listener.ran?.(row, 2.5 * HOUR)
     service.listener.sampled?.(row, { ms: 2.5 * HOUR, cpuMs: 1000, memoryBytes: GB })
     const seconds: number[] = []
@@ -158,12 +178,12 @@ describe('usage', () => {
   it('says which hours it added up: those that the times asked for lie in, and not what is to come', async () => {
     using service = start()
     const row = sandbox()
-    now += HOUR + 1
+    host.pass(HOUR + 1)
     service.listener.ran?.(row, HOUR)
     const report = await between(service, 0.5, 0.75)
     expect(report).toMatchObject({ from: at(0), to: at(1) })
     expect(report.total.runningSeconds).toBeCloseTo(3600, 1)
-    const now_ = new Date(now).toISOString()
+    const now_ = new Date(host.wall).toISOString()
     expect(await between(service, 0.5, 1.5)).toMatchObject({ from: at(0), to: now_ })
     expect(await service.report({}, caller)).toMatchObject({ from: '2026-01-01T00:00:00.000Z', to: now_ })
     expect(await between(service, 10.5, 11.5)).toMatchObject({ from: at(10), to: at(12) })

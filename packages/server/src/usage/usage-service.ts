@@ -2,6 +2,8 @@ import { setImmediate as othersTurn } from 'node:timers/promises'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { StorageReport } from '@dormouse/engine'
 import type { Usage, UsageNumbers, UsageReport } from '../api/services.ts'
+import { Moment } from '../clock/moment.ts'
+import type { ServerClock } from '../clock/server-clock.ts'
 import type { Prices } from '../config/config.ts'
 import type { LifecycleListener, Log } from '../lifecycle/parts.ts'
 import type { Caller } from '../lifecycle/service.ts'
@@ -16,7 +18,7 @@ export interface UsageServiceOptions {
   readonly sandboxes: () => Iterable<{ readonly body: { readonly row: SandboxRow } }>
   readonly storage: () => Promise<StorageReport>
   readonly prices: Prices
-  readonly now: () => number
+  readonly clock: ServerClock
   readonly log: Log
 }
 
@@ -40,6 +42,8 @@ export class UsageService implements Usage, Disposable {
   readonly #pending = new Map<string, { of: UsageOf; used: UsageAmounts }>()
   readonly #timer: NodeJS.Timeout
   #countedUntil: number
+  /** The same by the clock that durations are counted by. */
+  #counted: Moment
   #storage: StorageReport | undefined
   #storageAt = Number.NEGATIVE_INFINITY
   #isClosed = false
@@ -47,7 +51,10 @@ export class UsageService implements Usage, Disposable {
   constructor(options: UsageServiceOptions) {
     this.#options = options
     // What slept while there was no server was kept all the same.
-    this.#countedUntil = options.rows.countedUntil ?? options.now()
+    const { clock, rows } = options
+    this.#countedUntil = rows.countedUntil ?? clock.wallMs()
+    this.#counted =
+      rows.countedUntil === undefined ? Moment.now(clock) : Moment.recorded(clock, rows.countedUntil)
     this.#timer = setInterval(() => {
       this.count().catch((error: unknown) => options.log.warn({ err: error }, 'usage was not counted'))
     }, COUNT_EVERY_MS).unref()
@@ -68,16 +75,16 @@ export class UsageService implements Usage, Disposable {
   get listener(): LifecycleListener {
     return {
       recorded: (row, { event }) => {
-        const hour = hourOf(this.#options.now())
+        const hour = hourOf(this.#options.clock.wallMs())
         if (event === 'woke') this.#of(row, hour).wakes += 1
         if (event === 'forked') this.#of(row, hour).forks += 1
       },
       ran: (row, ms) => {
-        const now = this.#options.now()
+        const now = this.#options.clock.wallMs()
         for (const { hour, from, to } of splitHours(now - ms, now)) this.#of(row, hour).runningMs += to - from
       },
       sampled: (row, { ms, cpuMs, memoryBytes }) => {
-        const now = this.#options.now()
+        const now = this.#options.clock.wallMs()
         // Two samples in one millisecond, or a clock that was set back.
         if (ms <= 0) this.#of(row, hourOf(now)).cpuMs += cpuMs
         for (const { hour, from, to } of splitHours(now - ms, now)) {
@@ -90,15 +97,15 @@ export class UsageService implements Usage, Disposable {
   }
 
   async count(): Promise<void> {
-    const now = this.#options.now()
+    const now = this.#options.clock.monotonicMs()
     if (now - this.#storageAt >= STORAGE_EVERY_MS) {
       this.#storageAt = now
       this.#storage = await this.#options.storage()
     }
     while (!this.#isClosed) {
-      this.#countTime()
+      const isAll = this.#countTime()
       this.#write()
-      if (this.#countedUntil >= now) return
+      if (isAll) return
       await othersTurn()
     }
   }
@@ -107,7 +114,7 @@ export class UsageService implements Usage, Disposable {
     query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
     caller: Caller,
   ): Promise<UsageReport> {
-    const now = this.#options.now()
+    const now = this.#options.clock.wallMs()
     const from = query.from === undefined ? startOfMonth(now) : Date.parse(query.from)
     const to = query.to === undefined ? now : Date.parse(query.to)
     if (from >= to)
@@ -160,11 +167,15 @@ export class UsageService implements Usage, Disposable {
     }
   }
 
-  /** What goes on by itself: being there, and being stored. */
-  #countTime(): void {
-    const since = this.#countedUntil
-    const until = Math.min(this.#options.now(), since + SLICE_MS)
-    if (until <= since) return
+  /** What goes on by itself: being there, and being stored. True when all is counted that can be. */
+  #countTime(): boolean {
+    const { clock } = this.#options
+    // Not by a wall clock that may be wrong.
+    if (!clock.knowsDownTime) return true
+    const now = clock.wallMs()
+    const since = now - Math.round(this.#counted.elapsedMs)
+    const until = Math.min(now, since + SLICE_MS)
+    if (until <= since) return true
     for (const { body } of this.#options.sandboxes()) {
       const { row } = body
       for (const { hour, from, to } of splitHours(Math.max(since, row.createdAt), until)) {
@@ -181,6 +192,8 @@ export class UsageService implements Usage, Disposable {
         this.#of(owned, hour).storedByteMs += bytes * (to - from)
     }
     this.#countedUntil = until
+    this.#counted = Moment.ago(clock, now - until)
+    return until >= now
   }
 
   #of({ id, owner, name }: Owned, hour: number): UsageAmounts {

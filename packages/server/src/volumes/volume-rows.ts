@@ -11,7 +11,11 @@ export interface VolumeRow {
   /** Only `ready` ones exist for callers. */
   readonly state: 'creating' | 'ready' | 'deleting'
   readonly createdAt: number
+  /** As last measured, like `files`. */
   readonly bytes: number | undefined
+  readonly files: number | undefined
+  /** What it may hold; undefined: what the configuration says. */
+  readonly sizeBytes: number | undefined
 }
 
 interface StoredRow {
@@ -21,6 +25,8 @@ interface StoredRow {
   state: VolumeRow['state']
   created_at: number
   bytes: number | null
+  files: number | null
+  size_bytes: number | null
 }
 
 export class VolumeRows {
@@ -33,10 +39,10 @@ export class VolumeRows {
   add(row: VolumeRow): void {
     try {
       this.#db
-        .prepare<[string, string, string, string, number]>(
-          'INSERT INTO volumes (id, owner, name, state, created_at) VALUES (?, ?, ?, ?, ?)',
+        .prepare<[string, string, string, string, number, number | null]>(
+          'INSERT INTO volumes (id, owner, name, state, created_at, size_bytes) VALUES (?, ?, ?, ?, ?, ?)',
         )
-        .run(row.id, row.owner, row.name, row.state, row.createdAt)
+        .run(row.id, row.owner, row.name, row.state, row.createdAt, row.sizeBytes ?? null)
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
       throw new DormouseError('name_taken', `There is already a volume named "${row.name}".`, {
@@ -49,8 +55,19 @@ export class VolumeRows {
     this.#db.prepare<[string, string]>('UPDATE volumes SET state = ? WHERE id = ?').run(state, id)
   }
 
-  setBytes(id: VolumeId, bytes: number): void {
-    this.#db.prepare<[number, string]>('UPDATE volumes SET bytes = ? WHERE id = ?').run(bytes, id)
+  setUse(id: VolumeId, { bytes, files }: { readonly bytes: number; readonly files: number }): void {
+    this.#db
+      .prepare<[number, number, string]>('UPDATE volumes SET bytes = ?, files = ? WHERE id = ?')
+      .run(bytes, files, id)
+  }
+
+  setSize(id: VolumeId, sizeBytes: number): void {
+    this.#db.prepare<[number, string]>('UPDATE volumes SET size_bytes = ? WHERE id = ?').run(sizeBytes, id)
+  }
+
+  get(id: VolumeId): VolumeRow | undefined {
+    const row = this.#db.prepare<[string], StoredRow>('SELECT * FROM volumes WHERE id = ?').get(id)
+    return row === undefined ? undefined : toRow(row)
   }
 
   delete(id: VolumeId): void {
@@ -111,6 +128,9 @@ export class VolumeRows {
 }
 
 function toRow(row: StoredRow): VolumeRow {
-  const { created_at: createdAt, bytes, ...rest } = row
-  return { ...rest, createdAt, bytes: bytes ?? undefined }
+  const { created_at: createdAt, size_bytes: sizeBytes, bytes, files, ...rest } = row
+  return {
+    ...{ ...rest, createdAt, bytes: bytes ?? undefined, files: files ?? undefined },
+    sizeBytes: sizeBytes ?? undefined,
+  }
 }

@@ -4,9 +4,12 @@ import type { Volumes, VolumeView } from '../api/services.ts'
 import type { Log } from '../lifecycle/parts.ts'
 import type { Caller, MountedVolume, Page, VolumeMount } from '../lifecycle/service.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
+import { isOver } from './volume-subjects.ts'
 
 /** Each is a directory that costs next to nothing; this is against programs that never stop. */
 const VOLUMES_PER_OWNER = 1000
+/** Millions of files take longer; the caller is shown the last measurement rather than made to wait. */
+const MEASURE_TIMEOUT_MS = 5_000
 
 export interface VolumeServiceOptions {
   readonly rows: VolumeRows
@@ -15,6 +18,12 @@ export interface VolumeServiceOptions {
   readonly mountedIn: (id: VolumeId) => readonly SandboxId[]
   /** Throws `limit_reached` when this owner has no room on disk left. */
   readonly requireRoom: (owner: string) => void
+  /** Throws `limit_reached` when no volume of this owner may hold so much. */
+  readonly checkSize: (owner: string, sizeBytes: number) => void
+  /** What one may hold whose creator has not said. */
+  readonly defaultBytes: (owner: string) => number
+  /** Files, directories and links that one may hold. */
+  readonly filesMax: number
   readonly now: () => number
   readonly log: Log
 }
@@ -43,9 +52,13 @@ export class VolumeService implements Volumes {
     if (strays.length > 0) log.warn({ volumes: strays }, 'volumes that are in no record; they are left alone')
   }
 
-  async create({ name }: { name: string }, caller: Caller): Promise<VolumeView> {
-    const { rows, engine, now, requireRoom } = this.#options
+  async create(
+    { name, sizeBytes }: { name: string; sizeBytes?: number },
+    caller: Caller,
+  ): Promise<VolumeView> {
+    const { rows, engine, now, requireRoom, checkSize } = this.#options
     requireRoom(caller.keyId)
+    if (sizeBytes !== undefined) checkSize(caller.keyId, sizeBytes)
     if (rows.count(caller.keyId) >= VOLUMES_PER_OWNER)
       throw new DormouseError('limit_reached', `A key may have ${VOLUMES_PER_OWNER} volumes.`, {
         hint: 'Delete one that is not needed.',
@@ -56,7 +69,7 @@ export class VolumeService implements Volumes {
       name,
       state: 'creating',
       createdAt: now(),
-      bytes: undefined,
+      ...{ bytes: undefined, files: undefined, sizeBytes },
     }
     rows.add(row)
     try {
@@ -77,9 +90,49 @@ export class VolumeService implements Volumes {
   async get(name: string, caller: Caller): Promise<VolumeView> {
     const { rows, engine } = this.#options
     const row = this.#find(name, caller)
-    const bytes = await engine.measureVolume(row.id)
-    if (bytes !== undefined) rows.setBytes(row.id, bytes)
-    return this.#view({ ...row, bytes: bytes ?? row.bytes })
+    using measurement = await engine.measureVolume(row.id)
+    const use = await measurement.advance(MEASURE_TIMEOUT_MS)
+    if (use !== undefined) rows.setUse(row.id, use)
+    return this.#view({ ...row, ...(use && { bytes: use.bytes, files: use.files }) })
+  }
+
+  update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeView {
+    const { rows, checkSize } = this.#options
+    const row = this.#find(name, caller)
+    if (sizeBytes > this.limitsOf(row).bytes) checkSize(row.owner, sizeBytes)
+    rows.setSize(row.id, sizeBytes)
+    return this.#view({ ...row, sizeBytes })
+  }
+
+  limitsOf({ owner, sizeBytes }: VolumeRow): { readonly bytes: number; readonly files: number } {
+    const { defaultBytes, filesMax } = this.#options
+    return { bytes: sizeBytes ?? defaultBytes(owner), files: filesMax }
+  }
+
+  /** Throws `limit_reached` when a volume that could be written to holds more than it may. */
+  requireRoomIn(mounts: readonly MountedVolume[]): void {
+    for (const { volumeId, readOnly } of mounts) {
+      const row = readOnly ? undefined : this.#options.rows.get(volumeId)
+      const limits = row && this.limitsOf(row)
+      if (row === undefined || limits === undefined || !isOver(row, limits)) continue
+      const [used, limit, what] =
+        (row.bytes ?? 0) > limits.bytes
+          ? [row.bytes, limits.bytes, 'bytes']
+          : [row.files, limits.files, 'files']
+      throw new DormouseError(
+        'limit_reached',
+        `The volume "${row.name}" holds ${used} ${what}; it may hold ${limit}.`,
+        {
+          hint: 'Allow it more, then delete in it what is not needed: `dormouse volume update VOLUME --size SIZE`, or `sizeBytes` by HTTP or an SDK.',
+          details: {
+            limit: what === 'bytes' ? 'sizeBytes' : 'files',
+            volume: row.name,
+            used,
+            limitOfVolume: limit,
+          },
+        },
+      )
+    }
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
@@ -136,7 +189,7 @@ export class VolumeService implements Volumes {
     return {
       name: row.name,
       createdAt: new Date(row.createdAt).toISOString(),
-      bytes: row.bytes,
+      ...{ bytes: row.bytes, files: row.files, sizeBytes: this.limitsOf(row).bytes },
       usedBy: this.#usedBy(row.id),
     }
   }

@@ -114,7 +114,7 @@ function formatSnapshots(snapshots: readonly Snapshot[], now = Date.now()): stri
       snapshot.kind,
       formatBytes(snapshot.bytes.images + snapshot.bytes.memory),
       `${formatDistance(Date.parse(snapshot.createdAt), now)} ago`,
-      snapshot.isHead ? 'head' : '',
+      [snapshot.isHead ? 'head' : '', snapshot.damage === undefined ? '' : 'damaged'].join(' ').trim(),
     ]),
   ])
 }

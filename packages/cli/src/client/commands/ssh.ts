@@ -1,11 +1,7 @@
-import { spawn } from 'node:child_process'
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
-import { BlockList, isIP } from 'node:net'
-import { homedir } from 'node:os'
-import { dirname, join } from 'node:path'
-import type { Sandbox, SshEndpoint } from 'dormouse'
+import type { Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
 import { Problem } from '../problem.ts'
+import { optionsOf, runSsh, type SshSettings, sshSettings } from '../ssh-program.ts'
 import { shortName } from './ls.ts'
 
 interface SshFlags {
@@ -25,10 +21,7 @@ export async function ssh(
 ): Promise<number | undefined> {
   const sandbox = await call.sandbox(ref)
   const { client, signal } = call
-  const endpoint = await client.sshKeys.endpoint({ signal })
-  const { url } = await client.http.address()
-  const host = hostOf(endpoint, url)
-  const settings = settingsOf(call, { endpoint, host, sandbox })
+  const settings = await sshSettings(call, sandbox.id)
   if (flags.config === true) {
     call.answer({ host: aliasOf(sandbox), settings }, configOf(sandbox, settings))
     return undefined
@@ -42,10 +35,7 @@ export async function ssh(
     ...(flags.identity === undefined ? [] : ['-i', flags.identity]),
     ...(flags.forward ?? []).flatMap((forward) => ['-L', forward]),
     ...(flags.terminal === true ? ['-t'] : []),
-    ...[...(flags.option ?? []), ...settings.map(([name, value]) => `${name}=${value}`)].flatMap((option) => [
-      '-o',
-      option,
-    ]),
+    ...[...(flags.option ?? []), ...optionsOf(settings)].flatMap((option) => ['-o', option]),
     aliasOf(sandbox),
     ...(command.length === 0 ? [] : ['--', ...command]),
   ]
@@ -53,30 +43,14 @@ export async function ssh(
     call.answer({ command: ['ssh', ...args] }, '')
     return undefined
   }
-  return run(call, args)
+  if (!keys.some(({ confirmed }) => confirmed))
+    throw new Problem('unauthorized', 'No SSH key has been confirmed yet', {
+      hint: `\`dormouse ssh-key confirm ${keys[0]?.name}\` does it, where its private key is.`,
+    })
+  return runSsh(call, args)
 }
 
-type Settings = readonly (readonly [name: string, value: string])[]
-
-function settingsOf(
-  { io }: Call,
-  { endpoint, host, sandbox }: { endpoint: SshEndpoint; host: string; sandbox: Sandbox },
-): Settings {
-  const { port, hostKey } = endpoint
-  const alias = `dormouse-${host.replaceAll(':', '_')}-${port}`
-  return [
-    ['HostName', host],
-    ['Port', String(port)],
-    ['User', sandbox.id],
-    ['HostKeyAlias', alias],
-    // Quoted: a path may have spaces.
-    ['UserKnownHostsFile', `"${keepHostKey(io.env, alias, hostKey)}"`],
-    ['GlobalKnownHostsFile', '/dev/null'],
-    ['StrictHostKeyChecking', 'yes'],
-  ]
-}
-
-function configOf(sandbox: Sandbox, settings: Settings): string {
+function configOf(sandbox: Sandbox, settings: SshSettings): string {
   const lines = settings.map(([name, value]) => `  ${name} ${value}\n`)
   return `Host ${aliasOf(sandbox)}\n${lines.join('')}`
 }
@@ -84,54 +58,3 @@ function configOf(sandbox: Sandbox, settings: Settings): string {
 function aliasOf(sandbox: Sandbox): string {
   return `${shortName(sandbox)}.dormouse`
 }
-
-/** In a file of its own: what `ssh` knows of other hosts stays as it is. */
-function keepHostKey(env: Call['io']['env'], alias: string, hostKey: string): string {
-  const state = env['XDG_STATE_HOME'] || join(env['HOME'] || homedir(), '.local/state')
-  const path = join(state, 'dormouse/ssh', alias)
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  const draft = `${path}.${process.pid}`
-  writeFileSync(draft, `${alias} ${hostKey}\n`, { mode: 0o600 })
-  renameSync(draft, path)
-  return path
-}
-
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8)
-loopback.addAddress('::1', 'ipv6')
-
-/** Where this machine reaches it. */
-function hostOf({ host }: SshEndpoint, url: string): string {
-  const server = new URL(url).hostname.replace(/^\[(.*)\]$/, '$1')
-  if (host === '0.0.0.0' || host === '::') return server
-  if (isLoopback(host) && !isLoopback(server) && server !== 'localhost')
-    throw new Problem('server_unreachable', 'The server takes SSH connections of its own machine only', {
-      hint: 'There, start it with `--ssh-host 0.0.0.0`; or go through that machine with `ssh -J`.',
-    })
-  return host
-}
-
-function isLoopback(host: string): boolean {
-  const family = isIP(host)
-  return family !== 0 && loopback.check(host, family === 6 ? 'ipv6' : 'ipv4')
-}
-
-/** The terminal is its own: Ctrl-C reaches it without us. */
-async function run({ signal, io }: Call, args: readonly string[]): Promise<number> {
-  const child = spawn('ssh', args, { stdio: 'inherit', env: { ...io.env } })
-  const stop = () => {
-    if (signal.reason !== 'SIGINT') child.kill(signal.reason as NodeJS.Signals)
-  }
-  signal.addEventListener('abort', stop, { once: true })
-  return new Promise((resolve, reject) => {
-    child.once('error', (cause: NodeJS.ErrnoException) => {
-      const isMissing = cause.code === 'ENOENT'
-      const hint = isMissing ? 'Install the OpenSSH client.' : ''
-      reject(new Problem('not_found', isMissing ? 'There is no `ssh` here' : cause.message, { hint }))
-    })
-    child.once('exit', (code) => resolve(code ?? FAILED))
-  })
-}
-
-/** As `ssh` says of itself. */
-const FAILED = 255

@@ -1,13 +1,15 @@
-import type { CreateTemplate, Template } from 'dormouse'
+import { type CreateTemplate, DormouseError, type Template, type TemplateMaterials } from 'dormouse'
 import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { pick } from '../find-sandbox.ts'
+import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { UsageProblem } from '../problem.ts'
 
-interface TemplateFlags {
+interface TemplateFlags extends NetworkFlags {
   readonly snapshot?: string
   readonly description?: string
+  readonly from?: string
   readonly package?: string[]
   readonly pip?: string[]
   readonly run?: string[]
@@ -42,14 +44,30 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
     return
   }
   using progress = call.progress(`Building ${name}`)
-  const template = await client.templates.wait(name, {
+  const waiting = client.templates.wait(name, {
     signal,
     onLog: (log) => progress.update(`Building ${name}: ${log.trimEnd().split('\n').at(-1) ?? ''}`),
+  })
+  const template = await waiting.catch((error: unknown) => {
+    progress[Symbol.dispose]()
+    // What it said last has the reason more often than not.
+    if (error instanceof DormouseError && typeof error.details['logTail'] === 'string')
+      call.note(error.details['logTail'].trimEnd())
+    throw error
   })
   call.answer(template, `${template.name}\n`)
 }
 
-export async function showTemplate(call: Call, name: string): Promise<void> {
+export async function showTemplate(
+  call: Call,
+  name: string,
+  { materials: isWhole }: { materials?: boolean },
+): Promise<void> {
+  if (isWhole === true) {
+    const materials = await call.client.templates.materials(name, { signal: call.signal })
+    call.answer(materials, formatMaterials(materials))
+    return
+  }
   const template = await call.client.templates.get(name, { signal: call.signal })
   call.answer(template, formatTemplate(template))
 }
@@ -65,9 +83,12 @@ export async function removeTemplates(call: Call, names: readonly string[]): Pro
 
 async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promise<CreateTemplate> {
   const { client, signal } = call
-  const { snapshot, description, pip, preload } = flags
+  const { snapshot, description, from, pip, preload } = flags
+  const network = networkOptions(flags)
   const common = { name, ...(description === undefined ? {} : { description }) }
   const built = {
+    ...(from === undefined ? {} : { from }),
+    ...(network === undefined ? {} : { network }),
     ...(flags.package === undefined ? {} : { packages: flags.package }),
     ...(pip === undefined ? {} : { pip }),
     ...(flags.run === undefined ? {} : { commands: flags.run }),
@@ -81,15 +102,27 @@ async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promi
   return { ...common, snapshotId: id }
 }
 
+function formatMaterials({ items }: TemplateMaterials): string {
+  return formatTable([
+    ['TYPE', 'NAME', 'VERSION', 'ARCHITECTURE', 'SHA-256'],
+    ...items.map(({ type, name, version, architecture, sha256 }) => [
+      ...[type, name, version],
+      ...[architecture ?? '-', sha256 ?? '-'],
+    ]),
+  ])
+}
+
 function formatTemplate(template: Template): string {
-  const { bytes, logTail } = template
+  const { bytes, logTail, materials } = template
   const fields = formatFields([
     ['name', template.name],
     ['description', template.description],
     ['state', template.state],
     ['source', template.source],
+    ['built on', template.from],
     ['snapshot', template.snapshotId],
     ['size', bytes === undefined ? undefined : formatBytes(bytes)],
+    ['packages', materials && `${materials.count}, digest of the list ${materials.sha256}`],
     ['created', template.createdAt],
     ['error', template.error],
   ])

@@ -17,6 +17,8 @@ export async function why(call: Call, ref: string): Promise<void> {
     ['stored on disk', ahead(reasons.storesAt)],
     ['deleted', ahead(reasons.expiresAt)],
     ['cannot sleep', reasons.cannotSleep?.reason],
+    ['damaged', reasons.damage?.reason],
+    ['roll back to', reasons.damage?.rollbackTo],
   ])
   const work = reasons.work.map(
     ({ kind, what, since }) => `  ${kind}: ${what}, for ${formatDistance(Date.parse(since), now)}\n`,

@@ -1,10 +1,12 @@
 import { once } from 'node:events'
+import { Duplex, PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as tlsConnect } from 'node:tls'
 import { describe, expect, test, vi } from 'vitest'
 import type { EgressPolicy } from '../../policy/egress-policy.ts'
+import { clientHello } from '../client-hello.ts'
 import { a, cname } from '../dns-server.ts'
-import { echo, OPEN, outcome, useGates, World } from '../world.ts'
+import { echo, http, OPEN, outcome, useGates, World } from '../world.ts'
 
 useGates('second')
 
@@ -30,10 +32,10 @@ const get = (host: string) => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`
 describe('rules for names', () => {
   test('reach an address only after its name was asked for', async () => {
     await using world = await World.open(RULES, {}, say)
-    await world.serve('11.0.0.1', 80, echo)
+    await world.serve('11.0.0.1', 80, http([]))
     expect(await world.exchange('11.0.0.1', 80, get('good.example'))).toBe('reset')
     await world.lookUp('GOOD.example.')
-    expect(await world.exchange('11.0.0.1', 80, get('good.example'))).toBe(get('good.example'))
+    expect(await world.exchange('11.0.0.1', 80, get('good.example'))).toContain('hello from good.example')
     await world.keeper.close()
     expect(world.denied).toMatchObject([{ address: '11.0.0.1', reason: 'no rule allows it' }])
   })
@@ -102,9 +104,9 @@ describe('rules for names', () => {
 
   test('hold for their ports', async () => {
     await using world = await World.open(RULES, {}, say)
-    for (const port of [80, 8080]) await world.serve('11.0.0.2', port, echo)
+    for (const port of [80, 8080]) await world.serve('11.0.0.2', port, http([]))
     await world.lookUp('a.wild.example')
-    expect(await world.exchange('11.0.0.2', 80, get('a.wild.example'))).toBe(get('a.wild.example'))
+    expect(await world.exchange('11.0.0.2', 80, get('a.wild.example'))).toContain('hello from a.wild.example')
     expect(await world.exchange('11.0.0.2', 8080, get('a.wild.example'))).toBe('reset')
   })
 
@@ -142,14 +144,191 @@ describe('rules for names', () => {
   })
 })
 
+describe('requests on a connection that was allowed for one name', () => {
+  const POST = 'POST / HTTP/1.1\r\nHost: good.example\r\n'
+  const evil = get('evil.example')
+  test.each([
+    ['a second one, behind the first', get('good.example') + evil],
+    ['one behind a body with a length', `${POST}Content-Length: 4\r\n\r\nbody${evil}`],
+    ['one behind a body in chunks', `${POST}Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n${evil}`],
+    ['one in a body that has two lengths', `${POST}Content-Length: 0\r\nContent-Length: 99\r\n\r\n${evil}`],
+    [
+      'one that a length hides and chunks show',
+      `${POST}Content-Length: ${evil.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${evil}`,
+    ],
+    ['one in chunks that are not', `${POST}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n${evil}`],
+    [
+      'one for the same name and another address',
+      `${get('good.example')}GET http://evil.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n`,
+    ],
+    [
+      'one in HTTP/2, after an upgrade',
+      'GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    ],
+    ['one through a tunnel', `CONNECT good.example:80 HTTP/1.1\r\nHost: good.example:80\r\n\r\n${evil}`],
+  ])('never ask for another: %s', async (_what, text) => {
+    await using world = await World.open(RULES, {}, say)
+    const seen: string[] = []
+    const raw: string[] = []
+    const serve = http(seen)
+    await world.serve('11.0.0.1', 80, (socket) => {
+      // Node's server would read a plain socket past everybody else who listens.
+      const readable = socket.pipe(new PassThrough())
+      socket.on('data', (chunk) => raw.push(String(chunk)))
+      serve(Duplex.from({ readable, writable: socket }))
+    })
+    await world.lookUp('good.example')
+    await world.exchange('11.0.0.1', 80, text)
+    expect(seen.filter((one) => !one.startsWith('good.example'))).toEqual([])
+    expect(raw.join('')).not.toContain('evil.example')
+    expect(raw.join('')).not.toContain('PRI')
+  })
+
+  test('are refused with an answer, and told of', async () => {
+    await using world = await World.open(RULES, {}, say)
+    const seen: string[] = []
+    await world.serve('11.0.0.1', 80, http(seen))
+    await world.lookUp('good.example')
+    const kept = world.connect('11.0.0.1', 80)
+    for (const path of ['/one', '/two']) {
+      kept.write(`GET ${path} HTTP/1.1\r\nHost: good.example\r\n\r\n`)
+      expect(String((await once(kept, 'data'))[0])).toContain('200 OK')
+    }
+    kept.write(get('evil.example'))
+    expect(await outcome(kept)).toMatch(/^HTTP\/1.1 421 .*"code":"misdirected"/s)
+    expect(seen).toEqual(['good.example /one', 'good.example /two'])
+    await world.keeper.close()
+    expect(world.denied).toMatchObject([
+      {
+        name: 'evil.example',
+        address: '11.0.0.1',
+        port: 80,
+        reason: 'asked for on a connection for good.example',
+      },
+    ])
+    expect(world.counters.read()).toMatchObject({ bytesOut: expect.toSatisfy((n: number) => n > 100) })
+  })
+
+  test('pass with bodies, and other protocols after an upgrade', async () => {
+    await using world = await World.open(RULES, {}, say)
+    await world.serve('11.0.0.1', 80, (socket) => {
+      let received = ''
+      socket.on('data', (chunk) => {
+        received += chunk
+        if (received.includes('socket') && received.endsWith('\r\n\r\n'))
+          socket.write(
+            'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+          )
+        else if (received.endsWith('ping')) socket.end('pong')
+        else if (received.endsWith('0\r\n\r\n')) socket.end(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`)
+      })
+    })
+    await world.lookUp('good.example')
+    const socket = world.connect('11.0.0.1', 80)
+    socket.write('GET / HTTP/1.1\r\nHost: good.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n')
+    expect(String((await once(socket, 'data'))[0])).toContain('101 Switching')
+    socket.write('ping')
+    expect(await outcome(socket)).toBe('pong')
+    const body = 'Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n'
+    expect(await world.exchange('11.0.0.1', 80, `${POST}${body}`)).toMatch(/ok$/)
+  })
+})
+
+describe('TLS that hides whom it asks for', () => {
+  test('is refused, and told why', async () => {
+    await using world = await World.open(RULES, {}, say)
+    const reached: Buffer[] = []
+    await world.serve('11.0.0.1', 443, (socket) => socket.on('data', (chunk) => reached.push(chunk)))
+    await world.lookUp('good.example')
+    const hello = await clientHello('good.example')
+    const hidden = Buffer.from(hello)
+    hidden.writeUInt16BE(0xfe0d, hidden.indexOf('good.example') + 'good.example'.length)
+    expect(await world.exchange('11.0.0.1', 443, hidden)).toBe('reset')
+    expect(await world.exchange('11.0.0.1', 443, await clientHello(undefined))).toBe('reset')
+    expect(reached).toEqual([])
+    await world.keeper.close()
+    expect(world.denied.map(({ reason }) => reason)).toEqual([
+      'TLS with an encrypted ClientHello, which hides the name that it asks for',
+      'TLS without a name (no SNI)',
+    ])
+  })
+})
+
 describe('registries', () => {
-  const registries = [{ host: '10.77.0.1', port: 4873 }]
+  const registries = [
+    { host: '10.77.0.1', port: 3141 },
+    { host: 'mirror.corp.example', port: 4873 },
+  ]
+  const WIDE: EgressPolicy = { mode: 'allow', allow: [{ domain: '*.corp.example' }], secrets: [] }
+
   test('are reached at their port, even on this host, and no other port of it', async () => {
     await using world = await World.open(OPEN, { registries })
-    for (const port of [4873, 22]) await world.serve('10.77.0.1', port, echo)
-    expect(await world.exchange('10.77.0.1', 4873, 'x')).toBe('x')
-    expect(await world.exchange('10.77.0.1', 22, 'x')).toBe('reset')
+    for (const port of [3141, 22]) await world.serve('10.77.0.1', port, http([]))
+    expect(await world.exchange('10.77.0.1', 3141, get('10.77.0.1:3141'))).toContain('hello from 10.77.0.1')
+    expect(await world.exchange('10.77.0.1', 22, get('10.77.0.1:22'))).toBe('reset')
     await world.keeper.change('one', RULES)
-    expect(await world.exchange('10.77.0.1', 4873, 'x')).toBe('reset')
+    expect(await world.exchange('10.77.0.1', 3141, get('10.77.0.1:3141'))).toBe('reset')
+  })
+
+  test.each([
+    ['public', OPEN],
+    ['allow', WIDE],
+  ])('in %s open no other host behind their address', async (_mode, policy) => {
+    await using world = await World.open(policy, { registries }, say)
+    const seen: string[] = []
+    for (const port of [3141, 4873]) await world.serve('10.77.0.1', port, http(seen))
+    await world.lookUp('mirror.corp.example')
+    expect(await world.exchange('10.77.0.1', 4873, get('mirror.corp.example'))).toContain('hello from mirror')
+    for (const text of [
+      get('wiki.corp.example'),
+      get('10.77.0.1'),
+      'GET / HTTP/1.0\r\n\r\n',
+      'GET /\r\n',
+      'hello\r\n',
+      '',
+      await clientHello('wiki.corp.example'),
+      await clientHello(undefined),
+    ])
+      expect(['reset', '']).toContain(await world.exchange('10.77.0.1', 4873, text))
+    expect(
+      await world.exchange('10.77.0.1', 4873, get('mirror.corp.example') + get('wiki.corp.example')),
+    ).toContain('421')
+    for (const text of [
+      get('wiki.corp.example'),
+      get('mirror.corp.example'),
+      await clientHello('wiki.corp.example'),
+    ])
+      expect(await world.exchange('10.77.0.1', 3141, text)).toBe('reset')
+    expect(seen).toEqual(['mirror.corp.example /', 'mirror.corp.example /'])
+  })
+
+  test('hear nothing and say nothing before they are asked for by name', async () => {
+    await using world = await World.open(OPEN, { registries })
+    let visits = 0
+    await world.serve('10.77.0.1', 4873, (socket) => {
+      visits += 1
+      socket.write('220 welcome\r\n')
+    })
+    await world.lookUp('mirror.corp.example')
+    const waiting = world.connect('10.77.0.1', 4873)
+    const seen = outcome(waiting)
+    await sleep(600)
+    waiting.end('EHLO\r\n')
+    expect([await seen, visits]).toEqual(['reset', 0])
+  })
+
+  test('speak TLS under their name, and without one where they are known by address', async () => {
+    await using world = await World.open(OPEN, { registries })
+    const reached: number[] = []
+    for (const port of [3141, 4873])
+      await world.serve('10.77.0.1', port, (socket) => socket.once('data', () => reached.push(port)))
+    await world.lookUp('mirror.corp.example')
+    const clients = [
+      tlsConnect({ socket: world.connect('10.77.0.1', 4873), servername: 'mirror.corp.example' }),
+      tlsConnect({ socket: world.connect('10.77.0.1', 3141) }),
+    ]
+    for (const client of clients) client.on('error', () => {})
+    await vi.waitFor(() => expect(reached.toSorted()).toEqual([3141, 4873]))
+    for (const client of clients) client.destroy()
   })
 })

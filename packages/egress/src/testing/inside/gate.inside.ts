@@ -26,6 +26,8 @@ describe('an open gate', () => {
     '169.254.169.254',
     '192.168.1.1',
     '12.0.0.1',
+    '12.0.0.3',
+    '168.63.129.16',
     '13.1.2.3',
     '0.0.0.0',
     '::1',
@@ -38,6 +40,7 @@ describe('an open gate', () => {
     expect(world.denied).toMatchObject([{ sandboxId: 'one', protocol: 'tcp', address, port: 80, count: 1 }])
     expect(world.denied[0]?.reason).toContain('not a public address')
     // 13.0.0.0/8 leads back to this host by a route alone: it is found out after dialing, before a byte has passed.
+    if (address !== '13.1.2.3') expect(reached).toEqual([])
     for (const socket of reached) expect(await outcome(socket)).toBe('reset')
   })
 
@@ -77,11 +80,11 @@ describe('an open gate', () => {
     })
     const before = open()
     const clients = Array.from({ length: 20 }, () => world.connect('11.0.0.1', 80).pause())
-    await vi.waitFor(() => expect(accepted).toHaveLength(20))
+    await vi.waitFor(() => expect(accepted).toHaveLength(20), 10_000)
     await sleep(200)
     await world.keeper.close()
     for (const socket of [...accepted, ...clients]) socket.destroy()
-    await vi.waitFor(() => expect(open()).toBeLessThanOrEqual(before))
+    await vi.waitFor(() => expect(open()).toBeLessThanOrEqual(before), 10_000)
   })
 
   test('what nobody listens to is a reset', async () => {

@@ -13,6 +13,7 @@ import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
@@ -23,6 +24,7 @@ import { volumeRoutes } from './volumes.ts'
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
   hostRoutes,
+  scrubRoutes,
   sandboxRoutes,
   runRoutes,
   runOnceRoutes,

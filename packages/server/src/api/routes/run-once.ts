@@ -9,7 +9,7 @@ import { eventContent, JSON_TYPE } from './runs.ts'
 /** Longer than any pause of a client between two packets; nothing waits for it, the sandbox is deleted before. */
 const IDLE_TIMEOUT_MS = 15_000
 
-export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults }) => {
+export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, defaultLimits }) => {
   app.post(
     '/v1/run',
     {
@@ -20,6 +20,8 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults }) 
           'not_found',
           'not_acceptable',
           'limit_reached',
+          'agent_unreachable',
+          'run_unfinished',
           'overloaded',
           'no_space',
         ],
@@ -54,7 +56,8 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults }) 
       const gone = disconnected(reply)
       const { sandbox } = await sandboxes.create(
         {
-          ...{ template, env, limits, volumes, network, secrets },
+          ...{ template, env, volumes, network, secrets },
+          limits: { ...defaultLimits(request.key), ...limits },
           ...{ name: undefined, metadata: {}, expires: undefined },
           // If the server dies before the end, the sandbox deletes itself when nothing runs in it any more.
           ...{ ephemeral: true, idleTimeoutMs: IDLE_TIMEOUT_MS, storeAfterMs: 0 },

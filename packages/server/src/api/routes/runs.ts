@@ -40,6 +40,8 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
           'snapshot_unusable',
           'restore_failed',
           'burrow_ended',
+          'agent_unreachable',
+          'run_unfinished',
           'overloaded',
           'no_space',
         ],
@@ -49,7 +51,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
         operationId: 'run',
         summary: 'Run code in a sandbox',
         description:
-          'Wakes it if need be. One run at a time per context, the rest wait in order. An error in the code is a result, not an HTTP error.',
+          'Wakes it if need be. One run at a time per context, the rest wait in order. An error in the code is a result, not an HTTP error. A run that the server has taken is started once, also if the server is restarted before. With `timeoutMs` the call ends by then: with the result, or with `run_unfinished` when the sandbox was put to standby or does not answer.',
         tags,
         params: sandboxParams,
         body: runSchema,
@@ -135,12 +137,12 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
   app.get(
     '/v1/sandboxes/:id/runs/:runId/events',
     {
-      config: { scope: 'read', errors: ['not_found', 'not_acceptable', 'no_space'] },
+      config: { scope: 'read', errors: ['not_found', 'not_acceptable', 'agent_unreachable', 'no_space'] },
       schema: {
         operationId: 'followRun',
         summary: 'Replay and follow the events of a run',
         description:
-          'From its journal, then as they come, until `exit`; across dropped connections, standby and restarts of the server. Does not wake the sandbox.',
+          'From its journal, then as they come, until `exit`; across dropped connections, standby and restarts of the server. `truncated` stands for what the journal no longer holds. Does not wake the sandbox.',
         tags,
         params: runParams,
         querystring: eventsQuery,
@@ -172,7 +174,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
   app.post(
     '/v1/sandboxes/:id/runs/:runId/interrupt',
     {
-      config: { scope: 'run', errors: ['not_found'] },
+      config: { scope: 'run', errors: ['not_found', 'agent_unreachable'] },
       schema: {
         operationId: 'interruptRun',
         summary: 'Interrupt a run',

@@ -10,7 +10,7 @@ import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['sandboxes']
 
-export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults }) => {
+export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults, defaultLimits }) => {
   app.post(
     '/v1/sandboxes',
     {
@@ -31,8 +31,9 @@ export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults }) => {
     },
     async (request, reply) => {
       const { name, expires, ...rest } = request.body
+      const limits = { ...defaultLimits(request.key), ...rest.limits }
       const { sandbox, isNew } = await sandboxes.create(
-        { ...policyDefaults, ...rest, name, expires },
+        { ...policyDefaults, ...rest, limits, name, expires },
         request.key,
         disconnected(reply),
       )

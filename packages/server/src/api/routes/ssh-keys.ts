@@ -42,10 +42,11 @@ export const sshKeyRoutes: Routes = (app, { ssh }) => {
       schema: {
         operationId: 'addSshKey',
         summary: 'Let the holder of an SSH key into your sandboxes',
-        description: 'It reaches what the API key reaches that adds it, until either is gone.',
+        description:
+          'It reaches what the API key reaches that adds it, until either is gone. It lets nobody in before its holder has confirmed it, by connecting once over SSH as `confirmAs`: so a public key cannot be added behind the back of its holder.',
         tags,
         body: addSshKeySchema,
-        response: { 201: json('Holds for the next connection.', sshKeySchema) },
+        response: { 201: json('It waits for its holder.', sshKeySchema) },
       },
     },
     async (request, reply) => reply.code(201).send(ssh.addKey(request.body, request.key)),

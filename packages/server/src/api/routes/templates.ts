@@ -1,6 +1,7 @@
 import {
   createTemplateSchema,
   listTemplatesQuery,
+  templateMaterialsSchema,
   templatePageSchema,
   templateParams,
   templateSchema,
@@ -15,11 +16,13 @@ export const templateRoutes: Routes = (app, { templates }) => {
     {
       config: {
         scope: 'run',
-        errors: ['not_found', 'name_taken', 'limit_reached', 'overloaded', 'no_space'],
+        errors: ['not_found', 'template_not_found', 'name_taken', 'limit_reached', 'overloaded', 'no_space'],
       },
       schema: {
         operationId: 'createTemplate',
         summary: 'Make a template, from a description or from a snapshot',
+        description:
+          'A description is built in a sandbox of the calling key, with the limits for builds that the server is configured with; it counts for the quotas of the key until it has ended. The template belongs to the key.',
         tags,
         body: createTemplateSchema,
         response: {
@@ -29,15 +32,14 @@ export const templateRoutes: Routes = (app, { templates }) => {
       },
     },
     async (request, reply) => {
-      const { name, description, snapshotId, packages, pip, commands, preload } = request.body
+      const { name, description, snapshotId, from, network, packages, pip, commands, preload } = request.body
       if (snapshotId !== undefined) {
         const made = await templates.fromSnapshot({ name, description, snapshotId }, request.key)
         return reply.code(201).send(made)
       }
       const begun = await templates.build(
         {
-          name,
-          description,
+          ...{ name, description, from, network },
           packages: packages ?? [],
           pip: pip ?? [],
           commands: commands ?? [],
@@ -77,6 +79,22 @@ export const templateRoutes: Routes = (app, { templates }) => {
       },
     },
     async (request) => templates.get(request.params.name, request.key),
+  )
+
+  app.get(
+    '/v1/templates/:name/materials',
+    {
+      config: { scope: 'read', errors: ['template_not_found', 'not_found'] },
+      schema: {
+        operationId: 'getTemplateMaterials',
+        summary: 'List the packages that a template was built from, with their digests',
+        description: 'Of a template that a key has built, this is what its build says.',
+        tags,
+        params: templateParams,
+        response: { 200: json('All of them.', templateMaterialsSchema) },
+      },
+    },
+    async (request) => templates.materials(request.params.name, request.key),
   )
 
   app.delete(

@@ -1,6 +1,7 @@
 import {
   createVolumeSchema,
   listVolumesQuery,
+  updateVolumeSchema,
   volumePageSchema,
   volumeParams,
   volumeSchema,
@@ -53,6 +54,22 @@ export const volumeRoutes: Routes = (app, { volumes }) => {
       },
     },
     async (request) => await volumes.get(request.params.name, request.key),
+  )
+
+  app.patch(
+    '/v1/volumes/:name',
+    {
+      config: { scope: 'run', errors: ['not_found', 'limit_reached', 'no_space'] },
+      schema: {
+        operationId: 'updateVolume',
+        summary: 'Change what a volume may hold',
+        tags,
+        params: volumeParams,
+        body: updateVolumeSchema,
+        response: { 200: json('It, as it is now.', volumeSchema) },
+      },
+    },
+    async (request) => volumes.update(request.params.name, request.body, request.key),
   )
 
   app.delete(

@@ -61,6 +61,7 @@ export class FakeSandboxes implements Sandboxes {
       headSnapshotId: undefined,
       forkedFrom: undefined,
       lostSince: undefined,
+      damage: undefined,
     }
     const held = { view, owner: caller.keyId, holds: [] }
     this.held.set(view.id, held)
@@ -150,6 +151,7 @@ export class FakeSandboxes implements Sandboxes {
         const snapshot: SnapshotView = {
           ...{ id: newSnapshotId(), sandboxId: held.view.id, name, kind, parentId: undefined },
           ...{ template: held.view.template, createdAt: NOW, isHead: false, bytes: { images: 1, memory: 2 } },
+          damage: undefined,
         }
         this.snapshots.set(snapshot.id, snapshot)
         return snapshot
@@ -169,6 +171,7 @@ export class FakeSandboxes implements Sandboxes {
         ...{ state: held.view.state, tier: held.view.tier, summary: 'Awake: just used.' },
         work: [{ kind: 'recent', what: 'a request', since: NOW }],
         ...{ sleepsAt: NOW, storesAt: undefined, expiresAt: undefined, cannotSleep: undefined },
+        damage: undefined,
       }),
       ledger: ({ after = -1, limit }) => {
         const all: LedgerEntry[] = [0, 1, 2].map((seq) => ({ seq, at: NOW, event: 'woke', cause: 'run' }))

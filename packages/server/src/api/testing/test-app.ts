@@ -7,6 +7,7 @@ import type { Scope } from '../../access/access.ts'
 import { StoredAccess } from '../../access/stored-access.ts'
 import { PortRows } from '../../ports/port-rows.ts'
 import { PortService } from '../../ports/port-service.ts'
+import type { ScrubView } from '../../scrub/scrub-view.ts'
 import { SshKeyRows } from '../../ssh/key-rows.ts'
 import { SshService } from '../../ssh/ssh-service.ts'
 import { type Database, openDatabase } from '../../store/database.ts'
@@ -43,6 +44,12 @@ export interface Answer {
 const HEALTHY: ReturnType<Health['check']> = { status: 'ok', version: '1.2.3' }
 const NOW = '2030-01-01T00:00:00.000Z'
 
+const SCRUB: ScrubView = {
+  state: 'idle',
+  ...{ progress: undefined, beganAt: NOW, finishedAt: NOW, readBytes: 1 },
+  ...{ damagedSnapshots: [], damagedTemplates: [] },
+}
+
 /** The real HTTP side and the real keys, over services that only remember. */
 export async function testApp(options: Partial<AppOptions> = {}): Promise<TestApp> {
   const directory = mkdtempSync(join(tmpdir(), 'dormouse-api-'))
@@ -63,6 +70,13 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       storeAfterMs: 60_000,
       network: { mode: 'public', allow: [] },
     },
+    defaultLimits: () => ({
+      memoryBytes: 1024 ** 3,
+      cpus: 1,
+      pids: 512,
+      diskBytes: 10 * 1024 ** 3,
+      files: 1e6,
+    }),
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
     secrets: fakeSecrets(),
@@ -75,6 +89,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     }),
     ssh: testSsh(database, access),
     usage: { report: async () => USAGE },
+    scrub: { view: () => SCRUB, start: () => ({ ...SCRUB, state: 'running' }) },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
     health: { check: () => state.health },
   }
@@ -155,10 +170,11 @@ function fakeTemplates(): Services['templates'] {
         description: undefined,
         state: 'ready',
         source: 'built_in',
+        from: undefined,
         snapshotId: undefined,
         createdAt: NOW,
       },
-      ...{ bytes: undefined, logTail: undefined, error: undefined },
+      ...{ bytes: undefined, materials: undefined, logTail: undefined, error: undefined },
       ...view,
     }
     templates.set(whole.name, whole)
@@ -174,7 +190,12 @@ function fakeTemplates(): Services['templates'] {
   return {
     list: () => ({ items: [...templates.values()], nextCursor: undefined }),
     get,
-    build: async ({ name }) => add({ name, state: 'building', source: 'description', logTail: 'Get:1 …' }),
+    materials: async (name) => {
+      get(name)
+      return { count: 1, sha256: '0a'.repeat(32), items: [{ type: 'deb', name: 'git', version: '1' }] }
+    },
+    build: async ({ name, from }) =>
+      add({ name, from, state: 'building', source: 'description', logTail: 'Get:1 …' }),
     fromSnapshot: async ({ name, snapshotId }) => add({ name, snapshotId, source: 'snapshot' }),
     delete: async (name) => void templates.delete(get(name).name),
   }
@@ -188,13 +209,19 @@ function fakeVolumes(): Services['volumes'] {
     return volume
   }
   return {
-    create: async ({ name }) => {
+    create: async ({ name, sizeBytes = 10 * 1024 ** 3 }) => {
       if (volumes.has(name)) throw new DormouseError('name_taken', `the name "${name}" is taken`)
-      volumes.set(name, { name, createdAt: NOW, bytes: 0, usedBy: [] })
+      volumes.set(name, { name, createdAt: NOW, bytes: 0, files: 0, sizeBytes, usedBy: [] })
       return await get(name)
     },
     list: () => ({ items: [...volumes.values()], nextCursor: undefined }),
     get,
+    update: (name, { sizeBytes }) => {
+      const volume = volumes.get(name)
+      if (volume === undefined) throw new DormouseError('not_found', `there is no volume "${name}"`)
+      volumes.set(name, { ...volume, sizeBytes })
+      return { ...volume, sizeBytes }
+    },
     delete: async (name) => void volumes.delete((await get(name)).name),
   }
 }

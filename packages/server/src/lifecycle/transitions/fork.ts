@@ -1,10 +1,13 @@
-import { DormouseError, newSandboxId, type SandboxId } from '@dormouse/contracts'
+import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import { SandboxBody } from '../sandbox-body.ts'
-import { savedAs } from './standby.ts'
+import { storedAs } from './standby.ts'
 import { asNow } from './wake.ts'
+
+/** What children start from, and the sandbox that it was taken of. */
+type Origin = Required<Pick<SandboxRow, 'head' | 'headOf'>>
 
 export interface Fork {
   readonly count: number
@@ -22,7 +25,7 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
   const began = performance.now()
   const children = Array.from(
     { length: request.count },
-    () => new SandboxBody(parts, childOf(row, parts.now())),
+    () => new SandboxBody(parts, childOf(row, parts.clock.wallMs())),
   )
   parts.db.quickTransaction(() => {
     for (const child of children) child.write({ intent: 'create' })
@@ -30,8 +33,12 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
   })
   const burrows: Burrow[] = []
   try {
-    const head = row.state === 'running' ? await forkRunning(body, children, request, burrows) : row.head
-    if (row.state !== 'running') await forkSleeping(body, children, request, burrows)
+    const { head, headOf } = await (row.state === 'running' ? forkRunning : forkSleeping)(
+      body,
+      children,
+      request,
+      burrows,
+    )
     const latencyMs = performance.now() - began
     parts.db.transaction(() => {
       children.forEach((child, index) => {
@@ -39,7 +46,7 @@ export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBod
         const burrow = burrows[index]
         if (burrow === undefined) throw new DormouseError('internal', 'A fork is short of a child.')
         child.move('running', {
-          change: { head },
+          change: { head, headOf },
           arrival: { burrow, isContinued: true },
           intent: null,
           entry: { event: 'created', cause: `fork of ${row.id}`, latencyMs },
@@ -78,7 +85,7 @@ async function forkRunning(
   children: readonly SandboxBody[],
   { reseed, signal }: Fork,
   burrows: Burrow[],
-): Promise<Snapshot['id']> {
+): Promise<Origin> {
   const { parts, burrow, row } = body
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   await body.sample()
@@ -86,21 +93,26 @@ async function forkRunning(
   const { admission } = parts
   const admit: Admit = (id, restore) =>
     id === body.id ? admission.goOn(restore) : admission.run(row.owner, restore, signal)
+  const options = {
+    sandboxIds,
+    reseed,
+    admit,
+    onParent: ({ burrow: next, snapshot }: { burrow: Burrow; snapshot: Snapshot }) =>
+      recordHead(body, snapshot, next),
+    ...(signal && { signal }),
+  }
+  let savedAs: SnapshotId | undefined
   try {
-    const result = await parts.engine.fork(burrow, {
-      sandboxIds,
-      reseed,
-      admit,
-      onParent: ({ burrow: next, snapshot }) => {
-        recordHead(body, snapshot, next)
-      },
-      ...(signal && { signal }),
-    })
-    burrows.push(...result.children)
-    return result.snapshot.id
+    const forked = await parts.engine.fork(burrow, options)
+    if (forked.resumeError !== undefined) {
+      savedAs = forked.snapshot.id
+      throw forked.resumeError
+    }
+    burrows.push(...forked.children)
+    return { head: forked.snapshot.id, headOf: row.id }
   } catch (error) {
-    // The parent may have gone on before something else failed.
-    const snapshotId = body.burrow === burrow ? await savedAs(error, burrow) : undefined
+    // The parent may have continued before something else failed.
+    const snapshotId = body.burrow === burrow ? (savedAs ?? (await storedAs(burrow))) : undefined
     if (snapshotId !== undefined) await body.conclude(() => sleepAt(body, snapshotId))
     throw error
   } finally {
@@ -134,10 +146,13 @@ async function forkSleeping(
   children: readonly SandboxBody[],
   { reseed, signal }: Fork,
   burrows: Burrow[],
-): Promise<void> {
-  const { head } = row
-  if (head === undefined) throw new DormouseError('conflict', 'There is nothing to fork yet.')
-  const options = { ...asNow(parts, row, head), reason: 'fork' as const, reseed, ...(signal && { signal }) }
+): Promise<Origin> {
+  const { head, headOf } = row
+  if (head === undefined || headOf === undefined)
+    throw new DormouseError('conflict', 'There is nothing to fork yet.')
+  parts.quarantine.require(row, head)
+  const reason = 'fork' as const
+  const options = { ...asNow(parts, row, head), of: headOf, reason, reseed, ...(signal && { signal }) }
   const restored = await Promise.allSettled(
     children.map(({ id: sandboxId }) =>
       parts.admission.run(row.owner, () => parts.engine.restore(head, { ...options, sandboxId })),
@@ -146,6 +161,7 @@ async function forkSleeping(
   for (const result of restored) if (result.status === 'fulfilled') burrows.push(result.value)
   const failed = restored.find((result) => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
+  return { head, headOf }
 }
 
 function childOf(parent: SandboxRow, now: number): SandboxRow {
@@ -156,6 +172,7 @@ function childOf(parent: SandboxRow, now: number): SandboxRow {
     state: 'creating',
     tier: undefined,
     head: undefined,
+    headOf: undefined,
     burrow: undefined,
     forkedFrom: parent.id,
     createdAt: now,
@@ -163,5 +180,6 @@ function childOf(parent: SandboxRow, now: number): SandboxRow {
     stateSince: now,
     lostSince: undefined,
     diskBytes: undefined,
+    diskFiles: undefined,
   }
 }

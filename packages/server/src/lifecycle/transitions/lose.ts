@@ -5,7 +5,7 @@ import { endBurrow } from '../end-burrow.ts'
 import type { LifecycleParts } from '../parts.ts'
 import type { Move, SandboxBody } from '../sandbox-body.ts'
 import { remove } from './remove.ts'
-import { savedAs } from './standby.ts'
+import { storedAs } from './standby.ts'
 
 /**
  * Its processes ended although nobody asked: it is asleep now, as it was when it was last saved, and says since when things are lost.
@@ -24,12 +24,15 @@ export function losing(body: SandboxBody, burrow: Burrow, end: BurrowEnd): () =>
       body.write({ change: { tier: 'stored' }, arrival: null, entry })
       return endBurrow(parts, burrow)
     }
+    // Before its files are saved, which may take long: who waits for a run of it waits in vain.
+    for (const listener of parts.listeners) listener.lost?.(row)
     files ??= await saveFiles(body, burrow)
     const saved = files.snapshotId === undefined ? [] : [await parts.engine.getSnapshot(files.snapshotId)]
+    const areFilesSaved = files.snapshotId !== undefined
+    if (!areFilesSaved) body.leftovers.add(burrow)
     body.move('standby', loss(body, saved, { cause: 'processes ended', detail }))
-    if (files.snapshotId !== undefined) return endBurrow(parts, burrow)
-    body.leftovers.push(burrow)
-    burrow.release()
+    if (areFilesSaved) await endBurrow(parts, burrow)
+    else burrow.release()
   }
 }
 
@@ -85,7 +88,7 @@ async function saveFiles(body: SandboxBody, burrow: Burrow): Promise<SavedFiles>
     const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
     return { snapshotId: snapshot.id }
   } catch (error) {
-    const snapshotId = await savedAs(error, burrow)
+    const snapshotId = await storedAs(burrow)
     if (snapshotId !== undefined) return { snapshotId }
     if (hasErrorCode(error, 'no_space')) throw error
     log.error(

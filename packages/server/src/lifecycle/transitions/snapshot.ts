@@ -21,7 +21,7 @@ export async function keepSnapshot(
     return found(body, row.head)
   }
   if (burrow === undefined) throw new DormouseError('conflict', 'There is nothing to save yet.')
-  const began = parts.now()
+  const began = performance.now()
   body.write({ intent: 'snapshot' })
   const kept = await (kind === 'files' ? saveFiles : saveAll)(body, burrow, { name, began })
   return found(body, kept)
@@ -39,7 +39,7 @@ async function saveAll(body: SandboxBody, burrow: Burrow, { name, began }: Keep)
     body.write({ intent: null })
     throw error
   })
-  const latencyMs = parts.now() - began
+  const latencyMs = performance.now() - began
   await body.conclude(async () => {
     const snapshot = await saved.snapshot()
     const isAsleep = saved.burrow === undefined
@@ -66,7 +66,7 @@ async function saveFiles(body: SandboxBody, burrow: Burrow, { name, began }: Kee
       body.write({ intent: null })
       throw error
     })
-  const latencyMs = parts.now() - began
+  const latencyMs = performance.now() - began
   await body.conclude(() => {
     body.write({
       intent: null,

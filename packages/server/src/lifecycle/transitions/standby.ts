@@ -1,4 +1,4 @@
-import { DormouseError, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
 import { endBurrow } from '../end-burrow.ts'
 import type { SandboxBody } from '../sandbox-body.ts'
@@ -19,7 +19,7 @@ export async function standby(
     return
   }
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
-  const began = parts.now()
+  const began = performance.now()
   await body.sample()
   body.move('suspending', { intent: 'standby' })
   const saved = await save(body, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
@@ -27,7 +27,7 @@ export async function standby(
     throw error
   })
   const reached = saved.burrow === undefined ? 'stored' : 'frozen'
-  const latencyMs = parts.now() - began
+  const latencyMs = performance.now() - began
   // Beside the commit: the disk gets both in one go. What it has heard of its runs is then as safe as what it remembers of them.
   const synced = parts.syncRuns()
   await body.conclude(async () => {
@@ -48,9 +48,9 @@ export async function standby(
 /** From frozen to disk only. What is on disk is what is in memory, so there is nothing to save. */
 async function store(body: SandboxBody, cause: StandbyCause): Promise<void> {
   const { burrow, parts } = body
-  const began = parts.now()
+  const began = performance.now()
   await endBurrow(parts, burrow)
-  const latencyMs = parts.now() - began
+  const latencyMs = performance.now() - began
   await body.conclude(() => {
     const entry = { event: 'stored', cause, tier: 'stored', latencyMs } as const
     body.write({ change: { tier: 'stored' }, arrival: null, entry })
@@ -63,7 +63,7 @@ export interface Saved {
   readonly burrow: Burrow | undefined
 }
 
-/** A snapshot whose continuation failed is a snapshot all the same: then it is asleep on disk, and nothing is lost. */
+/** Saves it. A sandbox that is saved and does not resume is asleep on disk, and nothing is lost. */
 export async function save(
   body: SandboxBody,
   burrow: Burrow,
@@ -72,22 +72,21 @@ export async function save(
   const { engine, admission, log } = body.parts
   try {
     const admit: Admit = (_id, restore) => admission.goOn(restore)
-    const { snapshot, burrow: next } = await engine.snapshot(burrow, { leave, admit })
-    return { snapshotId: snapshot.id, snapshot: async () => snapshot, burrow: next }
+    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, admit })
+    const { id: snapshotId } = snapshot
+    if (resumeError !== undefined)
+      log.warn({ sandboxId: body.id, snapshotId, err: resumeError }, 'a sandbox was saved and did not resume')
+    return { snapshotId, snapshot: async () => snapshot, burrow: next }
   } catch (error) {
-    const snapshotId = await savedAs(error, burrow)
+    const snapshotId = await storedAs(burrow)
     if (snapshotId === undefined) throw error
-    log.warn({ sandboxId: body.id, snapshotId, err: error }, 'saved, but could not go on from there')
+    log.warn({ sandboxId: body.id, snapshotId, err: error }, 'a sandbox was saved and did not resume')
     return { snapshotId, snapshot: () => engine.getSnapshot(snapshotId), burrow: undefined }
   }
 }
 
-/** The snapshot that everything is in although there was an error: it says so, or the burrow has ended with it. */
-export async function savedAs(error: unknown, burrow: Burrow): Promise<SnapshotId | undefined> {
-  if (error instanceof DormouseError && error.code === 'restore_failed') {
-    const { snapshotId } = error.details
-    if (typeof snapshotId === 'string' && isSnapshotId(snapshotId)) return snapshotId
-  }
+/** The snapshot that the engine ended this burrow with, if it did. No error is asked: an error may come from inside the sandbox. */
+export async function storedAs(burrow: Burrow): Promise<SnapshotId | undefined> {
   const end = await Promise.race([burrow.ended, undefined])
   return end?.reason === 'stored' ? end.snapshotId : undefined
 }
@@ -99,8 +98,8 @@ export function bytesOf({ bytes }: Snapshot): number {
 function refuse(body: SandboxBody, error: unknown): void {
   const count = (body.refusal?.count ?? 0) + 1
   const reason = error instanceof DormouseError ? error.message : 'An inner error; the server log has it.'
-  const retryAt = body.parts.now() + Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** (count - 1))
-  body.refusal = { reason, retryAt, count }
+  const retryAtMs = body.parts.clock.monotonicMs() + Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** (count - 1))
+  body.refusal = { reason, retryAtMs, count }
   body.move('running', {
     intent: null,
     entry: { event: 'refused', cause: 'standby', detail: reason },

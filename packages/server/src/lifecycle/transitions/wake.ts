@@ -1,6 +1,7 @@
-import { type BurrowLimitsInput, DormouseError, type SnapshotId } from '@dormouse/contracts'
+import { type BurrowLimitsInput, DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, CreateBurrow, RestoreOptions, VolumeMount } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import type { TemplateSnapshots } from '../../templates/template-service.ts'
 import type { LifecycleParts } from '../parts.ts'
 import { gone, type SandboxBody } from '../sandbox-body.ts'
 import type { WakeCause } from '../service.ts'
@@ -15,6 +16,8 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   }
   if (row.state !== 'standby') throw gone(row.id)
   requireDisk(row)
+  parts.quarantine.require(row, row.head)
+  parts.requireRoomToWrite(row)
   const began = performance.now()
   if (row.tier === 'frozen' && burrow !== undefined) {
     // Written before anything runs: what a row calls frozen has not changed since its snapshot.
@@ -33,6 +36,7 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
   body.move('resuming', { intent: 'wake', isQuick: true })
   let next: Burrow
   try {
+    parts.makeRoomToWake()
     next = await parts.admission.run(row.owner, () => startBurrow(parts, row))
   } catch (error) {
     const detail = error instanceof DormouseError ? error.message : 'An inner error; the server log has it.'
@@ -58,7 +62,16 @@ export async function wake(body: SandboxBody, cause: WakeCause): Promise<void> {
 }
 
 /** What fills the disk of its host is let in again when somebody allows it more. */
-function requireDisk({ diskBytes, limits }: SandboxRow): void {
+function requireDisk({ diskBytes, diskFiles, limits }: SandboxRow): void {
+  if (diskFiles !== undefined && diskFiles > limits.files)
+    throw new DormouseError(
+      'limit_reached',
+      `The sandbox has made ${diskFiles} files or more; its limit is ${limits.files}.`,
+      {
+        hint: 'Allow it more, then delete inside what is not needed: `dormouse update SANDBOX --files NUMBER`, or `limits.files` of an update by HTTP or an SDK. Or roll back to a snapshot.',
+        details: { limit: 'files', used: diskFiles, limitFiles: limits.files },
+      },
+    )
   if (diskBytes === undefined || diskBytes <= limits.diskBytes) return
   throw new DormouseError(
     'limit_reached',
@@ -85,19 +98,49 @@ export async function startBurrow(
   parts: LifecycleParts,
   row: SandboxRow,
   signal?: AbortSignal,
+  /** Instead of its template. */
+  given?: SnapshotId,
 ): Promise<Burrow> {
-  const { engine, templateSnapshot } = parts
+  const { engine, templateSnapshots } = parts
   const { id: sandboxId } = row
   const env = parts.secrets.envOf(row)
   const limits = limitsOfProcesses(row.limits)
   const volumes = mountsOf(row)
   const rest = { sandboxId, ...(signal && { signal }) }
   if (row.head !== undefined)
-    return engine.restore(row.head, { ...rest, ...asNow(parts, row, row.head), reason: 'resume' })
-  const from = templateSnapshot(row.template, row.owner)
-  if (from !== undefined) return engine.restore(from, { ...rest, limits, env, volumes, reason: 'fork' })
+    return engine.restore(row.head, {
+      ...rest,
+      ...asNow(parts, row, row.head),
+      of: row.headOf ?? row.id,
+      reason: 'resume',
+    })
+  const as = { ...rest, limits, env, volumes }
+  const optionsFor = (id: SnapshotId): RestoreOptions => {
+    parts.quarantine.require(row, id)
+    return { ...as, of: parts.snapshots.get(id)?.sandboxId }
+  }
+  if (given !== undefined) return engine.restore(given, { ...optionsFor(given), reason: 'fork' })
+  const made = templateSnapshots(row.template, row.owner)
+  if (made !== undefined) return startFrom(parts, made, optionsFor)
+  parts.quarantine.requireTemplate(row.template)
   const request: CreateBurrow = { sandboxId, template: row.template, limits, env, volumes }
   return engine.createBurrow(request, signal)
+}
+
+/** One that was built starts like those of the host; where its processes cannot go on, it boots on its files. */
+async function startFrom(
+  { engine, log }: LifecycleParts,
+  { snapshotId, filesId }: TemplateSnapshots,
+  optionsFor: (id: SnapshotId) => RestoreOptions,
+): Promise<Burrow> {
+  if (filesId === undefined) return engine.restore(snapshotId, { ...optionsFor(snapshotId), reason: 'fork' })
+  try {
+    return await engine.restore(snapshotId, { ...optionsFor(snapshotId), reason: 'create' })
+  } catch (error) {
+    if (!hasErrorCode(error, 'snapshot_unusable')) throw error
+    log.warn({ snapshotId, err: error }, 'a template boots: its snapshot cannot be used here')
+    return engine.restore(filesId, { ...optionsFor(filesId), reason: 'fork' })
+  }
 }
 
 /** A snapshot comes back with what holds for the sandbox now, not with what held when it was taken. */

@@ -9,8 +9,15 @@ import { sql as network } from './0007-network.ts'
 import { sql as secrets } from './0008-secrets.ts'
 import { sql as sshKeys } from './0009-ssh-keys.ts'
 import { sql as remains } from './0010-remains.ts'
+import { sql as headOf } from './0011-head-of.ts'
+import { sql as sshKeysConfirmed } from './0012-ssh-keys-confirmed.ts'
+import { sql as scrub } from './0013-scrub.ts'
+import { sql as templateBuilds } from './0014-template-builds.ts'
+import { sql as diskLimits } from './0015-disk-limits.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
+import { sql as runRequests } from './journal-0003-run-requests.ts'
+import { sql as bytes } from './journal-0004-bytes.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -24,10 +31,17 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0008-secrets', sql: secrets },
   { name: '0009-ssh-keys', sql: sshKeys },
   { name: '0010-remains', sql: remains },
+  { name: '0011-head-of', sql: headOf },
+  { name: '0012-ssh-keys-confirmed', sql: sshKeysConfirmed },
+  { name: '0013-scrub', sql: scrub },
+  { name: '0014-template-builds', sql: templateBuilds },
+  { name: '0015-disk-limits', sql: diskLimits },
 ]
 
 /** journal.db: the events of runs. */
 export const journalMigrations: readonly Migration[] = [
   { name: '0001-runs', sql: runs },
   { name: '0002-usage', sql: usage },
+  { name: '0003-run-requests', sql: runRequests },
+  { name: '0004-bytes', sql: bytes },
 ]

@@ -1,0 +1,41 @@
+import type { ScrubStatus } from 'dormouse'
+import { formatBytes, formatDistance } from '../../format/amounts.ts'
+import { formatFields, formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+
+export async function showScrub(call: Call): Promise<number> {
+  const status = await call.client.scrub.status({ signal: call.signal })
+  call.answer(status, formatStatus(status))
+  return isDamaged(status) ? 1 : 0
+}
+
+export async function startScrub(call: Call): Promise<void> {
+  const status = await call.client.scrub.start({ signal: call.signal })
+  call.answer(status, formatStatus(status))
+  call.note('It runs in the background. `dormouse scrub show` says how far it is.')
+}
+
+function isDamaged({ damagedSnapshots, damagedTemplates }: ScrubStatus): boolean {
+  return damagedSnapshots.length + damagedTemplates.length > 0
+}
+
+function formatStatus(status: ScrubStatus, now = Date.now()): string {
+  const ago = (time: string | undefined) =>
+    time === undefined ? 'never' : `${formatDistance(Date.parse(time), now)} ago`
+  const { progress } = status
+  const fields = formatFields([
+    ['state', status.state],
+    ['read so far', progress && `${progress.checkedParts} of ${progress.parts} parts`],
+    ['began', ago(status.beganAt)],
+    ['all was read', ago(status.finishedAt)],
+    ['read in all', formatBytes(status.readBytes)],
+    ['damaged', isDamaged(status) ? undefined : 'nothing is known to be'],
+  ])
+  const rows = [
+    ...status.damagedSnapshots.map((one) => [one.snapshotId, one.sandboxId, ago(one.foundAt), one.reason]),
+    ...status.damagedTemplates.map((one) => [`template ${one.template}`, '-', ago(one.foundAt), one.reason]),
+  ]
+  return rows.length === 0
+    ? fields
+    : `${fields}\n${formatTable([['DAMAGED', 'SANDBOX', 'FOUND', 'WHAT'], ...rows])}`
+}

@@ -1,0 +1,98 @@
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { InterceptedDestination, Interceptor } from '../gate/interceptor.ts'
+import { IDLE_TIMEOUT_MS } from '../limits.ts'
+import { forward, forwardUpgrade, type Way } from './forward.ts'
+import { HEAD_MAX_BYTES, REQUESTS_WAITING_MAX } from './limits.ts'
+import { Refusal, refuse } from './refusal.ts'
+import { dialPlain, ServerConnection } from './server-connection.ts'
+
+interface Client extends Way {
+  /** The first one is under way; those behind it were sent without waiting for its answer, and begin one after another. */
+  readonly requests: (() => void)[]
+}
+
+/**
+ * Reads every request of a connection and passes it on to the server that the connection is for. A request for another host is refused,
+ * also on a connection that was used before.
+ */
+export class HttpRelay implements Interceptor {
+  readonly #clients = new WeakMap<Duplex, Client>()
+  readonly #http: Server
+
+  constructor() {
+    this.#http = this.#createServer()
+  }
+
+  /** Plain HTTP. */
+  take(client: Socket, to: InterceptedDestination): void {
+    this.serve(client, to, () => dialPlain(to))
+    // Paused by its opening: listening alone does not set it flowing.
+    client.resume()
+  }
+
+  /** `client` speaks HTTP; `dial` leads to its server. Both end with `client`. */
+  serve(client: Duplex, to: InterceptedDestination, dial: () => Promise<Duplex>): void {
+    // Node listens for its end once for each request that waits.
+    client.setMaxListeners(2 * REQUESTS_WAITING_MAX)
+    const agent = new ServerConnection({ dial, onEnd: () => this.#followServer(client) })
+    this.#clients.set(client, { to, agent, requests: [] })
+    client.once('close', () => agent.destroy())
+    client.on('error', () => client.destroy())
+    this.#http.emit('connection', client)
+  }
+
+  #createServer(): Server {
+    const server = createServer({
+      maxHeaderSize: HEAD_MAX_BYTES,
+      insecureHTTPParser: false,
+      requireHostHeader: false,
+      // The server outside says how long it waits for another request, and ends the connection by itself.
+      keepAliveTimeout: 0,
+      requestTimeout: 0,
+    })
+    // What is beyond a number would be left out silently, and it may be what says how long the body is. `maxHeaderSize` bounds them.
+    server.maxHeadersCount = 0
+    server.timeout = IDLE_TIMEOUT_MS
+    // A client that has said all may still wait for the answer.
+    Object.assign(server, { httpAllowHalfOpen: true })
+    const take = (request: IncomingMessage, response: ServerResponse) => {
+      const client = this.#clientOf(request)
+      const begin = () => forward(request, response, client)
+      response.once('close', () => {
+        client.to.onAnswered?.()
+        client.requests.shift()
+        client.requests[0]?.()
+      })
+      const waiting = client.requests.push(begin)
+      if (waiting === 1) begin()
+      else if (waiting > REQUESTS_WAITING_MAX) request.socket.destroy()
+    }
+    server.on('request', take)
+    server.on('checkContinue', take)
+    server.on('upgrade', (request, socket, early) => {
+      const client = this.#clientOf(request)
+      const begin = () => forwardUpgrade(request, socket, early, client)
+      if (client.requests.push(begin) === 1) begin()
+    })
+    server.on('connect', (request, socket) => {
+      const response = new ServerResponse(request)
+      response.assignSocket(socket as Socket)
+      response.once('finish', () => socket.end())
+      refuse(response, new Refusal('method_not_allowed', 'CONNECT is not passed on.'))
+    })
+    return server
+  }
+
+  #clientOf({ socket }: IncomingMessage): Client {
+    const client = this.#clients.get(socket)
+    if (client === undefined) throw new Error('A request came over a connection that was never taken.')
+    return client
+  }
+
+  /** A client that has no answer to wait for learns at once that the server has gone, as it would without us. */
+  #followServer(client: Duplex): void {
+    if (this.#clients.get(client)?.requests.length === 0) client.end()
+  }
+}

@@ -1,0 +1,59 @@
+import type { Readable } from 'node:stream'
+import { DormouseError } from '@dormouse/contracts'
+import { type FirstProcess, parseFirstProcess } from './first-process.ts'
+
+/** dormouse-init writes two lines at most, each shorter than this. */
+const LINE_MAX_CHARACTERS = 1024
+const READY = '1'.charCodeAt(0)
+
+/** What dormouse-init says on its status pipe, which no other program gets to write to: its PID 1, and why it failed. */
+export class InitStatus {
+  /** Rejects when the pipe ends before it is told. */
+  readonly first: Promise<FirstProcess>
+  /** The reason that was given, once the pipe has ended; undefined without one. */
+  readonly failure: Promise<string | undefined>
+  #tellFirst: (first: FirstProcess) => void = () => {}
+  #failFirst: (error: unknown) => void = () => {}
+
+  constructor(status: Readable) {
+    this.first = new Promise((resolve, reject) => {
+      this.#tellFirst = resolve
+      this.#failFirst = reject
+    })
+    this.failure = this.#read(status)
+    for (const promise of [this.first, this.failure]) promise.catch(() => {})
+  }
+
+  async #read(status: Readable): Promise<string | undefined> {
+    let failure: string | undefined
+    let unread = ''
+    try {
+      for await (const chunk of status) {
+        const lines = (unread + String(chunk)).split('\n')
+        unread = (lines.pop() ?? '').slice(0, LINE_MAX_CHARACTERS)
+        for (const line of lines) failure ??= this.#take(line)
+      }
+    } catch (error) {
+      this.#failFirst(error)
+      throw error
+    }
+    this.#failFirst(new DormouseError('burrow_start_failed', 'The first process of the burrow is unknown.'))
+    return failure
+  }
+
+  #take(line: string): string | undefined {
+    if (line.startsWith('error ')) return line.slice('error '.length)
+    const first = line.startsWith('pid ') ? parseFirstProcess(`${line.slice('pid '.length)}\n`) : undefined
+    if (first !== undefined) this.#tellFirst(first)
+    return undefined
+  }
+}
+
+/**
+ * Whether the agent's first byte is the one that says so. The agent may be in hostile hands: whatever else it writes is not looked at, and
+ * no more than one piece of it is read.
+ */
+export async function saysReady(ready: Readable): Promise<boolean> {
+  for await (const chunk of ready) return (chunk as Buffer)[0] === READY
+  return false
+}

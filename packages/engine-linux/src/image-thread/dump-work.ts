@@ -1,0 +1,56 @@
+import { join } from 'node:path'
+import type { VolumeMount } from '@dormouse/engine'
+import { requireSmallDump } from '../image/dump-limits.ts'
+import { readImage } from '../image/image-file.ts'
+import { type MapMemory, type MappedImage, mapMemory } from '../image/map-memory.ts'
+import { OpenFiles } from '../image/open-files.ts'
+import { parkOutsideConnections } from '../image/outside-connections.ts'
+import type { PageMover } from '../image/page-worker.ts'
+import { mendPipes } from '../image/pipes.ts'
+import { dropBaseFilters } from '../image/seccomp-filters.ts'
+import { mendTimers } from '../image/timers.ts'
+import { listWritten } from '../snapshot/carry-open-files.ts'
+import { refuseLoss } from '../snapshot/refuse-loss.ts'
+import { leaveVolumes } from '../volume/leave-volumes.ts'
+import type { VolumeFile } from '../volume/volume-files.ts'
+
+/** One dump: its files.img is read once, changed in memory, and written where the snapshot's images go. */
+export class DumpWork {
+  readonly #rawDir: string
+  readonly #files: OpenFiles
+
+  private constructor(rawDir: string, files: OpenFiles) {
+    this.#rawDir = rawDir
+    this.#files = files
+  }
+
+  /** Refuses dumps that hold too much. */
+  static async read(rawDir: string): Promise<DumpWork> {
+    await requireSmallDump(rawDir)
+    return new DumpWork(rawDir, new OpenFiles(await readImage(join(rawDir, 'files.img'))))
+  }
+
+  leaveVolumes(volumes: {
+    readonly mounts: readonly VolumeMount[]
+    readonly volumesDir: string
+  }): Promise<VolumeFile[]> {
+    return leaveVolumes({ rawDir: this.#rawDir, files: this.#files, ...volumes })
+  }
+
+  refuseLoss({ pids }: { readonly pids: readonly number[] }): Promise<void> {
+    return refuseLoss(this.#rawDir, this.#files.image, pids)
+  }
+
+  /** Mends what CRIU saves in a way that cannot be restored as it was. */
+  async mend(): Promise<{ isOutside: boolean; hasWritten: boolean }> {
+    mendTimers(this.#files.image)
+    await mendPipes(this.#rawDir)
+    await dropBaseFilters(this.#rawDir)
+    const isOutside = await parkOutsideConnections(this.#rawDir, this.#files.image)
+    return { isOutside, hasWritten: await listWritten(this.#files, this.#rawDir) }
+  }
+
+  map(into: Omit<MapMemory, 'rawDir' | 'worker' | 'files'>, worker: PageMover): Promise<MappedImage> {
+    return mapMemory({ ...into, rawDir: this.#rawDir, files: this.#files, worker })
+  }
+}

@@ -1,0 +1,131 @@
+import { Worker } from 'node:worker_threads'
+import { DormouseError } from '@dormouse/contracts'
+import type { PageWorker } from '../image/page-worker.ts'
+import type { ImageWork, WorkInput, WorkOutput } from './image-work.ts'
+import { decodeError, encodeError, type FromThread, type ToThread } from './messages.ts'
+
+/** Enough for a dump with everything at its limit (image/dump-limits.ts). */
+const HEAP_MAX_MIB = 1024
+const YOUNG_MAX_MIB = 64
+/** Of one request, without the time that pages are moved in. With everything at its limit it takes seconds. */
+const REQUEST_TIMEOUT_MS = 60_000
+
+// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+const MAIN = new URL(
+  import.meta.url.endsWith('.ts') ? '../../dist/image-thread/main.js' : './main.js',
+  import.meta.url,
+)
+
+interface Request {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+  readonly pages: Pick<PageWorker, 'moveEncoded'> | undefined
+}
+
+/** A thread that reads images, one request at a time. What goes wrong in it is an error of that request; the thread may be over then. */
+export class ImageThread {
+  readonly #worker: Worker
+  #request: Request | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isOver = false
+
+  constructor() {
+    this.#worker = new Worker(MAIN, {
+      name: 'images',
+      // Not those of this process, which may lead imports to sources.
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MAX_MIB, maxYoungGenerationSizeMb: YOUNG_MAX_MIB },
+    })
+    // One that waits keeps no process alive.
+    this.#worker.unref()
+    this.#worker.on('message', (message: FromThread) => this.#receive(message))
+    this.#worker.on('error', (cause) => this.#end(explain(cause)))
+    this.#worker.on('exit', () => this.#end(refused('the thread that read its images has ended')))
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** Pre: nothing else is asked of it meanwhile. `pages` moves the pages that the work wants moved. */
+  run<Op extends keyof ImageWork>(
+    op: Op,
+    input: WorkInput<Op>,
+    pages?: Pick<PageWorker, 'moveEncoded'>,
+  ): Promise<WorkOutput<Op>> {
+    return new Promise((resolve, reject) => {
+      if (this.#isOver) return reject(refused('the thread that read its images has ended'))
+      this.#request = { resolve: (value) => resolve(value as WorkOutput<Op>), reject, pages }
+      this.#worker.ref()
+      this.#limit()
+      this.#post({ type: 'run', op, input })
+    })
+  }
+
+  /** What it has read is garbage. */
+  forget(): void {
+    if (!this.#isOver) this.#post({ type: 'forget' })
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true
+    await this.#worker.terminate()
+  }
+
+  #receive(message: FromThread): void {
+    if (message.type === 'move') void this.#move(message.moves)
+    else if (message.type === 'done') this.#settle()?.resolve(message.value)
+    else this.#settle()?.reject(decodeError(message.error))
+  }
+
+  async #move(moves: Uint8Array): Promise<void> {
+    clearTimeout(this.#timer)
+    try {
+      const pages = this.#request?.pages
+      if (pages === undefined) throw new Error('nothing moves pages')
+      this.#post({ type: 'moved', memoryFiles: await pages.moveEncoded(moves) })
+    } catch (error) {
+      this.#post({ type: 'not-moved', error: encodeError(error) })
+    }
+    this.#limit()
+  }
+
+  #limit(): void {
+    clearTimeout(this.#timer)
+    if (this.#request === undefined) return
+    this.#timer = setTimeout(() => {
+      this.#end(refused(`its images take more than ${REQUEST_TIMEOUT_MS / 1000} s to read`))
+      void this.#worker.terminate()
+    }, REQUEST_TIMEOUT_MS)
+  }
+
+  #settle(): Request | undefined {
+    const request = this.#request
+    this.#request = undefined
+    clearTimeout(this.#timer)
+    this.#worker.unref()
+    return request
+  }
+
+  #end(error: DormouseError): void {
+    this.#isOver = true
+    this.#settle()?.reject(error)
+  }
+
+  #post(message: ToThread): void {
+    this.#worker.postMessage(message)
+  }
+}
+
+function explain(cause: NodeJS.ErrnoException): DormouseError {
+  if (cause.code === 'ERR_WORKER_OUT_OF_MEMORY')
+    return refused(`its images take more than ${HEAP_MAX_MIB} MiB of memory to read`, cause)
+  return new DormouseError('internal', 'The thread that reads images failed.', { cause })
+}
+
+function refused(reason: string, cause?: unknown): DormouseError {
+  return new DormouseError('snapshot_refused', `The sandbox cannot be saved: ${reason}.`, {
+    details: { reason },
+    cause,
+  })
+}

@@ -1,0 +1,73 @@
+import { join } from 'node:path'
+import type { VolumeMount } from '@dormouse/engine'
+import type { SnapshotPaths } from '../burrow/layout.ts'
+import { readImage } from '../image/image-file.ts'
+import type { MapMemory } from '../image/map-memory.ts'
+import { OpenFiles } from '../image/open-files.ts'
+import type { PageMover } from '../image/page-worker.ts'
+import { findRemapLinks } from '../snapshot/link-remaps.ts'
+import { consolidate, planConsolidation } from '../storage/consolidate-memory.ts'
+import { detachGone, findHidden } from '../volume/detach-gone.ts'
+import { DumpWork } from './dump-work.ts'
+
+/** What the thread keeps from one request to the next of whoever it is lent to. */
+export interface ThreadState {
+  readonly mover: PageMover
+  dump?: DumpWork | undefined
+}
+
+type Mounts = readonly VolumeMount[]
+
+/** What a thread can be asked for. Everything that goes in or comes out can be cloned. */
+export const IMAGE_WORK = {
+  async readDump(state: ThreadState, { rawDir }: { rawDir: string }): Promise<void> {
+    state.dump = await DumpWork.read(rawDir)
+  },
+  async leaveVolumes(state: ThreadState, volumes: { mounts: Mounts; volumesDir: string }) {
+    return getDump(state).leaveVolumes(volumes)
+  },
+  async refuseLoss(state: ThreadState, tree: { pids: readonly number[] }) {
+    return getDump(state).refuseLoss(tree)
+  },
+  async mendDump(state: ThreadState, _nothing: object) {
+    return getDump(state).mend()
+  },
+  async mapDump(state: ThreadState, into: Omit<MapMemory, 'rawDir' | 'worker' | 'files'>) {
+    const { memoryFiles, referencedMemoryFiles } = await getDump(state).map(into, state.mover)
+    return { memoryFiles, referencedMemoryFiles }
+  },
+  async findRemapLinks(_state: ThreadState, { rawDir }: { rawDir: string }) {
+    return findRemapLinks(rawDir)
+  },
+  async findOpenPaths(_state: ThreadState, { imagesDir }: { imagesDir: string }): Promise<string[]> {
+    return [...new Set(new OpenFiles(await readImage(join(imagesDir, 'files.img'))).paths)]
+  },
+  async detachGone(_state: ThreadState, detach: Parameters<typeof detachGone>[0]) {
+    return detachGone(detach)
+  },
+  async findHidden(_state: ThreadState, hiding: Parameters<typeof findHidden>[0]) {
+    return findHidden(hiding)
+  },
+  async canConsolidate(_state: ThreadState, { from, canClone }: { from: SnapshotPaths; canClone: boolean }) {
+    return (await planConsolidation(from, { canClone })) !== undefined
+  },
+  /** False when there is nothing to gain, or no room. */
+  async consolidate(
+    state: ThreadState,
+    { canClone, ...paths }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; canClone: boolean },
+  ): Promise<boolean> {
+    const plan = await planConsolidation(paths.from, { canClone })
+    if (plan === undefined) return false
+    await consolidate(plan, { ...paths, worker: state.mover })
+    return true
+  },
+}
+
+export type ImageWork = typeof IMAGE_WORK
+export type WorkInput<Op extends keyof ImageWork> = Parameters<ImageWork[Op]>[1]
+export type WorkOutput<Op extends keyof ImageWork> = Awaited<ReturnType<ImageWork[Op]>>
+
+function getDump({ dump }: ThreadState): DumpWork {
+  if (dump === undefined) throw new Error('no dump has been read')
+  return dump
+}

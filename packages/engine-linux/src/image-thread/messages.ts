@@ -1,0 +1,37 @@
+import { DormouseError, type ErrorCode } from '@dormouse/contracts'
+import type { SealedMemory } from '../image/page-worker.ts'
+
+export type ToThread =
+  | { readonly type: 'run'; readonly op: string; readonly input: unknown }
+  /** What was read of a dump is not needed any more. Not answered. */
+  | { readonly type: 'forget' }
+  | { readonly type: 'moved'; readonly memoryFiles: SealedMemory[] }
+  | { readonly type: 'not-moved'; readonly error: ThreadError }
+
+export type FromThread =
+  | { readonly type: 'done'; readonly value: unknown }
+  | { readonly type: 'failed'; readonly error: ThreadError }
+  /** What `encodeMoves` has made. Answered by `moved` or `not-moved`. */
+  | { readonly type: 'move'; readonly moves: Uint8Array }
+
+/** An error that can be sent to another thread. */
+export interface ThreadError {
+  readonly message: string
+  /** Of ours, or of the system. */
+  readonly code: string | undefined
+  readonly ours?: { readonly hint: string; readonly details: Readonly<Record<string, unknown>> }
+}
+
+export function encodeError(error: unknown): ThreadError {
+  if (error instanceof DormouseError) {
+    const { message, code, hint, details } = error
+    return { message, code, ours: { hint, details } }
+  }
+  const { message, code } = error as NodeJS.ErrnoException
+  return { message: String(message), code: typeof code === 'string' ? code : undefined }
+}
+
+export function decodeError({ message, code, ours }: ThreadError): Error {
+  if (ours !== undefined) return new DormouseError(code as ErrorCode, message, ours)
+  return Object.assign(new Error(message), code === undefined ? {} : { code })
+}

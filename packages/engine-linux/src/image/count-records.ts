@@ -1,0 +1,27 @@
+import { BinaryReader } from '@bufbuild/protobuf/wire'
+
+/** Of images that start with two magic numbers. */
+const HEAD_BYTES = 8
+const LENGTH_BYTES = 4
+
+/** How many records an image has, without decoding any. Only for images that hold nothing between their records. */
+export function countRecords(bytes: Buffer): number {
+  let count = 0
+  for (let at = HEAD_BYTES; at + LENGTH_BYTES <= bytes.length; count++)
+    at += LENGTH_BYTES + bytes.readUInt32LE(at)
+  return count
+}
+
+/** How often a field occurs in the first record of an image. */
+export function countFields(bytes: Buffer, no: number): number {
+  if (bytes.length < HEAD_BYTES + LENGTH_BYTES) return 0
+  const start = HEAD_BYTES + LENGTH_BYTES
+  const reader = new BinaryReader(bytes.subarray(start, start + bytes.readUInt32LE(HEAD_BYTES)))
+  let count = 0
+  while (reader.pos < reader.len) {
+    const [found, type] = reader.tag()
+    if (found === no) count++
+    reader.skip(type)
+  }
+  return count
+}

@@ -1,0 +1,73 @@
+import { existsSync } from 'node:fs'
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isLayerId, type LayerId } from '@dormouse/contracts'
+import type { Layout } from '../burrow/layout.ts'
+import type { Template } from '../template/template-store.ts'
+import { checkTreeSums, makeTreeSums, type ScrubReading, type TreeDamage } from './scrub-program.ts'
+
+/** A directory tree that never changes: a file layer, or the root file system of a template. */
+export interface SealedTree {
+  readonly root: string
+  /** What is known of it: one file, with a checksum of its own. */
+  readonly sums: string
+}
+
+/** Of a sum that is being written. */
+const UNFINISHED = '.new'
+const OF_TEMPLATE = /^template-(?<hash>[^-]+)-(?<name>.+)$/
+
+export function layerTree(layout: Layout, layer: LayerId): SealedTree {
+  return { root: layout.layer(layer), sums: join(layout.sumsDir, layer) }
+}
+
+export function templateTree(layout: Layout, { name, hash, rootfs }: Template): SealedTree {
+  return { root: rootfs, sums: join(layout.sumsDir, `template-${hash}-${name}`) }
+}
+
+/** Writes down what layers are, each once. From then on `checkTree` notices a change of one bit. */
+export async function makeLayerSums(
+  layout: Layout,
+  layers: readonly LayerId[],
+  reading: ScrubReading,
+): Promise<void> {
+  for (const layer of layers) {
+    const tree = layerTree(layout, layer)
+    if (!existsSync(tree.sums)) await makeTreeSums(tree.root, tree.sums, reading)
+  }
+}
+
+/**
+ * Compares a tree with what is known of it. When that is nothing, or no longer whole, the tree as it is now becomes what is
+ * known. `damage` says in words what is wrong.
+ */
+export async function checkTree(
+  { root, sums }: SealedTree,
+  reading: ScrubReading,
+): Promise<{ readBytes: number; damage: string | undefined }> {
+  let checked = await checkTreeSums(root, sums, reading)
+  if (checked.isUnknown) {
+    checked = await makeTreeSums(root, sums, reading)
+    // Made of what is in memory, as far as it is; the disk may have kept something else.
+    if (checked.damage === undefined) checked = await checkTreeSums(root, sums, reading)
+  }
+  return { readBytes: checked.readBytes, damage: checked.damage && inWords(checked.damage) }
+}
+
+/** Removes the sums of layers and template builds that are gone. */
+export async function removeSums(layout: Layout): Promise<void> {
+  for (const name of await readdir(layout.sumsDir)) {
+    const of = name.endsWith(UNFINISHED) ? name.slice(0, -UNFINISHED.length) : name
+    const build = OF_TEMPLATE.exec(of)?.groups
+    const path = isLayerId(of)
+      ? layout.layer(of)
+      : join(layout.templatesDir, build?.['name'] ?? '-', build?.['hash'] ?? '-')
+    if (!existsSync(path)) await rm(join(layout.sumsDir, name), { force: true })
+  }
+}
+
+function inWords({ kind, what }: TreeDamage): string {
+  if (kind === 'missing') return `${what} of its files or directories are missing`
+  if (kind === 'added') return `${what} was added`
+  return kind === 'unreadable' ? `${what} cannot be read` : `${what} is not as it was`
+}

@@ -1,0 +1,148 @@
+import { existsSync, statSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { isLayerId, type SnapshotId } from '@dormouse/contracts'
+import type { PartCheck, StoredPart } from '@dormouse/engine'
+import { type Layout, type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
+import type { Manifest } from '../snapshot/manifest.ts'
+import { readManifest } from '../snapshot/manifest.ts'
+import { type ExpectedFile, listFiles } from '../snapshot/verify-snapshot.ts'
+import { listTemplates, readTemplate, type Template, templateDirectory } from '../template/template-store.ts'
+import { generationPaths } from './generation.ts'
+import { checkTree, layerTree, type SealedTree, templateTree } from './layer-sums.ts'
+import { type ScrubReading, sumFiles } from './scrub-program.ts'
+
+/** Something on disk that is checked as one, with what it has to be. */
+export interface LinuxPart extends StoredPart {
+  readonly files?: readonly ExpectedFile[]
+  readonly tree?: SealedTree
+  /** In words, for the reason. */
+  readonly what: string
+}
+
+/** Snapshots and templates that share a part share its entry. */
+class Parts {
+  readonly #all = new Map<string, LinuxPart & { snapshots: SnapshotId[]; templates: string[] }>()
+
+  add(part: Omit<LinuxPart, 'snapshots' | 'templates'>, user: User): void {
+    const known = this.#all.get(part.key) ?? { ...part, snapshots: [], templates: [] }
+    this.#all.set(part.key, known)
+    if (user.snapshot !== undefined) known.snapshots.push(user.snapshot)
+    if (user.template !== undefined) known.templates.push(user.template)
+  }
+
+  get list(): LinuxPart[] {
+    return [...this.#all.values()]
+  }
+}
+
+interface User {
+  readonly snapshot?: SnapshotId
+  readonly template?: string
+}
+
+/** All parts of these snapshots: images, memory files, layers. Each once, however many share it. */
+export function partsOfSnapshots(layout: Layout, manifests: readonly Manifest[]): LinuxPart[] {
+  const parts = new Parts()
+  for (const manifest of manifests) addSnapshotParts(parts, layout, manifest)
+  return parts.list
+}
+
+/** All that is stored, templates included: their root file systems, and the snapshots that sandboxes are made from. */
+export async function allParts(
+  layout: Layout,
+  dataDir: string,
+  manifests: readonly Manifest[],
+): Promise<LinuxPart[]> {
+  const parts = new Parts()
+  for (const manifest of manifests) addSnapshotParts(parts, layout, manifest)
+  // Last: they are large, and seldom new.
+  for (const template of await listTemplates(dataDir)) await addTemplateParts(parts, layout, template)
+  for (const manifest of manifests) {
+    const { name, hash } = manifest.template
+    // A build need not be the current one any more.
+    const build = await readTemplate(join(templateDirectory(dataDir, name), hash))
+    if (build !== undefined) addRootfs(parts, layout, build, { snapshot: manifest.id })
+  }
+  return parts.list
+}
+
+function addSnapshotParts(parts: Parts, layout: Layout, manifest: Manifest): void {
+  const paths = generationPaths(layout.snapshot(manifest.id).dir, manifest.generation)
+  const generation = `${manifest.id}/${manifest.generation ?? 0}`
+  addManifestParts(parts, layout, { manifest, paths, key: `images:${generation}` }, { snapshot: manifest.id })
+}
+
+async function addTemplateParts(parts: Parts, layout: Layout, template: Template): Promise<void> {
+  const user = { template: template.name }
+  addRootfs(parts, layout, template, user)
+  const parent = join(dirname(template.rootfs), 'snapshots')
+  for (const name of await readdir(parent).catch(() => [])) {
+    const paths = snapshotPaths(join(parent, name))
+    const manifest = await readManifest(paths.manifest).catch(() => undefined)
+    if (manifest === undefined) continue
+    addManifestParts(parts, layout, { manifest, paths, key: `images:${template.hash}/${name}` }, user)
+  }
+}
+
+function addRootfs(parts: Parts, layout: Layout, template: Template, user: User): void {
+  const tree = templateTree(layout, template)
+  const what = `the root file system of template ${template.name}`
+  parts.add({ key: `template:${template.name}/${template.hash}`, kind: 'template', tree, what }, user)
+}
+
+interface Described {
+  readonly manifest: Manifest
+  readonly paths: SnapshotPaths
+  readonly key: string
+}
+
+function addManifestParts(parts: Parts, layout: Layout, { manifest, paths, key }: Described, user: User) {
+  for (const layer of manifest.layers.filter(isLayerId)) {
+    const what = `its file layer ${layer}`
+    parts.add({ key: `layer:${layer}`, kind: 'layer', tree: layerTree(layout, layer), what }, user)
+  }
+  if (manifest.kind === 'files') return
+  const files = listFiles(paths, manifest)
+  const images = files.filter(({ path }) => dirname(path) !== paths.memory)
+  parts.add({ key, kind: 'images', files: images, what: 'its images' }, user)
+  for (const file of files.filter(({ path }) => dirname(path) === paths.memory)) {
+    // Shared by hard links: the inode says which file it is, the checksum what it has to be.
+    const inode = statSync(file.path, { throwIfNoEntry: false })?.ino ?? file.path
+    parts.add(
+      { key: `memory:${inode}:${file.checksum}`, kind: 'memory', files: [file], what: file.what },
+      user,
+    )
+  }
+}
+
+/** Whether two entries of one part lead to the same files. */
+export function isSamePlace(one: LinuxPart, other: LinuxPart): boolean {
+  const pathsOf = ({ tree, files = [] }: LinuxPart) => [tree?.root, ...files.map(({ path }) => path)]
+  const [paths, others] = [pathsOf(one), pathsOf(other)]
+  return paths.length === others.length && paths.every((path, index) => path === others[index])
+}
+
+/** Reads a part from the disk. Damage is in words: `<what> <is wrong>`. */
+export async function checkPart(part: LinuxPart, reading: ScrubReading): Promise<PartCheck> {
+  const { tree, files = [], what } = part
+  if (tree !== undefined) {
+    if (!existsSync(tree.root)) return { readBytes: 0, damage: `${what} is missing` }
+    const { readBytes, damage } = await checkTree(tree, reading)
+    return { readBytes, ...(damage !== undefined && { damage: `${what} is damaged: ${damage}` }) }
+  }
+  const found = await sumFiles(
+    files.map(({ path }) => path),
+    reading,
+  )
+  const { readBytes } = found
+  for (const [index, file] of files.entries()) {
+    const now = found.files[index]
+    if (now === undefined || 'error' in now)
+      return { readBytes, damage: `${file.what} cannot be read: ${now?.error}` }
+    if (now.sizeBytes !== file.sizeBytes)
+      return { readBytes, damage: `${file.what} has ${now.sizeBytes} bytes instead of ${file.sizeBytes}` }
+    if (now.checksum !== file.checksum) return { readBytes, damage: `${file.what} is damaged` }
+  }
+  return { readBytes }
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError, type Material, type Materials, materialSchema } from '@dormouse/contracts'
+
+/** More than Debian has packages for one machine to hold. */
+const MATERIALS_MAX = 20_000
+/** pip writes here what it has installed, when a build tells it to; the next list takes it up. */
+export const PIP_REPORT = '/var/tmp/dormouse-pip.json'
+const FILE = 'materials.json'
+
+/**
+ * Python that prints the packages of the system that it runs in, a JSON array each: type, name, version, architecture, SHA-256. Digests of
+ * .deb files are those of the package lists, so it runs before the lists are removed.
+ */
+export const MATERIALS_PROGRAM = `
+import glob, json, re, subprocess
+from importlib import metadata
+
+def ask(*argv):
+    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+def tell(*fields):
+    print(json.dumps(fields))
+
+form = "\${Package}\\t\${Version}\\t\${Architecture}\\t\${db:Status-Status}\\n"
+rows = [line.split("\\t") for line in ask("dpkg-query", "-W", "-f", form).splitlines()]
+debs = [tuple(row[:3]) for row in rows if row[3:] == ["installed"]]
+digests = {}
+for start in range(0, len(debs), 200):
+    names = [f"{name}{'' if kind == 'all' else ':' + kind}={version}" for name, version, kind in debs[start:start + 200]]
+    for stanza in ask("apt-cache", "show", *names).split("\\n\\n"):
+        fields = dict(re.findall(r"^(Package|Version|Architecture|SHA256): (.*)$", stanza, re.M))
+        if "SHA256" in fields:
+            key = (fields.get("Package"), fields.get("Version"), fields.get("Architecture"))
+            digests.setdefault(key, fields["SHA256"])
+for deb in debs:
+    tell("deb", *deb, digests.get(deb))
+
+def plain(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+wheels = {}
+try:
+    with open("${PIP_REPORT}") as report:
+        for item in json.load(report)["install"]:
+            hashes = item["download_info"].get("archive_info", {}).get("hashes", {})
+            wheels[plain(item["metadata"]["name"]), item["metadata"]["version"]] = hashes.get("sha256")
+except OSError:
+    pass
+for found in metadata.distributions(path=glob.glob("/usr/local/lib/python3*/*-packages")):
+    if found.metadata["Name"]:
+        key = plain(found.metadata["Name"]), found.version
+        tell("wheel", *key, None, wheels.get(key))
+`
+
+/**
+ * Of what the program printed; `base` has the digests of what was there before. Whoever built the template may have made all of it up:
+ * it says what the build used, not that the build is to be trusted. Throws `setup_failed` when it is no such list.
+ */
+export function parseMaterials(text: string, base: readonly Material[] = []): Materials {
+  const known = new Map(base.map((material) => [identity(material), material.sha256]))
+  const lines = text.split('\n').filter((line) => line !== '')
+  if (lines.length > MATERIALS_MAX) throw notAList(`it has more than ${MATERIALS_MAX} entries`)
+  const items = new Map<string, Material>()
+  for (const line of lines) {
+    const material = parseLine(line)
+    const id = identity(material)
+    const sha256 = material.sha256 ?? known.get(id)
+    items.set(id, { ...material, ...(sha256 !== undefined && { sha256 }) })
+  }
+  return digestOf([...items.values()])
+}
+
+function parseLine(line: string): Material {
+  try {
+    const [type, name, version, architecture, sha256] = JSON.parse(line)
+    return materialSchema.parse({
+      ...{ type, name, version },
+      ...(architecture !== null && { architecture }),
+      ...(sha256 !== null && { sha256 }),
+    })
+  } catch (cause) {
+    throw notAList('an entry cannot be read', cause)
+  }
+}
+
+function notAList(reason: string, cause?: unknown): DormouseError {
+  return new DormouseError('setup_failed', `The list of the template's packages is damaged: ${reason}.`, {
+    cause,
+  })
+}
+
+function digestOf(found: readonly Material[]): Materials {
+  const items = [...found].sort((one, other) => (identity(one) < identity(other) ? -1 : 1))
+  const hash = createHash('sha256')
+  for (const item of items) hash.update(`${identity(item)} ${item.sha256 ?? '-'}\n`)
+  return { sha256: hash.digest('hex'), items }
+}
+
+function identity({ type, name, version, architecture }: Material): string {
+  return `${type} ${name} ${version} ${architecture ?? '-'}`
+}
+
+/** Beside a template.json, so that it need not be read with it. */
+export function encodeMaterials({ items }: Materials): string {
+  return `[\n${items.map((item) => `  ${JSON.stringify(item)}`).join(',\n')}\n]\n`
+}
+
+export function materialsFile(buildDirectory: string): string {
+  return join(buildDirectory, FILE)
+}
+
+/** undefined for templates that were built before there were such lists. */
+export async function readMaterials(buildDirectory: string): Promise<Materials | undefined> {
+  const text = await readFile(materialsFile(buildDirectory), 'utf8').catch(() => undefined)
+  if (text === undefined) return undefined
+  try {
+    return digestOf(materialSchema.array().parse(JSON.parse(text)))
+  } catch (cause) {
+    throw notAList('it cannot be read', cause)
+  }
+}

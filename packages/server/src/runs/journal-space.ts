@@ -1,0 +1,115 @@
+import type { SandboxId } from '@dormouse/contracts'
+import type { JournalUpkeep } from './journal-upkeep.ts'
+import { DISK_SHARE, RUN_OVERHEAD_BYTES, STRIPPED_MAX_BYTES, TAIL_MAX_BYTES } from './limits.ts'
+import type { RunJournal } from './run-journal.ts'
+
+export interface JournalSpaceOptions {
+  readonly journal: RunJournal
+  readonly upkeep: JournalUpkeep
+  /** Of one run, and of all runs of a sandbox together. */
+  readonly runBytes: number
+  readonly sandboxBytes: number
+  /** What a sandbox may have on disk in all; undefined: it is not known any more. */
+  readonly diskLimitOf: (id: SandboxId) => number | undefined
+  readonly keepRuns: number
+  readonly keepMs: number
+  readonly now: () => number
+}
+
+/** How many runs of a sandbox end before old ones are looked for. */
+const PRUNE_EVERY = 64
+
+/**
+ * How much the journal has of each sandbox, and what it may still take. When the bound of a sandbox is reached, the oldest runs that
+ * are over lose what they said, all but `start` and `exit`.
+ */
+export class JournalSpace {
+  readonly #options: JournalSpaceOptions
+  readonly #used = new Map<SandboxId, number>()
+  readonly #ended = new Map<SandboxId, number>()
+  /** On their way out: not to be counted again. */
+  readonly #leaving = new Set<number>()
+
+  constructor(options: JournalSpaceOptions) {
+    this.#options = options
+  }
+
+  bytesOf(id: SandboxId): number {
+    let used = this.#used.get(id)
+    if (used === undefined) {
+      used = this.#options.journal.bytesOf(id)
+      this.#used.set(id, used)
+    }
+    return used
+  }
+
+  /** Whether a run that has `keptBytes` already may keep so much more of its beginning. Then it is counted. */
+  grant(id: SandboxId, bytes: number, keptBytes: number): boolean {
+    const limit = this.#limitOf(id)
+    if (keptBytes + bytes > Math.min(this.#options.runBytes, limit) - this.tailBytes(id)) return false
+    if (this.bytesOf(id) + bytes > limit) this.#strip(id, bytes)
+    if (this.bytesOf(id) + bytes > limit) return false
+    this.charge(id, bytes)
+    return true
+  }
+
+  /** Counts what is kept in any case. */
+  charge(id: SandboxId, bytes: number): void {
+    this.#used.set(id, this.bytesOf(id) + bytes)
+  }
+
+  /** How much of its end a run keeps. */
+  tailBytes(id: SandboxId): number {
+    return Math.min(TAIL_MAX_BYTES, this.#options.runBytes / 2, this.#limitOf(id) / 8)
+  }
+
+  /** A run of it is over. */
+  ended(id: SandboxId): void {
+    const { keepRuns, keepMs, now } = this.#options
+    const count = (this.#ended.get(id) ?? 0) + 1
+    this.#ended.set(id, count)
+    const isOver = this.bytesOf(id) > this.#limitOf(id)
+    if (isOver) this.#strip(id, 0)
+    if (count % PRUNE_EVERY !== 0 && !isOver) return
+    const before = now() - keepMs
+    const finished = this.#options.journal.finished(id).filter((run) => !this.#leaving.has(run.id))
+    finished.forEach((run, index) => {
+      const isOld = run.finishedAt < before || index < finished.length - keepRuns
+      // Runs that said next to nothing can be too many as well. The newest stays: its caller may be about to read it.
+      const isTooMuch = this.bytesOf(id) > this.#limitOf(id) && index < finished.length - 1
+      if (isOld || isTooMuch) this.#remove(id, run)
+    })
+  }
+
+  /** The sandbox is gone. */
+  forget(id: SandboxId): void {
+    this.#used.delete(id)
+    this.#ended.delete(id)
+    this.#options.upkeep.removeSandbox(id)
+  }
+
+  #remove(id: SandboxId, run: { id: number; bytes: number }): void {
+    this.#leave(id, run, run.bytes)
+    this.#options.upkeep.removeRun(run, () => this.#leaving.delete(run.id))
+  }
+
+  #strip(id: SandboxId, wantedBytes: number): void {
+    const limit = this.#limitOf(id)
+    for (const run of this.#options.journal.finished(id)) {
+      if (this.bytesOf(id) + wantedBytes <= limit) return
+      if (run.bytes <= STRIPPED_MAX_BYTES || this.#leaving.has(run.id)) continue
+      this.#leave(id, run, run.bytes - RUN_OVERHEAD_BYTES)
+      this.#options.upkeep.strip(run, () => this.#leaving.delete(run.id))
+    }
+  }
+
+  #leave(id: SandboxId, run: { id: number }, bytes: number): void {
+    this.#leaving.add(run.id)
+    this.charge(id, -bytes)
+  }
+
+  #limitOf(id: SandboxId): number {
+    const { sandboxBytes, diskLimitOf } = this.#options
+    return Math.min(sandboxBytes, (diskLimitOf(id) ?? Number.POSITIVE_INFINITY) * DISK_SHARE)
+  }
+}

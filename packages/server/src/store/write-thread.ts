@@ -1,0 +1,100 @@
+import { Worker } from 'node:worker_threads'
+import { DormouseError } from '@dormouse/contracts'
+import { toCodedError } from './sqlite-error.ts'
+import type { WriteAnswer, WriteFailure, WriteRequest, WriteStep, WriteThreadData } from './write-messages.ts'
+
+// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+const MAIN = new URL(
+  import.meta.url.endsWith('.ts') ? '../../dist/store/write-thread-main.js' : './write-thread-main.js',
+  import.meta.url,
+)
+
+interface Pending {
+  readonly resolve: (changes: number) => void
+  readonly reject: (error: unknown) => void
+}
+
+type Request<T = WriteRequest> = T extends unknown ? Omit<T, 'request'> : never
+
+/**
+ * Writes to a database on a thread of its own, in the order of the calls. For what is large or takes long: the event loop does not wait
+ * for it. Starts with its first call, and again after it has died.
+ */
+export class WriteThread implements AsyncDisposable {
+  readonly #data: WriteThreadData
+  readonly #name: string
+  readonly #pending = new Map<number, Pending>()
+  #worker: Worker | undefined
+  #nextRequest = 0
+  #isClosed = false
+
+  constructor({ name, ...data }: WriteThreadData & { readonly name: string }) {
+    this.#name = name
+    this.#data = data
+  }
+
+  get isIdle(): boolean {
+    return this.#pending.size === 0
+  }
+
+  /** All steps in one transaction. Returns how many rows the last step changed. */
+  write(steps: readonly WriteStep[]): Promise<number> {
+    return this.#ask({ type: 'write', steps })
+  }
+
+  /** Post: freed pages at the end of the file are given back to the file system, unless a reader still needs them. */
+  async checkpoint(): Promise<void> {
+    await this.#ask({ type: 'checkpoint' })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const worker = this.#worker
+    if (this.#isClosed) return
+    const closed = worker === undefined ? undefined : this.#ask({ type: 'close' }).catch(() => {})
+    this.#isClosed = true
+    await closed
+    await worker?.terminate()
+  }
+
+  #ask(message: Request): Promise<number> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) throw new DormouseError('internal', `The thread of ${this.#name} is closed.`)
+      const worker = this.#worker ?? this.#start()
+      const request = this.#nextRequest++
+      this.#pending.set(request, { resolve, reject })
+      // A thread that waits keeps the process from nothing; one that has something to do does.
+      worker.ref()
+      worker.postMessage({ ...message, request } satisfies WriteRequest)
+    })
+  }
+
+  #start(): Worker {
+    const worker = new Worker(MAIN, { workerData: this.#data, name: this.#name })
+    let cause = new Error('the thread has ended')
+    worker.on('error', (error) => {
+      cause = error as Error
+    })
+    worker.on('message', (answer: WriteAnswer) => this.#settle(answer))
+    worker.once('exit', () => {
+      if (this.#worker === worker) this.#worker = undefined
+      const pending = [...this.#pending.values()]
+      this.#pending.clear()
+      for (const { reject } of pending)
+        reject(new DormouseError('internal', `The thread of ${this.#name} died.`, { cause }))
+    })
+    this.#worker = worker
+    return worker
+  }
+
+  #settle(answer: WriteAnswer): void {
+    const pending = this.#pending.get(answer.request)
+    this.#pending.delete(answer.request)
+    if (this.#pending.size === 0) this.#worker?.unref()
+    if (answer.type === 'done') pending?.resolve(answer.changes)
+    else pending?.reject(toCodedError(errorOf(answer.error), this.#name))
+  }
+}
+
+function errorOf({ message, errcode }: WriteFailure): Error {
+  return Object.assign(new Error(message), errcode === undefined ? {} : { errcode })
+}

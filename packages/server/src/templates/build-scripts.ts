@@ -1,0 +1,71 @@
+import type { TemplateDescription } from '../api/services.ts'
+import type { Script } from './run-step.ts'
+
+export interface BuildPrograms {
+  /** Prints the packages of the system that it runs in; see `parseMaterials`. */
+  readonly materials: string
+  /** Where pip is to write what it has installed, so that `materials` finds it. */
+  readonly pipReport: string
+}
+
+const APT = 'apt-get --yes --no-install-recommends -o DPkg::Lock::Timeout=60'
+/** Lists are as old as the template that is built on, or not there. */
+const UPDATE = 'apt-get update'
+const TIDY = `
+rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/debconf/*-old
+for packages in /usr/local/lib/python3*/dist-packages; do
+  if [ -d "$packages" ]; then python3 -m compileall -q "$packages" || true; fi
+done
+`
+
+/** What a description means, in the order in which it happens. */
+export function buildScripts(
+  description: TemplateDescription,
+  programs: BuildPrograms,
+  onMaterials: (listing: string) => void,
+): Script[] {
+  const { packages, pip, commands } = description
+  const count = commands.length
+  return [
+    ...(packages.length === 0 ? [] : [installPackages(packages)]),
+    ...(pip.length === 0 ? [] : [installPip(pip, programs)]),
+    ...commands.map((command, index) => ({
+      title: `command ${index + 1} of ${count}`,
+      shown: firstLine(command),
+      text: `set -e\n${command}`,
+    })),
+    {
+      title: 'listing packages',
+      text: `exec python3 -I -c ${quote(programs.materials)}`,
+      onOutput: onMaterials,
+    },
+    { title: 'tidying up', text: `rm -f ${quote(programs.pipReport)}\n${TIDY}` },
+  ]
+}
+
+function installPackages(packages: readonly string[]): Script {
+  return {
+    title: 'installing packages',
+    text: `set -eu\n${UPDATE}\n${APT} install -- ${packages.map(quote).join(' ')}\n`,
+  }
+}
+
+function installPip(requirements: readonly string[], { pipReport }: BuildPrograms): Script {
+  const install = `pip install --no-cache-dir --root-user-action ignore --report ${quote(pipReport)}`
+  return {
+    title: 'installing Python packages',
+    text: `set -eu
+if ! command -v pip >/dev/null; then ${UPDATE}; ${APT} install python3-pip; fi
+${install} -- ${requirements.map(quote).join(' ')}
+`,
+  }
+}
+
+function firstLine(command: string): string {
+  const [line = ''] = command.trim().split('\n')
+  return line.length <= 120 ? line : `${line.slice(0, 119)}…`
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,169 @@
+import {
+  DormouseError,
+  type Material,
+  type Materials,
+  type SandboxId,
+  type SnapshotId,
+} from '@dormouse/contracts'
+import type { TemplateDescription } from '../api/services.ts'
+import { dropSnapshot } from '../lifecycle/drop-snapshot.ts'
+import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
+import type { Caller, NetworkPolicy, SandboxLimits } from '../lifecycle/service.ts'
+import { BuildLog } from './build-log.ts'
+import { type BuildPrograms, buildScripts } from './build-scripts.ts'
+import { runStep, type StepParts, warmUp } from './run-step.ts'
+
+/** What every build has, whatever its description says. */
+export interface BuilderSettings {
+  readonly limits: SandboxLimits
+  /** For descriptions that do not say: where packages come from. */
+  readonly network: NetworkPolicy
+  /** Of a whole build. */
+  readonly timeoutMs: number
+  readonly atOnce: number
+}
+
+export interface TemplateBuildsOptions {
+  readonly sandboxes: Pick<SandboxRegistry, 'create' | 'find' | 'requireRoom' | 'parts'>
+  readonly settings: BuilderSettings
+  readonly programs: BuildPrograms
+  readonly parseMaterials: (listing: string, base: readonly Material[]) => Materials
+}
+
+export interface BuildRequest {
+  readonly description: TemplateDescription
+  readonly base: string
+  /** What the base was built from. */
+  readonly baseMaterials: readonly Material[]
+  /** Modules that sandboxes of the base start with. */
+  readonly inherited: readonly string[]
+  readonly caller: Caller
+  /** Called before a sandbox of the build exists. Throws to stop it. */
+  readonly announce: (id: SandboxId) => void
+}
+
+export interface Built {
+  /** Files, memory and processes, with everything imported. */
+  readonly snapshotId: SnapshotId
+  readonly filesId: SnapshotId
+  readonly materials: Materials | undefined
+}
+
+/** A build under way. `ended` rejects with the reason; nothing of the build is left then. */
+export interface RunningBuild {
+  readonly owner: string
+  readonly name: string
+  readonly log: BuildLog
+  readonly ended: Promise<Built>
+  stop(reason: string): void
+}
+
+/** What one key may have of all builds at once: another key finds room as well. */
+const SHARE_OF_A_KEY = 0.5
+
+/** Builds templates in sandboxes of the key that asked for them: its quotas hold, and so do the builder's limits. */
+export class TemplateBuilds {
+  readonly #options: TemplateBuildsOptions
+  readonly #running = new Set<RunningBuild>()
+
+  constructor(options: TemplateBuildsOptions) {
+    this.#options = options
+  }
+
+  find(owner: string, name: string): RunningBuild | undefined {
+    return [...this.#running].find((build) => build.owner === owner && build.name === name)
+  }
+
+  /** Throws `overloaded`, `limit_reached`, `invalid_argument`: then nothing has begun. */
+  requireRoom({ network }: TemplateDescription, { keyId }: Caller): void {
+    const { settings, sandboxes } = this.#options
+    const ofKey = [...this.#running].filter(({ owner }) => owner === keyId).length
+    const share = Math.max(1, Math.floor(settings.atOnce * SHARE_OF_A_KEY))
+    if (this.#running.size >= settings.atOnce || ofKey >= share)
+      throw new DormouseError('overloaded', 'Other templates are being built.', {
+        details: { retryAfterMs: 30_000 },
+      })
+    if (network !== undefined) sandboxes.parts.network.check(network)
+    sandboxes.requireRoom(keyId, settings.limits.memoryBytes)
+  }
+
+  /** Pre: `requireRoom` did not throw. */
+  start(request: BuildRequest): RunningBuild {
+    const { settings } = this.#options
+    const stop = new AbortController()
+    const timer = setTimeout(
+      () => stop.abort(stopped(`The build took longer than ${settings.timeoutMs} ms.`)),
+      settings.timeoutMs,
+    )
+    const log = new BuildLog()
+    const build: RunningBuild = {
+      owner: request.caller.keyId,
+      name: request.description.name,
+      log,
+      stop: (reason) => stop.abort(stopped(reason)),
+      ended: this.#build(request, log, stop.signal)
+        .catch((error: unknown) => {
+          throw stop.signal.aborted ? stop.signal.reason : error
+        })
+        .finally(() => {
+          clearTimeout(timer)
+          this.#running.delete(build)
+        }),
+    }
+    this.#running.add(build)
+    return build
+  }
+
+  /** Ends what an earlier server was building with. */
+  async removeSandbox(id: SandboxId): Promise<void> {
+    await this.#options.sandboxes.find(id)?.delete()
+  }
+
+  async stopAll(reason: string): Promise<void> {
+    const running = [...this.#running]
+    for (const build of running) build.stop(reason)
+    await Promise.allSettled(running.map(({ ended }) => ended))
+  }
+
+  async #build(request: BuildRequest, log: BuildLog, signal: AbortSignal): Promise<Built> {
+    const { description, caller, announce, base: template } = request
+    const { settings, sandboxes, programs } = this.#options
+    const { limits, timeoutMs } = settings
+    const network = description.network ?? settings.network
+    const parts: StepParts = {
+      ...{ sandboxes, log, signal, announce },
+      builder: { caller, limits, network, timeoutMs },
+    }
+    let listing = ''
+    const scripts = buildScripts(description, programs, (text) => {
+      listing = text
+    })
+    const filesId = await runStep(parts, { origin: { template }, scripts })
+    try {
+      const origin = { template, files: filesId }
+      const { inherited } = request
+      const snapshotId = await warmUp(parts, { origin, inherited, preload: description.preload })
+      return { snapshotId, filesId, materials: this.#materials(listing, request, log) }
+    } catch (error) {
+      await this.#drop(filesId)
+      throw error
+    }
+  }
+
+  #materials(listing: string, { baseMaterials }: BuildRequest, log: BuildLog): Materials | undefined {
+    try {
+      return this.#options.parseMaterials(listing, baseMaterials)
+    } catch {
+      log.say('The list of its packages could not be read, and is not recorded.')
+      return undefined
+    }
+  }
+
+  async #drop(id: SnapshotId): Promise<void> {
+    await dropSnapshot(this.#options.sandboxes.parts, id)
+  }
+}
+
+function stopped(reason: string): DormouseError {
+  return new DormouseError('setup_failed', reason)
+}
