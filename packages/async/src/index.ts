@@ -1,0 +1,8 @@
+export { abortable, abortError } from './abortable.ts'
+export { Limiter, type LimiterOptions, type Refusal, type RunOptions } from './limiter.ts'
+export { Mutex } from './mutex.ts'
+export { onAbort } from './on-abort.ts'
+export { type Held, ReadWriteLock } from './read-write-lock.ts'
+export { retryUntilDone } from './retry-until-done.ts'
+export { allOf, fulfilled, settleAll } from './settle.ts'
+export { settledWithin, withTimeout } from './with-timeout.ts'
