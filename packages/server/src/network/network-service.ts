@@ -24,7 +24,7 @@ export interface NetworkServiceOptions {
 interface Tenant {
   readonly id: SandboxId
   /** What is to hold, whenever it is looked at: its row, or what a change that is under way makes of it. */
-  readonly aim: SandboxRow
+  readonly effectiveRow: SandboxRow
 }
 
 /** The gate of one burrow. */
@@ -100,7 +100,7 @@ export class NetworkService implements Disposable {
     }
     opening.gate = gate
     // Read now: its policy may have changed since the burrow came.
-    await egress.attach(tenant.id, gate, this.#policyOf(tenant.aim))
+    await egress.attach(tenant.id, gate, this.#policyOf(tenant.effectiveRow))
     opening.isAttached = true
   }
 
@@ -135,7 +135,7 @@ export class NetworkService implements Disposable {
   async change(tenant: Tenant): Promise<void> {
     await this.#inTurn(tenant.id, async () => {
       if (this.#openings.get(tenant.id)?.isAttached !== true) return
-      await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.aim))
+      await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.effectiveRow))
     })
   }
 

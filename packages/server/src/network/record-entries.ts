@@ -1,10 +1,19 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
-import type { NewLedgerEntry } from '../store/ledger-rows.ts'
+import type { ServerClock } from '../clock/server-clock.ts'
+import type { Log } from '../log.ts'
+import type { Database } from '../store/database.ts'
+import type { LedgerRows, NewLedgerEntry } from '../store/ledger-rows.ts'
 
 export interface EntryOf {
   readonly id: SandboxId
   readonly entry: NewLedgerEntry
+}
+
+export interface RecordEntries {
+  readonly db: Database
+  readonly ledger: LedgerRows
+  readonly clock: ServerClock
+  readonly log: Log
 }
 
 /**
@@ -12,7 +21,7 @@ export interface EntryOf {
  * full disk is no reason to end.
  */
 export function recordEntries(
-  { db, ledger, log, clock }: Pick<SandboxDependencies, 'db' | 'ledger' | 'log' | 'clock'>,
+  { db, ledger, log, clock }: RecordEntries,
   isThere: (id: SandboxId) => boolean,
   entries: readonly EntryOf[],
 ): void {

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { answerEverySession } from './confirm-session.ts'
 import type { ChannelParts, SshParts } from './connection-parts.ts'
 import type { Stranger } from './doorkeeper.ts'
@@ -172,7 +172,7 @@ export class SshConnection {
   }
 
   /** Among all that the API keys reach which let this key in. */
-  #findSandbox(): Sandbox {
+  #findSandbox(): SandboxHandle {
     const callers = this.#grants.map(({ owner }) => owner)
     const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, callers)
     this.#parts.access.admit(caller)

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerChannel, TcpipInfo } from 'ssh2'
 import { openRelay, type Relay } from '../api/preview/relay.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 
@@ -46,7 +46,7 @@ export async function forward(connection: ChannelParts, request: ForwardRequest)
   }
 }
 
-function requireOwn(sandbox: Sandbox, host: string): void {
+function requireOwn(sandbox: SandboxHandle, host: string): void {
   const { id, name } = sandbox.view()
   const wanted = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
   if (OWN_NAMES.has(wanted) || wanted === id || wanted === name?.toLowerCase()) return

@@ -2,7 +2,7 @@ import { constants } from 'node:os'
 import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
 import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
 import { ConnectionWork } from '../api/preview/connection-work.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 import { ENV_MAX, ENV_VALUE_MAX_CHARACTERS, SIGNALS_MAX } from './limits.ts'
@@ -43,7 +43,7 @@ export class SshSession {
   readonly #gone = new AbortController()
   readonly #env: Record<string, string> = {}
   #pty: { cols: number; rows: number } | undefined
-  #running: { readonly sandbox: Sandbox; readonly pid: number } | undefined
+  #running: { readonly sandbox: SandboxHandle; readonly pid: number } | undefined
   #isResizing = false
   #wantedSize: { cols: number; rows: number } | undefined
   #signals = 0
@@ -182,7 +182,7 @@ export class SshSession {
   /** It may have ended, or the sandbox be asleep: then there is nobody to tell, and nothing to wake. */
   async #tell(
     what: string,
-    tell: (guest: Parameters<Parameters<Sandbox['use']>[1]>[0], pid: number) => Promise<void>,
+    tell: (guest: Parameters<Parameters<SandboxHandle['use']>[1]>[0], pid: number) => Promise<void>,
   ): Promise<void> {
     if (this.#running === undefined) return
     const { sandbox, pid } = this.#running

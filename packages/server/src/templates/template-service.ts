@@ -12,7 +12,8 @@ import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
-import type { MaterialsSummary, TemplateRow, TemplateRows } from './template-rows.ts'
+import type { TemplateCatalog } from './template-catalog.ts'
+import type { MaterialsSummary, TemplateRow } from './template-rows.ts'
 
 /** A template that is on this host whatever the API did. */
 export interface HostTemplate {
@@ -33,15 +34,8 @@ export interface HostTemplates {
   remove(name: string): Promise<void>
 }
 
-/** What sandboxes of a template start from. */
-export interface TemplateSnapshots {
-  readonly snapshotId: SnapshotId
-  /** Of one that was built: no process of a user runs in `snapshotId`, and this has its files without any. */
-  readonly filesId: SnapshotId | undefined
-}
-
 export interface TemplateServiceOptions {
-  readonly rows: TemplateRows
+  readonly catalog: TemplateCatalog
   readonly snapshots: SnapshotRows
   readonly host: HostTemplates
   readonly builds: Pick<TemplateBuilds, 'find' | 'requireRoom' | 'start' | 'removeSandbox' | 'stopAll'>
@@ -60,25 +54,23 @@ export class TemplateService implements Templates, AsyncDisposable {
   readonly #options: TemplateServiceOptions
   readonly #settling = new Set<Promise<void>>()
   #host: readonly HostTemplate[] = []
-  #rows: TemplateRow[]
 
   constructor(options: TemplateServiceOptions) {
     this.#options = options
-    this.#rows = options.rows.all()
   }
 
   /** Reads what is on the host. What an earlier server was building is removed: nothing else knows of its sandbox. */
   async open(): Promise<void> {
-    const { host, builds, log } = this.#options
+    const { host, builds, catalog, log } = this.#options
     this.#host = await host.list()
-    for (const row of this.#rows.filter(({ state }) => state === 'building')) {
+    for (const row of catalog.all().filter(({ state }) => state === 'building')) {
       try {
         if (row.sandboxId !== undefined) await builds.removeSandbox(row.sandboxId)
         this.#put({ ...row, state: 'failed', sandboxId: undefined, error: SERVER_ENDED })
       } catch (error) {
         // The row stays as it is: the next start tries again.
         log.error({ template: row.name, err: error }, 'what is left of a build could not be removed')
-        this.#remember({ ...row, state: 'failed', error: SERVER_ENDED })
+        catalog.putInMemory({ ...row, state: 'failed', error: SERVER_ENDED })
       }
     }
   }
@@ -91,12 +83,6 @@ export class TemplateService implements Templates, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stopBuilds()
-  }
-
-  /** undefined for templates of the host. */
-  snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined {
-    const row = this.#own(name, owner)
-    return row?.snapshotId && { snapshotId: row.snapshotId, filesId: row.filesId }
   }
 
   list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView> {
@@ -196,7 +182,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
-    const { rows, isNeeded, dropSnapshot, host, builds } = this.#options
+    const { catalog, isNeeded, dropSnapshot, host, builds } = this.#options
     const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
     if (row === undefined) {
       this.get(name, caller)
@@ -212,8 +198,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     await Promise.all(this.#settling)
     // What a build that ended meanwhile has made goes, too.
     const last = this.#own(name, row.owner) ?? row
-    this.#rows = this.#rows.filter((other) => other.name !== name || other.owner !== row.owner)
-    rows.delete(row)
+    catalog.delete(row)
     for (const id of [last.snapshotId, last.filesId]) if (id !== undefined) await dropSnapshot(id)
     if (isOfHost(last)) {
       await host.remove(name)
@@ -246,14 +231,14 @@ export class TemplateService implements Templates, AsyncDisposable {
 
   async #baseMaterials(name: string, caller: Caller): Promise<readonly Material[]> {
     const row = this.#own(name, caller.keyId)
-    if (row?.snapshotId !== undefined) return this.#options.rows.materials(row) ?? []
+    if (row?.snapshotId !== undefined) return this.#options.catalog.materialsOf(row) ?? []
     // A list that cannot be read costs digests of the new one, not the build.
     const ofHost = await this.#options.host.materials(name).catch(() => undefined)
     return ofHost?.items ?? []
   }
 
   #materialsOf(row: TemplateRow): Materials | undefined {
-    const items = this.#options.rows.materials(row)
+    const items = this.#options.catalog.materialsOf(row)
     return items === undefined || row.materials === undefined
       ? undefined
       : { sha256: row.materials.sha256, items }
@@ -265,25 +250,20 @@ export class TemplateService implements Templates, AsyncDisposable {
       this.#put(row, items)
     } catch (error) {
       this.#options.log.error({ template: row.name, err: error }, 'the end of a build was not written down')
-      this.#remember(row)
+      this.#options.catalog.putInMemory(row)
     }
   }
 
   #put(row: TemplateRow, items?: readonly Material[]): void {
-    this.#options.rows.put(row, items)
-    this.#remember(row)
-  }
-
-  #remember(row: TemplateRow): void {
-    this.#rows = [...this.#rows.filter(({ name, owner }) => name !== row.name || owner !== row.owner), row]
+    this.#options.catalog.put(row, items)
   }
 
   #own(name: string, owner: string): TemplateRow | undefined {
-    return this.#rows.find((row) => row.name === name && row.owner === owner)
+    return this.#options.catalog.find(name, owner)
   }
 
   #visible(caller: Caller): TemplateRow[] {
-    return this.#rows.filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
+    return this.#options.catalog.visibleTo(caller)
   }
 
   /** The caller's own first: an admin may see several of one name. */
@@ -315,7 +295,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateView {
-    const row = this.#rows.find((other) => other.name === name && isOfHost(other))
+    const row = this.#options.catalog.all().find((other) => other.name === name && isOfHost(other))
     return {
       ...{ name, description, state: 'ready', createdAt, bytes, materials },
       source: row === undefined ? 'built_in' : 'description',

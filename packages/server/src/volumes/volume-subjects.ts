@@ -1,7 +1,6 @@
 import type { VolumeId } from '@dormouse/contracts'
 import type { DiskUse, Engine } from '@dormouse/engine'
-import type { Subject } from '../sandbox/measuring-turns.ts'
-import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { MeasuredTree } from '../host/disk-measuring.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
 
@@ -11,8 +10,6 @@ export interface VolumeSubjectsOptions {
   /** Those that a sandbox can write to at this moment. */
   readonly inUse: () => Iterable<VolumeId>
   readonly limitsOf: (row: VolumeRow) => { readonly bytes: number; readonly files: number }
-  /** It holds more than it may. */
-  readonly onOver: (id: VolumeId) => void
 }
 
 /** Says which volumes are to be measured: those that somebody may have written to since they last were. Keeps what was found in their rows. */
@@ -27,23 +24,24 @@ export class VolumeSubjects {
   }
 
   /** A sandbox that wakes, writes and sleeps between two rounds is noticed here. */
-  get listener(): SandboxListener {
+  get listener() {
     const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>) => {
       for (const { volumeId, readOnly } of volumes) if (!readOnly) this.#unseen.add(volumeId)
     }
     return { recorded: mark, deleted: mark }
   }
 
-  list(): Subject[] {
+  /** `onOver` is called with volumes that hold more than they may. */
+  list(onOver: (id: VolumeId) => void): MeasuredTree[] {
     const { rows, inUse } = this.#options
     for (const id of inUse()) this.#unseen.add(id)
     if (this.#unseen.size === 0) return []
     const known = new Map(rows.all().map((row) => [row.id, row]))
     for (const id of this.#unseen) if (!known.has(id)) this.#unseen.delete(id)
-    return [...this.#unseen].flatMap((id) => this.#subject(known.get(id)))
+    return [...this.#unseen].flatMap((id) => this.#treeOf(known.get(id), onOver))
   }
 
-  #subject(row: VolumeRow | undefined): Subject[] {
+  #treeOf(row: VolumeRow | undefined, onOver: (id: VolumeId) => void): MeasuredTree[] {
     if (row?.state !== 'ready') return []
     const { engine, limitsOf } = this.#options
     const { id } = row
@@ -56,13 +54,13 @@ export class VolumeSubjects {
           this.#unseen.delete(id)
           return engine.measureVolume(id)
         },
-        found: (use) => this.#found(id, use),
+        found: (use) => this.#found(id, use, onOver),
       },
     ]
   }
 
-  #found(id: VolumeId, use: DiskUse): void {
-    const { rows, limitsOf, onOver } = this.#options
+  #found(id: VolumeId, use: DiskUse, onOver: (id: VolumeId) => void): void {
+    const { rows, limitsOf } = this.#options
     rows.setUse(id, use)
     const row = rows.get(id)
     if (row !== undefined && isOver(row, limitsOf(row))) onOver(id)

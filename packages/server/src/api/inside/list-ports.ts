@@ -3,10 +3,10 @@ import type { PortAnswer } from '@dormouse/contracts/http'
 import type { ListeningPort } from '@dormouse/engine'
 import { type Outside, previewUrl } from '../../ports/address.ts'
 import type { PortService } from '../../ports/port-service.ts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 interface Look {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly ports: PortService
   readonly outside: Outside
   readonly signal: AbortSignal
@@ -47,7 +47,7 @@ const GRACE_MS = 1_000
 
 /** Waits in whatever burrow it is; a sandbox that somebody puts to sleep meanwhile is not woken for it. Throws `port_closed`. */
 export async function waitForPort(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   port: number,
   { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {

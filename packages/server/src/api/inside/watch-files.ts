@@ -1,5 +1,5 @@
 import type { FileChange } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 export interface WatchFiles {
   readonly path: string
@@ -9,7 +9,7 @@ export interface WatchFiles {
 
 /** Goes on in the next burrow. What happened between the two is unknown, so the caller is told to look again. */
 export function watchFiles(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   { path, ...options }: WatchFiles,
   signal: AbortSignal,
 ): AsyncIterable<FileChange> {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
 import type { PreviewAddress } from '../../ports/address.ts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { Services } from '../services.ts'
 import { isOwnRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
 
@@ -10,7 +10,7 @@ import { isOwnRequest, keyIn, takeToken, tokensInCookies } from './credentials.t
 const SERVER = { keyId: 'server', isAdmin: true }
 
 export interface Admitted {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   /** Without anything of ours in it. */
   readonly target: string
   readonly keyId: string | undefined

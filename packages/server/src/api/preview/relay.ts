@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { ConnectionWork } from './connection-work.ts'
 
 export interface Relay {
@@ -12,7 +12,7 @@ export interface Relay {
  * the work is over when the connection is.
  */
 export async function openRelay(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   port: number,
   { signal, idleMs }: { signal: AbortSignal; idleMs: number },
 ): Promise<Relay> {

@@ -1,4 +1,3 @@
-import type { SnapshotId } from '@dormouse/contracts'
 import {
   createSnapshotSchema,
   listSnapshotsQuery,
@@ -70,8 +69,7 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
         response: { 200: json('It runs from that state.', sandboxSchema) },
       },
     },
-    async (request) =>
-      await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId as SnapshotId),
+    async (request) => await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId),
   )
 
   app.get(
