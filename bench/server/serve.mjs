@@ -1,4 +1,4 @@
-// The server that is measured, in a process of its own.
+// Runs the measured server in a separate process.
 import { loadConfig, runServer } from '@dormouse/server'
 
 const [dataDir, toolsDir] = process.argv.slice(2)
