@@ -2,8 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readFile, statfs, writeFile } from 'node:fs/promises'
 import { cpus, release, totalmem } from 'node:os'
 import { findCriu } from '@dormouse/engine-linux/setup'
-
-const PROSE_COLUMNS = 118
+import { wrapProse } from '../docs/wrap-prose.mjs'
 
 /** Times `work` `times` times, after `warmUp` runs that do not count. */
 export async function measure({ warmUp, times, work }) {
@@ -103,23 +102,6 @@ export async function report({ name, options, result, text }) {
   const json = JSON.stringify({ name, command, ...run, result }, rounded, 2)
   await writeFile(new URL(`${name}.json`, results), `${json}\n`)
   await writeSection(name, page)
-}
-
-/** Breaks lines of prose at `PROSE_COLUMNS`. Tables and code spans stay whole. */
-function wrapProse(text) {
-  const wrapLine = (line) => {
-    const lines = ['']
-    for (const word of line.match(/`[^`]*`\S*|\S+/g) ?? []) {
-      const extended = `${lines.at(-1)} ${word}`.trimStart()
-      if (extended.length <= PROSE_COLUMNS) lines[lines.length - 1] = extended
-      else lines.push(word)
-    }
-    return lines.join('\n')
-  }
-  return text
-    .split('\n')
-    .map((line) => (line.startsWith('|') ? line : wrapLine(line)))
-    .join('\n')
 }
 
 function rounded(_key, value) {
