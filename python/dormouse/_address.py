@@ -26,6 +26,11 @@ class Address:
     # From the file of a local server, which writes it anew when it starts.
     is_from_file: bool
 
+    @property
+    def origin(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
+
 
 def find_address(
     url: Optional[str] = None, api_key: Optional[str] = None, data_dir: Optional[str] = None

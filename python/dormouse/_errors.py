@@ -90,10 +90,10 @@ _CLASSES = {
     "run_failed": RunFailedError,
 }
 
-# What may be over in a moment: worth another try of what can be repeated.
-_PASSING = {"server_unreachable", "overloaded", "rate_limited", "agent_unreachable", "restore_failed"}
-# The server says of these that nothing was changed.
-_UNTOUCHED = {"overloaded", "rate_limited"}
+# May pass in a moment: a request that can be repeated is tried again.
+_TRANSIENT = {"server_unreachable", "overloaded", "rate_limited", "agent_unreachable", "restore_failed"}
+# The server has changed nothing.
+_UNCHANGED = {"overloaded", "rate_limited"}
 
 
 def error_of(code: str, message: str, **more: Any) -> DormouseError:
@@ -157,12 +157,12 @@ def unreachable(url: str, cause: BaseException) -> DormouseError:
     return error_of("server_unreachable", f"The server at {url} cannot be reached: {said}", hint=hint)
 
 
-def is_passing(error: DormouseError) -> bool:
-    return error.code in _PASSING
+def is_transient(error: DormouseError) -> bool:
+    return error.code in _TRANSIENT
 
 
-def is_untouched(error: DormouseError) -> bool:
-    return error.code in _UNTOUCHED
+def is_unchanged(error: DormouseError) -> bool:
+    return error.code in _UNCHANGED
 
 
 def _seconds(header: Optional[str]) -> Optional[float]:

@@ -19,6 +19,9 @@ NAMES = {
     "__aexit__": "__exit__",
     "StopAsyncIteration": "StopIteration",
     "AsyncIterator": "Iterator",
+    # Of httpx.
+    "aclose": "close",
+    "aiter_raw": "iter_raw",
 }
 
 

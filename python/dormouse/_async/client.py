@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .._answers import given, milliseconds, read, read_all, when_text
 from .._execution import Execution
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
 from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
 from .._wish import limits_body
@@ -133,10 +133,10 @@ class AsyncClient:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
-        self.close()
+        await self.http.close_and_wait()
 
     def close(self) -> None:
-        """Ends connections that nobody uses. It can go on to be used."""
+        """Closes connections that are not in use. The client stays usable."""
         self.http.close()
 
 

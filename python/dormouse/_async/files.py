@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import IO, Any, AsyncIterator, Iterable, List, Optional, Union
 
 from .._answers import given, read, read_all
-from .._errors import DormouseError, error_of, is_passing
-from .._http1 import ProtocolError
-from .._patience import Patience
+from .._errors import DormouseError, error_of, is_transient
+from .._backoff import Backoff
 from .._values import FileStat
-from .connection import PIECE_BYTES, Body, Response
-from .follow import SILENCE_SECONDS
+from .session import PIECE_BYTES, Body, Response
 from .http import RESTART_SECONDS, Http
 from .io import sleep
 from .watch import AsyncWatch
@@ -125,7 +123,7 @@ class AsyncFileStream:
         self._response: Optional[Response] = None
         self._is_over = False
         self._read_bytes = 0
-        self._patience = Patience(RESTART_SECONDS)
+        self._backoff = Backoff(RESTART_SECONDS)
         # Of the very file that is being read: after a lost connection only that one is gone on with.
         self._tag: Optional[str] = None
         # Without a length the kernel makes it up as it is read: what was read cannot be skipped.
@@ -139,16 +137,16 @@ class AsyncFileStream:
             try:
                 if self._response is None:
                     self._response = await self._open()
-                piece = await self._response.piece(SILENCE_SECONDS)
-            except (OSError, ProtocolError, DormouseError) as cause:
+                piece = await self._response.piece()
+            except (OSError, DormouseError) as cause:
                 self._drop()
                 error = cause if isinstance(cause, DormouseError) else self._http.lost(cause)
-                if not is_passing(error) or (self._read_bytes > 0 and not self._is_steady):
+                if not is_transient(error) or (self._read_bytes > 0 and not self._is_steady):
                     self._is_over = True
                     raise error
-                await sleep(self._patience.next_wait(error))
+                await sleep(self._backoff.next_delay(error))
                 continue
-            self._patience.renew()
+            self._backoff.reset()
             self._read_bytes += len(piece)
             if piece:
                 return piece

@@ -1,4 +1,4 @@
-"""All that waits, by asyncio. Its twin in `_sync` has the same names over sockets and threads."""
+"""What waits, by asyncio. Its twin in `_sync` has the same names over sockets and threads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,63 @@ import ssl
 import weakref
 from typing import Any, Awaitable, Callable, Generator, Optional, Sequence, TypeVar
 
-from .._sockets import keep_alive
+from .._sockets import tune
 
 Value = TypeVar("Value")
 Opener = Callable[[int], Awaitable[Any]]
 Job = Callable[[], Awaitable[Value]]
-# Connections end with their loop, and nobody would close those of a client that belongs to no one.
+# Connections end with their event loop: one client for all sandboxes would have connections of loops that are over.
 CAN_SHARE = False
+
+
+def here() -> tuple[int, Any]:
+    """The process and the event loop: a connection works only in those that it was made in."""
+    return os.getpid(), asyncio.get_running_loop()
+
+
+def is_over(place: tuple[int, Any]) -> bool:
+    pid, loop = place
+    return pid != os.getpid() or loop.is_closed()
+
+
+class Closer:
+    """Closes things in the background, for callers that cannot await."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def start(self, close: Job[Any]) -> None:
+        if _running_loop() is self._loop:
+            self._begin(close)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._begin, close)
+        except RuntimeError:
+            # The loop is over, and its connections with it.
+            pass
+
+    async def wait(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, close: Job[Any]) -> None:
+        task = asyncio.ensure_future(_quietly(close))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _running_loop() -> Optional[asyncio.AbstractEventLoop]:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def _quietly(job: Job[Any]) -> None:
+    try:
+        await job()
+    except Exception:
+        pass
 
 
 class Stream:
@@ -36,10 +86,10 @@ class Stream:
         try:
             reader, writer = await asyncio.wait_for(opening, timeout)
         except asyncio.TimeoutError:
-            raise ConnectTimeout(f"no connection within {timeout:g} s") from None
+            raise OSError(f"no connection within {timeout:g} s") from None
         raw = writer.get_extra_info("socket")
         if raw is not None:
-            keep_alive(raw)
+            tune(raw)
         return cls(reader, writer)
 
     async def read(self, limit: int, timeout: Optional[float]) -> bytes:
@@ -49,24 +99,15 @@ class Stream:
         try:
             return await asyncio.wait_for(self._reader.read(limit), timeout)
         except asyncio.TimeoutError:
-            raise socket.timeout(f"nothing was heard for {timeout:g} s") from None
+            raise socket.timeout(f"nothing was received for {timeout:g} s") from None
 
     async def write(self, data: bytes) -> None:
         """Raises OSError."""
         self._writer.write(data)
         await self._writer.drain()
 
-    def is_usable(self) -> bool:
-        """Nobody has ended it while it was idle, and it belongs to this loop and this process."""
-        return (
-            self._pid == os.getpid()
-            and self._loop is asyncio.get_running_loop()
-            and not self._reader.at_eof()
-            and not self._writer.transport.is_closing()
-        )
-
     def abort(self) -> None:
-        """Ends it at once, whoever is waiting."""
+        """Ends it, also while a task waits for it."""
         _abort(self._writer, self._loop, self._pid)
 
 
@@ -77,10 +118,6 @@ def _abort(writer: asyncio.StreamWriter, loop: asyncio.AbstractEventLoop, pid: i
         writer.transport.abort()
     except RuntimeError:
         pass
-
-
-class ConnectTimeout(ConnectionError):
-    """No byte was sent."""
 
 
 class Beginning:

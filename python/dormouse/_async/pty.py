@@ -6,11 +6,11 @@ import json
 from typing import Any, Mapping, Optional, Union
 
 from .._answers import given, milliseconds, read
-from .._errors import DormouseError, error_from_answer, error_of, is_passing
-from .._patience import Patience
+from .._errors import DormouseError, error_from_answer, error_of, is_transient
+from .._backoff import Backoff
 from .._process import PtyExit
 from .commands import AsyncCommand, AsyncCommands, CommandLine, command_body
-from .follow import PATIENCE_SECONDS
+from .follow import RECONNECT_SECONDS
 from .http import Http
 from .io import new_lock, sleep
 from .websocket import WebSocket
@@ -64,7 +64,7 @@ class AsyncPty:
         self._command = command
         self._socket: Optional[WebSocket] = None
         self._opening = new_lock()
-        self._patience = Patience(PATIENCE_SECONDS)
+        self._backoff = Backoff(RECONNECT_SECONDS)
         self._seen = after
         self._is_closed = False
         # Just started, and not looked at yet.
@@ -101,7 +101,7 @@ class AsyncPty:
                 if message is None:
                     self._socket = None
                     continue
-                self._patience.renew()
+                self._backoff.reset()
                 is_text, payload = message
                 if not is_text:
                     # One event of the process.
@@ -112,9 +112,9 @@ class AsyncPty:
                 self._hang_up()
                 if self._is_closed:
                     return None
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
-                await sleep(self._patience.next_wait(error))
+                await sleep(self._backoff.next_delay(error))
         return None
 
     async def write(self, data: Union[str, bytes]) -> None:

@@ -8,7 +8,7 @@ from .._answers import given, read, read_all
 from .._damage import ScrubStatus
 from .._errors import error_of
 from .._execution import Execution
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
 from .._result import Result
 from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, TemplateMaterials, Volume

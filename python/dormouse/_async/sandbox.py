@@ -8,7 +8,7 @@ from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, 
 from .._answers import given, milliseconds, read, when
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
@@ -250,7 +250,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
     async def delete(self) -> None:
         """Nothing of it is left."""
         await self.client.http.json("DELETE", await self._at())
-        self._hang_up()
+        await self._release_client()
 
     async def close(self) -> None:
         """Deletes it, unless it is persistent: then it is left to sleep by itself."""
@@ -262,7 +262,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
             # It may have deleted itself.
             pass
         finally:
-            self._hang_up()
+            await self._release_client()
 
     async def __aenter__(self) -> AsyncSandbox:
         await self._ready()
@@ -311,9 +311,9 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
     async def _post(self, what: str, body: Optional[Mapping[str, Any]], repeatable: bool = False) -> Any:
         return await self.client.http.json("POST", await self._at(what), body=body, repeatable=repeatable)
 
-    def _hang_up(self) -> None:
+    async def _release_client(self) -> None:
         if self.client._is_private:
-            self.client.close()
+            await self.client.http.close_and_wait()
 
     @property
     def _known(self) -> SandboxInfo:

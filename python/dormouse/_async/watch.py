@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from .._errors import DormouseError, error_from_answer, is_passing
-from .._patience import Patience
+from .._errors import DormouseError, error_from_answer, is_transient
+from .._backoff import Backoff
 from .._values import FileChange
-from .follow import PATIENCE_SECONDS, SSE, EventLines
+from .follow import RECONNECT_SECONDS, SSE, EventLines
 from .http import Http
 from .io import sleep
 
@@ -23,7 +23,7 @@ class AsyncWatch:
         self._path = path
         self._query = query
         self._lines: Optional[EventLines] = None
-        self._patience = Patience(PATIENCE_SECONDS)
+        self._backoff = Backoff(RECONNECT_SECONDS)
         self._is_over = False
 
     def __aiter__(self) -> AsyncWatch:
@@ -44,10 +44,10 @@ class AsyncWatch:
                     # Another thread has closed it.
                     break
                 self._drop()
-                if not is_passing(error):
+                if not is_transient(error):
                     self._is_over = True
                     raise
-                await sleep(self._patience.next_wait(error))
+                await sleep(self._backoff.next_delay(error))
         raise StopAsyncIteration
 
     async def __aenter__(self) -> AsyncWatch:
@@ -72,7 +72,7 @@ class AsyncWatch:
     def _read(self, change: Mapping[str, Any]) -> FileChange:
         if change["type"] == "failed":
             raise error_from_answer(change["error"])
-        self._patience.renew()
+        self._backoff.reset()
         return FileChange(change["type"], change["path"], change.get("from"))
 
     def _drop(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Union
 from .._answers import given, milliseconds, read, read_all
 from .._errors import DormouseError
 from .._execution import Event, read_event
-from .._http1 import path_part
+from .._paths import path_part
 from .._process import CommandCollector, CommandResult
 from .._values import ProcessInfo
 from .follow import SSE, Follower

@@ -6,17 +6,14 @@ from __future__ import annotations
 import json
 from typing import Any, Optional
 
-from .._errors import DormouseError, error_from_answer, error_of, is_passing
-from .._http1 import ProtocolError
-from .._patience import Patience
-from .connection import Response
-from .io import Opener, sleep
+from .._errors import DormouseError, error_from_answer, error_of, is_transient
+from .._backoff import Backoff
+from .session import Response
+from .io import Opener, finish, sleep
 
 SSE = {"accept": "text/event-stream"}
-# How long to try to be connected again without one event more.
-PATIENCE_SECONDS = 60.0
-# The server writes something at least every 15 seconds: who is silent for three times as long is gone.
-SILENCE_SECONDS = 45.0
+# How long a reader tries to connect again without receiving another event.
+RECONNECT_SECONDS = 60.0
 END_SECONDS = 1.0
 
 
@@ -29,7 +26,7 @@ class EventLines:
         # Pieces of a line that is not whole yet: an image may arrive in thousands of them.
         self._begun: list[bytes] = []
 
-    def next(self, timeout: float = SILENCE_SECONDS) -> Optional[dict[str, Any]]:
+    def next(self) -> Optional[dict[str, Any]]:
         """None at the end. Raises `server_unreachable` when the stream breaks."""
         while True:
             while self._lines:
@@ -38,8 +35,8 @@ class EventLines:
                     event: dict[str, Any] = json.loads(line[len(b"data: ") :])
                     return event
             try:
-                piece = self._response.piece(timeout)
-            except (OSError, ProtocolError) as cause:
+                piece = self._response.piece()
+            except OSError as cause:
                 raise error_of("server_unreachable", f"The stream broke: {cause}") from cause
             if not piece:
                 return None
@@ -61,7 +58,7 @@ class Follower:
         self._open = open
         self._may_end = may_end
         self._lines: Optional[EventLines] = None
-        self._patience = Patience(PATIENCE_SECONDS)
+        self._backoff = Backoff(RECONNECT_SECONDS)
         self.seen = after
         self.is_over = False
 
@@ -84,10 +81,10 @@ class Follower:
                 raise error_of("server_unreachable", "The stream ended before the last event.")
             except DormouseError as error:
                 self.drop()
-                if not is_passing(error):
+                if not is_transient(error):
                     self.is_over = True
                     raise
-                sleep(self._patience.next_wait(error))
+                sleep(self._backoff.next_delay(error))
         return None
 
     def drop(self) -> None:
@@ -102,15 +99,13 @@ class Follower:
         if event["seq"] <= self.seen:
             return False
         self.seen = event["seq"]
-        self._patience.renew()
+        self._backoff.reset()
         return True
 
     def _end(self, lines: EventLines) -> None:
-        """Behind the last event there is only the end of the answer: read, its connection can be used again."""
+        """Reads the end of the response, which follows the last event, so that the connection can be used again."""
         self.is_over = True
         try:
-            lines.next(END_SECONDS)
-        except DormouseError:
-            pass
+            finish(lines.next, END_SECONDS)
         finally:
             self.drop()

@@ -1,4 +1,4 @@
-"""All that waits, by sockets and threads. Its twin in `_async` has the same names over asyncio."""
+"""What waits, by sockets and threads. Its twin in `_async` has the same names over asyncio."""
 
 from __future__ import annotations
 
@@ -13,13 +13,32 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Optional, Sequence, TypeVar
 
-from .._sockets import keep_alive
+from .._sockets import shut_down, tune
 
 Value = TypeVar("Value")
 Opener = Callable[[int], Any]
 Job = Callable[[], Value]
-# One client may serve all that asks for none of its own.
+# One client may serve all sandboxes that were given none.
 CAN_SHARE = True
+
+
+def here() -> tuple[int, Any]:
+    """The process: a connection works only in the one that it was made in, and not after a fork."""
+    return os.getpid(), None
+
+
+def is_over(place: tuple[int, Any]) -> bool:
+    return place[0] != os.getpid()
+
+
+class Closer:
+    """Closes things at once; its twin does so in the background."""
+
+    def start(self, close: Job[Any]) -> None:
+        _quietly(close)
+
+    def wait(self) -> None:
+        pass
 
 
 class Stream:
@@ -28,7 +47,7 @@ class Stream:
     def __init__(self, raw: socket.socket) -> None:
         self._raw = raw
         self._pid = os.getpid()
-        # Not __del__: among garbage in a circle the socket would complain first that nobody has closed it.
+        # Not __del__: among garbage in a circle the socket would complain first that it was not closed.
         self._close = weakref.finalize(self, raw.close)
 
     @classmethod
@@ -37,10 +56,9 @@ class Stream:
         try:
             raw = socket.create_connection((host, port), timeout)
         except socket.timeout:
-            raise ConnectTimeout(f"no connection within {timeout:g} s") from None
+            raise OSError(f"no connection within {timeout:g} s") from None
         try:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keep_alive(raw)
+            tune(raw)
             if tls is not None:
                 raw = tls.wrap_socket(raw, server_hostname=host)
             raw.settimeout(None)
@@ -53,36 +71,22 @@ class Stream:
         """Empty at the end. Raises OSError."""
         # Not settimeout: it would also be that of a thread that writes.
         if timeout is not None and not self._has_pending() and not _is_readable(self._raw, timeout):
-            raise socket.timeout(f"nothing was heard for {timeout:g} s")
+            raise socket.timeout(f"nothing was received for {timeout:g} s")
         return self._raw.recv(limit)
 
     def write(self, data: bytes) -> None:
         """Raises OSError."""
         self._raw.sendall(data)
 
-    def is_usable(self) -> bool:
-        """Nobody has ended it while it was idle, and it was not opened before a fork of this process."""
-        try:
-            return self._pid == os.getpid() and not self._has_pending() and not _is_readable(self._raw, 0)
-        except (OSError, ValueError):
-            return False
-
     def abort(self) -> None:
-        """Ends it at once, also for a thread that waits for it."""
+        """Ends it, also while a thread waits for it."""
         if self._pid == os.getpid():
-            try:
-                self._raw.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            shut_down(self._raw)
         self._close()
 
     def _has_pending(self) -> bool:
         # TLS may have deciphered more than was asked for.
         return isinstance(self._raw, ssl.SSLSocket) and self._raw.pending() > 0
-
-
-class ConnectTimeout(ConnectionError):
-    """No byte was sent."""
 
 
 class Beginning:

@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 from .._answers import given, milliseconds, read, when
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
@@ -251,7 +251,7 @@ class Sandbox(Running, Views, Beginning):
     def delete(self) -> None:
         """Nothing of it is left."""
         self.client.http.json("DELETE", self._at())
-        self._hang_up()
+        self._release_client()
 
     def close(self) -> None:
         """Deletes it, unless it is persistent: then it is left to sleep by itself."""
@@ -263,7 +263,7 @@ class Sandbox(Running, Views, Beginning):
             # It may have deleted itself.
             pass
         finally:
-            self._hang_up()
+            self._release_client()
 
     def __enter__(self) -> Sandbox:
         self._ready()
@@ -312,9 +312,9 @@ class Sandbox(Running, Views, Beginning):
     def _post(self, what: str, body: Optional[Mapping[str, Any]], repeatable: bool = False) -> Any:
         return self.client.http.json("POST", self._at(what), body=body, repeatable=repeatable)
 
-    def _hang_up(self) -> None:
+    def _release_client(self) -> None:
         if self.client._is_private:
-            self.client.close()
+            self.client.http.close_and_wait()
 
     @property
     def _known(self) -> SandboxInfo:
