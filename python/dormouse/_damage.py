@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Optional, Sequence
 
-from ._answers import converted, read, read_all, when
-
 
 @dataclass(frozen=True)
 class SnapshotDamage:
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,7 @@ class SandboxDamage:
 
     snapshot_id: str
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
     # The newest older snapshot that is not known to be damaged.
     rollback_to: Optional[str] = None
 
@@ -31,14 +29,14 @@ class DamagedSnapshot:
     snapshot_id: str
     sandbox_id: str
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
 
 
 @dataclass(frozen=True)
 class DamagedTemplate:
     template: str
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,9 @@ class ScrubStatus:
     state: str
     # By all passes so far.
     read_bytes: int
-    damaged_snapshots: Sequence[DamagedSnapshot] = converted(lambda all: read_all(DamagedSnapshot, all), default=())
-    damaged_templates: Sequence[DamagedTemplate] = converted(lambda all: read_all(DamagedTemplate, all), default=())
+    damaged_snapshots: Sequence[DamagedSnapshot] = ()
+    damaged_templates: Sequence[DamagedTemplate] = ()
     # While it runs.
-    progress: Optional[ScrubProgress] = converted(lambda said: read(ScrubProgress, said), default=None)
-    began_at: Optional[datetime] = converted(when, default=None)
-    finished_at: Optional[datetime] = converted(when, default=None)
+    progress: Optional[ScrubProgress] = None
+    began_at: Optional[datetime] = None
+    finished_at: Optional[datetime] = None

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field, fields
 from typing import Any, Mapping, Optional
 
-from ._answers import converted, read
+from ._json import decode
 from ._bounded_text import BoundedText
 from ._errors import RunFailedError
 from ._result import Result
@@ -53,10 +53,10 @@ class Event:
 def read_event(answer: Mapping[str, Any]) -> Event:
     kind = answer["type"]
     if kind == "exit":
-        return read(Event, {**answer, "code": answer["exitCode"]})
+        return decode(Event, {**answer, "code": answer["exitCode"]})
     if kind == "result":
-        return read(Event, {**answer, "data": Result(answer["data"], bool(answer.get("main")))})
-    return read(Event, answer)
+        return decode(Event, {**answer, "data": Result(answer["data"], bool(answer.get("main")))})
+    return decode(Event, answer)
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Execution:
     stderr: str = ""
     exit_code: int = -1
     results: list[Result] = field(default_factory=list)
-    error: Optional[RunError] = converted(lambda error: read(RunError, error), default=None)
+    error: Optional[RunError] = None
     duration_ms: float = 0
     timed_out: bool = False
     interrupted: bool = False
     # Why this run began with a fresh interpreter, or that it left one behind.
     context_restarted: Optional[str] = None
-    truncated: Optional[Truncated] = converted(lambda lost: read(Truncated, lost), default=None)
+    truncated: Optional[Truncated] = None
 
     @property
     def ok(self) -> bool:

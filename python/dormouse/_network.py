@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Optional, Sequence, Union
 
-from ._answers import converted, read, read_all, when
-
 # `"public"`, `"none"`, or what may be reached: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`.
 Network = Union[str, Sequence[str]]
 
@@ -38,7 +36,7 @@ class Denied:
     name: Optional[str] = None
     address: Optional[str] = None
     port: Optional[int] = None
-    at: Optional[datetime] = converted(when, default=None)
+    at: Optional[datetime] = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,6 @@ class NetworkCounters:
 
 @dataclass(frozen=True)
 class NetworkReport(NetworkInfo):
-    counters: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
+    counters: Optional[NetworkCounters] = None
     # Newest first.
-    denied: Sequence[Denied] = converted(lambda all: read_all(Denied, all), default=())
+    denied: Sequence[Denied] = ()

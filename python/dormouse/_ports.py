@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import List
 
-from ._answers import converted, when
 
 
 @dataclass(frozen=True)
@@ -26,4 +25,4 @@ class PortLink:
     """Opens a port without a key, for a while."""
 
     url: str
-    expires_at: datetime = converted(when)
+    expires_at: datetime

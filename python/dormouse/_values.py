@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._answers import converted, given, milliseconds, read, read_all, when, when_text
+from ._json import decode, decode_all, format_time, given, milliseconds, parse_time
 from ._damage import SandboxDamage, SnapshotDamage
 from ._network import Denied, NetworkCounters, NetworkInfo
 
@@ -23,16 +23,18 @@ class Expires:
         return given(
             after_ms=milliseconds(self.after),
             idle_ms=milliseconds(self.idle),
-            at=when_text(self.at),
+            at=format_time(self.at),
             action="delete",
         )
 
-
-def read_expires(answer: Mapping[str, Any]) -> Expires:
-    after, idle, at = answer.get("afterMs"), answer.get("idleMs"), answer.get("at")
-    return Expires(
-        None if after is None else after / 1000, None if idle is None else idle / 1000, when(at) if at else None
-    )
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> Expires:
+        after, idle, at = answer.get("afterMs"), answer.get("idleMs"), answer.get("at")
+        return cls(
+            None if after is None else after / 1000,
+            None if idle is None else idle / 1000,
+            None if at is None else parse_time(at),
+        )
 
 
 @dataclass(frozen=True)
@@ -74,38 +76,38 @@ class SandboxInfo:
     idle_timeout_ms: int
     store_after_ms: int
     ephemeral: bool
-    created_at: datetime = converted(when)
-    last_active_at: datetime = converted(when)
-    state_since: datetime = converted(when)
-    limits: Limits = converted(lambda limits: read(Limits, limits))
-    network: Optional[NetworkInfo] = converted(lambda network: read(NetworkInfo, network), default=None)
+    created_at: datetime
+    last_active_at: datetime
+    state_since: datetime
+    limits: Limits
+    network: Optional[NetworkInfo] = None
     name: Optional[str] = None
     # While asleep: `frozen` in memory, or `stored` on disk only.
     tier: Optional[str] = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    expires: Optional[Expires] = converted(read_expires, default=None)
-    volumes: Sequence[VolumeMount] = converted(lambda all: read_all(VolumeMount, all), default=())
+    expires: Optional[Expires] = None
+    volumes: Sequence[VolumeMount] = ()
     # Names of secrets that it may use.
     secrets: Sequence[str] = ()
     head_snapshot_id: Optional[str] = None
     forked_from: Optional[str] = None
     # The host or its processes died: what happened after this moment is gone.
-    lost_since: Optional[datetime] = converted(when, default=None)
+    lost_since: Optional[datetime] = None
     # The state that it would come back with is damaged: it is not woken from it.
-    damage: Optional[SandboxDamage] = converted(lambda said: read(SandboxDamage, said), default=None)
+    damage: Optional[SandboxDamage] = None
 
 
 @dataclass(frozen=True)
 class Work:
     kind: str
     what: str
-    since: datetime = converted(when)
+    since: datetime
 
 
 @dataclass(frozen=True)
 class CannotSleep:
     reason: str
-    retry_at: datetime = converted(when)
+    retry_at: datetime
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,12 @@ class Why:
     state: str
     summary: str
     tier: Optional[str] = None
-    work: Sequence[Work] = converted(lambda all: read_all(Work, all), default=())
-    sleeps_at: Optional[datetime] = converted(when, default=None)
-    stores_at: Optional[datetime] = converted(when, default=None)
-    expires_at: Optional[datetime] = converted(when, default=None)
-    cannot_sleep: Optional[CannotSleep] = converted(lambda said: read(CannotSleep, said), default=None)
-    damage: Optional[SandboxDamage] = converted(lambda said: read(SandboxDamage, said), default=None)
+    work: Sequence[Work] = ()
+    sleeps_at: Optional[datetime] = None
+    stores_at: Optional[datetime] = None
+    expires_at: Optional[datetime] = None
+    cannot_sleep: Optional[CannotSleep] = None
+    damage: Optional[SandboxDamage] = None
 
     def __str__(self) -> str:
         return self.summary
@@ -131,12 +133,12 @@ class LedgerEntry:
     seq: int
     event: str
     cause: str
-    at: datetime = converted(when)
+    at: datetime
     tier: Optional[str] = None
     latency_ms: Optional[float] = None
     bytes: Optional[int] = None
     detail: Optional[str] = None
-    denied: Optional[Denied] = converted(lambda said: read(Denied, said), default=None)
+    denied: Optional[Denied] = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Memory:
     # Its part when every page is divided among all that map it.
     proportional_bytes: int
     # The last look may be kept for a while.
-    at: datetime = converted(when)
+    at: datetime
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,9 @@ class Metrics:
     cpu_ms: Optional[float] = None
     pids: Optional[int] = None
     oom_kills: Optional[int] = None
-    network: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
+    network: Optional[NetworkCounters] = None
     # If it was asked for.
-    memory: Optional[Memory] = converted(lambda memory: read(Memory, memory), default=None)
+    memory: Optional[Memory] = None
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,8 @@ class RunInfo:
     context: str
     language: str
     state: str
-    started_at: datetime = converted(when)
-    finished_at: Optional[datetime] = converted(when, default=None)
+    started_at: datetime
+    finished_at: Optional[datetime] = None
     exit_code: Optional[int] = None
 
 
@@ -205,7 +207,7 @@ class FileStat:
     gid: int
     user: str
     group: str
-    modified_at: datetime = converted(when)
+    modified_at: datetime
     # Where a symbolic link leads.
     target: Optional[str] = None
 
@@ -228,7 +230,7 @@ class ProcessInfo:
     # running or exited
     state: str
     pty: bool
-    started_at: datetime = converted(when)
+    started_at: datetime
     exit_code: Optional[int] = None
 
 
@@ -247,12 +249,12 @@ class Snapshot:
     template: str
     # Belongs to the life of its sandbox and goes with it.
     is_head: bool
-    bytes: SnapshotBytes = converted(lambda sizes: read(SnapshotBytes, sizes))
-    created_at: datetime = converted(when)
+    bytes: SnapshotBytes
+    created_at: datetime
     name: Optional[str] = None
     parent_id: Optional[str] = None
     # It is known to be damaged, and nothing is restored from it.
-    damage: Optional[SnapshotDamage] = converted(lambda said: read(SnapshotDamage, said), default=None)
+    damage: Optional[SnapshotDamage] = None
 
 
 @dataclass(frozen=True)
@@ -280,7 +282,7 @@ class MaterialsSummary:
 class TemplateMaterials:
     count: int
     sha256: str
-    items: Sequence[Material] = converted(lambda items: read_all(Material, items), default=())
+    items: Sequence[Material] = ()
 
 
 @dataclass(frozen=True)
@@ -290,14 +292,14 @@ class Template:
     state: str
     # built_in, description or snapshot
     source: str
-    created_at: datetime = converted(when)
+    created_at: datetime
     description: Optional[str] = None
     # The template that it was built on.
     from_: Optional[str] = None
     snapshot_id: Optional[str] = None
     bytes: Optional[int] = None
     # None: they were not recorded.
-    materials: Optional[MaterialsSummary] = converted(lambda answer: read(MaterialsSummary, answer), default=None)
+    materials: Optional[MaterialsSummary] = None
     # What the build said last, and why it failed.
     log_tail: Optional[str] = None
     error: Optional[str] = None
@@ -306,7 +308,7 @@ class Template:
 @dataclass(frozen=True)
 class Volume:
     name: str
-    created_at: datetime = converted(when)
+    created_at: datetime
     # As last measured: getting one volume measures it.
     bytes: Optional[int] = None
     files: Optional[int] = None
@@ -321,8 +323,8 @@ class Secret:
     name: str
     # What sandboxes have instead of the value.
     placeholder: str
-    created_at: datetime = converted(when)
-    updated_at: datetime = converted(when)
+    created_at: datetime
+    updated_at: datetime
     domains: Sequence[str] = ()
     # Ids of sandboxes that have it.
     used_by: Sequence[str] = ()
@@ -339,7 +341,7 @@ class SshKey:
     public_key: str
     # Its holder has shown to have the private key. Until then it lets nobody in.
     confirmed: bool
-    created_at: datetime = converted(when)
+    created_at: datetime
     # The user name with which its holder connects once to confirm it; None when that is done.
     confirm_as: Optional[str] = None
 
@@ -378,12 +380,12 @@ class Usage:
     total: UsageNumbers
     sandboxes: Sequence[UsageNumbers]
 
-
-def read_usage(answer: Mapping[str, Any]) -> Usage:
-    return Usage(
-        start=when(answer["from"]),
-        end=when(answer["to"]),
-        currency=answer["currency"],
-        total=read(UsageNumbers, answer["total"]),
-        sandboxes=read_all(UsageNumbers, answer["sandboxes"]),
-    )
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> Usage:
+        return cls(
+            start=parse_time(answer["from"]),
+            end=parse_time(answer["to"]),
+            currency=answer["currency"],
+            total=decode(UsageNumbers, answer["total"]),
+            sandboxes=decode_all(UsageNumbers, answer["sandboxes"]),
+        )

@@ -6,12 +6,12 @@ import ssl
 from datetime import datetime
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .._answers import given, milliseconds, read, read_all, when_text
+from .._json import decode, decode_all, format_time, given, milliseconds
 from .._execution import Execution
 from .._paths import path_part
 from .._network import Network, network_body
-from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
-from .._wish import limits_body
+from .._values import Mounts, SandboxInfo, Usage, mounts_body
+from .._create_body import limits_body
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
@@ -63,8 +63,8 @@ class AsyncClient:
         sandbox_id: Optional[str] = None,
     ) -> Usage:
         """What was used, per sandbox and in total; this month if not given."""
-        query = {"from": when_text(start), "to": when_text(end), "sandboxId": sandbox_id}
-        return read_usage(await self.http.json("GET", "/v1/usage", query=query))
+        query = {"from": format_time(start), "to": format_time(end), "sandboxId": sandbox_id}
+        return Usage.from_json(await self.http.json("GET", "/v1/usage", query=query))
 
     async def run_once(
         self,
@@ -107,7 +107,7 @@ class AsyncClient:
 
     async def get_sandbox(self, id_or_name: str) -> SandboxInfo:
         """Does not wake it."""
-        return read(SandboxInfo, await self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
+        return decode(SandboxInfo, await self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
 
     async def list_sandboxes(
         self,
@@ -120,12 +120,12 @@ class AsyncClient:
         """All that is given must match."""
         query: dict[str, Any] = {"state": state, "template": template, "name": name}
         query.update({f"metadata[{key}]": value for key, value in (metadata or {}).items()})
-        return read_all(SandboxInfo, await self.http.pages("/v1/sandboxes", query))
+        return decode_all(SandboxInfo, await self.http.pages("/v1/sandboxes", query))
 
     async def create_sandbox(self, body: Mapping[str, Any]) -> SandboxInfo:
         """Sent again only with `getOrCreate`, when it is not known whether it arrived: twice would be one too many."""
         repeatable = body.get("getOrCreate") is True
-        return read(
+        return decode(
             SandboxInfo, await self.http.json("POST", "/v1/sandboxes", body=body, repeatable=repeatable)
         )
 

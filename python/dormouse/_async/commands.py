@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, read_all
+from .._json import decode, decode_all, given, milliseconds
 from .._errors import DormouseError
 from .._execution import Event, read_event
 from .._paths import path_part
@@ -85,7 +85,7 @@ class AsyncCommands:
     async def list(self) -> List[ProcessInfo]:
         """Those that were started here and run, and the last that have ended."""
         answer = await self._http.json("GET", await self._sandbox._at("processes"))
-        return read_all(ProcessInfo, answer["items"])
+        return decode_all(ProcessInfo, answer["items"])
 
     async def _start(self, body: Mapping[str, Any]) -> AsyncCommand:
         answer = await self._http.json("POST", await self._sandbox._at("processes"), body=body)
@@ -120,7 +120,7 @@ class AsyncCommand:
 
     async def info(self) -> ProcessInfo:
         """What it is, and how it ended."""
-        return read(ProcessInfo, await self._http.json("GET", await self._at()))
+        return decode(ProcessInfo, await self._http.json("GET", await self._at()))
 
     def events(self, *, after: int = -1) -> AsyncEvents:
         """What it says, from the beginning or behind `after`, until it ends. Keeps the sandbox awake while it is read."""

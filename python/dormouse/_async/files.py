@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, Any, AsyncIterator, Iterable, List, Optional, Union
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._errors import DormouseError, error_of, is_transient
 from .._backoff import Backoff
 from .._values import FileStat
@@ -57,16 +57,16 @@ class AsyncFiles:
         answer = await self._http.json(
             "PUT", target, query=query, content=content, repeatable=repeatable, timeout=None
         )
-        return read(FileStat, answer)
+        return decode(FileStat, answer)
 
     async def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
         """In name order, directories before their contents; links are not followed."""
         query = {"path": path, "depth": depth, "user": user}
-        return read_all(FileStat, (await self._get("list", query))["items"])
+        return decode_all(FileStat, (await self._get("list", query))["items"])
 
     async def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
         """`follow=False`: about a link itself."""
-        return read(FileStat, await self._get("stat", {"path": path, "follow": follow, "user": user}))
+        return decode(FileStat, await self._get("stat", {"path": path, "follow": follow, "user": user}))
 
     async def exists(self, path: str, *, user: Optional[str] = None) -> bool:
         try:
@@ -84,13 +84,13 @@ class AsyncFiles:
     ) -> FileStat:
         """With `parents`, an existing directory is fine."""
         body = given(path=path, parents=parents, mode=_octal(mode), user=user)
-        return read(FileStat, await self._post("mkdir", body, repeatable=parents))
+        return decode(FileStat, await self._post("mkdir", body, repeatable=parents))
 
     async def move(
         self, source: str, target: str, *, overwrite: bool = True, user: Optional[str] = None
     ) -> FileStat:
         body = {"from": source, "to": target, **given(overwrite=overwrite, user=user)}
-        return read(FileStat, await self._post("move", body))
+        return decode(FileStat, await self._post("move", body))
 
     async def remove(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
         """A symbolic link is removed itself, never what it leads to."""

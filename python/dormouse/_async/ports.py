@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._ports import Port, PortLink
 from .http import Http
 
@@ -22,10 +22,10 @@ class AsyncPorts:
     async def list(self) -> List[Port]:
         """Those that something listens on, and those that are public."""
         answer = await self._http.json("GET", await self._sandbox._at("ports"))
-        return read_all(Port, answer["items"])
+        return decode_all(Port, answer["items"])
 
     async def get(self, port: int) -> Port:
-        return read(Port, await self._http.json("GET", await self._sandbox._at("ports", str(port))))
+        return decode(Port, await self._http.json("GET", await self._sandbox._at("ports", str(port))))
 
     async def wait(self, port: int, *, timeout: float = 30) -> Port:
         """Until something listens. Raises `port_closed` when nothing does in time."""
@@ -34,15 +34,15 @@ class AsyncPorts:
         answer = await self._http.json(
             "POST", path, body=body, repeatable=True, timeout=timeout + ANSWER_SECONDS
         )
-        return read(Port, answer)
+        return decode(Port, answer)
 
     async def set_access(self, port: int, access: str) -> Port:
         """`"private"`: with a key or a link. `"public"`: anybody who knows the address."""
         path = await self._sandbox._at("ports", str(port))
-        return read(Port, await self._http.json("PUT", path, body={"access": access}, repeatable=True))
+        return decode(Port, await self._http.json("PUT", path, body={"access": access}, repeatable=True))
 
     async def link(self, port: int, *, expires_in: float = 3600, path: str = "/") -> PortLink:
         """An address that opens the port without a key for so many seconds."""
         at = await self._sandbox._at("ports", str(port), "link")
         body = given(expires_in_ms=round(expires_in * 1000), path=path)
-        return read(PortLink, await self._http.json("POST", at, body=body, repeatable=True))
+        return decode(PortLink, await self._http.json("POST", at, body=body, repeatable=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._damage import ScrubStatus
 from .._errors import error_of
 from .._execution import Execution
@@ -56,18 +56,18 @@ class AsyncTemplates:
             commands=commands,
             preload=preload,
         )
-        return read(Template, await self._http.json("POST", "/v1/templates", body=body))
+        return decode(Template, await self._http.json("POST", "/v1/templates", body=body))
 
     async def list(self) -> List[Template]:
-        return read_all(Template, await self._http.pages("/v1/templates"))
+        return decode_all(Template, await self._http.pages("/v1/templates"))
 
     async def get(self, name: str) -> Template:
-        return read(Template, await self._http.json("GET", f"/v1/templates/{path_part(name)}"))
+        return decode(Template, await self._http.json("GET", f"/v1/templates/{path_part(name)}"))
 
     async def materials(self, name: str) -> TemplateMaterials:
         """Every package that it was built from, with its digest. Raises `not_found` when that was not recorded."""
         answer = await self._http.json("GET", f"/v1/templates/{path_part(name)}/materials")
-        return read(TemplateMaterials, answer)
+        return decode(TemplateMaterials, answer)
 
     async def wait(self, name: str, *, on_log: Any = None) -> Template:
         """Until it is ready. A build that failed raises `setup_failed` with the end of its log in `details`."""
@@ -99,18 +99,18 @@ class AsyncVolumes:
 
     async def create(self, name: str, *, size_bytes: Optional[int] = None) -> Volume:
         body = given(name=name, size_bytes=size_bytes)
-        return read(Volume, await self._http.json("POST", "/v1/volumes", body=body))
+        return decode(Volume, await self._http.json("POST", "/v1/volumes", body=body))
 
     async def list(self) -> List[Volume]:
-        return read_all(Volume, await self._http.pages("/v1/volumes"))
+        return decode_all(Volume, await self._http.pages("/v1/volumes"))
 
     async def get(self, name: str) -> Volume:
-        return read(Volume, await self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
+        return decode(Volume, await self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
 
     async def update(self, name: str, *, size_bytes: int) -> Volume:
         """Changes what it may hold."""
         body = given(size_bytes=size_bytes)
-        return read(Volume, await self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
+        return decode(Volume, await self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
 
     async def delete(self, name: str) -> None:
         """With all that is in it. Refused while a sandbox mounts it."""
@@ -126,13 +126,13 @@ class AsyncSecrets:
     async def create(self, name: str, value: str, *, domains: Sequence[str]) -> Secret:
         """A sandbox that has it finds a placeholder in the variable `name`; HTTPS requests to `domains` get the value."""
         body = {"name": name, "value": value, "domains": list(domains)}
-        return read(Secret, await self._http.json("POST", "/v1/secrets", body=body))
+        return decode(Secret, await self._http.json("POST", "/v1/secrets", body=body))
 
     async def list(self) -> List[Secret]:
-        return read_all(Secret, await self._http.pages("/v1/secrets"))
+        return decode_all(Secret, await self._http.pages("/v1/secrets"))
 
     async def get(self, name: str) -> Secret:
-        return read(Secret, await self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
+        return decode(Secret, await self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
 
     async def update(
         self, name: str, *, value: Optional[str] = None, domains: Optional[Sequence[str]] = None
@@ -140,7 +140,7 @@ class AsyncSecrets:
         """Counts for the next requests of all sandboxes that have it."""
         body = given(value=value, domains=domains)
         path = f"/v1/secrets/{path_part(name)}"
-        return read(Secret, await self._http.json("PATCH", path, body=body, repeatable=True))
+        return decode(Secret, await self._http.json("PATCH", path, body=body, repeatable=True))
 
     async def delete(self, name: str, *, force: bool = False) -> None:
         """Refused while a sandbox has it, unless `force` takes it from them."""
@@ -161,13 +161,13 @@ class AsyncSshKeys:
         (`ssh <confirm_as>@host -p <port>`).
         """
         body = {"name": name, "publicKey": public_key}
-        return read(SshKey, await self._http.json("POST", "/v1/ssh-keys", body=body))
+        return decode(SshKey, await self._http.json("POST", "/v1/ssh-keys", body=body))
 
     async def list(self) -> List[SshKey]:
-        return read_all(SshKey, await self._http.pages("/v1/ssh-keys"))
+        return decode_all(SshKey, await self._http.pages("/v1/ssh-keys"))
 
     async def get(self, name: str) -> SshKey:
-        return read(SshKey, await self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
+        return decode(SshKey, await self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
 
     async def delete(self, name: str) -> None:
         """Its open connections end at once."""
@@ -175,7 +175,7 @@ class AsyncSshKeys:
 
     async def endpoint(self) -> SshEndpoint:
         """Where SSH clients connect. A server that takes none refuses with `not_found`."""
-        return read(SshEndpoint, await self._http.json("GET", "/v1/ssh"))
+        return decode(SshEndpoint, await self._http.json("GET", "/v1/ssh"))
 
 
 class AsyncScrub:
@@ -189,11 +189,11 @@ class AsyncScrub:
 
     async def status(self) -> ScrubStatus:
         """How far it has come, and what it found."""
-        return read(ScrubStatus, await self._http.json("GET", "/v1/scrub"))
+        return decode(ScrubStatus, await self._http.json("GET", "/v1/scrub"))
 
     async def start(self) -> ScrubStatus:
         """Begins a pass, unless one is under way. Returns at once."""
-        return read(ScrubStatus, await self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
+        return decode(ScrubStatus, await self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
 
 
 class AsyncSnapshots:
@@ -204,10 +204,10 @@ class AsyncSnapshots:
 
     async def list(self, *, sandbox_id: Optional[str] = None) -> List[Snapshot]:
         """Of all sandboxes, or of one."""
-        return read_all(Snapshot, await self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
+        return decode_all(Snapshot, await self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
 
     async def get(self, id: str) -> Snapshot:
-        return read(Snapshot, await self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
+        return decode(Snapshot, await self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
 
     async def verify(self, id: str) -> None:
         """Reads all of it, and wakes nothing.
@@ -239,13 +239,13 @@ class AsyncContexts:
     ) -> ContextInfo:
         """Runs may be sent to it at once: `run_code(..., context=name)`."""
         body = given(name=name, cwd=cwd, env=env, user=user)
-        return read(
+        return decode(
             ContextInfo, await self._http.json("POST", await self._sandbox._at("contexts"), body=body)
         )
 
     async def list(self) -> List[ContextInfo]:
         answer = await self._http.json("GET", await self._sandbox._at("contexts"))
-        return read_all(ContextInfo, answer["items"])
+        return decode_all(ContextInfo, answer["items"])
 
     async def delete(self, name: str) -> None:
         """Its runs end as interrupted. `default` is replaced by a fresh one."""
@@ -270,17 +270,17 @@ class AsyncRuns:
 
     async def list(self) -> List[RunInfo]:
         """The newest first."""
-        return read_all(RunInfo, await self._http.pages(await self._sandbox._at("runs")))
+        return decode_all(RunInfo, await self._http.pages(await self._sandbox._at("runs")))
 
     async def get(self, run_id: str) -> RunInfo:
-        return read(RunInfo, await self._http.json("GET", await self._at(run_id)))
+        return decode(RunInfo, await self._http.json("GET", await self._at(run_id)))
 
     async def result(self, run_id: str) -> Optional[Execution]:
         """What came of it; None while it is not over."""
         answer = (await self._http.json("GET", await self._at(run_id))).get("result")
         if answer is None:
             return None
-        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+        return decode(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
 
     def events(self, run_id: str, *, after: int = -1, follow: bool = True) -> AsyncEvents:
         """Replays its events behind `after` and follows it to its end; `follow=False`: only what is there now."""

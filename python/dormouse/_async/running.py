@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
-from .._answers import given, milliseconds
+from .._json import given, milliseconds
 from .._execution import Execution
 from .._fan_out import Candidate, Candidates, MapOutcome
 from .client import AsyncClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, when
+from .._json import decode, given, milliseconds, parse_time
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._paths import path_part
@@ -13,7 +13,7 @@ from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, SandboxInfo, Snapshot
-from .._wish import limits_body, wish_body
+from .._create_body import limits_body, create_body
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
 from .files import AsyncFiles
@@ -64,7 +64,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         api_key: Optional[str] = None,
         client: Optional[AsyncClient] = None,
     ) -> None:
-        body = wish_body(
+        body = create_body(
             template=template,
             name=name,
             persistent=persistent,
@@ -97,7 +97,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
     async def get_or_create(cls, name: str, template: Optional[str] = None, **options: Any) -> AsyncSandbox:
         """The sandbox of that name, or a new, persistent one. One that exists is left as it is."""
         client = client_of(options.pop("client", None), options.pop("url", None), options.pop("api_key", None))
-        body = wish_body(template=template, name=name, persistent=True, **options)
+        body = create_body(template=template, name=name, persistent=True, **options)
         return cls._of(client, await client.create_sandbox({**body, "getOrCreate": True}))
 
     @classmethod
@@ -177,7 +177,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         `reseed` gives each child random numbers of its own. Each is a sandbox like this one, to be closed on its own.
         """
         answer = await self._post("fork", {"count": n, "reseed": reseed})
-        return [self._of(self.client, read(SandboxInfo, child), self._goes_at_end) for child in answer["children"]]
+        return [self._of(self.client, decode(SandboxInfo, child), self._goes_at_end) for child in answer["children"]]
 
     async def standby(self, tier: str = "frozen") -> SandboxInfo:
         """Puts it to sleep now: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
@@ -196,7 +196,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
 
     async def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:
         """Saves its state under an id, and goes on. `kind` is full (files and memory) or files."""
-        return read(Snapshot, await self._post("snapshots", given(name=name, kind=kind)))
+        return decode(Snapshot, await self._post("snapshots", given(name=name, kind=kind)))
 
     async def rollback(self, snapshot: Union[str, Snapshot]) -> AsyncSandbox:
         """Back to one of its snapshots, under the same id. What happened since is gone."""
@@ -245,7 +245,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
     async def hold(self, what: str, seconds: float) -> datetime:
         """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
         answer = await self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
-        return when(answer["until"])
+        return parse_time(answer["until"])
 
     async def delete(self) -> None:
         """Nothing of it is left."""
@@ -322,5 +322,5 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         return self._info
 
     def _note(self, answer: Any) -> SandboxInfo:
-        self._info = read(SandboxInfo, answer)
+        self._info = decode(SandboxInfo, answer)
         return self._info

@@ -7,12 +7,12 @@ import ssl
 from datetime import datetime
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .._answers import given, milliseconds, read, read_all, when_text
+from .._json import decode, decode_all, format_time, given, milliseconds
 from .._execution import Execution
 from .._paths import path_part
 from .._network import Network, network_body
-from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
-from .._wish import limits_body
+from .._values import Mounts, SandboxInfo, Usage, mounts_body
+from .._create_body import limits_body
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Templates, Volumes
@@ -64,8 +64,8 @@ class Client:
         sandbox_id: Optional[str] = None,
     ) -> Usage:
         """What was used, per sandbox and in total; this month if not given."""
-        query = {"from": when_text(start), "to": when_text(end), "sandboxId": sandbox_id}
-        return read_usage(self.http.json("GET", "/v1/usage", query=query))
+        query = {"from": format_time(start), "to": format_time(end), "sandboxId": sandbox_id}
+        return Usage.from_json(self.http.json("GET", "/v1/usage", query=query))
 
     def run_once(
         self,
@@ -108,7 +108,7 @@ class Client:
 
     def get_sandbox(self, id_or_name: str) -> SandboxInfo:
         """Does not wake it."""
-        return read(SandboxInfo, self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
+        return decode(SandboxInfo, self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
 
     def list_sandboxes(
         self,
@@ -121,12 +121,12 @@ class Client:
         """All that is given must match."""
         query: dict[str, Any] = {"state": state, "template": template, "name": name}
         query.update({f"metadata[{key}]": value for key, value in (metadata or {}).items()})
-        return read_all(SandboxInfo, self.http.pages("/v1/sandboxes", query))
+        return decode_all(SandboxInfo, self.http.pages("/v1/sandboxes", query))
 
     def create_sandbox(self, body: Mapping[str, Any]) -> SandboxInfo:
         """Sent again only with `getOrCreate`, when it is not known whether it arrived: twice would be one too many."""
         repeatable = body.get("getOrCreate") is True
-        return read(
+        return decode(
             SandboxInfo, self.http.json("POST", "/v1/sandboxes", body=body, repeatable=repeatable)
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, read_all
+from .._json import decode, decode_all, given, milliseconds
 from .._errors import DormouseError
 from .._execution import Event, read_event
 from .._paths import path_part
@@ -86,7 +86,7 @@ class Commands:
     def list(self) -> List[ProcessInfo]:
         """Those that were started here and run, and the last that have ended."""
         answer = self._http.json("GET", self._sandbox._at("processes"))
-        return read_all(ProcessInfo, answer["items"])
+        return decode_all(ProcessInfo, answer["items"])
 
     def _start(self, body: Mapping[str, Any]) -> Command:
         answer = self._http.json("POST", self._sandbox._at("processes"), body=body)
@@ -121,7 +121,7 @@ class Command:
 
     def info(self) -> ProcessInfo:
         """What it is, and how it ended."""
-        return read(ProcessInfo, self._http.json("GET", self._at()))
+        return decode(ProcessInfo, self._http.json("GET", self._at()))
 
     def events(self, *, after: int = -1) -> Events:
         """What it says, from the beginning or behind `after`, until it ends. Keeps the sandbox awake while it is read."""

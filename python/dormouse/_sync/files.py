@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import IO, Any, Iterator, Iterable, List, Optional, Union
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._errors import DormouseError, error_of, is_transient
 from .._backoff import Backoff
 from .._values import FileStat
@@ -58,16 +58,16 @@ class Files:
         answer = self._http.json(
             "PUT", target, query=query, content=content, repeatable=repeatable, timeout=None
         )
-        return read(FileStat, answer)
+        return decode(FileStat, answer)
 
     def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
         """In name order, directories before their contents; links are not followed."""
         query = {"path": path, "depth": depth, "user": user}
-        return read_all(FileStat, (self._get("list", query))["items"])
+        return decode_all(FileStat, (self._get("list", query))["items"])
 
     def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
         """`follow=False`: about a link itself."""
-        return read(FileStat, self._get("stat", {"path": path, "follow": follow, "user": user}))
+        return decode(FileStat, self._get("stat", {"path": path, "follow": follow, "user": user}))
 
     def exists(self, path: str, *, user: Optional[str] = None) -> bool:
         try:
@@ -85,13 +85,13 @@ class Files:
     ) -> FileStat:
         """With `parents`, an existing directory is fine."""
         body = given(path=path, parents=parents, mode=_octal(mode), user=user)
-        return read(FileStat, self._post("mkdir", body, repeatable=parents))
+        return decode(FileStat, self._post("mkdir", body, repeatable=parents))
 
     def move(
         self, source: str, target: str, *, overwrite: bool = True, user: Optional[str] = None
     ) -> FileStat:
         body = {"from": source, "to": target, **given(overwrite=overwrite, user=user)}
-        return read(FileStat, self._post("move", body))
+        return decode(FileStat, self._post("move", body))
 
     def remove(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
         """A symbolic link is removed itself, never what it leads to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, List
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._ports import Port, PortLink
 from .http import Http
 
@@ -23,10 +23,10 @@ class Ports:
     def list(self) -> List[Port]:
         """Those that something listens on, and those that are public."""
         answer = self._http.json("GET", self._sandbox._at("ports"))
-        return read_all(Port, answer["items"])
+        return decode_all(Port, answer["items"])
 
     def get(self, port: int) -> Port:
-        return read(Port, self._http.json("GET", self._sandbox._at("ports", str(port))))
+        return decode(Port, self._http.json("GET", self._sandbox._at("ports", str(port))))
 
     def wait(self, port: int, *, timeout: float = 30) -> Port:
         """Until something listens. Raises `port_closed` when nothing does in time."""
@@ -35,15 +35,15 @@ class Ports:
         answer = self._http.json(
             "POST", path, body=body, repeatable=True, timeout=timeout + ANSWER_SECONDS
         )
-        return read(Port, answer)
+        return decode(Port, answer)
 
     def set_access(self, port: int, access: str) -> Port:
         """`"private"`: with a key or a link. `"public"`: anybody who knows the address."""
         path = self._sandbox._at("ports", str(port))
-        return read(Port, self._http.json("PUT", path, body={"access": access}, repeatable=True))
+        return decode(Port, self._http.json("PUT", path, body={"access": access}, repeatable=True))
 
     def link(self, port: int, *, expires_in: float = 3600, path: str = "/") -> PortLink:
         """An address that opens the port without a key for so many seconds."""
         at = self._sandbox._at("ports", str(port), "link")
         body = given(expires_in_ms=round(expires_in * 1000), path=path)
-        return read(PortLink, self._http.json("POST", at, body=body, repeatable=True))
+        return decode(PortLink, self._http.json("POST", at, body=body, repeatable=True))

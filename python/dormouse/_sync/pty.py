@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, Optional, Union
 
-from .._answers import given, milliseconds, read
+from .._json import decode, given, milliseconds
 from .._errors import DormouseError, error_from_answer, error_of, is_transient
 from .._backoff import Backoff
 from .._process import PtyExit
@@ -187,7 +187,7 @@ class Pty:
         if said["type"] in ("start", "truncated"):
             self._seen = said["seq"]
         elif said["type"] == "exit":
-            self.exit = read(PtyExit, said)
+            self.exit = decode(PtyExit, said)
             self._hang_up()
         elif said["type"] == "error":
             raise error_from_answer(said["error"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._damage import ScrubStatus
 from .._errors import error_of
 from .._execution import Execution
@@ -57,18 +57,18 @@ class Templates:
             commands=commands,
             preload=preload,
         )
-        return read(Template, self._http.json("POST", "/v1/templates", body=body))
+        return decode(Template, self._http.json("POST", "/v1/templates", body=body))
 
     def list(self) -> List[Template]:
-        return read_all(Template, self._http.pages("/v1/templates"))
+        return decode_all(Template, self._http.pages("/v1/templates"))
 
     def get(self, name: str) -> Template:
-        return read(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
+        return decode(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
 
     def materials(self, name: str) -> TemplateMaterials:
         """Every package that it was built from, with its digest. Raises `not_found` when that was not recorded."""
         answer = self._http.json("GET", f"/v1/templates/{path_part(name)}/materials")
-        return read(TemplateMaterials, answer)
+        return decode(TemplateMaterials, answer)
 
     def wait(self, name: str, *, on_log: Any = None) -> Template:
         """Until it is ready. A build that failed raises `setup_failed` with the end of its log in `details`."""
@@ -100,18 +100,18 @@ class Volumes:
 
     def create(self, name: str, *, size_bytes: Optional[int] = None) -> Volume:
         body = given(name=name, size_bytes=size_bytes)
-        return read(Volume, self._http.json("POST", "/v1/volumes", body=body))
+        return decode(Volume, self._http.json("POST", "/v1/volumes", body=body))
 
     def list(self) -> List[Volume]:
-        return read_all(Volume, self._http.pages("/v1/volumes"))
+        return decode_all(Volume, self._http.pages("/v1/volumes"))
 
     def get(self, name: str) -> Volume:
-        return read(Volume, self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
+        return decode(Volume, self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
 
     def update(self, name: str, *, size_bytes: int) -> Volume:
         """Changes what it may hold."""
         body = given(size_bytes=size_bytes)
-        return read(Volume, self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
+        return decode(Volume, self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
 
     def delete(self, name: str) -> None:
         """With all that is in it. Refused while a sandbox mounts it."""
@@ -127,13 +127,13 @@ class Secrets:
     def create(self, name: str, value: str, *, domains: Sequence[str]) -> Secret:
         """A sandbox that has it finds a placeholder in the variable `name`; HTTPS requests to `domains` get the value."""
         body = {"name": name, "value": value, "domains": list(domains)}
-        return read(Secret, self._http.json("POST", "/v1/secrets", body=body))
+        return decode(Secret, self._http.json("POST", "/v1/secrets", body=body))
 
     def list(self) -> List[Secret]:
-        return read_all(Secret, self._http.pages("/v1/secrets"))
+        return decode_all(Secret, self._http.pages("/v1/secrets"))
 
     def get(self, name: str) -> Secret:
-        return read(Secret, self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
+        return decode(Secret, self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
 
     def update(
         self, name: str, *, value: Optional[str] = None, domains: Optional[Sequence[str]] = None
@@ -141,7 +141,7 @@ class Secrets:
         """Counts for the next requests of all sandboxes that have it."""
         body = given(value=value, domains=domains)
         path = f"/v1/secrets/{path_part(name)}"
-        return read(Secret, self._http.json("PATCH", path, body=body, repeatable=True))
+        return decode(Secret, self._http.json("PATCH", path, body=body, repeatable=True))
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Refused while a sandbox has it, unless `force` takes it from them."""
@@ -162,13 +162,13 @@ class SshKeys:
         (`ssh <confirm_as>@host -p <port>`).
         """
         body = {"name": name, "publicKey": public_key}
-        return read(SshKey, self._http.json("POST", "/v1/ssh-keys", body=body))
+        return decode(SshKey, self._http.json("POST", "/v1/ssh-keys", body=body))
 
     def list(self) -> List[SshKey]:
-        return read_all(SshKey, self._http.pages("/v1/ssh-keys"))
+        return decode_all(SshKey, self._http.pages("/v1/ssh-keys"))
 
     def get(self, name: str) -> SshKey:
-        return read(SshKey, self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
+        return decode(SshKey, self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
 
     def delete(self, name: str) -> None:
         """Its open connections end at once."""
@@ -176,7 +176,7 @@ class SshKeys:
 
     def endpoint(self) -> SshEndpoint:
         """Where SSH clients connect. A server that takes none refuses with `not_found`."""
-        return read(SshEndpoint, self._http.json("GET", "/v1/ssh"))
+        return decode(SshEndpoint, self._http.json("GET", "/v1/ssh"))
 
 
 class Scrub:
@@ -190,11 +190,11 @@ class Scrub:
 
     def status(self) -> ScrubStatus:
         """How far it has come, and what it found."""
-        return read(ScrubStatus, self._http.json("GET", "/v1/scrub"))
+        return decode(ScrubStatus, self._http.json("GET", "/v1/scrub"))
 
     def start(self) -> ScrubStatus:
         """Begins a pass, unless one is under way. Returns at once."""
-        return read(ScrubStatus, self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
+        return decode(ScrubStatus, self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
 
 
 class Snapshots:
@@ -205,10 +205,10 @@ class Snapshots:
 
     def list(self, *, sandbox_id: Optional[str] = None) -> List[Snapshot]:
         """Of all sandboxes, or of one."""
-        return read_all(Snapshot, self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
+        return decode_all(Snapshot, self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
 
     def get(self, id: str) -> Snapshot:
-        return read(Snapshot, self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
+        return decode(Snapshot, self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
 
     def verify(self, id: str) -> None:
         """Reads all of it, and wakes nothing.
@@ -240,13 +240,13 @@ class Contexts:
     ) -> ContextInfo:
         """Runs may be sent to it at once: `run_code(..., context=name)`."""
         body = given(name=name, cwd=cwd, env=env, user=user)
-        return read(
+        return decode(
             ContextInfo, self._http.json("POST", self._sandbox._at("contexts"), body=body)
         )
 
     def list(self) -> List[ContextInfo]:
         answer = self._http.json("GET", self._sandbox._at("contexts"))
-        return read_all(ContextInfo, answer["items"])
+        return decode_all(ContextInfo, answer["items"])
 
     def delete(self, name: str) -> None:
         """Its runs end as interrupted. `default` is replaced by a fresh one."""
@@ -271,17 +271,17 @@ class Runs:
 
     def list(self) -> List[RunInfo]:
         """The newest first."""
-        return read_all(RunInfo, self._http.pages(self._sandbox._at("runs")))
+        return decode_all(RunInfo, self._http.pages(self._sandbox._at("runs")))
 
     def get(self, run_id: str) -> RunInfo:
-        return read(RunInfo, self._http.json("GET", self._at(run_id)))
+        return decode(RunInfo, self._http.json("GET", self._at(run_id)))
 
     def result(self, run_id: str) -> Optional[Execution]:
         """What came of it; None while it is not over."""
         answer = (self._http.json("GET", self._at(run_id))).get("result")
         if answer is None:
             return None
-        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+        return decode(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
 
     def events(self, run_id: str, *, after: int = -1, follow: bool = True) -> Events:
         """Replays its events behind `after` and follows it to its end; `follow=False`: only what is there now."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, when
+from .._json import decode, given, milliseconds, parse_time
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._paths import path_part
@@ -14,7 +14,7 @@ from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, SandboxInfo, Snapshot
-from .._wish import limits_body, wish_body
+from .._create_body import limits_body, create_body
 from .client import Client, client_of
 from .commands import Commands
 from .files import Files
@@ -65,7 +65,7 @@ class Sandbox(Running, Views, Beginning):
         api_key: Optional[str] = None,
         client: Optional[Client] = None,
     ) -> None:
-        body = wish_body(
+        body = create_body(
             template=template,
             name=name,
             persistent=persistent,
@@ -98,7 +98,7 @@ class Sandbox(Running, Views, Beginning):
     def get_or_create(cls, name: str, template: Optional[str] = None, **options: Any) -> Sandbox:
         """The sandbox of that name, or a new, persistent one. One that exists is left as it is."""
         client = client_of(options.pop("client", None), options.pop("url", None), options.pop("api_key", None))
-        body = wish_body(template=template, name=name, persistent=True, **options)
+        body = create_body(template=template, name=name, persistent=True, **options)
         return cls._of(client, client.create_sandbox({**body, "getOrCreate": True}))
 
     @classmethod
@@ -178,7 +178,7 @@ class Sandbox(Running, Views, Beginning):
         `reseed` gives each child random numbers of its own. Each is a sandbox like this one, to be closed on its own.
         """
         answer = self._post("fork", {"count": n, "reseed": reseed})
-        return [self._of(self.client, read(SandboxInfo, child), self._goes_at_end) for child in answer["children"]]
+        return [self._of(self.client, decode(SandboxInfo, child), self._goes_at_end) for child in answer["children"]]
 
     def standby(self, tier: str = "frozen") -> SandboxInfo:
         """Puts it to sleep now: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
@@ -197,7 +197,7 @@ class Sandbox(Running, Views, Beginning):
 
     def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:
         """Saves its state under an id, and goes on. `kind` is full (files and memory) or files."""
-        return read(Snapshot, self._post("snapshots", given(name=name, kind=kind)))
+        return decode(Snapshot, self._post("snapshots", given(name=name, kind=kind)))
 
     def rollback(self, snapshot: Union[str, Snapshot]) -> Sandbox:
         """Back to one of its snapshots, under the same id. What happened since is gone."""
@@ -246,7 +246,7 @@ class Sandbox(Running, Views, Beginning):
     def hold(self, what: str, seconds: float) -> datetime:
         """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
         answer = self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
-        return when(answer["until"])
+        return parse_time(answer["until"])
 
     def delete(self) -> None:
         """Nothing of it is left."""
@@ -323,5 +323,5 @@ class Sandbox(Running, Views, Beginning):
         return self._info
 
     def _note(self, answer: Any) -> SandboxInfo:
-        self._info = read(SandboxInfo, answer)
+        self._info = decode(SandboxInfo, answer)
         return self._info

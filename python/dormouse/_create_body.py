@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Sequence
 
-from ._answers import given, milliseconds
+from ._json import given, milliseconds
 from ._network import Network, network_body
 from ._values import Expires, Mounts, mounts_body
 
@@ -12,7 +12,7 @@ from ._values import Expires, Mounts, mounts_body
 FORGOTTEN_SECONDS = 3600.0
 
 
-def wish_body(
+def create_body(
     *,
     template: Optional[str] = None,
     name: Optional[str] = None,
