@@ -121,12 +121,12 @@ class WebSocket:
         self._to_send += self._protocol.data_to_send()
         self._flush()
         deadline = Deadline(CONNECT_SECONDS)
-        while not self._frames:
+        while not self._frames and self._protocol.handshake_exc is None:
             self._read(deadline.left())
-        # The response of the server; frames may have come with it.
-        self._frames.pop(0)
         if self._protocol.handshake_exc is not None:
             raise self._protocol.handshake_exc
+        # The response of the server; frames may have come with it.
+        self._frames.pop(0)
 
     def _read(self, timeout: Optional[float]) -> None:
         """Raises OSError."""

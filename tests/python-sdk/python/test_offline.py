@@ -8,6 +8,7 @@ import pickle
 import socket
 import struct
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -212,7 +213,7 @@ class WebSockets(unittest.TestCase):
         return opened
 
     def test_pieces_pings_and_the_end(self):
-        heard = []
+        heard, is_over = [], threading.Event()
 
         def talk(connection, head):
             # The example of the RFC, with a ping between the pieces; the first frame comes with the handshake.
@@ -221,10 +222,12 @@ class WebSockets(unittest.TestCase):
                 connection.sendall(bytes([byte]))
             while len(heard) < 2:
                 heard.append(read_frame(connection))
+            is_over.set()
 
         opened = self.open(talk)
         self.assertEqual(opened.receive(), (True, b"Hello"))
         self.assertIsNone(opened.receive())
+        self.assertTrue(is_over.wait(10))
         self.assertEqual(heard, [(10, b"hi"), (8, b"\x03\xe8")])
 
     def test_lengths(self):
