@@ -1,4 +1,4 @@
-"""What is known to be damaged."""
+"""Damage that the server has found in what it stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SnapshotDamage:
 
 @dataclass(frozen=True)
 class SandboxDamage:
-    """The state that a sandbox would come back with is damaged: it is not woken from it."""
+    """The snapshot that a sandbox would wake from is damaged. The server does not restore it."""
 
     snapshot_id: str
     reason: str
@@ -47,15 +47,15 @@ class ScrubProgress:
 
 @dataclass(frozen=True)
 class ScrubStatus:
-    """How far the check of all that a server stores has come, and what it found."""
+    """The progress and the findings of the scrub, which checks everything that the server stores."""
 
     # idle or running.
     state: str
-    # By all passes so far.
+    # In all passes so far.
     read_bytes: int
     damaged_snapshots: Sequence[DamagedSnapshot] = ()
     damaged_templates: Sequence[DamagedTemplate] = ()
-    # While it runs.
+    # While a pass runs.
     progress: Optional[ScrubProgress] = None
     began_at: Optional[datetime] = None
     finished_at: Optional[datetime] = None

@@ -1,4 +1,4 @@
-"""What the server says of sandboxes, files, processes and the rest. Names and units are those of the HTTP API."""
+"""What the server returns about sandboxes, files, processes and the rest. Names and units are those of the HTTP API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._network import Denied, NetworkCounters, NetworkInfo
 
 @dataclass(frozen=True)
 class Expires:
-    """When a sandbox is deleted by itself: so many seconds after it was created, after it was last used, or at a time."""
+    """When the server deletes a sandbox: seconds after its creation, seconds after its last use, or at a time."""
 
     after: Optional[float] = None
     idle: Optional[float] = None
@@ -47,7 +47,7 @@ class VolumeMount:
         return given(volume=self.volume, path=self.path, read_only=self.read_only)
 
 
-# `{"/data": "datasets"}`, or mounts that say more.
+# `{"/data": "datasets"}`, or mounts with options.
 Mounts = Union[Mapping[str, str], Sequence[VolumeMount]]
 
 
@@ -91,9 +91,9 @@ class SandboxInfo:
     secrets: Sequence[str] = ()
     head_snapshot_id: Optional[str] = None
     forked_from: Optional[str] = None
-    # The host or its processes died: what happened after this moment is gone.
+    # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
-    # The state that it would come back with is damaged: it is not woken from it.
+    # The snapshot that it would wake from is damaged; the server does not restore it.
     damage: Optional[SandboxDamage] = None
 
 
@@ -143,21 +143,21 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much of what a sandbox has in memory is its own."""
+    """How much memory of a sandbox is its own."""
 
-    # What it made itself and nobody else has.
+    # Pages that it wrote itself.
     private_bytes: int
-    # Pages of files that it maps, and the memory that it has in common with its snapshot and its siblings.
+    # Pages of mapped files, and memory shared with its snapshot and its siblings.
     shared_bytes: int
-    # Its part when every page is divided among all that map it.
+    # Its share when every page is divided by the number of processes that map it.
     proportional_bytes: int
-    # The last look may be kept for a while.
+    # When it was measured: the server caches the measurement.
     at: datetime
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a sandbox uses now. The numbers are None while nothing of it is in memory."""
+    """What a sandbox uses now. The numbers are None while it is only on disk."""
 
     sandbox_id: str
     state: str
@@ -168,7 +168,7 @@ class Metrics:
     pids: Optional[int] = None
     oom_kills: Optional[int] = None
     network: Optional[NetworkCounters] = None
-    # If it was asked for.
+    # If the caller asked for it.
     memory: Optional[Memory] = None
 
 
@@ -189,7 +189,7 @@ class ContextInfo:
     name: str
     user: str
     state: str
-    # How often its interpreter had to be replaced; each time its variables were lost.
+    # How often its kernel was replaced. Each time its variables were lost.
     restarts: int
     pid: Optional[int] = None
 
@@ -208,17 +208,17 @@ class FileStat:
     user: str
     group: str
     modified_at: datetime
-    # Where a symbolic link leads.
+    # The target of a symbolic link.
     target: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """`type` is created, modified, deleted, moved, or overflow: changes in or below `path` were missed, look again."""
+    """`type` is created, modified, deleted, moved, or overflow: changes in or below `path` were lost, list it again."""
 
     type: str
     path: str
-    # Where it was before it was moved.
+    # The path before the move.
     from_path: Optional[str] = None
 
 
@@ -244,16 +244,16 @@ class SnapshotBytes:
 class Snapshot:
     id: str
     sandbox_id: str
-    # full: files and memory. files: only those.
+    # full: files and memory. files: only files.
     kind: str
     template: str
-    # Belongs to the life of its sandbox and goes with it.
+    # The sandbox wakes from it, and the server deletes both together.
     is_head: bool
     bytes: SnapshotBytes
     created_at: datetime
     name: Optional[str] = None
     parent_id: Optional[str] = None
-    # It is known to be damaged, and nothing is restored from it.
+    # It is damaged; the server does not restore it.
     damage: Optional[SnapshotDamage] = None
 
 
@@ -267,14 +267,14 @@ class Material:
     version: str
     # Of a deb.
     architecture: Optional[str] = None
-    # Of the file that it was installed from; none when that is not known.
+    # Of the file that it was installed from; None if that is not known.
     sha256: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class MaterialsSummary:
     count: int
-    # Of the whole list: templates with the same one were built from the same packages.
+    # Of the whole list: templates with the same digest were built from the same packages.
     sha256: str
 
 
@@ -294,13 +294,13 @@ class Template:
     source: str
     created_at: datetime
     description: Optional[str] = None
-    # The template that it was built on.
+    # The template that it is based on.
     from_: Optional[str] = None
     snapshot_id: Optional[str] = None
     bytes: Optional[int] = None
-    # None: they were not recorded.
+    # None if they were not recorded.
     materials: Optional[MaterialsSummary] = None
-    # What the build said last, and why it failed.
+    # The end of the log of the build, and why it failed.
     log_tail: Optional[str] = None
     error: Optional[str] = None
 
@@ -309,10 +309,10 @@ class Template:
 class Volume:
     name: str
     created_at: datetime
-    # As last measured: getting one volume measures it.
+    # As last measured; `get` measures a volume.
     bytes: Optional[int] = None
     files: Optional[int] = None
-    # What it may hold.
+    # How much it may hold.
     size_bytes: int = 0
     # Ids of sandboxes that mount it.
     used_by: Sequence[str] = ()
@@ -326,29 +326,29 @@ class Secret:
     created_at: datetime
     updated_at: datetime
     domains: Sequence[str] = ()
-    # Ids of sandboxes that have it.
+    # Ids of sandboxes that use it.
     used_by: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class SshKey:
     name: str
-    # The API key that it belongs to: it reaches what that key reaches.
+    # The API key that it belongs to. It gives access to the sandboxes of that key.
     key_id: str
     type: str
     # As `ssh-keygen -l` shows it.
     fingerprint: str
     public_key: str
-    # Its holder has shown to have the private key. Until then it lets nobody in.
+    # Whether its holder has proved to have the private key. Before that it gives no access.
     confirmed: bool
     created_at: datetime
-    # The user name with which its holder connects once to confirm it; None when that is done.
+    # The user name with which its holder connects once to confirm it; None after that.
     confirm_as: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class SshEndpoint:
-    # What it listens on: `0.0.0.0` or `::` for every address.
+    # The address it listens on: `0.0.0.0` or `::` for all.
     host: str
     port: int
     # For `known_hosts`.

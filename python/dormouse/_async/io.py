@@ -120,16 +120,16 @@ def _abort(writer: asyncio.StreamWriter, loop: asyncio.AbstractEventLoop, pid: i
         pass
 
 
-class Beginning:
-    """A constructor cannot wait: what it is to make is made at the first need, by `await` or by `async with`."""
+class Creatable:
+    """A constructor cannot await: `await`, `async with` or the first call creates the object on the server."""
 
-    def _begin(self) -> None:
+    def _after_init(self) -> None:
         pass
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self._begun().__await__()
+        return self._created().__await__()
 
-    async def _begun(self) -> Any:
+    async def _created(self) -> Any:
         await self._ready()  # type: ignore[attr-defined]
         return self
 
@@ -142,30 +142,30 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-async def call(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
-    """A function of the caller, if there is one."""
-    return None if function is None else await call_all(function, value)
+async def call_handler(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
+    """Calls a function of the caller, if there is one."""
+    return None if function is None else await call_function(function, value)
 
 
-async def call_all(function: Callable[..., Any], *values: Any) -> Any:
-    """A function of the caller, which may be a coroutine function."""
+async def call_function(function: Callable[..., Any], *values: Any) -> Any:
+    """Calls a function of the caller, which may be a coroutine function."""
     answer = function(*values)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
-    """Their values in order, so many at once. The first failure ends the others."""
-    turns = asyncio.Semaphore(concurrency)
+async def run_concurrently(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
+    """Runs at most `concurrency` jobs at once. Returns their values in order. The first failure cancels the others."""
+    semaphore = asyncio.Semaphore(concurrency)
 
-    async def in_turn(job: Job[Value]) -> Value:
-        async with turns:
+    async def limited(job: Job[Value]) -> Value:
+        async with semaphore:
             return await job()
 
-    tasks = [asyncio.ensure_future(in_turn(job)) for job in jobs]
+    tasks = [asyncio.ensure_future(limited(job)) for job in jobs]
     try:
         return list(await asyncio.gather(*tasks))
     except asyncio.CancelledError:
-        # They have been told: told twice, they would not tidy up.
+        # `gather` has cancelled them. Cancelled a second time, they would not clean up.
         raise
     except BaseException:
         for task in tasks:
@@ -175,8 +175,8 @@ async def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def unbroken(job: Job[Value]) -> Value:
-    """To its end also when the caller is cancelled meanwhile: what it makes is then known, and can be cleared away."""
+async def uninterrupted(job: Job[Value]) -> Value:
+    """Runs `job` to its end, also if the caller is cancelled, so that the caller can clean up what it made."""
     task = asyncio.ensure_future(job())
     try:
         return await asyncio.shield(task)
@@ -189,13 +189,13 @@ async def unbroken(job: Job[Value]) -> Value:
         raise
 
 
-async def finish(job: Job[Any], timeout: float) -> None:
-    """Tidying up that must happen although the caller is being cancelled. What goes wrong with it is not said."""
+async def clean_up(job: Job[Any], timeout: float) -> None:
+    """Runs `job` although the caller is being cancelled. Ignores its failure."""
     task = asyncio.ensure_future(asyncio.wait_for(job(), timeout))
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
-        # Cancelled once more: it goes on by itself.
+        # Cancelled a second time: the job continues in the background.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
     except Exception:

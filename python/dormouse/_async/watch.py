@@ -1,4 +1,4 @@
-"""Changes of files."""
+"""Watching for changes of files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .io import sleep
 class AsyncWatch:
     """Changes as they come. Close it, or use it with `with`.
 
-    They are not numbered: what happened while a connection was lost is one `overflow`, which means "look again".
+    Changes are not numbered: one `overflow` stands for those during a lost connection. List the files again then.
     """
 
     def __init__(self, http: Http, path: str, query: Mapping[str, object]) -> None:
@@ -61,7 +61,7 @@ class AsyncWatch:
         self._drop()
 
     async def _connect(self) -> FileChange:
-        """From now on nothing is missed; what happened before may have been."""
+        """Opens a connection. Earlier changes may be lost, later ones are not."""
         lines = EventLines(await self._http.open("GET", self._path, query=self._query, headers=SSE))
         ready = await lines.next()
         self._lines = lines

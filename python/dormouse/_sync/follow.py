@@ -1,5 +1,5 @@
 # Written by tools/make_sync.py from _async/follow.py: change that one.
-"""Numbered events, each once and in order, over as many connections as it takes."""
+"""Numbered events, each once and in order, over as many connections as needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Optional
 from .._errors import DormouseError, error_from_answer, error_of, is_transient
 from .._backoff import Backoff
 from .session import Response
-from .io import Opener, finish, sleep
+from .io import Opener, clean_up, sleep
 
 SSE = {"accept": "text/event-stream"}
 # How long a reader tries to connect again without receiving another event.
@@ -18,16 +18,16 @@ END_SECONDS = 1.0
 
 
 class EventLines:
-    """The objects in the `data:` lines of an event stream, as they come."""
+    """Parses the `data:` lines of an event stream."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
         self._lines: list[bytes] = []
-        # Pieces of a line that is not whole yet: an image may arrive in thousands of them.
+        # The pieces of an incomplete line: an image may arrive in thousands of them.
         self._begun: list[bytes] = []
 
     def next(self) -> Optional[dict[str, Any]]:
-        """None at the end. Raises `server_unreachable` when the stream breaks."""
+        """Returns the next object, None at the end. Raises `server_unreachable` if the stream breaks."""
         while True:
             while self._lines:
                 line = self._lines.pop()
@@ -52,7 +52,7 @@ class EventLines:
 
 
 class Follower:
-    """`open` is given the last `seq` that was seen, and called again whenever the connection is lost."""
+    """Calls `open` with the last `seq` that it has seen, again after every lost connection."""
 
     def __init__(self, open: Opener, after: int = -1, may_end: bool = False) -> None:
         self._open = open
@@ -63,7 +63,7 @@ class Follower:
         self.is_over = False
 
     def next(self) -> Optional[dict[str, Any]]:
-        """None after the last one."""
+        """Returns the next event, None after the last."""
         while not self.is_over:
             try:
                 if self._lines is None:
@@ -88,7 +88,7 @@ class Follower:
         return None
 
     def drop(self) -> None:
-        """Lets the connection go; the next event is asked for on a new one."""
+        """Closes the connection. The next event opens a new one."""
         lines, self._lines = self._lines, None
         if lines is not None:
             lines.close()
@@ -106,6 +106,6 @@ class Follower:
         """Reads the end of the response, which follows the last event, so that the connection can be used again."""
         self.is_over = True
         try:
-            finish(lines.next, END_SECONDS)
+            clean_up(lines.next, END_SECONDS)
         finally:
             self.drop()

@@ -47,7 +47,7 @@ class Stream:
     def __init__(self, raw: socket.socket) -> None:
         self._raw = raw
         self._pid = os.getpid()
-        # Not __del__: among garbage in a circle the socket would complain first that it was not closed.
+        # Not __del__: in a reference cycle the socket could be collected first, with a ResourceWarning.
         self._close = weakref.finalize(self, raw.close)
 
     @classmethod
@@ -69,7 +69,7 @@ class Stream:
 
     def read(self, limit: int, timeout: Optional[float]) -> bytes:
         """Empty at the end. Raises OSError."""
-        # Not settimeout: it would also be that of a thread that writes.
+        # Not settimeout: it would also apply to a thread that writes.
         if timeout is not None and not self._has_pending() and not _is_readable(self._raw, timeout):
             raise socket.timeout(f"nothing was received for {timeout:g} s")
         return self._raw.recv(limit)
@@ -85,14 +85,14 @@ class Stream:
         self._close()
 
     def _has_pending(self) -> bool:
-        # TLS may have deciphered more than was asked for.
+        # TLS may have decrypted more than was read.
         return isinstance(self._raw, ssl.SSLSocket) and self._raw.pending() > 0
 
 
-class Beginning:
-    """What a constructor is to make is there when it returns."""
+class Creatable:
+    """The constructor creates the object on the server."""
 
-    def _begin(self) -> None:
+    def _after_init(self) -> None:
         self._ready()  # type: ignore[attr-defined]
 
 
@@ -104,18 +104,18 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def call(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
-    """A function of the caller, if there is one."""
+def call_handler(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
+    """Calls a function of the caller, if there is one."""
     return None if function is None else function(value)
 
 
-def call_all(function: Callable[..., Any], *values: Any) -> Any:
-    """A function of the caller."""
+def call_function(function: Callable[..., Any], *values: Any) -> Any:
+    """Calls a function of the caller."""
     return function(*values)
 
 
-def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
-    """Their values in order, so many at once. After the first failure no other is begun."""
+def run_concurrently(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
+    """Runs at most `concurrency` jobs at once. Returns their values in order. Starts none after the first failure."""
     pool = ThreadPoolExecutor(max_workers=max(1, min(concurrency, len(jobs))), thread_name_prefix="dormouse")
     futures = [pool.submit(job) for job in jobs]
     try:
@@ -123,41 +123,40 @@ def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
     finally:
         for future in futures:
             future.cancel()
-        # Who called deletes what those that are under way work with: they end by themselves.
+        # The caller deletes the sandboxes that the running jobs work with, which ends them.
         pool.shutdown(wait=False)
 
 
-def unbroken(job: Job[Value]) -> Value:
-    """To its end also when Ctrl-C comes meanwhile: what it makes is then known, and can be cleared away."""
-    if threading.current_thread() is not threading.main_thread() or not _is_ctrl_c_usual():
-        # Ctrl-C arrives in the main thread only, and nobody cancels any other.
+def uninterrupted(job: Job[Value]) -> Value:
+    """Runs `job` to its end, also after Ctrl-C, so that the caller can clean up what it made."""
+    if threading.current_thread() is not threading.main_thread() or not _is_default_ctrl_c():
+        # Ctrl-C interrupts the main thread only.
         return job()
-    heard: list[int] = []
+    received: list[int] = []
 
-    def hear(number: int, frame: Any) -> None:
-        if heard:
-            # A second one does not wait.
+    def on_signal(number: int, frame: Any) -> None:
+        if received:
+            # A second Ctrl-C interrupts at once.
             signal.default_int_handler(number, frame)
-        heard.append(number)
+        received.append(number)
 
-    signal.signal(signal.SIGINT, hear)
+    signal.signal(signal.SIGINT, on_signal)
     try:
         return job()
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if heard:
+        if received:
             raise KeyboardInterrupt
 
 
-
-def finish(job: Job[Any], timeout: float) -> None:
-    """Tidying up that must happen although the caller was interrupted. What goes wrong with it is not said."""
+def clean_up(job: Job[Any], timeout: float) -> None:
+    """Runs `job` although the caller was interrupted. Ignores its failure."""
     worker = threading.Thread(target=_quietly, args=(job,), daemon=True)
     worker.start()
     worker.join(timeout)
 
 
-def _is_ctrl_c_usual() -> bool:
+def _is_default_ctrl_c() -> bool:
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -170,7 +169,7 @@ def _quietly(job: Job[Any]) -> None:
 
 def _is_readable(raw: socket.socket, timeout: float) -> bool:
     if hasattr(select, "poll"):
-        # Not select: it cannot take descriptors above 1023.
+        # Not select: it fails for descriptors above 1023.
         poller = select.poll()
         poller.register(raw, select.POLLIN)
         return bool(poller.poll(timeout * 1000))

@@ -48,7 +48,8 @@ class Session:
         # One object per request whose response is not closed yet.
         self._active: set[object] = set()
         self._is_retired = False
-        # Responses that nobody closed: the garbage collector must not wait for the locks of httpx, so a request does.
+        # Responses that the caller did not close. The garbage collector must not wait for locks of httpx; the next request
+        # closes them.
         self._forgotten: deque[tuple[httpx.Response, Any]] = deque()
 
     def send(
