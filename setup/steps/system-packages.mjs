@@ -20,6 +20,10 @@ const PACKAGES = [
   // For the tests of SSH, and `dormouse ssh`: the clients that people use.
   ['openssh-client', 'ssh'],
   ['rsync', 'rsync'],
+  // For the tests of the Python SDK: what it needs, and what builds it.
+  ['python3-httpx', '/usr/lib/python3/dist-packages/httpx'],
+  ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
+  ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
 ]
 
 /** @type {import('../run-steps.mjs').Step} */

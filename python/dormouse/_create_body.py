@@ -1,18 +1,18 @@
-"""What a new sandbox is to be like, as the server takes it."""
+"""The body of a request that creates a sandbox."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Sequence
 
-from ._answers import given, milliseconds
+from ._json import given, milliseconds
 from ._network import Network, network_body
 from ._values import Expires, Mounts, mounts_body
 
-# A sandbox that is to go at the end of its `with` block, and whose program died before: gone after an hour without use.
-FORGOTTEN_SECONDS = 3600.0
+# If a program dies inside its `with` block, the server deletes the sandbox after an hour without use.
+ABANDONED_SECONDS = 3600.0
 
 
-def wish_body(
+def create_body(
     *,
     template: Optional[str] = None,
     name: Optional[str] = None,
@@ -33,7 +33,7 @@ def wish_body(
     ephemeral: bool = False,
 ) -> dict[str, Any]:
     if not persistent and expires is None:
-        expires = Expires(idle=FORGOTTEN_SECONDS)
+        expires = Expires(idle=ABANDONED_SECONDS)
     return given(
         template=template,
         name=name,
