@@ -32,7 +32,7 @@ export function runPython(program: string, args: string[], env: NodeJS.ProcessEn
   })
 }
 
-/** Those that pass leave nothing on the server; of those that fail nothing is to be in the way of a second try. */
+/** A program that passes leaves nothing on the server. What a failed one leaves must not disturb the next one. */
 export async function expectToPass(server: ServerProcess, program: string, args: string[]): Promise<void> {
   const env = { DORMOUSE_URL: server.url, DORMOUSE_API_KEY: server.key }
   const { code, output } = await runPython(program, args, env)

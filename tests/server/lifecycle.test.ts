@@ -11,7 +11,7 @@ beforeAll(async () => {
   core = await host.open()
 })
 
-// What a test leaves that fails must not be in the way of its second try.
+// What a failed test leaves must not disturb the next one.
 afterEach(async () => {
   for (const sandbox of [...core.registry.all()]) await sandbox.delete()
 })

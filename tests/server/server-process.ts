@@ -130,7 +130,7 @@ export class ServerProcess {
     }
   }
 
-  /** Removes all that tests have made: what one leaves that fails must not be in the way of its second try. */
+  /** Removes all that tests have made: what a failed test leaves must not disturb the next one. */
   async clear(): Promise<void> {
     if (this.#faults.length > 0) await this.kill()
     if (!this.#isRunning) await this.begin()
