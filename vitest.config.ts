@@ -9,7 +9,8 @@ import { DURATIONS } from './setup/test-durations.mjs'
 // Not `import`: Node would be told of it too, and give CommonJS packages the wrong half of others.
 const conditions = ['dormouse-source', 'node']
 const resolve = { resolve: { conditions }, ssr: { resolve: { conditions } } }
-const timeouts = {
+const settings = {
+  globalSetup: ['tests/server/bundle-server.ts'],
   testTimeout: 120_000,
   hookTimeout: 120_000,
   teardownTimeout: 60_000,
@@ -58,7 +59,7 @@ export default defineConfig({
           // One more than there are processors: most of them wait for much of their time.
           maxWorkers: availableParallelism() + 1,
           sequence: { groupOrder: 0 },
-          ...timeouts,
+          ...settings,
         },
       },
       {
@@ -68,7 +69,7 @@ export default defineConfig({
           include: MEASURE_THEMSELVES,
           maxWorkers: availableParallelism() + 1,
           sequence: { groupOrder: 0 },
-          ...timeouts,
+          ...settings,
         },
       },
       {
@@ -78,7 +79,7 @@ export default defineConfig({
           include: ALONE,
           fileParallelism: false,
           sequence: { groupOrder: 1 },
-          ...timeouts,
+          ...settings,
         },
       },
     ],

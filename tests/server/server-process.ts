@@ -4,13 +4,13 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Engine } from '@dormouse/engine'
 import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
+import { serverBundle } from './bundle-server.ts'
 
-const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
-const faultyProgram = fileURLToPath(new URL('serve-faulty.mjs', import.meta.url))
+const program = serverBundle('serve')
+const faultyProgram = serverBundle('serve-faulty')
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
 type Json = any
