@@ -70,10 +70,15 @@ export class ServerProcess {
       logLevel: 'warn',
       ...config,
     }
-    await where.prepare?.(server.factory.stateDir)
-    await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
-    await server.begin()
-    return server
+    try {
+      await where.prepare?.(server.factory.stateDir)
+      await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
+      await server.begin()
+      return server
+    } catch (error) {
+      await server.cleanUp()
+      throw error
+    }
   }
 
   get url(): string {
