@@ -2,19 +2,13 @@ import { spawnSync } from 'node:child_process'
 import { rename } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
 const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
-const begin = async () => {
+beforeAll(async () => {
   await cli.json(['create', 'alpha', '--idle', '1h'])
   await cli.json(['create', 'alphabet', '--metadata', 'team=blue', '--idle', '1h', '--memory', '512MiB'])
-}
-beforeAll(begin)
-beforeSecondTry(async () => {
-  await cli.server.clear()
-  await begin()
 })
 
 describe('names', () => {

@@ -4,7 +4,6 @@ import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
@@ -33,8 +32,6 @@ async function exchange(port: number, bytes: number): Promise<string> {
   for await (const piece of socket) pieces.push(piece as Buffer)
   return Buffer.concat(pieces).toString()
 }
-
-beforeSecondTry(() => cli.server.clear())
 
 test('forward carries connections both ways to their ends, wakes the sandbox, and ends with Ctrl-C', async () => {
   await cli.json(['create', 'box'])

@@ -335,12 +335,12 @@ async function orAborted(
   const work = deadline === undefined ? news : deadline.orPassed(news)
   if (signal === undefined) return work
   await new Promise<void>((resolve) => {
-    const stop = () => resolve()
-    signal.addEventListener('abort', stop, { once: true })
-    work.finally(() => {
+    const stop = () => {
       signal.removeEventListener('abort', stop)
       resolve()
-    })
+    }
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(stop, stop)
   })
 }
 
