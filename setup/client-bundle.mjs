@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** The packages in the bundle. tsc rewrites the build info of each package that it builds. */
-const PACKAGES = ['cli', 'sdk', 'mcp', 'contracts']
+const PACKAGES = ['cli', 'sdk', 'mcp', 'contracts', 'async']
 
 /** @param {string} repoDir */
 export function clientBundlePaths(repoDir) {

@@ -125,7 +125,7 @@ async function help({ args, stdout, isJson }) {
   const own = helpCommands(command)
   if (own.length > 0 && command !== undefined) {
     const more = command === 'key' ? await import('@dormouse/cli').catch(() => undefined) : undefined
-    const text = () => helpText(command) + (more === undefined ? '' : `\n${more.KEY_USAGE}`)
+    const text = () => helpText(command) + (more === undefined ? '' : `\n${more.keyHelp(args[1])}`)
     stdout.write(isJson ? `${JSON.stringify({ commands: own }, null, 2)}\n` : text())
     return 0
   }

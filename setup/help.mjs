@@ -2,7 +2,7 @@ import { readServerFlags } from './server-flags.mjs'
 
 /** The commands that set up and run this host. */
 const COMMANDS = [
-  { usage: 'up [flags]', summary: 'set everything up, then run the server in the foreground' },
+  { usage: 'up', summary: 'set everything up, then run the server in the foreground' },
   { usage: 'test [vitest arguments]', summary: 'set everything up, then run the linter and all tests' },
   {
     usage: 'doctor',
