@@ -54,7 +54,8 @@ export function commandIndex(argv) {
 }
 
 /**
- * Parses flags with their leading dashes as names: `{ '--port': '80' }`. Refuses unknown flags and flags without a value.
+ * Parses flags with their leading dashes as names: `{ '--port': '80' }`. Refuses unknown flags and flags without a
+ * value.
  * @param {readonly string[]} args
  * @param {Readonly<Record<string, 'value' | 'switch'>>} [known] flags by name
  * @returns {{ flags: Record<string, string>, positionals: string[] }} a switch has the value `true`

@@ -11,8 +11,8 @@ export function clientBundlePaths(repoDir) {
 }
 
 /**
- * The entry of the bundle of client commands: finding and reading their sixty source files would take Node.js longer than
- * most of them run. Undefined when there is no bundle, or one of its packages was built since.
+ * The entry of the bundle of client commands: finding and reading their sixty source files would take Node.js longer
+ * than most of them run. Undefined when there is no bundle, or one of its packages was built since.
  * @param {string} repoDir
  */
 export function findClientBundle(repoDir) {

@@ -34,7 +34,10 @@ export const CLIENT_COMMANDS = [
   'completion',
 ]
 
-/** `template build` is no client command: it works on the host. @param {readonly string[]} args the command and its arguments */
+/**
+ * `template build` is no client command: it works on the host.
+ * @param {readonly string[]} args the command and its arguments
+ */
 export function isClientCommand([command, ...rest]) {
   const action = rest[commandIndex(rest)]
   return CLIENT_COMMANDS.includes(command ?? '') && !(command === 'template' && action === 'build')

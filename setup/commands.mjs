@@ -15,7 +15,8 @@ import { testPrograms } from './test-programs.mjs'
 
 /**
  * @typedef {{ write(text: string): unknown }} Output
- * @typedef {import('./run-steps.mjs').Context & { args: string[], isJson: boolean, stdout: Output, stderr: Output }} CommandContext
+ * @typedef {import('./run-steps.mjs').Context &
+ *   { args: string[], isJson: boolean, stdout: Output, stderr: Output }} CommandContext
  * @typedef {{ needsRoot: boolean, run: (context: CommandContext) => Promise<number> }} SetupCommand
  */
 

@@ -13,7 +13,8 @@ export function hashOf(...inputs) {
 }
 
 /**
- * Hashes name and content of every file below `root` that `wanted` selects, in a fixed order, without generated folders.
+ * Hashes name and content of every file below `root` that `wanted` selects, in a fixed order, without generated
+ * folders.
  * @param {string} root
  * @param {(path: string) => boolean} wanted gets the path relative to root
  * @returns {string}

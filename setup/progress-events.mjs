@@ -1,7 +1,8 @@
 const EVERY_MS = 1000
 
 /**
- * Reports steps to programs: one JSON object per line when a step starts, progresses and ends. A counterpart of ProgressLine.
+ * Reports steps to programs: one JSON object per line when a step starts, progresses and ends. A counterpart of
+ * ProgressLine.
  * @typedef {import('./progress-line.mjs').ProgressLine} ProgressLine
  * @implements {Pick<ProgressLine, 'start' | 'update' | 'finish' | 'inPlace' | 'note' | 'clear'>}
  */

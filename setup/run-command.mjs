@@ -24,7 +24,7 @@ export class CommandError extends Error {
  * @property {AbortSignal} [signal]
  * @property {(line: string) => void} [onLine]
  * @property {number} [tailLines]
- * @property {readonly number[]} [heldFds] lock files that the command keeps open, so that the lock outlives this process
+ * @property {readonly number[]} [heldFds] lock files that the command keeps open while it runs
  */
 
 /**

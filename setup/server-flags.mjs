@@ -3,10 +3,11 @@ import { resolve } from 'node:path'
 import { parseFlags, refuseArguments } from './arguments.mjs'
 
 /**
- * The flags of `up` that configure the server. `node docs/make-configuration.mjs` writes the file from the settings of the
- * server, and a test compares the two: set-up must know the flags before the server is built, because a build takes minutes
- * and a typing mistake should be reported before it.
- * @typedef {{ flag: string, kind: 'value' | 'file' | 'switch', argument: string, default: string, summary: string }} ServerFlag
+ * The flags of `up` that configure the server. `node docs/make-configuration.mjs` writes the file from the settings
+ * of the server, and a test compares the two: set-up must know the flags before the server is built, because a build
+ * takes minutes and a typing mistake should be reported before it.
+ * @typedef {{ flag: string, kind: 'value' | 'file' | 'switch', argument: string, default: string,
+ *   summary: string }} ServerFlag
  * @returns {ServerFlag[]}
  */
 export function readServerFlags() {

@@ -39,9 +39,9 @@ export const npmPackages = {
     if (existsSync(began)) rmSync(join(repoDir, 'node_modules'), { recursive: true, force: true })
     mkdirSync(dirname(began), { recursive: true })
     writeFileSync(began, '')
-    // Not `npm ci`: it refuses a lock file without the packages of other platforms, and a registry mirror may lack those.
-    // This installs the versions in the lock file and does not change it. Packages may not run scripts on this host: their
-    // scripts only look for a compiler (sqlite is prebuilt, and ssh2 works without its addon).
+    // Not `npm ci`: it refuses a lock file without the packages of other platforms, and a registry mirror may lack
+    // those. This installs the versions in the lock file and does not change it. Packages may not run scripts on this
+    // host: their scripts only look for a compiler (sqlite is prebuilt, and ssh2 works without its addon).
     await run({
       argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts'],
       cwd: repoDir,

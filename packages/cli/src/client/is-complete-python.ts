@@ -1,8 +1,9 @@
 const CLOSES: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' }
 
 /**
- * Whether Python's own prompt would run `code` now. An open bracket, an open triple quote or a final backslash needs another
- * line; a block needs an empty line. Code with other mistakes counts as complete, so that Python reports them.
+ * Whether Python's own prompt would run `code` now. An open bracket, an open triple quote or a final backslash needs
+ * another line; a block needs an empty line. Code with other mistakes counts as complete, so that Python reports
+ * them.
  */
 export function isCompletePython(code: string): boolean {
   const lines = code.split('\n')

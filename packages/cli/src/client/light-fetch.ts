@@ -21,8 +21,8 @@ function transportFor(isSecure: boolean): Promise<Transport> {
 }
 
 /**
- * The parts of `fetch` that the SDK uses, on top of node:http. The global `fetch` compiles a parser on first use, which takes
- * longer than everything else that most commands do.
+ * The parts of `fetch` that the SDK uses, on top of node:http. The global `fetch` compiles a parser on first use,
+ * which takes longer than everything else that most commands do.
  */
 export const lightFetch = (async (address: string, init: RequestInit = {}) => {
   const url = new URL(address)

@@ -11,8 +11,8 @@ const COMMON_FLAGS: ReadonlyMap<string, boolean> = new Map([
 const WITH_COMMAND_LINE = new Set(['exec', 'sh', 'ssh'])
 
 /**
- * Arranges arguments as Commander expects them. Common flags may stand between a command and its subcommand, and `--` before
- * the command line of another program may be missing.
+ * Arranges arguments as Commander expects them. Common flags may stand between a command and its subcommand, and `--`
+ * before the command line of another program may be missing.
  */
 export function normalizeArguments(args: readonly string[], program: Command): string[] {
   const [name = '', ...rest] = moveCommonFlags(args, program)

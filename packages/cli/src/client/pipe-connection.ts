@@ -10,7 +10,10 @@ type Control =
   | { type: 'end' }
   | { type: 'error'; error: { message: string; hint?: string } }
 
-/** Pipes a TCP connection over a WebSocket in both directions. Each direction ends on its own. `socket` must be paused. */
+/**
+ * Pipes a TCP connection over a WebSocket in both directions. Each direction ends on its own. `socket` must be
+ * paused.
+ */
 export function pipeConnection(
   socket: Socket,
   webSocket: WebSocket,

@@ -11,8 +11,8 @@ import { CliError } from './cli-error.ts'
 export type SshSettings = readonly (readonly [name: string, value: string])[]
 
 /**
- * The address and host key of the server as options of `ssh`, so that `ssh` does not ask to trust an unknown host. Throws
- * `not_found` when the server accepts no SSH connections.
+ * The address and host key of the server as options of `ssh`, so that `ssh` does not ask to trust an unknown host.
+ * Throws `not_found` when the server accepts no SSH connections.
  */
 export async function sshSettings(call: Call, user: string): Promise<SshSettings> {
   const { client, signal, io } = call

@@ -4,7 +4,9 @@ import { clientFile, findClient, openStoredAccess } from '@dormouse/server'
 import { HttpKeyAdmin } from './http-key-admin.ts'
 import type { KeyAdmin } from './key-admin.ts'
 
-/** Uses the API of the running server. If none runs, opens the database, which keeps a server from starting meanwhile. */
+/**
+ * Uses the API of the running server. If none runs, opens the database, which keeps a server from starting meanwhile.
+ */
 export async function withKeyAdmin<Value>(
   dataDir: string,
   work: (admin: KeyAdmin) => Promise<Value>,

@@ -19,7 +19,10 @@ interface Description {
 
 type Default<Value> = Value | ((host: HostFacts) => Value)
 
-/** One setting: how it is checked, what it is without being set, and where it can be set. Its name is its place in the tree. */
+/**
+ * One setting: how it is checked, what it is without being set, and where it can be set. Its name is its place in the
+ * tree.
+ */
 export class Setting<Schema extends z.ZodType = z.ZodType, Value = unknown> {
   readonly schema: Schema
   readonly description: Description

@@ -57,7 +57,10 @@ class RowCollector {
     this.#call = call
   }
 
-  /** Awake sandboxes first, then the most recently used. Only the first `limit` rows have values that are slow to read. */
+  /**
+   * Awake sandboxes first, then the most recently used. Only the first `limit` rows have values that are slow to
+   * read.
+   */
   async rows(limit = Number.POSITIVE_INFINITY): Promise<Row[]> {
     const { client, signal } = this.#call
     const infos = await client.listSandboxes({ signal }).all()

@@ -19,7 +19,10 @@ export interface CopyOptions {
 
 type Inside = Pick<Sandbox, 'files' | 'commands'>
 
-/** Copies a local file or directory into a sandbox, like `cp -r`: into an existing directory, else under the given name. */
+/**
+ * Copies a local file or directory into a sandbox, like `cp -r`: into an existing directory, else under the given
+ * name.
+ */
 export async function copyIn(inside: Inside, from: string, to: string, options: CopyOptions): Promise<void> {
   const source = await stat(from)
   const found = await findStat(inside, to, options)

@@ -15,8 +15,9 @@ interface Work {
 }
 
 /**
- * Copies a file or directory out of a sandbox. The sandbox may lie about names, types and links, and this process may be root:
- * below the target nothing is written through a link, names stay in their directory, and only the nine permission bits are set.
+ * Copies a file or directory out of a sandbox. The sandbox may lie about names, types and links, and this process may
+ * be root: below the target nothing is written through a link, names stay in their directory, and only the nine
+ * permission bits are set.
  */
 export async function copyOut(files: Files, from: string, to: string, options: CopyOptions): Promise<void> {
   const { user, signal } = options

@@ -1,4 +1,7 @@
-/** The code of an agent that analyses one big table. It is deterministic, so both ways of running it give the same answers. */
+/**
+ * The code of an agent that analyses one big table. It is deterministic, so both ways of running it give the same
+ * answers.
+ */
 export interface Scenario {
   readonly preamble: string
   readonly questions: readonly string[]
