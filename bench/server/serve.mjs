@@ -9,7 +9,7 @@ process.on('message', () => {
   process.send(process.memoryUsage().heapUsed)
 })
 await runServer({
-  config: loadConfig({ env: {}, dataDir, args: ['--port', '0'] }),
+  config: loadConfig({ env: {}, dataDir, flags: { '--port': '0' } }),
   toolsDir,
   signal: stop.signal,
   print: (line) => console.log(line),

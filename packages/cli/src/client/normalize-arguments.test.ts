@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 import { expect, test } from 'vitest'
-import { withSeparator } from './separator.ts'
+import { withSeparator } from './normalize-arguments.ts'
 
 const options = [new Option('-u, --user <name>', ''), new Option('--json', '')]
 

@@ -1,5 +1,5 @@
-/** What goes wrong on this side of the server, with what to do next. */
-export class Problem extends Error {
+/** A failure that the client detects itself, with a hint. */
+export class CliError extends Error {
   readonly code: string
   readonly hint: string
   readonly exitCode: number
@@ -12,8 +12,8 @@ export class Problem extends Error {
   }
 }
 
-/** A mistake in what was typed. */
-export class UsageProblem extends Problem {
+/** A mistake on the command line. */
+export class UsageError extends CliError {
   constructor(message: string, hint = '') {
     super('usage', message, { hint, exitCode: 2 })
   }

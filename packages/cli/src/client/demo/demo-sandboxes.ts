@@ -1,8 +1,8 @@
 import { type Dormouse, type RunResult, Sandbox } from 'dormouse'
-import { Problem } from '../problem.ts'
+import { CliError } from '../cli-error.ts'
 
 const MEMORY_BYTES = 2 * 1024 ** 3
-/** Should this be killed before it can clean up, the server does. */
+/** The server deletes the sandboxes if this process is killed. */
 const EXPIRES_MS = 3_600_000
 
 export interface Answered {
@@ -10,8 +10,8 @@ export interface Answered {
   readonly ms: number
 }
 
-/** Makes sandboxes, runs code in them with a clock, and leaves none behind. */
-export class Stage implements AsyncDisposable {
+/** Creates sandboxes, measures runs in them, and deletes them in the end. */
+export class DemoSandboxes implements AsyncDisposable {
   readonly #client: Dormouse
   readonly #signal: AbortSignal
   readonly #made = new Map<string, Sandbox>()
@@ -37,7 +37,7 @@ export class Stage implements AsyncDisposable {
     return sandbox
   }
 
-  /** It stays. */
+  /** Does not delete this sandbox in the end. */
   release(id: string): void {
     this.#made.delete(id)
   }
@@ -52,7 +52,7 @@ export class Stage implements AsyncDisposable {
     return { text: outputOf(value), ms }
   }
 
-  /** What the kernel says that it holds in memory. */
+  /** The memory that the kernel charges to the sandbox. */
   async memoryBytes(sandbox: Sandbox): Promise<number> {
     return (await sandbox.metrics({ signal: this.#signal })).usage?.memoryBytes ?? 0
   }
@@ -70,7 +70,7 @@ export async function timed<Value>(work: () => Promise<Value>): Promise<{ value:
 
 function outputOf({ exitCode, stdout, stderr }: RunResult): string {
   if (exitCode === 0) return stdout.trim()
-  throw new Problem('demo_failed', `The code of the demo failed: ${stderr.trim().split('\n').at(-1)}`, {
-    hint: 'It needs a template with numpy and pandas, and 2 GiB of memory: `dormouse demo --rows 1000000` needs less.',
+  throw new CliError('demo_failed', `The code of the demo failed: ${stderr.trim().split('\n').at(-1)}`, {
+    hint: 'The demo needs a template with numpy and pandas, and 2 GiB of memory. `dormouse demo --rows 1000000` needs less.',
   })
 }

@@ -1,10 +1,11 @@
 const CLOSES: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' }
 
 /**
- * Is what was typed a whole piece of Python, as its own prompt would see it? An open bracket or triple quote, or a backslash at the
- * end, wants another line; a block wants an empty one. What is wrong in another way is whole: Python says so best itself.
+ * Whether Python's own prompt would run `code` now. An open bracket, an open triple quote or a final backslash needs
+ * another line; a block needs an empty line. Code with other mistakes counts as complete, so that Python reports
+ * them.
  */
-export function isWhole(code: string): boolean {
+export function isCompletePython(code: string): boolean {
   const lines = code.split('\n')
   if (code.startsWith('%%')) return lines.length > 1 && lines.at(-1) === ''
   const { isOpen, hasBlock } = scan(code)
@@ -12,11 +13,11 @@ export function isWhole(code: string): boolean {
   return !hasBlock || lines.at(-1)?.trim() === ''
 }
 
-/** Strings, comments and brackets are all that has to be told apart. */
+/** Scans strings, comments and brackets. */
 function scan(code: string): { isOpen: boolean; hasBlock: boolean } {
   const brackets: string[] = []
   let hasBlock = false
-  /** The last character of the line that means something. */
+  /** The last character of the line that is neither a space nor in a comment. */
   let last = ''
   let isLineStart = true
   for (let at = 0; at < code.length; at++) {
@@ -41,7 +42,7 @@ function scan(code: string): { isOpen: boolean; hasBlock: boolean } {
       brackets.push(CLOSES[character])
       last = character
     } else if (/[)\]}]/.test(character)) {
-      // One that closes nothing is a mistake, which the next line does not mend.
+      // Another line cannot repair a bracket that closes nothing.
       if (brackets.pop() !== character) return { isOpen: false, hasBlock: false }
       last = character
     } else if (!/\s/.test(character)) {
@@ -53,7 +54,7 @@ function scan(code: string): { isOpen: boolean; hasBlock: boolean } {
   return { isOpen: brackets.length > 0, hasBlock: hasBlock || last === ':' }
 }
 
-/** Where the string that begins here ends; undefined when a triple quote is still open. A plain one ends with its line at the latest. */
+/** The end of the string at `at`; undefined when a triple quote is still open. Other strings end with their line. */
 function endOfString(code: string, at: number): number | undefined {
   const quote = code[at] ?? ''
   const isTriple = code.startsWith(quote.repeat(3), at)

@@ -1,11 +1,14 @@
-/** What an agent would send in a session about one big table. Nothing in it depends on chance: both ways give the same answers. */
-export interface Story {
+/**
+ * The code of an agent that analyses one big table. It is deterministic, so both ways of running it give the same
+ * answers.
+ */
+export interface Scenario {
   readonly preamble: string
   readonly questions: readonly string[]
   readonly whatIfs: readonly string[]
 }
 
-export function tellStory(rows: number): Story {
+export function createScenario(rows: number): Scenario {
   return { preamble: preamble(rows), questions: QUESTIONS, whatIfs: WHAT_IFS }
 }
 

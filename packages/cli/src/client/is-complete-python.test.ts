@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isWhole } from './python-input.ts'
+import { isCompletePython } from './is-complete-python.ts'
 
 test.each([
   'x = 1',
@@ -19,8 +19,8 @@ test.each([
   'x = )',
   '%%bash\nls\n',
   "x = r'\\\\'",
-])('whole: %j', (code) => {
-  expect(isWhole(code)).toBe(true)
+])('complete: %j', (code) => {
+  expect(isCompletePython(code)).toBe(true)
 })
 
 test.each([
@@ -35,6 +35,6 @@ test.each([
   'def f(a,\n      b):',
   '%%bash',
   '%%bash\nls',
-])('wants more: %j', (code) => {
-  expect(isWhole(code)).toBe(false)
+])('incomplete: %j', (code) => {
+  expect(isCompletePython(code)).toBe(false)
 })

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { RawData, WebSocket } from 'ws'
 
-/** More than this is not taken from one side before the other has room. */
+/** Reading from the socket pauses while more than this is unsent. */
 const WAITING_MAX_BYTES = 1024 ** 2
 const NORMAL = 1000
 
@@ -10,9 +10,16 @@ type Control =
   | { type: 'end' }
   | { type: 'error'; error: { message: string; hint?: string } }
 
-/** Bytes of a TCP connection both ways over a WebSocket; each half ends by itself. The connection comes paused. */
-export function carry(socket: Socket, webSocket: WebSocket, onProblem: (problem: string) => void): void {
-  giveTo(webSocket, socket)
+/**
+ * Pipes a TCP connection over a WebSocket in both directions. Each direction ends on its own. `socket` must be
+ * paused.
+ */
+export function pipeConnection(
+  socket: Socket,
+  webSocket: WebSocket,
+  onError: (message: string) => void,
+): void {
+  sendToWebSocket(webSocket, socket)
   webSocket.on('message', (data: RawData, isBinary: boolean) => {
     if (isBinary) {
       if (socket.write(data as Buffer)) return
@@ -23,30 +30,30 @@ export function carry(socket: Socket, webSocket: WebSocket, onProblem: (problem:
     const control = JSON.parse(String(data)) as Control
     if (control.type === 'start') socket.resume()
     else if (control.type === 'end') socket.end()
-    else onProblem([control.error.message, control.error.hint].filter(Boolean).join(' '))
+    else onError([control.error.message, control.error.hint].filter(Boolean).join(' '))
   })
   webSocket.on('unexpected-response', (request, response) => {
-    onProblem(`the server answered ${response.statusCode}`)
+    onError(`the server responded with status ${response.statusCode}`)
     request.destroy()
     socket.destroy()
   })
   webSocket.on('error', (error) => {
-    onProblem(error.message)
+    onError(error.message)
     socket.destroy()
   })
   webSocket.on('close', (code) => {
-    // Not ended in order: the one at the other end must not take it for the whole.
+    // An abnormal close must not look like a complete transfer.
     if (code === NORMAL) socket.end()
     else socket.resetAndDestroy()
   })
   socket.on('close', () => {
-    // A paused one would not hear the answer to its goodbye.
+    // A paused WebSocket would not receive the reply to its close frame.
     webSocket.resume()
     webSocket.close()
   })
 }
 
-function giveTo(webSocket: WebSocket, socket: Socket): void {
+function sendToWebSocket(webSocket: WebSocket, socket: Socket): void {
   socket.on('data', (piece) => {
     if (webSocket.readyState !== webSocket.OPEN) return
     webSocket.send(piece, () => {
