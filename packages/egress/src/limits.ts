@@ -59,13 +59,13 @@ export const PINS_MAX = 4096
 export const SYNTHETIC_MAX = 4096
 
 /** Refusals of one kind within this time are one event. */
-export const DENIED_WINDOW_MS = 2_000
+export const DENIAL_WINDOW_MS = 2_000
 /** Events of one sandbox within that time; what is beyond is counted in one more. */
-export const DENIED_EVENTS_MAX = 10
+export const DENIAL_EVENTS_MAX = 10
 
 /** How long the addresses of this host are believed: interfaces come and go. */
-export const OWN_ADDRESSES_TTL_MS = 1_000
-export const WAY_OUT_TTL_MS = 30_000
+export const HOST_ADDRESSES_TTL_MS = 1_000
+export const IPV6_ROUTE_TTL_MS = 30_000
 /** A worker that dies over and over must not take the host's CPU with it. */
 export const WORKER_RESTART_DELAY_MS = 1_000
 /** Closing is a few system calls for each connection; a worker that takes longer is stuck, and is ended. */

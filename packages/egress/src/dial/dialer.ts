@@ -35,7 +35,7 @@ export class Dialer {
   }
 
   /** `hasNameServer`: somebody answers the host when it asks for names. */
-  isLeftToProxy(name: string, hasNameServer: boolean): boolean {
+  isResolvedByProxy(name: string, hasNameServer: boolean): boolean {
     if (this.#proxy === undefined || isWithoutProxy(this.#noProxy, [name], 0)) return false
     return this.#resolves ?? !hasNameServer
   }

@@ -22,7 +22,7 @@ import {
 } from './der.ts'
 
 /** A certificate and its key, PEM. */
-export interface Certified {
+export interface CertificateAndKey {
   readonly certificate: string
   readonly key: string
 }
@@ -47,7 +47,7 @@ const BACKDATED_MS = HOUR_MS
 const DNS_NAME = 2
 
 /** Signs certificates of servers, and nothing else: not of other authorities, not of people or programs. */
-export function makeAuthority(now: Date): Certified {
+export function makeAuthority(now: Date): CertificateAndKey {
   const { publicKey, privateKey } = newKeyPair()
   const keyId = keyIdOf(publicKey)
   const name = commonName(`Dormouse edge ${keyId.toString('hex').slice(0, 8)}`)
@@ -68,7 +68,7 @@ export function makeAuthority(now: Date): Certified {
 }
 
 /** A server called `name`, by word of the authority. */
-export function makeLeaf(name: string, authority: Certified, now: Date): Certified {
+export function makeLeaf(name: string, authority: CertificateAndKey, now: Date): CertificateAndKey {
   const signer = createPrivateKey(authority.key)
   const { publicKey, privateKey } = newKeyPair()
   const certificate = signed({
@@ -135,7 +135,7 @@ function commonName(text: string): Buffer {
 }
 
 /** As `makeAuthority` wrote it. */
-function subjectOf({ certificate }: Certified): Buffer {
+function subjectOf({ certificate }: CertificateAndKey): Buffer {
   const name = /^CN=(?<name>[^\n]+)$/.exec(new X509Certificate(certificate).subject)?.groups?.['name']
   if (name === undefined) throw new Error('The certificate of the edge is not one that Dormouse made.')
   return commonName(name)

@@ -1,6 +1,6 @@
 import { Transform } from 'node:stream'
 import type { EdgeSecret } from '../policy/egress-policy.ts'
-import { formsOf } from './forms.ts'
+import { encodedForms } from './encoded-forms.ts'
 import { CONCEALED_MIN_BYTES } from './limits.ts'
 import { unsubstitute } from './substitute.ts'
 
@@ -14,15 +14,15 @@ type Values = readonly Pick<EdgeSecret, 'value'>[]
  * A body in which every secret is asterisks, in whichever form: as many, so that lengths and ranges stay true. Only what could be the
  * beginning of one waits for the next piece; everything else goes on at once. Undefined: there is nothing to look for.
  */
-export function concealing(secrets: Values): Transform | undefined {
+export function bodyConcealer(secrets: Values): Transform | undefined {
   return concealAll(
-    secrets.flatMap(({ value }) => formsOf(value)),
+    secrets.flatMap(({ value }) => encodedForms(value)),
     undefined,
   )
 }
 
 /** For what two sides say to each other: values as they are, and nothing waits for long. */
-export function concealingTalk(secrets: Values): Transform | undefined {
+export function upgradeConcealer(secrets: Values): Transform | undefined {
   return concealAll(
     secrets.map(({ value }) => value),
     HELD_MAX_MS,
@@ -30,9 +30,9 @@ export function concealingTalk(secrets: Values): Transform | undefined {
 }
 
 /** For everything of an answer that is not its body: with the placeholder where it repeats a secret, and asterisks for other forms of it. */
-export function hider(secrets: readonly EdgeSecret[]): (text: string) => string {
+export function textConcealer(secrets: readonly EdgeSecret[]): (text: string) => string {
   const hidden = secrets.filter(({ value }) => value.length >= CONCEALED_MIN_BYTES)
-  const forms = hidden.flatMap(({ value }) => formsOf(value))
+  const forms = hidden.flatMap(({ value }) => encodedForms(value))
   return (text) =>
     forms.reduce(
       (shown, form) => shown.replaceAll(form, () => '*'.repeat(form.length)),

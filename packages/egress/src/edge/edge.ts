@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 import type { InterceptedDestination, Interceptor } from '../gate/interceptor.ts'
-import type { Certified } from './certificate.ts'
+import type { CertificateAndKey } from './certificate.ts'
 import { HttpRelay } from './http-relay.ts'
 import { LeafCertificates } from './leaf-certificates.ts'
 import { CLIENT_HANDSHAKE_MS } from './limits.ts'
@@ -10,7 +10,7 @@ import { trustedRoots } from './trusted-roots.ts'
 
 export interface EdgeOptions {
   /** What sandboxes with secrets trust. */
-  readonly authority: Certified
+  readonly authority: CertificateAndKey
   /** Roots that servers may have beside those of the host, PEM. */
   readonly upstreamCa?: string | undefined
   readonly relay?: HttpRelay

@@ -8,13 +8,13 @@ import {
 } from 'node:http'
 import { type Duplex, pipeline } from 'node:stream'
 import type { InterceptedDestination } from '../gate/interceptor.ts'
-import { addTrailers, answer, answerHeaders } from './answer.ts'
-import { concealingTalk, hider } from './conceal.ts'
+import { textConcealer, upgradeConcealer } from './conceal.ts'
 import { HEAD_MAX_BYTES } from './limits.ts'
 import { type OutgoingHead, outgoingHead } from './outgoing-head.ts'
 import { Refusal, refuse } from './refusal.ts'
+import { addTrailers, responseHeaders, sendResponse } from './send-response.ts'
 
-export interface Way {
+export interface ForwardTarget {
   readonly to: InterceptedDestination
   readonly agent: Agent
 }
@@ -23,15 +23,15 @@ export interface Way {
 const NAMES_HOSTS_ITSELF = /\b(?:h2c?|http|tls)\b/i
 
 /** A request with its body, and the answer to it, both as they come. */
-export function forward(request: IncomingMessage, response: ServerResponse, way: Way): void {
-  const begun = begin(request, response, way)
+export function forward(request: IncomingMessage, response: ServerResponse, target: ForwardTarget): void {
+  const begun = startRequest(request, response, target)
   if (begun === undefined) return
   const { outgoing, head } = begun
   outgoing.once('continue', () => {
     if (!response.headersSent) response.writeContinue()
   })
-  outgoing.on('information', (information) => passOn(information, response, way))
-  outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
+  outgoing.on('information', (information) => forwardInformation(information, response, target))
+  outgoing.once('response', (incoming) => handleResponse({ incoming, outgoing, response, target }))
   if (!head.hasBody) {
     outgoing.end()
     return
@@ -46,7 +46,12 @@ export function forward(request: IncomingMessage, response: ServerResponse, way:
 }
 
 /** A request that wants the connection for something else: a WebSocket. `early` is what the client has sent behind it. */
-export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: Buffer, way: Way): void {
+export function forwardUpgrade(
+  request: IncomingMessage,
+  client: Duplex,
+  early: Buffer,
+  target: ForwardTarget,
+): void {
   const response = new ServerResponse(request)
   response.assignSocket(client as Parameters<ServerResponse['assignSocket']>[0])
   response.shouldKeepAlive = false
@@ -58,16 +63,16 @@ export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: 
     return
   }
   const upgrade = ['Connection', 'Upgrade', 'Upgrade', wanted]
-  const begun = begin(request, response, way, upgrade)
+  const begun = startRequest(request, response, target, upgrade)
   if (begun === undefined) return
   const { outgoing, head } = begun
-  outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
+  outgoing.once('response', (incoming) => handleResponse({ incoming, outgoing, response, target }))
   outgoing.once('upgrade', (incoming, server, serverEarly) => {
     response.detachSocket(client as Parameters<ServerResponse['detachSocket']>[0])
-    client.write(headOf(incoming, way), 'latin1')
+    client.write(upgradeResponseHead(incoming, target), 'latin1')
     if (serverEarly.length > 0) server.unshift(serverEarly)
     if (early.length > 0) server.write(early)
-    const concealer = concealingTalk(way.to.secrets)
+    const concealer = upgradeConcealer(target.to.secrets)
     pipeline([server, ...(concealer === undefined ? [] : [concealer]), client, server], () => {
       server.destroy()
       client.destroy()
@@ -78,10 +83,10 @@ export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: 
 }
 
 /** The request to the server, with nothing of it sent. Undefined: it was refused. */
-function begin(
+function startRequest(
   request: IncomingMessage,
   response: ServerResponse,
-  { to, agent }: Way,
+  { to, agent }: ForwardTarget,
   more: readonly string[] = [],
 ): { outgoing: ClientRequest; head: OutgoingHead } | undefined {
   let isDecided = false
@@ -119,23 +124,23 @@ function begin(
   }
 }
 
-function takeAnswer(parts: {
+function handleResponse(parts: {
   incoming: IncomingMessage
   outgoing: ClientRequest
   response: ServerResponse
-  way: Way
+  target: ForwardTarget
 }): void {
-  const { incoming, outgoing, response, way } = parts
+  const { incoming, outgoing, response, target } = parts
   const encoding = incoming.headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
-    refuse(response, new Refusal('not_supported', 'The server sends in a way that is not passed on.'))
+    refuse(response, new Refusal('not_supported', 'The server sends in a target that is not passed on.'))
     outgoing.destroy()
     return
   }
   // As the server does it: one that ends its connection behind this answer ends the client's, too.
   response.shouldKeepAlive &&= outgoing.shouldKeepAlive
   try {
-    answer(incoming, response, way.to.secrets)
+    sendResponse(incoming, response, target.to.secrets)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     refuse(response, error)
@@ -144,23 +149,27 @@ function takeAnswer(parts: {
 }
 
 /** 102 and 103. Hints that Node does not write are left out: they are only hints. */
-function passOn({ statusCode, headers }: InformationEvent, response: ServerResponse, { to }: Way): void {
+function forwardInformation(
+  { statusCode, headers }: InformationEvent,
+  response: ServerResponse,
+  { to }: ForwardTarget,
+): void {
   if (response.headersSent) return
   try {
     if (statusCode === 102) response.writeProcessing()
     const { link } = headers
     if (statusCode === 103 && link !== undefined)
-      response.writeEarlyHints({ link: hider(to.secrets)(String(link)).split(/, (?=<)/) })
+      response.writeEarlyHints({ link: textConcealer(to.secrets)(String(link)).split(/, (?=<)/) })
   } catch {
     // As said.
   }
 }
 
-function headOf(incoming: IncomingMessage, { to }: Way): string {
-  const headers = answerHeaders(incoming, to.secrets)
+function upgradeResponseHead(incoming: IncomingMessage, { to }: ForwardTarget): string {
+  const headers = responseHeaders(incoming, to.secrets)
   const lines = headers.flatMap((name, index) => (index % 2 === 0 ? `${name}: ${headers[index + 1]}` : []))
   const { upgrade = '' } = incoming.headers
-  const hide = hider(to.secrets)
+  const hide = textConcealer(to.secrets)
   return [
     `HTTP/1.1 101 ${hide(incoming.statusMessage ?? '')}`,
     ...lines.filter((line) => !/^upgrade:/i.test(line)),

@@ -3,12 +3,12 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { InterceptedDestination, Interceptor } from '../gate/interceptor.ts'
 import { IDLE_TIMEOUT_MS } from '../limits.ts'
-import { forward, forwardUpgrade, type Way } from './forward.ts'
+import { type ForwardTarget, forward, forwardUpgrade } from './forward.ts'
 import { HEAD_MAX_BYTES, REQUESTS_WAITING_MAX } from './limits.ts'
 import { Refusal, refuse } from './refusal.ts'
 import { dialPlain, ServerConnection } from './server-connection.ts'
 
-interface Client extends Way {
+interface Client extends ForwardTarget {
   /** The first one is under way; those behind it were sent without waiting for its answer, and begin one after another. */
   readonly requests: (() => void)[]
 }

@@ -1,5 +1,5 @@
 import { createSecureContext, type SecureContext } from 'node:tls'
-import { type Certified, LEAF_LIFE_MS, makeLeaf } from './certificate.ts'
+import { type CertificateAndKey, LEAF_LIFE_MS, makeLeaf } from './certificate.ts'
 
 /** A wildcard lets a sandbox think of names without end. */
 const LEAVES_MAX = 1000
@@ -13,11 +13,11 @@ interface Leaf {
 
 /** What the edge shows to clients: a certificate for each name, made when it is first asked for. */
 export class LeafCertificates {
-  readonly #authority: Certified
+  readonly #authority: CertificateAndKey
   readonly #now: () => number
   readonly #leaves = new Map<string, Leaf>()
 
-  constructor(authority: Certified, now: () => number = Date.now) {
+  constructor(authority: CertificateAndKey, now: () => number = Date.now) {
     this.#authority = authority
     this.#now = now
   }

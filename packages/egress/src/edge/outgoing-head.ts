@@ -39,14 +39,14 @@ const METHODS_WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 export function outgoingHead(request: IncomingMessage, to: InterceptedDestination): OutgoingHead {
   const { method = '', url: path = '' } = request
   if (REFUSED_METHODS.has(method)) throw new Refusal('method_not_allowed', `${method} is not passed on.`)
-  const given = pairs(request.rawHeaders)
+  const given = headerPairs(request.rawHeaders)
   requireHost(given, to)
   // An address in the target would name the server a second time.
   if (!path.startsWith('/') && !(path === '*' && method === 'OPTIONS'))
     throw new Refusal('misdirected', 'The target of the request must be a path.')
   requireUsable(given, to.secrets)
   const hasSecrets = to.secrets.length > 0
-  const dropped = namesInConnection(given)
+  const dropped = connectionHeaderNames(given)
   const isPassedOn = (name: string) => !dropped.has(name) && !(hasSecrets && HIDES_SECRETS.has(name))
   const headers = given
     .filter(([name]) => isPassedOn(name.toLowerCase()))
@@ -60,7 +60,7 @@ export function outgoingHead(request: IncomingMessage, to: InterceptedDestinatio
   return { method, path, headers, hasBody }
 }
 
-export function pairs(rawHeaders: readonly string[]): [name: string, value: string][] {
+export function headerPairs(rawHeaders: readonly string[]): [name: string, value: string][] {
   return Array.from({ length: rawHeaders.length / 2 }, (_, index) => [
     rawHeaders[2 * index] ?? '',
     rawHeaders[2 * index + 1] ?? '',
@@ -68,7 +68,7 @@ export function pairs(rawHeaders: readonly string[]): [name: string, value: stri
 }
 
 /** Lower case: those that are about the connection that they came over. */
-export function namesInConnection(headers: readonly (readonly [string, string])[]): Set<string> {
+export function connectionHeaderNames(headers: readonly (readonly [string, string])[]): Set<string> {
   const named = headers
     .filter(([name]) => name.toLowerCase() === 'connection')
     .flatMap(([, value]) => value.split(','))

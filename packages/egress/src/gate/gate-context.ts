@@ -13,7 +13,7 @@ export interface GateContext {
   readonly pins: Pins
   readonly synthetic: SyntheticAddresses
   readonly counters: CounterCells
-  /** Rejects when it cannot be reached; with `LedBack` when that would be this host. */
+  /** Rejects when it cannot be reached; with `ReachesHostError` when that would be this host. */
   readonly dial: (to: Destination, signal: AbortSignal) => Promise<Socket>
   /** By a name that is resolved here and now, as the policy allows. */
   readonly connectByName: (name: string, port: number) => Promise<Socket>
@@ -21,11 +21,11 @@ export interface GateContext {
   readonly interceptor: Interceptor | undefined
   /** For plain HTTP to hosts that are reached by name. */
   readonly relay: Interceptor
-  readonly onDenied: (denied: { name?: string; address: string; port: number; reason: string }) => void
+  readonly onDenial: (denial: { name?: string; address: string; port: number; reason: string }) => void
 }
 
 /** The kernel had a route for the address that ends at this host, though none of its interfaces has it. */
-export class LedBack extends Error {
+export class ReachesHostError extends Error {
   constructor() {
     super('not a public address (of this host)')
   }

@@ -18,15 +18,15 @@ export interface GateDescriptors {
 export interface GateOptions {
   readonly context: GateContext
   readonly answer: (packet: Buffer, transport: 'udp' | 'tcp') => Promise<Buffer | undefined>
-  /** Takes a place for one more connection, and returns how to give it back; or says why there is none. `giveWay` must end it. */
-  readonly enter: (giveWay: (reason: string) => void) => (() => void) | string
+  /** Takes a place for one more connection, and returns how to give it back; or says why there is none. `evict` must end it. */
+  readonly takeSlot: (evict: (reason: string) => void) => (() => void) | string
   /** The kernel keeps it as the local end of the connection. Tests have no such kernel. */
   readonly destinationOf?: (client: Socket) => AskedDestination | undefined
 }
 
 const DNS_PORT = 53
 
-interface Held {
+interface GateClient {
   open?(): Promise<void>
   end(): void
   recheck?: GateConnection['recheck']
@@ -36,7 +36,7 @@ interface Held {
 export class Gate {
   readonly #options: GateOptions
   /** With how to give the place of each back. */
-  readonly #connections = new Map<Held, () => void>()
+  readonly #connections = new Map<GateClient, () => void>()
   readonly #server: Server
   #dns: UdpSocket | undefined
   #isClosed = false
@@ -96,42 +96,42 @@ export class Gate {
       reset(client)
       return
     }
-    const { onDenied } = this.#options.context
-    let connection: Held | undefined
-    const leave = this.#options.enter((reason) => {
-      onDenied({ ...asked, reason })
+    const { onDenial } = this.#options.context
+    let connection: GateClient | undefined
+    const release = this.#options.takeSlot((reason) => {
+      onDenial({ ...asked, reason })
       connection?.end()
     })
-    if (typeof leave === 'string') {
-      onDenied({ ...asked, reason: leave })
+    if (typeof release === 'string') {
+      onDenial({ ...asked, reason: release })
       reset(client)
       return
     }
     // Over TCP the resolver has every address: programs have name servers of their own in mind, and must not get past this one.
     connection = asked.port === DNS_PORT ? this.#serveNames(client) : this.#open(client, asked)
-    this.#connections.set(connection, leave)
+    this.#connections.set(connection, release)
     // Not before it is known here: what is not allowed ends at once.
     void connection.open?.()
   }
 
-  #open(client: Socket, asked: AskedDestination): Held {
+  #open(client: Socket, asked: AskedDestination): GateClient {
     const connection = new GateConnection(client, asked, this.#options.context, () =>
       this.#remove(connection),
     )
     return connection
   }
 
-  #serveNames(client: Socket): Held {
+  #serveNames(client: Socket): GateClient {
     const connection = { end: () => reset(client) }
     client.once('close', () => this.#remove(connection))
     serveTcp(client, (packet) => this.#options.answer(packet, 'tcp'))
     return connection
   }
 
-  #remove(connection: Held): void {
-    const leave = this.#connections.get(connection)
+  #remove(connection: GateClient): void {
+    const release = this.#connections.get(connection)
     this.#connections.delete(connection)
-    leave?.()
+    release?.()
   }
 }
 

@@ -15,7 +15,7 @@ export interface AnswerFilter {
   readonly type: string
   readonly ttlSeconds: number
   readonly judge: (address: string) => Verdict
-  readonly hasWayOut: (address: string) => boolean
+  readonly isRoutable: (address: string) => boolean
 }
 
 /** Longer chains of other names than this are an accident or an attack. */
@@ -40,7 +40,7 @@ export function filterAnswer(records: readonly DnsRecord[], filter: AnswerFilter
       if (address === undefined) continue
       const verdict = filter.judge(address)
       if (!verdict.allowed) refused.push({ address, reason: verdict.reason })
-      else if (filter.hasWayOut(address)) {
+      else if (filter.isRoutable(address)) {
         kept.push(told)
         addresses.push({ address, ttlSeconds: filter.ttlSeconds })
       }

@@ -29,7 +29,7 @@ export interface NameSources {
   readonly upstream: { ask(name: string, type: string): Promise<UpstreamAnswer | undefined> }
   readonly isRegistry: (name: string) => boolean
   /** Is this name left to the host's proxy, because the host itself cannot resolve it? */
-  readonly isLeftToProxy: (name: string) => boolean
+  readonly isResolvedByProxy: (name: string) => boolean
   readonly hasIpv6: () => Promise<boolean>
 }
 
@@ -39,8 +39,8 @@ export interface ResolverOptions {
   readonly policy: () => CompiledPolicy
   readonly pins: Pins
   readonly synthetic: SyntheticAddresses
-  readonly onAsked: () => void
-  readonly onDenied: (denied: { name: string; address?: string; reason: string }) => void
+  readonly onQuery: () => void
+  readonly onDenial: (denial: { name: string; address?: string; reason: string }) => void
 }
 
 /** Transfers of whole zones, and "anything you have": nothing a program needs (RFC 8482). */
@@ -88,11 +88,11 @@ export class Resolver {
   }
 
   async #reply(name: string, query: Query): Promise<Reply> {
-    this.#options.onAsked()
+    this.#options.onQuery()
     const verdict = this.#options.policy().lookUp(name)
     if (!verdict.allowed) {
-      if (verdict.isUnheardOf) return { rcode: RCODE.NXDOMAIN, records: [] }
-      this.#options.onDenied({ name, reason: verdict.reason })
+      if (verdict.isUnrecorded) return { rcode: RCODE.NXDOMAIN, records: [] }
+      this.#options.onDenial({ name, reason: verdict.reason })
       return { rcode: RCODE.REFUSED, records: [], prohibited: verdict.reason }
     }
     if (NOT_IMPLEMENTED.has(query.type)) return { rcode: RCODE.NOTIMP, records: [] }
@@ -104,12 +104,12 @@ export class Resolver {
   async #look(name: string, type: string): Promise<Reply & { addresses: string[] }> {
     if (!this.#options.policy().lookUp(name).allowed)
       return { rcode: RCODE.REFUSED, records: [], addresses: [] }
-    if (this.#options.sources.isLeftToProxy(name)) return this.#standIn(name, type)
+    if (this.#options.sources.isResolvedByProxy(name)) return this.#syntheticReply(name, type)
     const answer = await this.#ask(name, type)
     if (answer === undefined) {
       // The first failure is what shows that there is nobody to ask.
-      return this.#options.sources.isLeftToProxy(name)
-        ? this.#standIn(name, type)
+      return this.#options.sources.isResolvedByProxy(name)
+        ? this.#syntheticReply(name, type)
         : { ...FAILED, addresses: [] }
     }
     const hasIpv6 = type === 'AAAA' && answer.records.length > 0 && (await this.#options.sources.hasIpv6())
@@ -121,10 +121,10 @@ export class Resolver {
       type,
       ttlSeconds: answer.ttlSeconds,
       judge: (address) => policy.answer(name, address),
-      hasWayOut: (address) => !isIPv6(address) || hasIpv6,
+      isRoutable: (address) => !isIPv6(address) || hasIpv6,
     })
     for (const { address, ttlSeconds } of addresses) this.#options.pins.add(name, address, ttlSeconds)
-    for (const { address, reason } of refused) this.#options.onDenied({ name, address, reason })
+    for (const { address, reason } of refused) this.#options.onDenial({ name, address, reason })
     return { rcode: answer.rcode, records, addresses: addresses.map(({ address }) => address) }
   }
 
@@ -147,7 +147,7 @@ export class Resolver {
     return answer
   }
 
-  #standIn(name: string, type: string): Reply & { addresses: string[] } {
+  #syntheticReply(name: string, type: string): Reply & { addresses: string[] } {
     if (type !== 'A') return { ...EMPTY, addresses: [] }
     const address = this.#options.synthetic.addressFor(name)
     const record: DnsRecord = { type: 'A', name, ttl: REGISTRY_TTL_SECONDS, data: address }

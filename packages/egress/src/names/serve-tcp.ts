@@ -18,7 +18,7 @@ export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buf
     hasEnded = true
     if (open === 0) socket.end()
   })
-  socket.on('drain', goOn)
+  socket.on('drain', continueReading)
   socket.resume()
 
   function takeQuestions(): void {
@@ -46,10 +46,10 @@ export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buf
       socket.write(Buffer.concat([length, reply]))
     }
     // Whoever does not read its answers gets no more of them, and is gone when the time is up.
-    if (!socket.writableNeedDrain) goOn()
+    if (!socket.writableNeedDrain) continueReading()
   }
 
-  function goOn(): void {
+  function continueReading(): void {
     takeQuestions()
     if (open < QUESTIONS_MAX_PER_CONNECTION) socket.resume()
     if (hasEnded && open === 0) socket.end()

@@ -2,8 +2,8 @@ import { type Address, isInRange, parseAddress, parseRange, type Range } from '.
 import { classOf } from './address-class.ts'
 import { covers, normalizePattern } from './domain-name.ts'
 import type { EdgeSecret, EgressPolicy } from './egress-policy.ts'
+import type { HostNetwork } from './host-network.ts'
 import { isSpecialName } from './special-names.ts'
-import type { Surroundings } from './surroundings.ts'
 import {
   ALLOWED,
   ALLOWED_AS_REGISTRY,
@@ -33,7 +33,7 @@ interface Asked {
 }
 
 const OFF = refused('the network of this sandbox is off')
-const UNHEARD_OF: Refused = { allowed: false, reason: 'a name of local networks', isUnheardOf: true }
+const LOCAL_NAME: Refused = { allowed: false, reason: 'a name of local networks', isUnrecorded: true }
 const NOT_ALLOWED = refused('no rule allows it')
 
 /** A policy made ready to be asked. Names are normalized, addresses as `canonicalAddress` spells them. */
@@ -42,12 +42,12 @@ export class CompiledPolicy {
   readonly secrets: readonly EdgeSecret[]
   readonly #domains: readonly DomainMatch[]
   readonly #ranges: readonly RangeMatch[]
-  readonly #surroundings: Surroundings
+  readonly #hostNetwork: HostNetwork
 
-  constructor(policy: EgressPolicy, surroundings: Surroundings) {
+  constructor(policy: EgressPolicy, hostNetwork: HostNetwork) {
     this.mode = policy.mode
     this.secrets = policy.secrets
-    this.#surroundings = surroundings
+    this.#hostNetwork = hostNetwork
     this.#domains = policy.allow.flatMap((rule) => {
       const pattern = 'domain' in rule ? normalizePattern(rule.domain) : undefined
       return pattern === undefined ? [] : [{ pattern, ports: rule.ports }]
@@ -63,14 +63,14 @@ export class CompiledPolicy {
     if (this.mode === 'none') return OFF
     if (this.mode === 'allow') return this.#coversName(name) ? ALLOWED_BY_NAME : NOT_ALLOWED
     // Names of the host's own network say something about it, even where their addresses are held back.
-    return isSpecialName(name) && !this.#surroundings.isRegistry(name) ? UNHEARD_OF : ALLOWED
+    return isSpecialName(name) && !this.#hostNetwork.isRegistry(name) ? LOCAL_NAME : ALLOWED
   }
 
   /** May the sandbox learn that `name`, which it may look up, has this address? */
   answer(name: string, address: string): Verdict {
     const parsed = parseAddress(address)
     if (parsed === undefined) return refused('not an address')
-    return this.#surroundings.isRegistry(name) ? this.#registryAddress(parsed) : this.#address(parsed)
+    return this.#hostNetwork.isRegistry(name) ? this.#registryAddress(parsed) : this.#address(parsed)
   }
 
   /** May it be connected to? `names` are those under which the sandbox has learned of this address. */
@@ -103,7 +103,7 @@ export class CompiledPolicy {
     const isCovered = (name: string) => this.mode === 'public' || byRange || this.#coversName(name, port)
     const problem = this.#address(parsed)
     if (!problem.allowed) {
-      const known = registries.filter((host) => this.#surroundings.isRegistry(host, port))
+      const known = registries.filter((host) => this.#hostNetwork.isRegistry(host, port))
       if (known.length === 0) return problem
       const asRegistry = this.#registryAddress(parsed)
       if (!asRegistry.allowed) return asRegistry
@@ -120,10 +120,10 @@ export class CompiledPolicy {
   #address(address: Address): Verdict {
     const { reach, kind } = classOf(address)
     if (reach === 'forbidden') return notPublic(kind)
-    if (this.#surroundings.isOwn(address)) return notPublic('of this host')
+    if (this.#hostNetwork.isHostAddress(address)) return notPublic('of this host')
     if (reach === 'public') return ALLOWED
     // What the operator opened is for rules that name it; `public` means what everybody can reach.
-    return this.mode === 'allow' && this.#surroundings.isReachable(address) ? ALLOWED : notPublic(kind)
+    return this.mode === 'allow' && this.#hostNetwork.isReachable(address) ? ALLOWED : notPublic(kind)
   }
 
   /**

@@ -13,7 +13,7 @@ export interface Refused {
   /** A few words for the one who wonders why. */
   readonly reason: string
   /** Not worth a word: programs ask for such names all the time, and there are none. */
-  readonly isUnheardOf?: true
+  readonly isUnrecorded?: true
 }
 
 export const ALLOWED: Allowed = { allowed: true, byName: false }

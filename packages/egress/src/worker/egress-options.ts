@@ -1,6 +1,6 @@
 import type { ProxyOptions } from '../dial/dialer.ts'
-import type { Certified } from '../edge/certificate.ts'
-import type { Registry } from '../policy/surroundings.ts'
+import type { CertificateAndKey } from '../edge/certificate.ts'
+import type { Registry } from '../policy/host-network.ts'
 
 export interface EgressOptions {
   /** `1.2.3.4` or `1.2.3.4:53`; the host's own when left out. */
@@ -15,7 +15,7 @@ export interface EgressOptions {
   /** Connections that all sandboxes together may have; `CONNECTIONS_MAX` when left out. */
   readonly maxConnectionsTotal?: number
   /** What sandboxes with secrets trust. Without it, connections that would need a secret are reset. */
-  readonly ca?: Certified
+  readonly ca?: CertificateAndKey
   /** Roots that servers may have beside those of the host, PEM. */
   readonly upstreamCa?: string
 }

@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import { CounterCells, type EgressCounters } from '../gate/counter-cells.ts'
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import type { GateDescriptors } from '../gate/gate.ts'
 import { WORKER_RESTART_DELAY_MS } from '../limits.ts'
 import { checkRules } from '../policy/check-rules.ts'
@@ -11,10 +11,10 @@ import { WorkerDied, WorkerThread } from './worker-thread.ts'
 
 export interface EgressStartOptions extends EgressOptions {
   /** Addresses of this host beside those of its interfaces. */
-  readonly ownAddresses?: () => string[]
+  readonly hostAddresses?: () => string[]
   /** A new gate for a sandbox whose descriptors died with the worker. Without it such a sandbox stays cut off until it is attached again. */
   readonly reopen?: (sandboxId: string) => Promise<GateDescriptors>
-  readonly onTrouble?: (message: string, cause: unknown) => void
+  readonly onError?: (message: string, cause: unknown) => void
 }
 
 interface Known {
@@ -32,7 +32,7 @@ const NO_COUNTERS: EgressCounters = { bytesOut: 0, bytesIn: 0, connections: 0, d
 export class Egress {
   readonly #options: EgressStartOptions
   readonly #known = new Map<string, Known>()
-  readonly #listeners = new Set<(denied: Denied) => void>()
+  readonly #listeners = new Set<(denial: Denial) => void>()
   #thread: Promise<WorkerThread>
   #isClosed = false
 
@@ -68,7 +68,7 @@ export class Egress {
     const taken = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)
     try {
       const thread = await this.#thread
-      this.#tellOwnAddresses(thread)
+      this.#sendHostAddresses(thread)
       const descriptors = { tcp: gate.tcp, dns: gate.dns }
       const attach = { sandboxId, descriptors, policy, counters: known.counters.memory, taken }
       await thread.ask({ type: 'attach', attach })
@@ -87,8 +87,8 @@ export class Egress {
     if (known === undefined) throw new DormouseError('internal', `egress: ${sandboxId} was never attached`)
     known.policy = policy
     const thread = await this.#thread
-    this.#tellOwnAddresses(thread)
-    await thread.ask({ type: 'change', sandboxId, policy }).catch(unlessDied)
+    this.#sendHostAddresses(thread)
+    await thread.ask({ type: 'change', sandboxId, policy }).catch(ignoreWorkerDied)
   }
 
   /** Ends its connections and closes the descriptors. Does nothing when it is not attached. */
@@ -96,7 +96,7 @@ export class Egress {
     const known = this.#known.get(sandboxId)
     if (known === undefined) return
     known.isAttached = false
-    await (await this.#thread).ask({ type: 'detach', sandboxId }).catch(unlessDied)
+    await (await this.#thread).ask({ type: 'detach', sandboxId }).catch(ignoreWorkerDied)
   }
 
   /** The sandbox is gone for good: so are its pins and counters. */
@@ -113,7 +113,7 @@ export class Egress {
   }
 
   /** Many refusals make few events: those of one kind within some seconds are one, with their number. */
-  onDenied(listener: (denied: Denied) => void): void {
+  onDenial(listener: (denial: Denial) => void): void {
     this.#listeners.add(listener)
   }
 
@@ -124,11 +124,11 @@ export class Egress {
   }
 
   #start(): Promise<WorkerThread> {
-    const { ownAddresses: _, reopen: __, onTrouble: ___, ...options } = this.#options
+    const { hostAddresses: _, reopen: __, onError: ___, ...options } = this.#options
     return WorkerThread.start({
       options,
-      onDenied: (denied) => {
-        for (const listener of this.#listeners) listener(denied)
+      onDenial: (denial) => {
+        for (const listener of this.#listeners) listener(denial)
       },
       onDied: (cause) => this.#restart(cause),
     })
@@ -137,7 +137,7 @@ export class Egress {
   /** Everything the worker had is closed: sandboxes are cut off, not let through. */
   #restart(cause: Error): void {
     if (this.#isClosed) return
-    this.#options.onTrouble?.('The egress worker has died; it is started again.', cause)
+    this.#options.onError?.('The egress worker has died; it is started again.', cause)
     this.#thread = new Promise<void>((resolve) => setTimeout(resolve, WORKER_RESTART_DELAY_MS)).then(() =>
       this.#start(),
     )
@@ -145,7 +145,7 @@ export class Egress {
   }
 
   async #reattach(): Promise<void> {
-    const { reopen, onTrouble } = this.#options
+    const { reopen, onError } = this.#options
     const lost = [...this.#known].filter(([, known]) => known.isAttached)
     await Promise.all(
       lost.map(async ([sandboxId, known]) => {
@@ -157,15 +157,15 @@ export class Egress {
           else closeDescriptors(gate)
         } catch (error) {
           known.isAttached = false
-          onTrouble?.(`Sandbox ${sandboxId} is cut off from the network until it wakes up again.`, error)
+          onError?.(`Sandbox ${sandboxId} is cut off from the network until it wakes up again.`, error)
         }
       }),
     )
   }
 
-  #tellOwnAddresses(thread: WorkerThread): void {
-    const addresses = this.#options.ownAddresses?.() ?? []
-    if (addresses.length > 0) thread.tell({ type: 'own-addresses', addresses })
+  #sendHostAddresses(thread: WorkerThread): void {
+    const addresses = this.#options.hostAddresses?.() ?? []
+    if (addresses.length > 0) thread.tell({ type: 'host-addresses', addresses })
   }
 }
 
@@ -180,6 +180,6 @@ function closeDescriptors({ tcp, dns }: GateDescriptors): void {
 }
 
 /** With the worker, everything has ended that was to be ended. */
-function unlessDied(error: unknown): void {
+function ignoreWorkerDied(error: unknown): void {
   if (!(error instanceof WorkerDied)) throw error
 }

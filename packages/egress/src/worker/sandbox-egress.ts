@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Destination } from '../dial/dialer.ts'
 import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
-import { type GateContext, LedBack } from '../gate/gate-context.ts'
+import { type GateContext, ReachesHostError } from '../gate/gate-context.ts'
 import { reset } from '../gate/reset.ts'
 import { QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
@@ -12,7 +12,7 @@ import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
 import { CompiledPolicy } from '../policy/compiled-policy.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
-import type { Tenant } from './connection-pool.ts'
+import type { Tenant } from './connection-slots.ts'
 import type { HostEgress } from './host-egress.ts'
 
 const NOTHING: EgressPolicy = { mode: 'none', allow: [], secrets: [] }
@@ -33,24 +33,24 @@ export class SandboxEgress {
   constructor(sandboxId: string, counters: CounterCells, host: HostEgress) {
     this.#sandboxId = sandboxId
     this.#host = host
-    this.#policy = new CompiledPolicy(NOTHING, host.surroundings)
+    this.#policy = new CompiledPolicy(NOTHING, host.hostNetwork)
     const policy = () => this.#policy
     const pins = new Pins()
     const synthetic = new SyntheticAddresses()
     const deny = (
       protocol: 'tcp' | 'dns',
-      denied: Parameters<GateContext['onDenied']>[0] | { name: string; reason: string },
+      denial: Parameters<GateContext['onDenial']>[0] | { name: string; reason: string },
     ) => {
       counters.add('denied', 1)
-      host.denied.add({ sandboxId, protocol, ...denied })
+      host.denials.add({ sandboxId, protocol, ...denial })
     }
     this.#resolver = new Resolver({
       sources: host.sources,
       policy,
       pins,
       synthetic,
-      onAsked: () => counters.add('names', 1),
-      onDenied: (denied) => deny('dns', denied),
+      onQuery: () => counters.add('names', 1),
+      onDenial: (denial) => deny('dns', denial),
     })
     this.#context = {
       policy,
@@ -61,7 +61,7 @@ export class SandboxEgress {
       relay: host.relay,
       dial: (to, signal) => this.#dial(to, signal),
       connectByName: (name, port) => this.#connectByName(name, port),
-      onDenied: (denied) => deny('tcp', denied),
+      onDenial: (denial) => deny('tcp', denial),
     }
   }
 
@@ -78,7 +78,7 @@ export class SandboxEgress {
       context: this.#context,
       answer: async (packet, transport) =>
         this.#questions.take() ? this.#resolver.answer(packet, transport) : undefined,
-      enter: (giveWay) => connections.enter(tenant, giveWay),
+      takeSlot: (evict) => connections.take(tenant, evict),
       ...(destinationOf === undefined ? {} : { destinationOf }),
     })
     // A gate may let connections in before it is known to be open: they meet the new policy.
@@ -92,7 +92,7 @@ export class SandboxEgress {
   /** When it returns, no connection is left that the new policy does not allow. */
   change(policy: EgressPolicy): void {
     const haveSecretsChanged = !isDeepStrictEqual(policy.secrets, this.#policy.secrets)
-    this.#policy = new CompiledPolicy(policy, this.#host.surroundings)
+    this.#policy = new CompiledPolicy(policy, this.#host.hostNetwork)
     this.#gate?.recheck(this.#policy, haveSecretsChanged)
   }
 
@@ -106,15 +106,15 @@ export class SandboxEgress {
   async #dial(to: Destination, signal: AbortSignal): Promise<Socket> {
     const { socket, isDirect } = await this.#host.dialer.dial(to, signal)
     // To an address that ends at this host the kernel comes from that same address: it knows better than any list of interfaces.
-    const isLedBack = isDirect && socket.localAddress === socket.remoteAddress
-    if (!isLedBack || this.#isRegistry(to)) return socket
+    const reachesHost = isDirect && socket.localAddress === socket.remoteAddress
+    if (!reachesHost || this.#isRegistry(to)) return socket
     reset(socket)
-    throw new LedBack()
+    throw new ReachesHostError()
   }
 
   #isRegistry({ address, names, port }: Destination): boolean {
     const hosts = address === undefined ? names : [address, ...names]
-    return hosts.some((host) => this.#host.surroundings.isRegistry(host, port))
+    return hosts.some((host) => this.#host.hostNetwork.isRegistry(host, port))
   }
 
   async #connectByName(name: string, port: number): Promise<Socket> {

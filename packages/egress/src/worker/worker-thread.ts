@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { DormouseError } from '@dormouse/contracts'
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import { WORKER_CLOSE_TIMEOUT_MS } from '../limits.ts'
 import type { EgressOptions } from './egress-options.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
 export interface WorkerThreadOptions {
   readonly options: EgressOptions
-  readonly onDenied: (denied: Denied) => void
+  readonly onDenial: (denial: Denial) => void
   /** It ended by itself. Its sockets are closed; requests that were under way have been rejected with `WorkerDied`. */
   readonly onDied: (cause: Error) => void
 }
@@ -38,7 +38,7 @@ export class WorkerThread {
   #isClosing = false
   #died: WorkerDied | undefined
 
-  private constructor({ options, onDenied, onDied }: WorkerThreadOptions, onReady: () => void) {
+  private constructor({ options, onDenial, onDied }: WorkerThreadOptions, onReady: () => void) {
     this.#worker = new Worker(MAIN, { workerData: options, name: 'egress' })
     let cause = new Error('the thread has ended')
     this.#worker.on('error', (error) => {
@@ -46,7 +46,7 @@ export class WorkerThread {
     })
     this.#worker.on('message', (message: FromWorker) => {
       if (message.type === 'ready') onReady()
-      else if (message.type === 'denied') onDenied(message.denied)
+      else if (message.type === 'denial') onDenial(message.denial)
       else this.#settle(message)
     })
     this.#exited = new Promise((resolve) => {
@@ -90,7 +90,7 @@ export class WorkerThread {
     })
   }
 
-  tell(message: Extract<ToWorker, { type: 'forget' | 'own-addresses' }>): void {
+  tell(message: Extract<ToWorker, { type: 'forget' | 'host-addresses' }>): void {
     this.#worker.postMessage(message)
   }
 

@@ -167,7 +167,7 @@ async function assemble(
     ? await openEgress({ config: config.network, authority, reopen: (id) => network.reopen(id), log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
-  egress?.onDenied(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
+  egress?.onDenial(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
   const network: NetworkService = opened.use(
     new NetworkService({
       egress,

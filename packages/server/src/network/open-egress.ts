@@ -25,11 +25,11 @@ export function openEgress({ config, authority, reopen, log }: OpenEgress): Prom
     registries: configuredRegistries(config),
     maxConnections,
     maxConnectionsTotal,
-    ownAddresses: () => [...ownAddresses],
+    hostAddresses: () => [...ownAddresses],
     ca: authority,
     ...(caFile !== undefined && { upstreamCa: readRoots(caFile) }),
     reopen,
-    onTrouble: (message, cause) => log.error({ err: cause }, message),
+    onError: (message, cause) => log.error({ err: cause }, message),
   })
 }
 

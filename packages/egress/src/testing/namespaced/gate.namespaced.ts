@@ -36,9 +36,9 @@ describe('an open gate', () => {
     const reached: Socket[] = []
     await world.serve(address, 80, (socket) => reached.push(socket)).catch(() => {})
     expect(await world.exchange(address, 80, 'hello')).toBe('reset')
-    await world.keeper.close()
-    expect(world.denied).toMatchObject([{ sandboxId: 'one', protocol: 'tcp', address, port: 80, count: 1 }])
-    expect(world.denied[0]?.reason).toContain('not a public address')
+    await world.gateWorker.close()
+    expect(world.denials).toMatchObject([{ sandboxId: 'one', protocol: 'tcp', address, port: 80, count: 1 }])
+    expect(world.denials[0]?.reason).toContain('not a public address')
     // 13.0.0.0/8 leads back to this host by a route alone: it is found out after dialing, before a byte has passed.
     if (address !== '13.1.2.3') expect(reached).toEqual([])
     for (const socket of reached) expect(await outcome(socket)).toBe('reset')
@@ -82,7 +82,7 @@ describe('an open gate', () => {
     const clients = Array.from({ length: 20 }, () => world.connect('11.0.0.1', 80).pause())
     await vi.waitFor(() => expect(accepted).toHaveLength(20), 10_000)
     await sleep(200)
-    await world.keeper.close()
+    await world.gateWorker.close()
     for (const socket of [...accepted, ...clients]) socket.destroy()
     await vi.waitFor(() => expect(open()).toBeLessThanOrEqual(before), 10_000)
   })
@@ -90,7 +90,7 @@ describe('an open gate', () => {
   test('what nobody listens to is a reset', async () => {
     await using world = await World.open(OPEN)
     expect(await world.exchange('11.0.0.1', 81, 'hello')).toBe('reset')
-    expect(world.denied).toEqual([])
+    expect(world.denials).toEqual([])
   })
 
   test('carries many megabytes whole, and holds back a server whose client does not read', async () => {
@@ -131,10 +131,10 @@ describe('an open gate', () => {
     await using world = await World.open(OPEN)
     for (let at = 0; at < 50; at++) await world.exchange('10.0.0.1', 80, 'x')
     for (let at = 0; at < 50; at++) await world.exchange(`10.0.1.${at}`, 80, 'x')
-    await world.keeper.close()
-    expect(world.denied.length).toBeLessThanOrEqual(11)
-    expect(world.denied[0]).toMatchObject({ address: '10.0.0.1', count: 50 })
-    expect(world.denied.reduce((sum, { count }) => sum + count, 0)).toBe(100)
+    await world.gateWorker.close()
+    expect(world.denials.length).toBeLessThanOrEqual(11)
+    expect(world.denials[0]).toMatchObject({ address: '10.0.0.1', count: 50 })
+    expect(world.denials.reduce((sum, { count }) => sum + count, 0)).toBe(100)
     expect(world.counters.read().denied).toBe(100)
   })
 })
@@ -150,7 +150,7 @@ describe('a change of the policy', () => {
       await once(socket, 'data')
     }
     const ended = outcome(one)
-    await world.keeper.change('one', { mode: 'allow', allow: [{ cidr: '11.0.0.2/32' }], secrets: [] })
+    await world.gateWorker.change('one', { mode: 'allow', allow: [{ cidr: '11.0.0.2/32' }], secrets: [] })
     expect(await ended).toBe('reset')
     two.end('still there')
     expect(await outcome(two)).toBe('still there')
@@ -162,7 +162,7 @@ describe('a change of the policy', () => {
     const clients = Array.from({ length: 50 }, () => world.exchange('11.0.0.1', 80, 'secret'))
     // Accepted, some of them already dialing.
     await vi.waitFor(() => expect(world.counters.read().connections).toBeGreaterThan(0))
-    await world.keeper.change('one', CLOSED)
+    await world.gateWorker.change('one', CLOSED)
     const before = world.counters.read().bytesOut
     for (const seen of await Promise.all(clients)) expect(['reset', 'ECONNREFUSED']).toContain(seen)
     await sleep(50)
@@ -183,7 +183,7 @@ describe('a change of the policy', () => {
     socket.write('x')
     await once(socket, 'data')
     const ended = outcome(socket)
-    await world.keeper.detach('one')
+    await world.gateWorker.detach('one')
     expect(await ended).toBe('reset')
     expect(await world.exchange('11.0.0.1', 80, 'x')).toBe('ECONNREFUSED')
   })

@@ -79,7 +79,7 @@ describe('a policy with secrets', () => {
     kept.write('GET / HTTP/1.1\r\nHost: api.example\r\n\r\n')
     await once(kept, 'data')
     const closed = new Promise((resolve) => kept.once('close', resolve))
-    await world.keeper.change('one', { ...policy, secrets: [] })
+    await world.gateWorker.change('one', { ...policy, secrets: [] })
     await closed
     expect(await get(world, '11.0.0.3', 'api.example', outside.certificate)).toBe('done')
     expect(api.seen.at(-1)).toBe(`Bearer ${secret.placeholder}`)

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { HALF_CLOSED_TIMEOUT_MS } from '../limits.ts'
 
-export interface CarryOptions {
+export interface PipeBytesOptions {
   readonly from: Socket
   readonly to: Socket
   /** Said before, and held back until now. */
@@ -13,7 +13,7 @@ export interface CarryOptions {
  * Carries one direction of a connection: no faster than it is read at the other end, and the end of it as well. What breaks is the business of
  * the caller, who sees both sockets.
  */
-export function carry({ from, to, held, onBytes }: CarryOptions): void {
+export function pipeBytes({ from, to, held, onBytes }: PipeBytesOptions): void {
   const end = () => {
     to.end()
     from.setTimeout(HALF_CLOSED_TIMEOUT_MS)

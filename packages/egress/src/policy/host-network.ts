@@ -8,28 +8,28 @@ export interface Registry {
   readonly port: number
 }
 
-export interface SurroundingsOptions {
+export interface HostNetworkOptions {
   readonly registries?: readonly Registry[]
   /** Ranges that are not public, and that rules may name all the same. */
   readonly reachable?: readonly string[]
-  readonly isOwn: (address: string) => boolean
+  readonly isHostAddress: (address: string) => boolean
 }
 
 /** What is true of the host, whatever a sandbox's policy says. */
-export class Surroundings {
+export class HostNetwork {
   readonly #registries: readonly Registry[]
   readonly #reachable: readonly Range[]
-  readonly #isOwn: (address: string) => boolean
+  readonly #isHostAddress: (address: string) => boolean
 
-  constructor({ registries = [], reachable = [], isOwn }: SurroundingsOptions) {
+  constructor({ registries = [], reachable = [], isHostAddress }: HostNetworkOptions) {
     this.#registries = registries.map(({ host, port }) => ({ host: canonicalHost(host), port }))
     this.#reachable = reachable.map((text) => parseRange(text)).filter((range) => range !== undefined)
-    this.#isOwn = isOwn
+    this.#isHostAddress = isHostAddress
   }
 
   /** Of this host: then it is its services that would be reached, behind every firewall. */
-  isOwn(address: Address): boolean {
-    return this.#isOwn(address.toString()) || this.#isOwn(translated(address).toString())
+  isHostAddress(address: Address): boolean {
+    return this.#isHostAddress(address.toString()) || this.#isHostAddress(translated(address).toString())
   }
 
   isReachable(address: Address): boolean {

@@ -1,7 +1,7 @@
-import { DENIED_EVENTS_MAX, DENIED_WINDOW_MS } from '../limits.ts'
+import { DENIAL_EVENTS_MAX, DENIAL_WINDOW_MS } from '../limits.ts'
 
 /** Something that the policy refused, and how often within a few seconds. */
-export interface Denied {
+export interface Denial {
   readonly sandboxId: string
   readonly protocol: 'tcp' | 'dns'
   readonly name?: string
@@ -12,26 +12,26 @@ export interface Denied {
 }
 
 /** Makes few events of many refusals: a sandbox that tries again and again must not flood whoever listens. */
-export class DeniedLog {
-  readonly #emit: (denied: Denied) => void
+export class DenialCollector {
+  readonly #emit: (denial: Denial) => void
   readonly #windowMs: number
-  readonly #collected = new Map<string, Map<string, Omit<Denied, 'count'> & { count: number }>>()
+  readonly #collected = new Map<string, Map<string, Omit<Denial, 'count'> & { count: number }>>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(emit: (denied: Denied) => void, windowMs = DENIED_WINDOW_MS) {
+  constructor(emit: (denial: Denial) => void, windowMs = DENIAL_WINDOW_MS) {
     this.#emit = emit
     this.#windowMs = windowMs
   }
 
-  add(denied: Omit<Denied, 'count'>): void {
-    const { sandboxId, protocol, name, address, port, reason } = denied
+  add(denial: Omit<Denial, 'count'>): void {
+    const { sandboxId, protocol, name, address, port, reason } = denial
     const ofSandbox = this.#collected.get(sandboxId) ?? new Map()
     this.#collected.set(sandboxId, ofSandbox)
     // By name where there is one: a name with ten addresses is one refusal to people.
     const key = [protocol, name ?? address, port, reason].join(' ')
-    const known = ofSandbox.get(key) ?? (ofSandbox.size < DENIED_EVENTS_MAX ? undefined : ofSandbox.get(''))
+    const known = ofSandbox.get(key) ?? (ofSandbox.size < DENIAL_EVENTS_MAX ? undefined : ofSandbox.get(''))
     if (known !== undefined) known.count++
-    else if (ofSandbox.size < DENIED_EVENTS_MAX) ofSandbox.set(key, { ...denied, count: 1 })
+    else if (ofSandbox.size < DENIAL_EVENTS_MAX) ofSandbox.set(key, { ...denial, count: 1 })
     else ofSandbox.set('', { sandboxId, protocol, reason: 'and more, of different kinds', count: 1 })
     this.#timer ??= setTimeout(() => this.flush(), this.#windowMs)
   }
@@ -41,6 +41,6 @@ export class DeniedLog {
     this.#timer = undefined
     const collected = [...this.#collected.values()]
     this.#collected.clear()
-    for (const ofSandbox of collected) for (const denied of ofSandbox.values()) this.#emit(denied)
+    for (const ofSandbox of collected) for (const denial of ofSandbox.values()) this.#emit(denial)
   }
 }

@@ -4,7 +4,7 @@ import { CONCEALED_MIN_BYTES } from './limits.ts'
  * The ways in which servers repeat a value: as it is, in Base64, in hex, and as URLs, forms, JSON and HTML have it. Those that are the same
  * come once. In Latin-1, as headers and bytes are read here.
  */
-export function formsOf(value: string): string[] {
+export function encodedForms(value: string): string[] {
   const json = JSON.stringify(value).slice(1, -1)
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value, 'latin1').toString('hex')

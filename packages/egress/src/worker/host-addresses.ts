@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
-import { OWN_ADDRESSES_TTL_MS } from '../limits.ts'
+import { HOST_ADDRESSES_TTL_MS } from '../limits.ts'
 import { canonicalAddress } from '../policy/address.ts'
 
 /** A leaf of the kernel's routing table, then the address that it is about: `|-- 192.0.2.2` and `/32 host LOCAL` below it. */
@@ -11,7 +11,7 @@ const LOCAL_IPV4 = /\|-- ([\d.]+)\n(?:\s+\/\d+ .*\n)*?\s+\/32 host LOCAL/g
  * os.networkInterfaces() leaves out an interface without a carrier, such as a bridge that has no member yet, and the kernel answers at its
  * addresses all the same.
  */
-export class OwnAddresses {
+export class HostAddresses {
   readonly #now: () => number
   #given: readonly string[] = []
   #addresses: ReadonlySet<string> = new Set()
@@ -33,7 +33,7 @@ export class OwnAddresses {
       const all = [...ofInterfaces(), ...localIpv4(), ...localIpv6(), ...this.#given]
       const spelled = all.map((text) => canonicalAddress(text.split('%')[0] ?? ''))
       this.#addresses = new Set(spelled.filter((text) => text !== undefined))
-      this.#validUntilMs = this.#now() + OWN_ADDRESSES_TTL_MS
+      this.#validUntilMs = this.#now() + HOST_ADDRESSES_TTL_MS
     }
     return this.#addresses.has(address)
   }

@@ -1,5 +1,5 @@
 import { CounterCells } from '../gate/counter-cells.ts'
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import type { GateOptions } from '../gate/gate.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
 import type { EgressOptions } from './egress-options.ts'
@@ -8,7 +8,7 @@ import type { AttachMessage } from './messages.ts'
 import { SandboxEgress } from './sandbox-egress.ts'
 
 /** All gates of this server. Lives in the worker thread. */
-export class Keeper {
+export class GateWorker {
   readonly #host: HostEgress
   readonly #sandboxes = new Map<string, SandboxEgress>()
   /** What is asked about one sandbox happens in the order in which it was asked. */
@@ -17,15 +17,15 @@ export class Keeper {
 
   constructor(
     options: EgressOptions,
-    onDenied: (denied: Denied) => void,
+    onDenial: (denial: Denial) => void,
     destinationOf?: GateOptions['destinationOf'],
   ) {
-    this.#host = new HostEgress(options, onDenied)
+    this.#host = new HostEgress(options, onDenial)
     this.#destinationOf = destinationOf
   }
 
-  setOwnAddresses(addresses: readonly string[]): void {
-    this.#host.setOwnAddresses(addresses)
+  setHostAddresses(addresses: readonly string[]): void {
+    this.#host.setHostAddresses(addresses)
   }
 
   attach({ sandboxId, descriptors, policy, counters, taken }: AttachMessage): Promise<void> {
@@ -55,7 +55,7 @@ export class Keeper {
 
   async close(): Promise<void> {
     await Promise.all([...this.#sandboxes.keys()].map((sandboxId) => this.forget(sandboxId)))
-    this.#host.denied.flush()
+    this.#host.denials.flush()
   }
 
   #inTurn(sandboxId: string, work: () => Promise<void>): Promise<void> {

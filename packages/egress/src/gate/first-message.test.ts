@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { clientHello } from '../testing/client-hello.ts'
-import { readOpening } from './opening.ts'
+import { readFirstMessage } from './first-message.ts'
 
 /** The same handshake in records of a few bytes each. */
 function inRecords(hello: Buffer, size: number): Buffer {
@@ -19,17 +19,17 @@ beforeAll(async () => {
   hello = await clientHello('Example.com')
 })
 
-describe('an opening of TLS', () => {
+describe('an message of TLS', () => {
   test('names the server, whole, byte by byte, and in small records', () => {
     const expected = { kind: 'tls', name: 'example.com' }
-    expect(readOpening(hello)).toEqual(expected)
+    expect(readFirstMessage(hello)).toEqual(expected)
     for (let length = 1; length < hello.length; length++)
-      expect(readOpening(hello.subarray(0, length))).toBeUndefined()
-    for (const size of [1, 7, 100]) expect(readOpening(inRecords(hello, size))).toEqual(expected)
+      expect(readFirstMessage(hello.subarray(0, length))).toBeUndefined()
+    for (const size of [1, 7, 100]) expect(readFirstMessage(inRecords(hello, size))).toEqual(expected)
   })
 
   test('without a name, or with two, names nobody', async () => {
-    expect(readOpening(await clientHello(undefined))).toEqual({
+    expect(readFirstMessage(await clientHello(undefined))).toEqual({
       ...{ kind: 'tls', name: undefined, isNameless: true, problem: 'TLS without a name (no SNI)' },
     })
     const at = hello.indexOf('Example.com')
@@ -37,15 +37,19 @@ describe('an opening of TLS', () => {
     // Another extension behind it becomes a second server name.
     const next = at + 'Example.com'.length
     twice.writeUInt16BE(0, next)
-    expect(readOpening(twice)).toMatchObject({ kind: 'tls', name: undefined, problem: expect.any(String) })
-    expect(readOpening(twice)).not.toHaveProperty('isNameless')
+    expect(readFirstMessage(twice)).toMatchObject({
+      kind: 'tls',
+      name: undefined,
+      problem: expect.any(String),
+    })
+    expect(readFirstMessage(twice)).not.toHaveProperty('isNameless')
   })
 
   test('that is encrypted, or has a decoy in its place, is known as such', () => {
     for (const type of [0xfe0d, 0xffce]) {
       const hidden = Buffer.from(hello)
       hidden.writeUInt16BE(type, hidden.indexOf('Example.com') + 'Example.com'.length)
-      expect(readOpening(hidden)).toMatchObject({
+      expect(readFirstMessage(hidden)).toMatchObject({
         kind: 'tls',
         name: 'example.com',
         problem: expect.stringContaining('encrypted ClientHello'),
@@ -55,17 +59,17 @@ describe('an opening of TLS', () => {
 
   test('that is broken names nobody, and is not taken for something else', () => {
     const broken = { kind: 'tls', name: undefined, problem: 'TLS without a name that can be read' }
-    expect(readOpening(Buffer.from([0x16, 3, 1, 0, 0, 1, 2, 3]))).toEqual(broken)
-    expect(readOpening(Buffer.from([0x16, 9, 1, 0, 4, 1, 0, 0, 0]))).toEqual(broken)
+    expect(readFirstMessage(Buffer.from([0x16, 3, 1, 0, 0, 1, 2, 3]))).toEqual(broken)
+    expect(readFirstMessage(Buffer.from([0x16, 9, 1, 0, 4, 1, 0, 0, 0]))).toEqual(broken)
     expect(
-      readOpening(
+      readFirstMessage(
         Buffer.concat([Buffer.from([0x16, 3, 1, 0xff, 0xff, 1, 0xff, 0xff, 0xff]), Buffer.alloc(40_000)]),
       ),
     ).toEqual(broken)
   })
 })
 
-describe('an opening of HTTP', () => {
+describe('an message of HTTP', () => {
   test.each([
     ['GET / HTTP/1.1\r\nHost: Example.com\r\n\r\n', 'example.com'],
     ['GET / HTTP/1.1\nHost: example.com:8080\n\n', 'example.com'],
@@ -91,17 +95,17 @@ describe('an opening of HTTP', () => {
     ['get / http/1.1\r\nHost: example.com\r\n\r\n', undefined],
     ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', undefined],
   ])('%j is for %s', (text, name) => {
-    expect(readOpening(Buffer.from(text))).toMatchObject({ kind: 'http', name })
+    expect(readFirstMessage(Buffer.from(text))).toMatchObject({ kind: 'http', name })
   })
 
   test('is waited for until its head is whole', () => {
     const text = 'POST /a?b=c HTTP/1.1\r\nHost: example.com\r\n\r\n'
     for (let length = 1; length < text.length; length++)
-      expect(readOpening(Buffer.from(text.slice(0, length)))).toBeUndefined()
+      expect(readFirstMessage(Buffer.from(text.slice(0, length)))).toBeUndefined()
   })
 
   test('that never ends names nobody', () => {
-    expect(readOpening(Buffer.from(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`))).toMatchObject({
+    expect(readFirstMessage(Buffer.from(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`))).toMatchObject({
       kind: 'http',
       name: undefined,
     })
@@ -119,7 +123,7 @@ describe('other openings', () => {
     '\0\0\0\x08\x04\xd2\x16\x2f',
     '{"jsonrpc": "2.0"',
   ])('%j pass at once', (text) => {
-    expect(readOpening(Buffer.from(text, 'latin1'))).toEqual({ kind: 'other' })
+    expect(readFirstMessage(Buffer.from(text, 'latin1'))).toEqual({ kind: 'other' })
   })
 
   test('no bytes make it throw, and what begins like TLS is never taken for another protocol', () => {
@@ -131,8 +135,8 @@ describe('other openings', () => {
     const noise = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes))
     fc.assert(
       fc.property(fc.oneof(changed, noise), (bytes) => {
-        const opening = readOpening(bytes)
-        if (bytes[0] === 0x16) expect(opening?.kind).not.toBe('other')
+        const message = readFirstMessage(bytes)
+        if (bytes[0] === 0x16) expect(message?.kind).not.toBe('other')
       }),
       { numRuns: 3000 },
     )

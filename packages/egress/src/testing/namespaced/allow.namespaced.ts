@@ -36,8 +36,8 @@ describe('rules for names', () => {
     expect(await world.exchange('11.0.0.1', 80, get('good.example'))).toBe('reset')
     await world.lookUp('GOOD.example.')
     expect(await world.exchange('11.0.0.1', 80, get('good.example'))).toContain('hello from good.example')
-    await world.keeper.close()
-    expect(world.denied).toMatchObject([{ address: '11.0.0.1', reason: 'no rule allows it' }])
+    await world.gateWorker.close()
+    expect(world.denials).toMatchObject([{ address: '11.0.0.1', reason: 'no rule allows it' }])
   })
 
   test('do not let a request ask for another name at the same address', async () => {
@@ -49,8 +49,8 @@ describe('rules for names', () => {
       expect(await world.exchange('11.0.0.1', 80, get(host))).toBe('reset')
     }
     expect(reached).toEqual([])
-    await world.keeper.close()
-    expect(world.denied[0]).toMatchObject({ name: 'evil.example', address: '11.0.0.1', port: 80 })
+    await world.gateWorker.close()
+    expect(world.denials[0]).toMatchObject({ name: 'evil.example', address: '11.0.0.1', port: 80 })
   })
 
   test('do not let TLS ask for another name, or for none', async () => {
@@ -139,7 +139,7 @@ describe('rules for names', () => {
     socket.write(get('evil.example'))
     await once(socket, 'data')
     const seen = outcome(socket)
-    await world.keeper.change('one', RULES)
+    await world.gateWorker.change('one', RULES)
     expect(await seen).toBe('reset')
   })
 })
@@ -197,8 +197,8 @@ describe('requests on a connection that was allowed for one name', () => {
     kept.write(get('evil.example'))
     expect(await outcome(kept)).toMatch(/^HTTP\/1.1 421 .*"code":"misdirected"/s)
     expect(seen).toEqual(['good.example /one', 'good.example /two'])
-    await world.keeper.close()
-    expect(world.denied).toMatchObject([
+    await world.gateWorker.close()
+    expect(world.denials).toMatchObject([
       {
         name: 'evil.example',
         address: '11.0.0.1',
@@ -246,8 +246,8 @@ describe('TLS that hides whom it asks for', () => {
     expect(await world.exchange('11.0.0.1', 443, hidden)).toBe('reset')
     expect(await world.exchange('11.0.0.1', 443, await clientHello(undefined))).toBe('reset')
     expect(reached).toEqual([])
-    await world.keeper.close()
-    expect(world.denied.map(({ reason }) => reason)).toEqual([
+    await world.gateWorker.close()
+    expect(world.denials.map(({ reason }) => reason)).toEqual([
       'TLS with an encrypted ClientHello, which hides the name that it asks for',
       'TLS without a name (no SNI)',
     ])
@@ -266,7 +266,7 @@ describe('registries', () => {
     for (const port of [3141, 22]) await world.serve('10.77.0.1', port, http([]))
     expect(await world.exchange('10.77.0.1', 3141, get('10.77.0.1:3141'))).toContain('hello from 10.77.0.1')
     expect(await world.exchange('10.77.0.1', 22, get('10.77.0.1:22'))).toBe('reset')
-    await world.keeper.change('one', RULES)
+    await world.gateWorker.change('one', RULES)
     expect(await world.exchange('10.77.0.1', 3141, get('10.77.0.1:3141'))).toBe('reset')
   })
 

@@ -4,7 +4,7 @@ import { looksLikeTls, readClientHello } from './client-hello.ts'
 import { readRequestHead } from './request-head.ts'
 
 /** What a client says first. */
-export type Opening =
+export type FirstMessage =
   | {
       readonly kind: 'tls' | 'http'
       /** Normalized, or an address as `canonicalAddress` spells it. Undefined where none that counts is there. */
@@ -17,21 +17,21 @@ export type Opening =
   /** Another protocol, or one in which the server speaks first: it names nobody. */
   | { readonly kind: 'other' }
 
-const UNREADABLE_TLS: Opening = {
+const UNREADABLE_TLS: FirstMessage = {
   kind: 'tls',
   name: undefined,
   problem: 'TLS without a name that can be read',
 }
-const UNREADABLE_HTTP: Opening = {
+const UNREADABLE_HTTP: FirstMessage = {
   kind: 'http',
   name: undefined,
   problem: 'HTTP without a name that can be read',
 }
-const NAMELESS: Opening = { ...UNREADABLE_TLS, isNameless: true, problem: 'TLS without a name (no SNI)' }
+const NAMELESS: FirstMessage = { ...UNREADABLE_TLS, isNameless: true, problem: 'TLS without a name (no SNI)' }
 const ENCRYPTED = 'TLS with an encrypted ClientHello, which hides the name that it asks for'
 
 /** Undefined: not enough has come to tell. Never throws. */
-export function readOpening(bytes: Buffer): Opening | undefined {
+export function readFirstMessage(bytes: Buffer): FirstMessage | undefined {
   const isTooLong = bytes.length >= HELLO_MAX_BYTES
   if (bytes.length === 0) return undefined
   if (looksLikeTls(bytes)) return readTls(bytes) ?? (isTooLong ? UNREADABLE_TLS : undefined)
@@ -41,7 +41,7 @@ export function readOpening(bytes: Buffer): Opening | undefined {
   return head.name === undefined ? UNREADABLE_HTTP : { kind: 'http', name: head.name }
 }
 
-function readTls(bytes: Buffer): Opening | undefined {
+function readTls(bytes: Buffer): FirstMessage | undefined {
   const hello = readClientHello(bytes)
   if (hello === 'more') return undefined
   if (hello.isNameless === true) return NAMELESS

@@ -6,13 +6,13 @@ const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.u
 const root = path('../../../../')
 
 // No address of the real internet may be contacted by a test, so these have an internet of their own.
-test('the tests in ./inside pass in a network of their own', { timeout: 180_000 }, () => {
+test('the tests in ./namespaced pass in a network of their own', { timeout: 180_000 }, () => {
   const vitest = [
     process.execPath,
     `${root}node_modules/vitest/vitest.mjs`,
     'run',
     '--config',
-    path('inside.config.ts'),
+    path('namespaced.config.ts'),
   ]
   const { status, stdout, stderr } = spawnSync('python3', [path('namespaces.py'), ...vitest], {
     cwd: root,

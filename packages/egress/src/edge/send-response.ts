@@ -1,25 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import type { EdgeSecret } from '../policy/egress-policy.ts'
-import { concealing, hider } from './conceal.ts'
-import { decoding } from './decoding.ts'
-import { namesInConnection, pairs } from './outgoing-head.ts'
+import { bodyDecoder } from './body-decoder.ts'
+import { bodyConcealer, textConcealer } from './conceal.ts'
+import { connectionHeaderNames, headerPairs } from './outgoing-head.ts'
 
 /** Passes a server's answer on as it comes. Pre: nothing of `response` was sent. Throws a Refusal. */
-export function answer(
+export function sendResponse(
   incoming: IncomingMessage,
   response: ServerResponse,
   secrets: readonly EdgeSecret[],
 ): void {
-  const concealer = concealing(secrets)
-  const decoder = concealer === undefined ? undefined : decoding(incoming, response.req.method ?? '')
+  const concealer = bodyConcealer(secrets)
+  const decoder = concealer === undefined ? undefined : bodyDecoder(incoming, response.req.method ?? '')
   const changed = decoder === undefined ? [] : ['content-encoding', 'content-length']
   try {
     response.sendDate = false
     response.writeHead(
       incoming.statusCode ?? 502,
-      hider(secrets)(incoming.statusMessage ?? ''),
-      answerHeaders(incoming, secrets, changed),
+      textConcealer(secrets)(incoming.statusMessage ?? ''),
+      responseHeaders(incoming, secrets, changed),
     )
   } catch {
     // A status that Node does not write.
@@ -27,23 +27,23 @@ export function answer(
     response.destroy()
     return
   }
-  incoming.once('end', () => addTrailers(response, incoming, hider(secrets)))
+  incoming.once('end', () => addTrailers(response, incoming, textConcealer(secrets)))
   const steps = [decoder, concealer].filter((step) => step !== undefined)
   // A body that breaks off breaks off for the client, too: `pipeline` destroys both sides.
   pipeline([incoming, ...steps, response], () => {})
 }
 
-export function answerHeaders(
+export function responseHeaders(
   incoming: IncomingMessage,
   secrets: readonly EdgeSecret[],
   changed: readonly string[] = [],
 ): string[] {
-  const given = pairs(incoming.rawHeaders)
-  const dropped = namesInConnection(given).add('transfer-encoding')
+  const given = headerPairs(incoming.rawHeaders)
+  const dropped = connectionHeaderNames(given).add('transfer-encoding')
   // There is one connection outside for the one inside: what the server says about it is true of both.
   dropped.delete('keep-alive')
   for (const name of changed) dropped.add(name)
-  const hide = hider(secrets)
+  const hide = textConcealer(secrets)
   return given.filter(([name]) => !dropped.has(name.toLowerCase())).flatMap((header) => header.map(hide))
 }
 
@@ -52,6 +52,9 @@ export function addTrailers(
   from: Pick<IncomingMessage, 'rawTrailers'>,
   hide: (text: string) => string = (text) => text,
 ): void {
-  const trailers = pairs(from.rawTrailers).map(([name, value]): [string, string] => [hide(name), hide(value)])
+  const trailers = headerPairs(from.rawTrailers).map(([name, value]): [string, string] => [
+    hide(name),
+    hide(value),
+  ])
   if (trailers.length > 0) to.addTrailers(trailers)
 }

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ConnectionPool } from './connection-pool.ts'
+import { ConnectionSlots } from './connection-slots.ts'
 
 /** A pool, and how many connections each sandbox has. */
 function open(max: number, maxPerSandbox: number) {
-  const pool = new ConnectionPool({ max, maxPerSandbox })
+  const pool = new ConnectionSlots({ max, maxPerSandbox })
   const held = new Map<string, (() => void)[]>()
   const of = (sandboxId: string) => held.get(sandboxId) ?? []
   const enter = (owner: string, sandboxId: string): string | undefined => {

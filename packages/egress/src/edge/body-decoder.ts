@@ -10,7 +10,7 @@ import { Refusal } from './refusal.ts'
 const DECODED: ReadonlySet<string> = new Set(['gzip', 'x-gzip', 'deflate'])
 
 /** Makes a body readable that a server has compressed although it was asked not to. Undefined: it is readable. Throws a Refusal. */
-export function decoding({ headers, statusCode }: IncomingMessage, method: string): Transform | undefined {
+export function bodyDecoder({ headers, statusCode }: IncomingMessage, method: string): Transform | undefined {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   const hasBody = method !== 'HEAD' && statusCode !== 204 && statusCode !== 304
   if (encoding === '' || encoding === 'identity' || !hasBody) return undefined

@@ -3,7 +3,7 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import type { Denied } from '../../gate/denied-log.ts'
+import type { Denial } from '../../gate/denial-collector.ts'
 import { Egress, type EgressStartOptions } from '../../worker/egress.ts'
 import { a, DnsServer } from '../dns-server.ts'
 import { CLOSED, echo, OPEN } from '../world.ts'
@@ -74,7 +74,7 @@ const bug = { isThere: false }
 async function start(options: EgressStartOptions = {}) {
   const egress = await Egress.start({
     resolvers: [names.address],
-    ownAddresses: () => (bug.isThere ? [42 as never] : ['11.1.2.9']),
+    hostAddresses: () => (bug.isThere ? [42 as never] : ['11.1.2.9']),
     ...options,
   })
   return Object.assign(egress, { [Symbol.asyncDispose]: () => egress.close() })
@@ -83,8 +83,8 @@ async function start(options: EgressStartOptions = {}) {
 describe('egress', () => {
   test('connects a sandbox, counts, and tells what was refused', async () => {
     await using egress = await start()
-    const denied: Denied[] = []
-    egress.onDenied((one) => denied.push(one))
+    const denials: Denial[] = []
+    egress.onDenial((one) => denials.push(one))
     const gate = takeGate()
     await egress.attach('one', gate, OPEN)
     expect(await hello(gate.namespace, '11.1.2.3')).toBe('hello')
@@ -102,7 +102,7 @@ describe('egress', () => {
     })
     await vi.waitFor(
       () =>
-        expect(denied.map(({ address }) => address)).toEqual([
+        expect(denials.map(({ address }) => address)).toEqual([
           '10.77.0.1',
           '11.1.2.9',
           '127.0.0.1',
@@ -136,7 +136,7 @@ describe('egress', () => {
     const next = takeGate()
     const reopened: string[] = []
     await using egress = await start({
-      onTrouble: (message) => troubles.push(message),
+      onError: (message) => troubles.push(message),
       reopen: async (sandboxId) => {
         reopened.push(sandboxId)
         return next
@@ -157,7 +157,7 @@ describe('egress', () => {
 
   test('without a way to open them again, sandboxes stay cut off, and that is said', async () => {
     const troubles: string[] = []
-    await using egress = await start({ onTrouble: (message) => troubles.push(message) })
+    await using egress = await start({ onError: (message) => troubles.push(message) })
     const gate = takeGate()
     await egress.attach('one', gate, OPEN)
     bug.isThere = true
