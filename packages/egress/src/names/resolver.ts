@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
+import { Limiter } from '@dormouse/async'
 import {
   DNS_UDP_DEFAULT_BYTES,
   QUESTIONS_MAX_IN_FLIGHT,
@@ -22,7 +23,6 @@ import {
 } from './packet.ts'
 import type { Pins } from './pins.ts'
 import type { SyntheticAddresses } from './synthetic-addresses.ts'
-import { Turnstile } from './turnstile.ts'
 
 /** What a resolver needs of the host; the same for all sandboxes. */
 export interface NameSources {
@@ -50,15 +50,18 @@ const WITHHELD = new Set(['UNKNOWN_64', 'UNKNOWN_65'])
 const EMPTY: Reply = { rcode: RCODE.NOERROR, records: [] }
 const FAILED: Reply = { rcode: RCODE.SERVFAIL, records: [] }
 
+class TooManyQuestions extends Error {}
+
 /** The name server of one sandbox. */
 export class Resolver {
   readonly #options: ResolverOptions
   readonly #cache = new AnswerCache()
-  readonly #turnstile = new Turnstile({
-    maxInside: QUESTIONS_MAX_IN_FLIGHT,
-    maxWaiting: QUESTIONS_MAX_QUEUED,
+  readonly #limiter = new Limiter({
+    concurrency: QUESTIONS_MAX_IN_FLIGHT,
+    maxQueued: QUESTIONS_MAX_QUEUED,
+    refuse: () => new TooManyQuestions(),
   })
-  readonly #underWay = new Map<string, Promise<UpstreamAnswer | undefined>>()
+  readonly #pending = new Map<string, Promise<UpstreamAnswer | undefined>>()
 
   constructor(options: ResolverOptions) {
     this.#options = options
@@ -132,19 +135,25 @@ export class Resolver {
     const key = `${type} ${name}`
     const cached = this.#cache.find(key)
     if (cached !== undefined) return cached
-    const underWay = this.#underWay.get(key)
-    if (underWay !== undefined) return underWay
-    const asking = this.#turnstile
-      .pass(() =>
-        this.#options.sources.isRegistry(name)
-          ? lookUpAsHost(name, type)
-          : this.#options.sources.upstream.ask(name, type),
-      )
-      .finally(() => this.#underWay.delete(key))
-    this.#underWay.set(key, asking)
+    const pending = this.#pending.get(key)
+    if (pending !== undefined) return pending
+    const asking = this.#askUpstream(name, type).finally(() => this.#pending.delete(key))
+    this.#pending.set(key, asking)
     const answer = await asking
     if (answer !== undefined) this.#cache.add(key, answer)
     return answer
+  }
+
+  /** Undefined when no server answers or too many questions wait. */
+  async #askUpstream(name: string, type: string): Promise<UpstreamAnswer | undefined> {
+    const { isRegistry, upstream } = this.#options.sources
+    const ask = () => (isRegistry(name) ? lookUpAsHost(name, type) : upstream.ask(name, type))
+    try {
+      return await this.#limiter.run(ask)
+    } catch (error) {
+      if (error instanceof TooManyQuestions) return undefined
+      throw error
+    }
   }
 
   #syntheticReply(name: string, type: string): Reply & { addresses: string[] } {

@@ -1,3 +1,4 @@
+import { Mutex } from '@dormouse/async'
 import { CounterCells } from '../gate/counter-cells.ts'
 import type { Denial } from '../gate/denial-collector.ts'
 import type { GateOptions } from '../gate/gate.ts'
@@ -11,8 +12,8 @@ import { SandboxEgress } from './sandbox-egress.ts'
 export class GateWorker {
   readonly #host: HostEgress
   readonly #sandboxes = new Map<string, SandboxEgress>()
-  /** What is asked about one sandbox happens in the order in which it was asked. */
-  readonly #turns = new Map<string, Promise<unknown>>()
+  /** Requests for one sandbox are served in the order in which they arrive. */
+  readonly #locks = new Map<string, Mutex>()
   readonly #destinationOf: GateOptions['destinationOf']
 
   constructor(
@@ -29,7 +30,7 @@ export class GateWorker {
   }
 
   attach({ sandboxId, descriptors, policy, counters, taken }: AttachMessage): Promise<void> {
-    return this.#inTurn(sandboxId, () => {
+    return this.#locked(sandboxId, () => {
       const sandbox =
         this.#sandboxes.get(sandboxId) ?? new SandboxEgress(sandboxId, new CounterCells(counters), this.#host)
       this.#sandboxes.set(sandboxId, sandbox)
@@ -39,15 +40,15 @@ export class GateWorker {
   }
 
   change(sandboxId: string, policy: EgressPolicy): Promise<void> {
-    return this.#inTurn(sandboxId, async () => this.#sandboxes.get(sandboxId)?.change(policy))
+    return this.#locked(sandboxId, async () => this.#sandboxes.get(sandboxId)?.change(policy))
   }
 
   detach(sandboxId: string): Promise<void> {
-    return this.#inTurn(sandboxId, async () => this.#sandboxes.get(sandboxId)?.detach())
+    return this.#locked(sandboxId, async () => this.#sandboxes.get(sandboxId)?.detach())
   }
 
   forget(sandboxId: string): Promise<void> {
-    return this.#inTurn(sandboxId, async () => {
+    return this.#locked(sandboxId, async () => {
       await this.#sandboxes.get(sandboxId)?.detach()
       this.#sandboxes.delete(sandboxId)
     })
@@ -58,13 +59,13 @@ export class GateWorker {
     this.#host.denials.flush()
   }
 
-  #inTurn(sandboxId: string, work: () => Promise<void>): Promise<void> {
-    const turn = (this.#turns.get(sandboxId) ?? Promise.resolve()).then(work, work)
-    const settled = turn.catch(() => {})
-    this.#turns.set(sandboxId, settled)
-    void settled.then(() => {
-      if (this.#turns.get(sandboxId) === settled) this.#turns.delete(sandboxId)
-    })
-    return turn
+  async #locked(sandboxId: string, work: () => Promise<void>): Promise<void> {
+    const lock = this.#locks.get(sandboxId) ?? new Mutex()
+    this.#locks.set(sandboxId, lock)
+    try {
+      await lock.run(work)
+    } finally {
+      if (!lock.isLocked) this.#locks.delete(sandboxId)
+    }
   }
 }

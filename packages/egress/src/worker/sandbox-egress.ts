@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import { TokenBucket } from '@dormouse/async'
 import type { Destination } from '../dial/dialer.ts'
 import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
@@ -7,7 +8,6 @@ import { type GateContext, ReachesHostError } from '../gate/gate-context.ts'
 import { reset } from '../gate/reset.ts'
 import { QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
-import { RateLimit } from '../names/rate-limit.ts'
 import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
 import { CompiledPolicy } from '../policy/compiled-policy.ts'
@@ -24,7 +24,10 @@ export class SandboxEgress {
   readonly #host: HostEgress
   readonly #context: GateContext
   readonly #resolver: Resolver
-  readonly #questions = new RateLimit(QUESTIONS_MAX_PER_SECOND)
+  readonly #questions = new TokenBucket({
+    perSecond: QUESTIONS_MAX_PER_SECOND,
+    burst: QUESTIONS_MAX_PER_SECOND,
+  })
   #policy: CompiledPolicy
   #gate: Gate | undefined
   readonly #sandboxId: string
@@ -77,7 +80,7 @@ export class SandboxEgress {
     const opening = Gate.open(descriptors, {
       context: this.#context,
       answer: async (packet, transport) =>
-        this.#questions.take() ? this.#resolver.answer(packet, transport) : undefined,
+        this.#questions.take() === 0 ? this.#resolver.answer(packet, transport) : undefined,
       takeSlot: (evict) => connections.take(tenant, evict),
       ...(destinationOf === undefined ? {} : { destinationOf }),
     })

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import { settledWithin } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { Denial } from '../gate/denial-collector.ts'
 import { WORKER_CLOSE_TIMEOUT_MS } from '../limits.ts'
@@ -23,7 +23,8 @@ interface Pending {
 /** A message without its number. */
 type Request<T = ToWorker> = T extends { readonly request: number } ? Omit<T, 'request'> : never
 
-// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+// Node cannot load TypeScript, so tests that run on the sources need the thread to be built. They also run with the
+// condition that resolves our packages to sources, which the thread must not inherit: hence the empty `execArgv`.
 const MAIN = new URL(
   import.meta.url.endsWith('.ts') ? '../../dist/worker/main.js' : './main.js',
   import.meta.url,
@@ -39,7 +40,7 @@ export class WorkerThread {
   #died: WorkerDied | undefined
 
   private constructor({ options, onDenial, onDied }: WorkerThreadOptions, onReady: () => void) {
-    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress' })
+    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress', execArgv: [] })
     let cause = new Error('the thread has ended')
     this.#worker.on('error', (error) => {
       cause = error
@@ -97,7 +98,7 @@ export class WorkerThread {
   async close(): Promise<void> {
     const closed = this.ask({ type: 'close' }).catch(() => {})
     this.#isClosing = true
-    await Promise.race([closed, sleep(WORKER_CLOSE_TIMEOUT_MS, undefined, { ref: false })])
+    await settledWithin(closed, WORKER_CLOSE_TIMEOUT_MS)
     await this.#worker.terminate()
     await this.#exited
   }

@@ -1,5 +1,5 @@
+import type { RateLimit } from '@dormouse/async'
 import type { KeyQuotas } from './quotas.ts'
-import type { RateLimit } from './token-bucket.ts'
 
 /**
  * `read` sees, `run` also creates, changes and deletes its own sandboxes, `admin` also manages keys and sees everybody's.

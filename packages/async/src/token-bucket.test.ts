@@ -29,6 +29,16 @@ describe('TokenBucket', () => {
     expect([take(), take(), take()]).toEqual([0, 0, 10])
   })
 
+  it('regains tokens in proportion to the time that passed', () => {
+    const { take, pass } = bucket(10, 10)
+    const takeAll = () => Array.from({ length: 50 }, take).filter((waitMs) => waitMs === 0).length
+    expect(takeAll()).toBe(10)
+    pass(500)
+    expect(takeAll()).toBe(5)
+    pass(60_000)
+    expect(takeAll()).toBe(10)
+  })
+
   it('does not punish for asking too often', () => {
     const { take, pass } = bucket(1, 1)
     take()

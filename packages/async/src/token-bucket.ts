@@ -1,16 +1,16 @@
 export interface RateLimit {
-  /** Requests per second in the long run. */
+  /** Average rate. */
   readonly perSecond: number
   /** How many may come at once after a pause. At least 1. */
   readonly burst: number
 }
 
-/** Steps such as 1000 / 7 ms are not exact: a full bucket must not look a hair short of a token. */
+/** Steps such as 1000 / 7 ms are not exact. Without this allowance a full bucket can seem one token short. */
 const ROUNDING_MS = 1e-3
 
 /**
- * Holds up to `burst` tokens, gets `perSecond` of them back each second, and gives one to each request. Kept as the moment at which it
- * will be full again: a time that each request moves on by the same step gathers no rounding errors, a count of fractions does.
+ * Holds up to `burst` tokens, regains `perSecond` tokens each second, and gives one to each caller. Its state is the time
+ * at which it will be full again: adding the same step each time gathers no rounding errors, counting fractions would.
  */
 export class TokenBucket {
   readonly #stepMs: number
@@ -18,14 +18,14 @@ export class TokenBucket {
   readonly #nowMs: () => number
   #fullAtMs = Number.NEGATIVE_INFINITY
 
-  /** `nowMs` must not go backwards: a monotonic clock. */
-  constructor({ perSecond, burst }: RateLimit, nowMs: () => number) {
+  /** `nowMs` must be a monotonic clock. */
+  constructor({ perSecond, burst }: RateLimit, nowMs: () => number = () => performance.now()) {
     this.#stepMs = 1000 / perSecond
     this.#depthMs = burst * this.#stepMs
     this.#nowMs = nowMs
   }
 
-  /** 0 when a token was taken, else the milliseconds until there is one. A refusal costs nothing. */
+  /** Returns 0 when it took a token, else the milliseconds until there is one. A refusal takes nothing. */
   take(): number {
     const now = this.#nowMs()
     const fullAt = Math.max(now, this.#fullAtMs) + this.#stepMs
