@@ -12,15 +12,7 @@ import type { ServerConfig } from '../config/config.ts'
 import { Closing } from '../host/closing.ts'
 import { freeRoom, hostRoom } from '../host/host-room.ts'
 import { ROOM_FOR_RECORDS, ROOM_FOR_WAKE, type SpaceReserve } from '../host/space-reserve.ts'
-import { Admission } from '../lifecycle/admission.ts'
-import { HostReserve } from '../lifecycle/host-reserve.ts'
-import { MemoryLooks } from '../lifecycle/memory-looks.ts'
-import type { LifecycleListener, LifecycleParts, Log } from '../lifecycle/parts.ts'
-import { type Recovery, recover } from '../lifecycle/recover.ts'
-import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
-import { type AllAsleep, standbyAll } from '../lifecycle/standby-all.ts'
-import { Watch } from '../lifecycle/watch.ts'
-import { DiskWatch } from '../lifecycle/watch-disk.ts'
+import type { Log } from '../log.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { Denials } from '../network/denials.ts'
 import { NetworkService } from '../network/network-service.ts'
@@ -32,6 +24,16 @@ import { JournalSpace } from '../runs/journal-space.ts'
 import { JournalUpkeep } from '../runs/journal-upkeep.ts'
 import { RunJournal } from '../runs/run-journal.ts'
 import { RunService } from '../runs/run-service.ts'
+import { Admission } from '../sandbox/admission.ts'
+import { HostReserve } from '../sandbox/host-reserve.ts'
+import { MemoryLooks } from '../sandbox/memory-looks.ts'
+import { type Recovery, recover } from '../sandbox/recover.ts'
+import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
+import { type AllAsleep, standbyAll } from '../sandbox/standby-all.ts'
+import { Watch } from '../sandbox/watch.ts'
+import { DiskWatch } from '../sandbox/watch-disk.ts'
 import { openScrub } from '../scrub/open-scrub.ts'
 import { Quarantine } from '../scrub/quarantine.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
@@ -177,8 +179,8 @@ async function assemble(
       log,
     }),
   )
-  const listeners: LifecycleListener[] = []
-  const parts: LifecycleParts = {
+  const listeners: SandboxListener[] = []
+  const parts: SandboxDependencies = {
     engine,
     db,
     rows,

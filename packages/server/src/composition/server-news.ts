@@ -1,4 +1,4 @@
-import { describeRecovery, type Recovery } from '../lifecycle/recover.ts'
+import { describeRecovery, type Recovery } from '../sandbox/recover.ts'
 import { isEverywhere } from '../ssh/open-ssh.ts'
 
 /** What a server says of itself: to programs as it is, to people as lines. */

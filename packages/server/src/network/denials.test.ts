@@ -1,6 +1,6 @@
 import { newSandboxId } from '@dormouse/contracts'
+import type { DeniedAnswer } from '@dormouse/contracts/http'
 import { afterEach, expect, test } from 'vitest'
-import type { Denied } from '../lifecycle/service.ts'
 import { Denials } from './denials.ts'
 
 let now = 1_000_000
@@ -11,7 +11,7 @@ afterEach(() => {
 })
 
 function collect() {
-  const written: Denied[] = []
+  const written: DeniedAnswer[] = []
   const denials = new Denials({
     clock: { wallMs: () => now, monotonicMs: () => now },
     record: (entries) => written.push(...entries.flatMap(({ entry }) => entry.denied ?? [])),
@@ -20,7 +20,12 @@ function collect() {
   return { denials, written }
 }
 
-const asked = (name: string, count = 1): Denied => ({ protocol: 'dns', name, reason: 'not allowed', count })
+const asked = (name: string, count = 1): DeniedAnswer => ({
+  protocol: 'dns',
+  name,
+  reason: 'not allowed',
+  count,
+})
 
 test('the same thing again and again is one entry with its count', () => {
   const { denials, written } = collect()

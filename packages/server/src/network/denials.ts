@@ -1,6 +1,6 @@
 import { isSandboxId, type SandboxId } from '@dormouse/contracts'
+import type { DeniedAnswer, NetworkReportAnswer } from '@dormouse/contracts/http'
 import type { ServerClock } from '../clock/server-clock.ts'
-import type { Denied, DeniedView } from '../lifecycle/service.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 
 export interface DenialsOptions {
@@ -19,14 +19,14 @@ const BURST = 40
 const ENTRY_EVERY_MS = 60_000
 
 interface Waiting {
-  readonly denials: Map<string, Denied>
+  readonly denials: Map<string, DeniedAnswer>
   others: number
 }
 
 /** What policies refused: the last of each sandbox in memory, and in the ledger as much as it can bear. */
 export class Denials implements Disposable {
   readonly #options: DenialsOptions
-  readonly #recent = new Map<SandboxId, DeniedView[]>()
+  readonly #recent = new Map<SandboxId, NetworkReportAnswer['denied'][number][]>()
   readonly #waiting = new Map<SandboxId, Waiting>()
   readonly #allowance = new Map<SandboxId, { entries: number; at: number }>()
   readonly #timer: NodeJS.Timeout
@@ -41,7 +41,7 @@ export class Denials implements Disposable {
     this.flush()
   }
 
-  add(sandboxId: string, denied: Denied): void {
+  add(sandboxId: string, denied: DeniedAnswer): void {
     if (!isSandboxId(sandboxId)) return
     const key = keyOf(denied)
     const waiting = this.#waiting.get(sandboxId) ?? { denials: new Map(), others: 0 }
@@ -54,7 +54,7 @@ export class Denials implements Disposable {
   }
 
   /** Newest first. */
-  recent(id: SandboxId): readonly DeniedView[] {
+  recent(id: SandboxId): readonly NetworkReportAnswer['denied'][number][] {
     return this.#recent.get(id) ?? []
   }
 
@@ -72,9 +72,9 @@ export class Denials implements Disposable {
     if (entries.length > 0) this.#options.record(entries)
   }
 
-  #take(id: SandboxId, waiting: Waiting): Denied[] {
+  #take(id: SandboxId, waiting: Waiting): DeniedAnswer[] {
     let left = this.#refill(id)
-    const taken: Denied[] = []
+    const taken: DeniedAnswer[] = []
     for (const [key, denied] of waiting.denials) {
       if (left < 1) break
       left -= 1
@@ -99,7 +99,7 @@ export class Denials implements Disposable {
     return Math.min(BURST, entries + (this.#options.clock.monotonicMs() - at) / ENTRY_EVERY_MS)
   }
 
-  #remember(id: SandboxId, denied: Denied): void {
+  #remember(id: SandboxId, denied: DeniedAnswer): void {
     const recent = this.#recent.get(id) ?? []
     const key = keyOf(denied)
     const earlier = recent.find((other) => keyOf(other) === key)
@@ -110,11 +110,11 @@ export class Denials implements Disposable {
   }
 }
 
-function keyOf({ protocol, name, address, port, reason }: Denied): string {
+function keyOf({ protocol, name, address, port, reason }: DeniedAnswer): string {
   return JSON.stringify([protocol, name, address, port, reason])
 }
 
-function entryOf(denied: Denied): NewLedgerEntry {
+function entryOf(denied: DeniedAnswer): NewLedgerEntry {
   const { name, address, port, reason, count } = denied
   const where = name ?? address
   const to = where === undefined ? '' : ` to ${where}${port === undefined ? '' : ` port ${port}`}`

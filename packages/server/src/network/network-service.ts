@@ -1,10 +1,10 @@
 import { closeSync } from 'node:fs'
 import { DormouseError, hasErrorCode, isSandboxId, parseAllowRule, type SandboxId } from '@dormouse/contracts'
+import type { NetworkCountersAnswer, NetworkReportAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
 import type { Burrow, Gate } from '@dormouse/engine'
-import type { Log } from '../lifecycle/parts.ts'
-import type { NetworkCounters, NetworkPolicy, NetworkReport } from '../lifecycle/service.ts'
-import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { Log } from '../log.ts'
+import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { Denials } from './denials.ts'
 
 /** What decides and carries. */
@@ -40,7 +40,7 @@ const PATIENCE_MS = 5_000
 const NOT_HERE = 'The kernel of this host lacks what networks of sandboxes need; `dormouse doctor` says what.'
 const NOT_OPENED =
   'Its way out could not be opened; the server log has the reason. The next wake tries again.'
-const NOTHING: NetworkCounters = { connections: 0, denied: 0, names: 0, bytesOut: 0, bytesIn: 0 }
+const NOTHING: NetworkCountersAnswer = { connections: 0, denied: 0, names: 0, bytesOut: 0, bytesIn: 0 }
 
 /** Gives every burrow that a sandbox lives in its way out, and takes it away. */
 export class NetworkService implements Disposable {
@@ -163,17 +163,17 @@ export class NetworkService implements Disposable {
     return this.#openings.get(id)?.problem
   }
 
-  counters(id: SandboxId): NetworkCounters {
+  counters(id: SandboxId): NetworkCountersAnswer {
     const { egress } = this.#options
     return egress === undefined ? NOTHING : pick(egress.counters(id))
   }
 
-  report(id: SandboxId): Pick<NetworkReport, 'counters' | 'denied'> {
+  report(id: SandboxId): Pick<NetworkReportAnswer, 'counters' | 'denied'> {
     return { counters: this.counters(id), denied: this.#options.denials.recent(id) }
   }
 
   /** Of all sandboxes that there are and were, since the server began. */
-  total(ids: Iterable<SandboxId>): NetworkCounters {
+  total(ids: Iterable<SandboxId>): NetworkCountersAnswer {
     return [...ids].reduce((sum, id) => plus(sum, this.counters(id)), this.#deletedTotal)
   }
 
@@ -206,11 +206,17 @@ function explain(error: unknown): string {
   return hasErrorCode(error, 'in_use') ? `${error.message} ${error.hint}` : NOT_OPENED
 }
 
-function pick({ connections, denied, names, bytesOut, bytesIn }: NetworkCounters): NetworkCounters {
+function pick({
+  connections,
+  denied,
+  names,
+  bytesOut,
+  bytesIn,
+}: NetworkCountersAnswer): NetworkCountersAnswer {
   return { connections, denied, names, bytesOut, bytesIn }
 }
 
-function plus(a: NetworkCounters, b: NetworkCounters): NetworkCounters {
+function plus(a: NetworkCountersAnswer, b: NetworkCountersAnswer): NetworkCountersAnswer {
   return {
     connections: a.connections + b.connections,
     denied: a.denied + b.denied,

@@ -3,7 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { Egress } from '@dormouse/egress'
 import type { Gate } from '@dormouse/engine'
 import type { NetworkConfig } from '../config/config.ts'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import { configuredRegistries } from './registries.ts'
 
 export interface OpenEgress {

@@ -1,5 +1,5 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { LifecycleParts } from '../lifecycle/parts.ts'
+import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 
 export interface EntryOf {
@@ -12,7 +12,7 @@ export interface EntryOf {
  * full disk is no reason to end.
  */
 export function recordEntries(
-  { db, ledger, log, clock }: Pick<LifecycleParts, 'db' | 'ledger' | 'log' | 'clock'>,
+  { db, ledger, log, clock }: Pick<SandboxDependencies, 'db' | 'ledger' | 'log' | 'clock'>,
   isThere: (id: SandboxId) => boolean,
   entries: readonly EntryOf[],
 ): void {

@@ -1,5 +1,5 @@
 import type { Burrow } from '@dormouse/engine'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { prepareInside, TRUST_ENV } from './inside.ts'
 import type { SecretService } from './secret-service.ts'

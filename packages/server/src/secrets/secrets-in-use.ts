@@ -1,5 +1,5 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
+import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
 import type { SecretServiceOptions } from './secret-service.ts'
 
 /** Who has which secret is in the rows of sandboxes, in memory before it is on disk, and in what a change makes of them: it may fail. */

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerChannel, TcpipInfo } from 'ssh2'
 import { openRelay, type Relay } from '../api/preview/relay.ts'
-import type { Sandbox } from '../lifecycle/service.ts'
+import type { Sandbox } from '../sandbox/service.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 

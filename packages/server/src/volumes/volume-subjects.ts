@@ -1,7 +1,7 @@
 import type { VolumeId } from '@dormouse/contracts'
 import type { DiskUse, Engine } from '@dormouse/engine'
-import type { Subject } from '../lifecycle/measuring-turns.ts'
-import type { LifecycleListener } from '../lifecycle/parts.ts'
+import type { Subject } from '../sandbox/measuring-turns.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
 
@@ -27,7 +27,7 @@ export class VolumeSubjects {
   }
 
   /** A sandbox that wakes, writes and sleeps between two rounds is noticed here. */
-  get listener(): LifecycleListener {
+  get listener(): SandboxListener {
     const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>) => {
       for (const { volumeId, readOnly } of volumes) if (!readOnly) this.#unseen.add(volumeId)
     }

@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { type ByteRange, type RangeRequest, resolveRange } from './byte-range.ts'
 import { etagOf } from './file-view.ts'
 import { firstEvent } from './first-event.ts'

@@ -1,6 +1,6 @@
 import { DormouseError, type RunEvent } from '@dormouse/contracts'
 import type { ContextInfo } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 
 export interface FollowContext {
   readonly after?: number

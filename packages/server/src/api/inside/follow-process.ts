@@ -1,6 +1,6 @@
 import { DormouseError, type ProcessEvent } from '@dormouse/contracts'
 import type { ProcessInfo } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 
 export interface FollowProcess {
   readonly after?: number

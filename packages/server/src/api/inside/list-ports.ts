@@ -1,9 +1,9 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { PortAnswer } from '@dormouse/contracts/http'
 import type { ListeningPort } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
 import { type Outside, previewUrl } from '../../ports/address.ts'
 import type { PortService } from '../../ports/port-service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 
 interface Look {
   readonly sandbox: Sandbox

@@ -1,5 +1,5 @@
 import type { ProcessInfo, StartProcess } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { dateOf } from './file-view.ts'
 
 type WhatToStart = Omit<Extract<StartProcess, { shell: string }>, 'shell'> & {

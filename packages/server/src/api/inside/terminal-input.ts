@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { STDIN_PIECE_BYTES, TERMINAL_WAITING_BYTES } from '../limits.ts'
 import { writePiece } from './write-stdin.ts'
 

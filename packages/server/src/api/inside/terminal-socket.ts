@@ -2,7 +2,7 @@ import { DormouseError, parseInput } from '@dormouse/contracts'
 import { terminalControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { type ErrorAnswers, toDormouseError } from '../error-answer.ts'
 import {
   READER_STALL_MS,

@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { WHOLE_UPLOAD_MAX_BYTES } from '../limits.ts'
 import { once } from './once.ts'
 

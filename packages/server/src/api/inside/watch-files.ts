@@ -1,5 +1,5 @@
 import type { FileChange } from '@dormouse/engine'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 
 export interface WatchFiles {
   readonly path: string

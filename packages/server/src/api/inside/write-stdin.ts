@@ -1,5 +1,5 @@
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
 
 export interface StdinTarget {

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
-import type { Sandbox } from '../../lifecycle/service.ts'
 import type { PreviewAddress } from '../../ports/address.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import type { Services } from '../services.ts'
 import { isOwnRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { ConnectionWork } from './connection-work.ts'
 
 let held = 0

@@ -1,4 +1,4 @@
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 
 /** Keeps a sandbox awake for a connection: until it is disposed, or (once it `mayIdle`) while something has moved lately. */
 export class ConnectionWork implements Disposable {

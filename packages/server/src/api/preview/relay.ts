@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { ConnectionWork } from './connection-work.ts'
 
 export interface Relay {

@@ -3,7 +3,7 @@ import { attachTerminalQuery, openTerminalQuery } from '@dormouse/contracts/http
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import type { Sandbox } from '../../lifecycle/service.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
 import { getProcess } from '../inside/follow-process.ts'
 import { startProcess } from '../inside/start-process.ts'
 import { TerminalSocket } from '../inside/terminal-socket.ts'

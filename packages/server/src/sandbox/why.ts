@@ -1,9 +1,9 @@
+import type { WhyAnswer } from '@dormouse/contracts/http'
 import type { SandboxDamage } from '../scrub/quarantine.ts'
 import type { SandboxBody } from './sandbox-body.ts'
-import type { Why } from './service.ts'
 
 /** What keeps it awake, or when it will sleep, in words and data. */
-export function explainWhy(body: SandboxBody): Why {
+export function explainWhy(body: SandboxBody): WhyAnswer {
   const { row, work, refusal, parts } = body
   const { clock } = parts
   const entries = row.state === 'running' ? work.list() : []

@@ -2,8 +2,8 @@ import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
-import type { LifecycleParts } from '../parts.ts'
 import type { Move, SandboxBody } from '../sandbox-body.ts'
+import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { remove } from './remove.ts'
 import { storedAs } from './standby.ts'
 
@@ -77,7 +77,7 @@ export function loss(
 
 export const FILES_ARE_KEPT = 'Its files as they were last are kept as a snapshot.'
 
-export function keepFiles({ snapshots }: LifecycleParts, files: Snapshot, { owner }: SandboxRow): void {
+export function keepFiles({ snapshots }: SandboxDependencies, files: Snapshot, { owner }: SandboxRow): void {
   snapshots.put(files, { owner, name: 'files before the loss', isKept: true })
 }
 

@@ -5,6 +5,7 @@ import {
   type SandboxState,
   type SnapshotId,
 } from '@dormouse/contracts'
+import type { SandboxAnswer } from '@dormouse/contracts/http'
 import type { Burrow } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { IntentKind } from '../store/intent-rows.ts'
@@ -13,8 +14,7 @@ import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { Debts } from './debts.ts'
 import { dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
-import type { LifecycleParts } from './parts.ts'
-import type { SandboxView } from './service.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { Turns } from './turns.ts'
 import { WorkBook } from './work-book.ts'
 
@@ -45,7 +45,7 @@ export interface Arrival {
  * on this; whoever changes `row` or `burrow` has an exclusive turn.
  */
 export class SandboxBody {
-  readonly parts: LifecycleParts
+  readonly parts: SandboxDependencies
   readonly turns = new Turns()
   readonly work: WorkBook
   /** While there are any, row and burrow are those from before. */
@@ -69,7 +69,7 @@ export class SandboxBody {
   refusal: { reason: string; retryAtMs: number; count: number } | undefined
 
   /** `isRecorded`: an earlier server wrote the row. */
-  constructor(parts: LifecycleParts, row: SandboxRow, { isRecorded = false } = {}) {
+  constructor(parts: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
     const { clock } = parts
     const at = (wallMs: number) => (isRecorded ? Moment.recorded(clock, wallMs) : Moment.now(clock))
     this.parts = parts
@@ -219,7 +219,7 @@ export class SandboxBody {
       if (this.#connecting === connecting) this.#connecting = undefined
     })
     this.#connecting = connecting
-    for (const listener of this.parts.listeners) listener.awake?.(this, { isContinued })
+    for (const listener of this.parts.listeners) listener.awake?.(this.#row, { isContinued })
   }
 
   /** Tells the listeners what its processes used since the last time, and answers their share of a CPU. Called before they go, too. */
@@ -293,7 +293,7 @@ export class SandboxBody {
     return dropSnapshot(this.parts, id)
   }
 
-  view(): SandboxView {
+  view(): SandboxAnswer {
     const row = this.#row
     return {
       id: row.id,

@@ -2,7 +2,7 @@ import type { SnapshotId } from '@dormouse/contracts'
 import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { IntentKind } from '../store/intent-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import type { LifecycleParts } from './parts.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
 /** What the last server left behind. */
 export interface Found {
@@ -28,7 +28,7 @@ export interface Remains {
   readonly worthless: readonly Snapshot[]
 }
 
-export async function findRemains({ engine, snapshots }: LifecycleParts): Promise<Found> {
+export async function findRemains({ engine, snapshots }: SandboxDependencies): Promise<Found> {
   const { burrows, lost } = await engine.adoptBurrows()
   const known = snapshots.ids()
   const doomed = snapshots.doomed()
@@ -43,7 +43,7 @@ export async function findRemains({ engine, snapshots }: LifecycleParts): Promis
 }
 
 export function remainsOf(
-  { snapshots }: LifecycleParts,
+  { snapshots }: SandboxDependencies,
   row: SandboxRow,
   { found, intent }: { found: Found; intent: IntentKind | undefined },
 ): Remains {

@@ -1,9 +1,9 @@
 import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
-import type { LifecycleParts } from './parts.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
 /** Frees a snapshot unless somebody wants it. Failing to do so costs disk space, nothing else: the next start tries again. */
 export async function dropSnapshot(
-  { snapshots, engine, log }: Pick<LifecycleParts, 'snapshots' | 'engine' | 'log'>,
+  { snapshots, engine, log }: Pick<SandboxDependencies, 'snapshots' | 'engine' | 'log'>,
   id: SnapshotId | undefined,
 ): Promise<void> {
   const row = id === undefined ? undefined : snapshots.get(id)
@@ -19,7 +19,7 @@ export async function dropSnapshot(
 
 /** Pre: no row of it is left. */
 export async function removeFiles(
-  { snapshots, engine }: Pick<LifecycleParts, 'snapshots' | 'engine'>,
+  { snapshots, engine }: Pick<SandboxDependencies, 'snapshots' | 'engine'>,
   id: SnapshotId,
 ): Promise<void> {
   await engine.deleteSnapshot(id).catch((error: unknown) => {

@@ -1,6 +1,6 @@
 import type { NewLedgerEntry } from '../../store/ledger-rows.ts'
+import type { SandboxLimits, SandboxPolicy } from '../../store/sandbox-rows.ts'
 import type { SandboxBody } from '../sandbox-body.ts'
-import type { SandboxLimits, SandboxPolicy } from '../service.ts'
 import { limitsOfProcesses } from './wake.ts'
 
 /**

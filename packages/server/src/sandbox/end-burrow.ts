@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Burrow } from '@dormouse/engine'
-import type { LifecycleParts } from './parts.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
 const RETRY_MS = 1_000
 const RETRY_MAX_MS = 60_000
@@ -10,7 +10,7 @@ const RETRY_MAX_MS = 60_000
  * when the server ends goes at the next start.
  */
 export async function endBurrow(
-  { log }: Pick<LifecycleParts, 'log'>,
+  { log }: Pick<SandboxDependencies, 'log'>,
   burrow: Burrow | undefined,
 ): Promise<void> {
   await burrow?.destroy().catch((error: unknown) => {

@@ -1,8 +1,9 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
+import type { Tier } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import type { SandboxBody } from '../sandbox-body.ts'
-import type { StandbyCause, Tier } from '../service.ts'
+import type { StandbyCause } from '../service.ts'
 
 /** After a refusal the next attempt by itself comes later and later: what stands in the way is often there to stay. */
 const RETRY_MS = 10_000

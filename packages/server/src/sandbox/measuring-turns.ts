@@ -1,5 +1,5 @@
 import type { DiskUse, Measurement } from '@dormouse/engine'
-import type { Log } from './parts.ts'
+import type { Log } from '../log.ts'
 
 /** Something whose use of the disk is measured again and again. */
 export interface Subject {

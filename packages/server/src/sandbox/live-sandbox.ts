@@ -1,24 +1,13 @@
 import { DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { NetworkReportAnswer, SandboxAnswer, SnapshotAnswer, WhyAnswer } from '@dormouse/contracts/http'
 import type { Burrow, BurrowUsage, DiskUse, Guest, Snapshot } from '@dormouse/engine'
 import { isSilent } from '@dormouse/guest'
+import type { LedgerEntry } from '../store/ledger-rows.ts'
+import type { Page } from '../store/page.ts'
+import type { SandboxLimits, SandboxPolicy, Tier } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { gone, type SandboxBody } from './sandbox-body.ts'
-import type {
-  LedgerEntry,
-  MemoryView,
-  NetworkReport,
-  Page,
-  Sandbox,
-  SandboxLimits,
-  SandboxPolicy,
-  SandboxView,
-  SnapshotView,
-  StandbyCause,
-  Tier,
-  UseOptions,
-  WakeCause,
-  Why,
-} from './service.ts'
+import type { MemoryView, Sandbox, StandbyCause, UseOptions, WakeCause } from './service.ts'
 import { snapshotView } from './snapshot-view.ts'
 import { change } from './transitions/change.ts'
 import { finish } from './transitions/finish.ts'
@@ -33,7 +22,7 @@ import { explainWhy } from './why.ts'
 
 export interface Family {
   /** Makes bodies that a fork has brought forth known to the rest of the server. */
-  welcome(children: readonly SandboxBody[]): readonly SandboxView[]
+  welcome(children: readonly SandboxBody[]): readonly SandboxAnswer[]
   forget(body: SandboxBody): void
   /** Throws what a quota of the owner forbids: more sandboxes, or one more that runs. What is held is counted until it is let go. */
   holdRoomFor(body: SandboxBody, count: number): Disposable
@@ -70,7 +59,7 @@ export class LiveSandbox implements Sandbox {
     return this.body.id
   }
 
-  view(): SandboxView {
+  view(): SandboxAnswer {
     return this.body.view()
   }
 
@@ -168,7 +157,7 @@ export class LiveSandbox implements Sandbox {
     return burrow === undefined ? undefined : parts.memory.of(burrow)
   }
 
-  async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxView> {
+  async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
     return this.#change(async () => {
       // Work may have come while this waited for its turn.
       if (cause === 'idle' && (this.body.work.isBusy || this.body.row.state !== 'running')) return
@@ -204,13 +193,13 @@ export class LiveSandbox implements Sandbox {
     })
   }
 
-  async resume(cause: WakeCause): Promise<SandboxView> {
+  async resume(cause: WakeCause): Promise<SandboxAnswer> {
     while (this.body.runningBurrow() === undefined) await this.#awake(cause)
     this.body.work.touch()
     return this.view()
   }
 
-  async fork(request: Fork): Promise<readonly SandboxView[]> {
+  async fork(request: Fork): Promise<readonly SandboxAnswer[]> {
     using _work = this.body.work.begin('call', 'fork')
     return this.#alone(async () => {
       this.#requireLife()
@@ -219,7 +208,7 @@ export class LiveSandbox implements Sandbox {
     }, request.signal)
   }
 
-  async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotView> {
+  async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotAnswer> {
     return this.#alone(async () => {
       this.#requireLife()
       this.#family.requireRoomOnDisk(this.body)
@@ -233,14 +222,14 @@ export class LiveSandbox implements Sandbox {
     })
   }
 
-  async rollback(id: SnapshotId): Promise<SandboxView> {
+  async rollback(id: SnapshotId): Promise<SandboxAnswer> {
     return this.#change(async () => rollback(this.body, this.#snapshotOfMine(id)))
   }
 
   async update({
     limits,
     ...policy
-  }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxView> {
+  }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxAnswer> {
     return this.#change(async () => {
       const { row, parts } = this.body
       const whole = limits === undefined ? undefined : { limits: { ...row.limits, ...limits } }
@@ -257,7 +246,7 @@ export class LiveSandbox implements Sandbox {
     })
   }
 
-  network(): NetworkReport {
+  network(): NetworkReportAnswer {
     return { ...this.view().network, ...this.body.parts.network.report(this.id) }
   }
 
@@ -284,7 +273,7 @@ export class LiveSandbox implements Sandbox {
     return snapshot
   }
 
-  why(): Promise<Why> {
+  why(): Promise<WhyAnswer> {
     return Promise.resolve(explainWhy(this.body))
   }
 
@@ -292,7 +281,7 @@ export class LiveSandbox implements Sandbox {
     return this.body.parts.ledger.list(this.body.id, options)
   }
 
-  async #change(work: () => Promise<void>): Promise<SandboxView> {
+  async #change(work: () => Promise<void>): Promise<SandboxAnswer> {
     return this.#alone(async () => {
       this.#requireLife()
       await work()

@@ -2,8 +2,8 @@ import { type BurrowLimitsInput, DormouseError, hasErrorCode, type SnapshotId } 
 import type { Burrow, CreateBurrow, RestoreOptions, VolumeMount } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { TemplateSnapshots } from '../../templates/template-service.ts'
-import type { LifecycleParts } from '../parts.ts'
 import { gone, type SandboxBody } from '../sandbox-body.ts'
+import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import type { WakeCause } from '../service.ts'
 
 /** Wakes it. Pre: an exclusive turn. A failure leaves it asleep. */
@@ -95,7 +95,7 @@ function mountsOf({ volumes }: SandboxRow): VolumeMount[] {
 
 /** A burrow of this sandbox from what is saved of it, or from its template when nothing is. */
 export async function startBurrow(
-  parts: LifecycleParts,
+  parts: SandboxDependencies,
   row: SandboxRow,
   signal?: AbortSignal,
   /** Instead of its template. */
@@ -129,7 +129,7 @@ export async function startBurrow(
 
 /** One that was built starts like those of the host; where its processes cannot go on, it boots on its files. */
 async function startFrom(
-  { engine, log }: LifecycleParts,
+  { engine, log }: SandboxDependencies,
   { snapshotId, filesId }: TemplateSnapshots,
   optionsFor: (id: SnapshotId) => RestoreOptions,
 ): Promise<Burrow> {
@@ -145,7 +145,7 @@ async function startFrom(
 
 /** A snapshot comes back with what holds for the sandbox now, not with what held when it was taken. */
 export function asNow(
-  { snapshots, secrets }: LifecycleParts,
+  { snapshots, secrets }: SandboxDependencies,
   row: SandboxRow,
   id: SnapshotId,
 ): Pick<RestoreOptions, 'limits' | 'volumes' | 'env'> {

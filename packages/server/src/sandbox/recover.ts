@@ -3,9 +3,9 @@ import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { removeFiles } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
-import type { LifecycleParts } from './parts.ts'
 import { findRemains, type Remains, remainsOf } from './recover-remains.ts'
 import { type Move, SandboxBody } from './sandbox-body.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { FILES_ARE_KEPT, keepFiles, loss } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
@@ -175,7 +175,7 @@ function move(body: SandboxBody, to: 'running' | 'standby', move: Move): void {
   else body.move(to, move)
 }
 
-async function collectSnapshots(parts: LifecycleParts, unrecorded: readonly Snapshot[]): Promise<void> {
+async function collectSnapshots(parts: SandboxDependencies, unrecorded: readonly Snapshot[]): Promise<void> {
   const { snapshots, log } = parts
   const known = snapshots.ids()
   const strays = unrecorded.filter(({ id }) => !known.has(id)).map(({ id }) => id)

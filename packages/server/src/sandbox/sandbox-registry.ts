@@ -6,24 +6,22 @@ import {
   type SandboxState,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
+import type { Caller } from '../access/caller.ts'
+import type { Page } from '../store/page.ts'
+import type {
+  MountedVolume,
+  SandboxLimits,
+  SandboxQuery,
+  SandboxRow,
+  VolumeMount,
+} from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { endBurrow } from './end-burrow.ts'
 import { type Family, LiveSandbox } from './live-sandbox.ts'
-import type { LifecycleParts } from './parts.ts'
 import { gone, SandboxBody } from './sandbox-body.ts'
-import type {
-  Caller,
-  CreateSandbox,
-  ListSandboxes,
-  MountedVolume,
-  Page,
-  Sandboxes,
-  SandboxLimits,
-  SandboxView,
-  SnapshotView,
-  VolumeMount,
-} from './service.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
+import type { CreateSandbox, Sandboxes } from './service.ts'
 import { SnapshotChecks } from './snapshot-checks.ts'
 import { snapshotView } from './snapshot-view.ts'
 import { startBurrow } from './transitions/wake.ts'
@@ -58,7 +56,7 @@ const IN_MEMORY: ReadonlySet<SandboxState> = new Set(['creating', 'resuming', 'r
 
 /** All sandboxes of this server. */
 export class SandboxRegistry implements Sandboxes {
-  readonly parts: LifecycleParts
+  readonly parts: SandboxDependencies
   readonly #options: RegistryOptions
   readonly #sandboxes = new Map<string, LiveSandbox>()
   readonly #held = new Set<{ readonly owner: string; readonly count: number; readonly memoryBytes: number }>()
@@ -66,7 +64,7 @@ export class SandboxRegistry implements Sandboxes {
   readonly #family: Family
   #isClosing = false
 
-  constructor(parts: LifecycleParts, options: RegistryOptions) {
+  constructor(parts: SandboxDependencies, options: RegistryOptions) {
     this.parts = parts
     this.#options = options
     this.#checks = new SnapshotChecks(parts)
@@ -193,7 +191,7 @@ export class SandboxRegistry implements Sandboxes {
     return found
   }
 
-  list(query: ListSandboxes, caller: Caller): Page<SandboxView> {
+  list(query: SandboxQuery, caller: Caller): Page<SandboxAnswer> {
     const { items, nextCursor } = this.parts.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
     const views = items.map((row) => this.#sandboxes.get(row.id)?.view()).filter((view) => view !== undefined)
     return { items: views, nextCursor }
@@ -202,13 +200,13 @@ export class SandboxRegistry implements Sandboxes {
   listSnapshots(
     query: { sandboxId?: string; limit: number; cursor?: string },
     caller: Caller,
-  ): Page<SnapshotView> {
+  ): Page<SnapshotAnswer> {
     const { snapshots } = this.parts
     const { items, nextCursor } = snapshots.list(query, caller.isAdmin ? undefined : caller.keyId)
     return { items: items.map((row) => snapshotView(this.parts, row)), nextCursor }
   }
 
-  getSnapshot(id: string, caller: Caller): SnapshotView {
+  getSnapshot(id: string, caller: Caller): SnapshotAnswer {
     return snapshotView(this.parts, this.#snapshot(id, caller))
   }
 

@@ -1,11 +1,11 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
-import type { LifecycleParts } from './parts.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
 /** Of one owner, waiting ones included: a check reads all of a snapshot, and everybody shares the disk. */
 const CHECKS_PER_OWNER = 4
 
-type CheckParts = Pick<LifecycleParts, 'engine' | 'snapshots' | 'quarantine'>
+type CheckParts = Pick<SandboxDependencies, 'engine' | 'snapshots' | 'quarantine'>
 
 interface Check {
   readonly owner: string

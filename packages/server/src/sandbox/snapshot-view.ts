@@ -1,11 +1,11 @@
+import type { SnapshotAnswer } from '@dormouse/contracts/http'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
-import type { LifecycleParts } from './parts.ts'
-import type { SnapshotView } from './service.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
 export function snapshotView(
-  { snapshots, quarantine }: Pick<LifecycleParts, 'snapshots' | 'quarantine'>,
+  { snapshots, quarantine }: Pick<SandboxDependencies, 'snapshots' | 'quarantine'>,
   row: SnapshotRow,
-): SnapshotView {
+): SnapshotAnswer {
   const damage = quarantine.find(row.id)
   return {
     id: row.id,

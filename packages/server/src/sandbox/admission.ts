@@ -1,4 +1,5 @@
 import { DormouseError } from '@dormouse/contracts'
+import type { HostRoom } from '../host/host-room.ts'
 
 export interface AdmissionLimits {
   /** Restores are bound by the CPU: more of them at once only make each slower. */
@@ -7,11 +8,6 @@ export interface AdmissionLimits {
   readonly queueMs: number
   readonly minFreeMemoryBytes: number
   readonly minFreeDiskBytes: number
-}
-
-export interface HostRoom {
-  freeMemoryBytes(): Promise<number>
-  freeDiskBytes(): Promise<number>
 }
 
 interface Waiting {
