@@ -58,7 +58,7 @@ export class StoredAccess implements Access {
     return this.#live.get(id)?.authenticated
   }
 
-  admit({ keyId, name }: AuthenticatedKey): void {
+  checkRate({ keyId, name }: AuthenticatedKey): void {
     const live = this.#live.get(keyId)
     // Revoked between the two steps.
     if (live === undefined) throw unauthorized('The API key is not valid')

@@ -54,7 +54,7 @@ export async function sendEvents(
   try {
     for await (const event of events) {
       if (!raw.writable) return
-      if (!raw.write(format(event))) await drained(raw, request.server.patience.readerMs)
+      if (!raw.write(format(event))) await drained(raw, request.server.clientTimeouts.readerMs)
     }
   } catch (thrown) {
     fail(thrown)

@@ -14,7 +14,7 @@ import { freeRoom, hostRoom } from '../host/host-room.ts'
 import { ROOM_FOR_RECORDS, ROOM_FOR_WAKE, type SpaceReserve } from '../host/space-reserve.ts'
 import type { Log } from '../log.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
-import { Denials } from '../network/denials.ts'
+import { DenialHistory } from '../network/denial-history.ts'
 import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import { type EntryOf, recordEntries } from '../network/record-entries.ts'
@@ -31,6 +31,7 @@ import { type Recovery, recover } from '../sandbox/recover.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
+import { secretsInUse } from '../sandbox/secrets-in-use.ts'
 import { type AllAsleep, standbyAll } from '../sandbox/standby-all.ts'
 import { Watch } from '../sandbox/watch.ts'
 import { DiskWatch } from '../sandbox/watch-disk.ts'
@@ -38,10 +39,9 @@ import { openScrub } from '../scrub/open-scrub.ts'
 import { Quarantine } from '../scrub/quarantine.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
 import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
-import { SealedValues } from '../secrets/sealed-value.ts'
+import { SealedValues } from '../secrets/sealed-values.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SecretService } from '../secrets/secret-service.ts'
-import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { SshService } from '../ssh/ssh-service.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
@@ -56,9 +56,9 @@ import { type BuilderTools, openTemplates } from '../templates/open-templates.ts
 import type { TemplateService } from '../templates/template-service.ts'
 import { UsageRows } from '../usage/usage-rows.ts'
 import { UsageService } from '../usage/usage-service.ts'
+import { UnmeasuredVolumes } from '../volumes/unmeasured-volumes.ts'
 import { VolumeRows } from '../volumes/volume-rows.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
-import { VolumeSubjects } from '../volumes/volume-subjects.ts'
 
 /** Waiting restores beyond this are refused at once: each holds a request. */
 const QUEUE_LENGTH = 512
@@ -156,7 +156,7 @@ async function assemble(
   rows.settleNetwork(defaultNetwork)
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, clock }, (id) => registry.find(id)?.body.isDeleted === false, entries)
-  const denials = opened.use(new Denials({ record, clock }))
+  const denials = opened.use(new DenialHistory({ record, clock }))
   const authority = openAuthority(join(dataDir, 'edge.pem'))
   const secrets = new SecretService({
     rows: new SecretRows(db),
@@ -273,14 +273,14 @@ async function assemble(
   await volumes.open()
   runs.collect()
   runs.takeUpQueued()
-  const volumeSubjects = new VolumeSubjects({
+  const unmeasuredVolumes = new UnmeasuredVolumes({
     ...{ rows: volumeRows, engine, inUse: () => writableVolumes(registry) },
     limitsOf: (row) => volumes.limitsOf(row),
     onOver: (id) => disk.stopWriters(id),
   })
-  listeners.push(volumeSubjects.listener)
+  listeners.push(unmeasuredVolumes.listener)
   const disk = opened.use(
-    new DiskWatch({ registry, reserve: hostReserve, volumes: () => volumeSubjects.list() }),
+    new DiskWatch({ registry, reserve: hostReserve, volumes: () => unmeasuredVolumes.list() }),
   )
   opened.use(
     new Watch({

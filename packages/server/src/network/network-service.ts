@@ -5,15 +5,15 @@ import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
 import type { Burrow, Gate } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
-import type { Denials } from './denials.ts'
+import type { DenialHistory } from './denial-history.ts'
 
 /** What decides and carries. */
-export type WayOut = Pick<Egress, 'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters'>
+export type EgressControl = Pick<Egress, 'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters'>
 
 export interface NetworkServiceOptions {
   /** Undefined: this host cannot open gates. */
-  readonly egress: WayOut | undefined
-  readonly denials: Denials
+  readonly egress: EgressControl | undefined
+  readonly denials: DenialHistory
   /** The values behind the secrets that a sandbox may use. */
   readonly secretsOf: (row: SandboxRow) => readonly EdgeSecret[]
   /** Tells the ledger of a sandbox that it has no network. */
@@ -91,7 +91,7 @@ export class NetworkService implements Disposable {
     clearTimeout(timer)
   }
 
-  async #attach(egress: WayOut, tenant: Tenant, opening: Opening, gate: Gate): Promise<void> {
+  async #attach(egress: EgressControl, tenant: Tenant, opening: Opening, gate: Gate): Promise<void> {
     if (this.#openings.get(tenant.id) !== opening) {
       gate.close()
       closeSync(gate.tcp)

@@ -1,16 +1,16 @@
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
-import { findPreview, type PreviewAddress } from '../../ports/address.ts'
+import { findPreview, type PreviewAddress } from '../../ports/preview-address.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
-import { type Admitted, admit } from './admission.ts'
-import { atTime } from './at-time.ts'
+import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
 import { TOKEN_COOKIE } from './credentials.ts'
-import { outsideOf } from './forwarded-headers.ts'
-import { letFinish, proxyRequest } from './proxy-request.ts'
+import { publicOrigin } from './forwarded-headers.ts'
+import { drainRequest, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
+import { setWallClockTimer } from './wall-clock-timer.ts'
 
 type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
 
@@ -74,7 +74,7 @@ class PreviewServer {
   ): Promise<void> {
     const requestId = this.#newId(request)
     const began = performance.now()
-    let admitted: Admitted | undefined
+    let authorized: AuthorizedPreview | undefined
     const gone = new AbortController()
     const leave = () => gone.abort()
     let forgetTime = () => {}
@@ -82,7 +82,7 @@ class PreviewServer {
     // An answer ends here; what has become another protocol ends with its socket.
     const over = () => {
       this.#open.delete(gone)
-      admitted?.revoked?.removeEventListener('abort', leave)
+      authorized?.revoked?.removeEventListener('abort', leave)
       forgetTime()
       if (!response.writableFinished) gone.abort()
     }
@@ -94,17 +94,17 @@ class PreviewServer {
     if (head !== undefined) socket.once('close', over)
     try {
       response.setHeader('x-request-id', requestId)
-      admitted = admit(request, address, this.#services)
-      admitted.revoked?.addEventListener('abort', leave, { once: true })
-      if (admitted.expiresAtMs !== undefined) forgetTime = atTime(admitted.expiresAtMs, leave)
-      await this.#pass({ request, response, address, admitted, head, signal: gone.signal })
+      authorized = authorizePreview(request, address, this.#services)
+      authorized.revoked?.addEventListener('abort', leave, { once: true })
+      if (authorized.expiresAtMs !== undefined) forgetTime = setWallClockTimer(authorized.expiresAtMs, leave)
+      await this.#pass({ request, response, address, authorized, head, signal: gone.signal })
     } catch (error) {
       if (!gone.signal.aborted) this.#refuse(error, requestId, request, response)
     } finally {
       this.#app.log.info(
         {
           ...{ requestId, method: request.method, route: 'preview', port: address.port },
-          ...{ sandboxId: admitted?.sandbox.id, keyId: admitted?.keyId, status: response.statusCode },
+          ...{ sandboxId: authorized?.sandbox.id, keyId: authorized?.keyId, status: response.statusCode },
           durationMs: Math.round((performance.now() - began) * 100) / 100,
         },
         'request',
@@ -116,12 +116,12 @@ class PreviewServer {
     request: IncomingMessage
     response: ServerResponse
     address: PreviewAddress
-    admitted: Admitted
+    authorized: AuthorizedPreview
     head: Buffer | undefined
     signal: AbortSignal
   }): Promise<void> {
-    const { request, response, address, admitted, head, signal } = passed
-    const { sandbox, target, opened } = admitted
+    const { request, response, address, authorized, head, signal } = passed
+    const { sandbox, target, opened } = authorized
     if (!/^(?:\/|\*$)/.test(target))
       throw new DormouseError('invalid_argument', 'the address is not a path on this server')
     const { port, prefix } = address
@@ -150,7 +150,7 @@ class PreviewServer {
       response.destroy()
       return
     }
-    letFinish(request)
+    drainRequest(request)
     this.#app.errorAnswers.write(error, requestId, response, this.#app.log)
   }
 }
@@ -167,6 +167,6 @@ function cookieOf(
   prefix: string | undefined,
 ): string {
   const seconds = Math.max(1, Math.floor((expiresAtMs - Date.now()) / 1000))
-  const secure = outsideOf(request).scheme === 'https' ? '; Secure' : ''
+  const secure = publicOrigin(request).scheme === 'https' ? '; Secure' : ''
   return `${TOKEN_COOKIE}=${token}; Path=${prefix ?? ''}/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`
 }

@@ -5,15 +5,15 @@ import type { FileStat } from '@dormouse/engine'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
-import { parseRange, type RangeRequest } from '../inside/byte-range.ts'
-import { download } from '../inside/download.ts'
-import { etagOf, fileView, lastModified } from '../inside/file-view.ts'
-import { bodyPieces, discardBody, useRawBodies } from '../inside/request-body.ts'
-import { upload } from '../inside/upload.ts'
+import { parseRange, type RangeRequest } from '../guest/byte-range.ts'
+import { download } from '../guest/download.ts'
+import { etagOf, fileView, lastModified } from '../guest/file-view.ts'
+import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
+import { upload } from '../guest/upload.ts'
 import { READER_STALL_MS } from '../limits.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 import { requireUtf8Queries } from '../utf8-query.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 
 const url = '/v1/sandboxes/:id/files'
 const tags = ['files']
@@ -31,7 +31,7 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       config: {
         scope: 'read',
         errors: [
-          ...INSIDE_ERRORS,
+          ...GUEST_ERRORS,
           'permission_denied',
           'not_a_file',
           'not_a_directory',
@@ -86,7 +86,7 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
     {
       config: {
         scope: 'read',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_file', 'not_a_directory'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_file', 'not_a_directory'],
       },
       schema: {
         operationId: 'headFile',
@@ -116,7 +116,7 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       config: {
         scope: 'run',
         errors: [
-          ...INSIDE_ERRORS,
+          ...GUEST_ERRORS,
           'permission_denied',
           'not_a_file',
           'not_a_directory',
@@ -157,7 +157,7 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
     {
       config: {
         scope: 'run',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'directory_not_empty', 'conflict'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory', 'directory_not_empty', 'conflict'],
       },
       schema: {
         operationId: 'deleteFile',

@@ -12,11 +12,11 @@ import {
 import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
-import { collectProcess } from '../inside/collect-process.ts'
-import { followProcess, getProcess } from '../inside/follow-process.ts'
-import { processView, startProcess } from '../inside/start-process.ts'
+import { collectProcess } from '../guest/collect-process.ts'
+import { followProcess, getProcess } from '../guest/follow-process.ts'
+import { processView, startProcess } from '../guest/start-process.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 
 const JSON_TYPE = 'application/json'
 const url = '/v1/sandboxes/:id/processes'
@@ -35,7 +35,7 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
     {
       config: {
         scope: 'run',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable', 'too_large'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable', 'too_large'],
       },
       schema: {
         operationId: 'startProcess',
@@ -71,7 +71,7 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'listProcesses',
         summary: 'List processes',
@@ -91,7 +91,7 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:pid`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'getProcess',
         summary: 'Look at a process',
@@ -109,7 +109,7 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:pid/events`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'not_acceptable'] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS, 'not_acceptable'] },
       schema: {
         operationId: 'followProcess',
         summary: 'Replay and follow the events of a process',
@@ -135,7 +135,7 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/:pid/signal`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
       schema: {
         operationId: 'signalProcess',
         summary: 'Send a signal to a process and its group',
@@ -160,7 +160,7 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/:pid/resize`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
       schema: {
         operationId: 'resizeTerminal',
         summary: 'Change the size of the terminal of a process',

@@ -3,50 +3,51 @@ import {
   FAILURES_BURST,
   FAILURES_PER_SECOND,
   SOURCES_MAX,
-  STRANGERS_MAX,
-  STRANGERS_PER_SOURCE_MAX,
+  UNAUTHENTICATED_MAX,
+  UNAUTHENTICATED_PER_SOURCE_MAX,
 } from './limits.ts'
 
 interface Source {
-  strangers: number
+  pending: number
   /** Goes down with time. */
   failures: number
   countedAt: number
 }
 
-export interface Stranger {
+export interface LoginAttempt {
   /** It has proved who it is, and counts no more. */
-  pass(): void
+  succeed(): void
   /** Its connection is over. Without a pass, that is a failure. */
-  leave(): void
+  end(): void
 }
 
 /** Bounds what clients can do before they have proved who they are. */
-export class Doorkeeper {
+export class LoginLimiter {
   readonly #sources = new Map<string, Source>()
   readonly #now: () => number
-  #strangers = 0
+  #pending = 0
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
   /** Undefined: too many are at the door, or too many have failed who came from there. */
-  admit(address: string): Stranger | undefined {
-    const source = this.#source(placeOf(address))
-    if (this.#strangers >= STRANGERS_MAX || source.strangers >= STRANGERS_PER_SOURCE_MAX) return undefined
+  start(address: string): LoginAttempt | undefined {
+    const source = this.#source(networkOf(address))
+    if (this.#pending >= UNAUTHENTICATED_MAX || source.pending >= UNAUTHENTICATED_PER_SOURCE_MAX)
+      return undefined
     if (source.failures > FAILURES_BURST - 1) return undefined
-    this.#strangers += 1
-    source.strangers += 1
-    let isStranger = true
-    const end = (failures: number) => {
-      if (!isStranger) return
-      isStranger = false
-      this.#strangers -= 1
-      source.strangers -= 1
+    this.#pending += 1
+    source.pending += 1
+    let isPending = true
+    const finish = (failures: number) => {
+      if (!isPending) return
+      isPending = false
+      this.#pending -= 1
+      source.pending -= 1
       source.failures += failures
     }
-    return { pass: () => end(0), leave: () => end(1) }
+    return { succeed: () => finish(0), end: () => finish(1) }
   }
 
   #source(place: string): Source {
@@ -59,14 +60,14 @@ export class Doorkeeper {
       return known
     }
     if (this.#sources.size >= SOURCES_MAX) this.#forgetOne()
-    const fresh = { strangers: 0, failures: 0, countedAt: now }
+    const fresh = { pending: 0, failures: 0, countedAt: now }
     this.#sources.set(place, fresh)
     return fresh
   }
 
   #forgetOne(): void {
-    for (const [place, { strangers }] of this.#sources) {
-      if (strangers > 0) continue
+    for (const [place, { pending }] of this.#sources) {
+      if (pending > 0) continue
       this.#sources.delete(place)
       return
     }
@@ -74,7 +75,7 @@ export class Doorkeeper {
 }
 
 /** Whoever has an IPv6 address has 2^64 of them. */
-function placeOf(address: string): string {
+function networkOf(address: string): string {
   const mapped = /^::ffff:(?<v4>[\d.]+)$/i.exec(address)?.groups?.['v4']
   if (mapped !== undefined) return mapped
   if (!isIPv6(address)) return address

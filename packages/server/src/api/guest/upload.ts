@@ -2,7 +2,7 @@ import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
 import type { Sandbox } from '../../sandbox/service.ts'
 import { WHOLE_UPLOAD_MAX_BYTES } from '../limits.ts'
-import { once } from './once.ts'
+import { notResumable } from './not-resumable.ts'
 
 export interface Upload {
   readonly path: string
@@ -31,7 +31,7 @@ export async function upload(
     head.push(next.value)
     headBytes += next.value.byteLength
   }
-  const open = once('the upload', async function* (guest) {
+  const open = notResumable('the upload', async function* (guest) {
     yield await guest.files.write(path, chain(head, pieces), { ...options, signal })
   })
   for await (const stat of sandbox.attach(work, open)) return stat

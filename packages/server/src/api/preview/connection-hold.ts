@@ -1,10 +1,10 @@
 import type { Sandbox } from '../../sandbox/service.ts'
 
 /** Keeps a sandbox awake for a connection: until it is disposed, or (once it `mayIdle`) while something has moved lately. */
-export class ConnectionWork implements Disposable {
+export class ConnectionHold implements Disposable {
   readonly #begin: () => Disposable
   readonly #idleMs: number
-  #work: Disposable | undefined
+  #hold: Disposable | undefined
   #timer: NodeJS.Timeout | undefined
   #movedAt = 0
   #isOver = false
@@ -12,20 +12,20 @@ export class ConnectionWork implements Disposable {
   constructor(sandbox: Sandbox, { what, idleMs }: { what: string; idleMs: number }) {
     this.#begin = () => sandbox.hold(what, undefined, 'connection')
     this.#idleMs = idleMs
-    this.#work = this.#begin()
+    this.#hold = this.#begin()
   }
 
   /** An answer that is awaited is work however long it takes; from now on silence is none. */
   mayIdle(): void {
     if (this.#timer !== undefined || this.#isOver) return
-    this.moved()
+    this.touch()
     this.#watch(this.#idleMs)
   }
 
-  moved(): void {
+  touch(): void {
     this.#movedAt = performance.now()
-    if (this.#work !== undefined || this.#isOver) return
-    this.#work = this.#begin()
+    if (this.#hold !== undefined || this.#isOver) return
+    this.#hold = this.#begin()
     this.#watch(this.#idleMs)
   }
 
@@ -40,8 +40,8 @@ export class ConnectionWork implements Disposable {
   }
 
   #stop(): void {
-    this.#work?.[Symbol.dispose]()
-    this.#work = undefined
+    this.#hold?.[Symbol.dispose]()
+    this.#hold = undefined
   }
 
   [Symbol.dispose](): void {

@@ -1,15 +1,15 @@
 import type { IncomingMessage } from 'node:http'
 import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
-import type { PreviewAddress } from '../../ports/address.ts'
+import type { PreviewAddress } from '../../ports/preview-address.ts'
 import type { Sandbox } from '../../sandbox/service.ts'
 import type { Services } from '../services.ts'
-import { isOwnRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
+import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
 
 /** For what is public or has a link: the sandbox is the link's business, not a key's. */
 const SERVER = { keyId: 'server', isAdmin: true }
 
-export interface Admitted {
+export interface AuthorizedPreview {
   readonly sandbox: Sandbox
   /** Without anything of ours in it. */
   readonly target: string
@@ -23,11 +23,11 @@ export interface Admitted {
 }
 
 /** Throws `unauthorized`, also for sandboxes that do not exist; with a key, as every route does. */
-export function admit(
+export function authorizePreview(
   request: IncomingMessage,
   address: PreviewAddress,
   { access, sandboxes, ports }: Pick<Services, 'access' | 'sandboxes' | 'ports'>,
-): Admitted {
+): AuthorizedPreview {
   const { port, sandbox: ref } = address
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
@@ -40,7 +40,7 @@ export function admit(
   const given = keyIn(request.headers)
   if (given !== undefined) {
     const key = access.authenticate(given)
-    access.admit(key)
+    access.checkRate(key)
     try {
       const sandbox = sandboxes.get(ref, key)
       requireScope(key, 'run')
@@ -57,7 +57,9 @@ export function admit(
       const opened = { token, expiresAtMs: link.expiresAtMs }
       return { ...nobody, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
     }
-    const cookies = isOwnRequest(request.method, request.headers) ? tokensInCookies(request.headers) : []
+    const cookies = isSameOriginRequest(request.method, request.headers)
+      ? tokensInCookies(request.headers)
+      : []
     for (const cookie of cookies) {
       const kept = ports.check(cookie, { sandboxId, port })
       if (kept !== undefined) return { ...nobody, ...kept, sandbox: sandboxes.get(ref, SERVER) }

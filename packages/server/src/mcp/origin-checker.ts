@@ -3,7 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { isLoopback } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 
-export interface Stranger {
+export interface RequestOrigin {
   readonly host: string | undefined
   readonly origin: string | undefined
 }
@@ -12,9 +12,9 @@ export interface Stranger {
  * Against DNS rebinding: a page of the outside can make its own name mean 127.0.0.1, but it cannot hide that name. So requests must
  * come to an address, `localhost`, or a name from the config; and from no page of another site, unless `cors` says that it may.
  */
-export function refuseStrangers(
+export function originChecker(
   config: Pick<ServerConfig, 'host' | 'domain' | 'cors'>,
-): (headers: Stranger) => void {
+): (headers: RequestOrigin) => void {
   const isOurs = (name: string) =>
     name === 'localhost' ||
     isLoopback(name) ||

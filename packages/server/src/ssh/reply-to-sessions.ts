@@ -1,7 +1,7 @@
 import type { Connection, ServerChannel, ServerSession } from 'ssh2'
 
 /** Tells a client one thing, whatever it asks for, and runs nothing. Ports are not forwarded either: ssh2 refuses what no listener takes. */
-export function answerEverySession(client: Connection, text: string, status: number): void {
+export function replyToSessions(client: Connection, text: string, status: number): void {
   client.on('session', (accept) => {
     const session: ServerSession = accept()
     const tell = (channel: ServerChannel | undefined) => {

@@ -2,7 +2,7 @@
 const LOOK_MS = 60_000
 
 /** Does it when the wall clock says so, unless the returned function is called before. Keeps no process alive. */
-export function atTime(timeMs: number, act: () => void): () => void {
+export function setWallClockTimer(timeMs: number, act: () => void): () => void {
   let timer: NodeJS.Timeout
   const look = () => {
     const leftMs = timeMs - Date.now()

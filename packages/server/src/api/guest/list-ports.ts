@@ -1,34 +1,37 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { PortAnswer } from '@dormouse/contracts/http'
 import type { ListeningPort } from '@dormouse/engine'
-import { type Outside, previewUrl } from '../../ports/address.ts'
 import type { PortService } from '../../ports/port-service.ts'
+import { type PublicOrigin, previewUrl } from '../../ports/preview-address.ts'
 import type { Sandbox } from '../../sandbox/service.ts'
 
-interface Look {
+interface PortContext {
   readonly sandbox: Sandbox
   readonly ports: PortService
-  readonly outside: Outside
+  readonly origin: PublicOrigin
   readonly signal: AbortSignal
 }
 
 /** What listens inside, and what was made public whether it listens or not. Wakes it: only what is awake listens. */
-export async function listPorts(look: Look): Promise<PortAnswer[]> {
-  const listening = await listeningIn(look)
-  const known = new Set([...listening.map(({ port }) => port), ...look.ports.listPublic(look.sandbox.id)])
-  return [...known].sort((one, other) => one - other).map((port) => describePort(look, port, listening))
+export async function listPorts(context: PortContext): Promise<PortAnswer[]> {
+  const listening = await listeningIn(context)
+  const known = new Set([
+    ...listening.map(({ port }) => port),
+    ...context.ports.listPublic(context.sandbox.id),
+  ])
+  return [...known].sort((one, other) => one - other).map((port) => describePort(context, port, listening))
 }
 
-export async function lookAtPort(look: Look, port: number): Promise<PortAnswer> {
-  return describePort(look, port, await listeningIn(look))
+export async function getPort(context: PortContext, port: number): Promise<PortAnswer> {
+  return describePort(context, port, await listeningIn(context))
 }
 
-async function listeningIn({ sandbox, signal }: Look): Promise<readonly ListeningPort[]> {
+async function listeningIn({ sandbox, signal }: PortContext): Promise<readonly ListeningPort[]> {
   return sandbox.use({ cause: 'port', what: 'listing ports', signal }, (guest) => guest.ports.list())
 }
 
 function describePort(
-  { sandbox, ports, outside }: Look,
+  { sandbox, ports, origin }: PortContext,
   port: number,
   listening: readonly ListeningPort[],
 ): PortAnswer {
@@ -38,7 +41,7 @@ function describePort(
     isListening: addresses.length > 0,
     addresses,
     access: ports.isPublic(sandbox.id, port) ? 'public' : 'private',
-    url: previewUrl(outside, { sandboxId: sandbox.id, port, domain: ports.domain }),
+    url: previewUrl(origin, { sandboxId: sandbox.id, port, domain: ports.domain }),
   }
 }
 
@@ -58,7 +61,7 @@ export async function waitForPort(
     { cause: 'port', what: `waiting for port ${port}`, signal: either },
     (guest) => {
       const leftMs = Math.max(0, Math.round(deadline - performance.now()))
-      return once(guest.ports.wait(port, { timeoutMs: leftMs, signal: either }))
+      return yieldOnce(guest.ports.wait(port, { timeoutMs: leftMs, signal: either }))
     },
   )
   try {
@@ -71,6 +74,6 @@ export async function waitForPort(
   }
 }
 
-async function* once<Value>(value: Promise<Value>): AsyncGenerator<Value> {
+async function* yieldOnce<Value>(value: Promise<Value>): AsyncGenerator<Value> {
   yield await value
 }

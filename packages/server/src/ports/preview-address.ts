@@ -38,7 +38,7 @@ function inHost(host: string, domain: string): { sandbox: SandboxId; port: numbe
   return { sandbox, port: Number(port) }
 }
 
-export interface Outside {
+export interface PublicOrigin {
   /** `http` or `https`, as the caller sees it. */
   readonly scheme: string
   /** Name and port by which the caller has reached the server. */
@@ -47,7 +47,7 @@ export interface Outside {
 
 /** Where a port is reached from outside; ends with a slash. */
 export function previewUrl(
-  { scheme, host }: Outside,
+  { scheme, host }: PublicOrigin,
   { sandboxId, port, domain }: { sandboxId: string; port: number; domain: string | undefined },
 ): string {
   if (domain === undefined) return `${scheme}://${host}/v1/sandboxes/${sandboxId}/ports/${port}/`

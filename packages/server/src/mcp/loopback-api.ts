@@ -6,7 +6,7 @@ import { Dormouse } from 'dormouse'
 import type { App } from '../api/route.ts'
 
 /** Clients of the very server that they are in. */
-export class OwnServer {
+export class LoopbackApi {
   #url: string | undefined
   #inner: Server | undefined
   #isEnding = false

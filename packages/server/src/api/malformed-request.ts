@@ -4,7 +4,7 @@ import type { ConnectionError, FastifyInstance } from 'fastify'
 import type { ErrorAnswers } from './error-answer.ts'
 
 /** Bytes that are not an HTTP request never reach a route; they get an answer of the same shape. */
-export function answerBrokenRequests(answers: ErrorAnswers) {
+export function answerMalformedRequests(answers: ErrorAnswers) {
   return function (this: FastifyInstance, error: ConnectionError, socket: Socket): void {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
     const answer = errorOf(error)

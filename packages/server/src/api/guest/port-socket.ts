@@ -28,7 +28,7 @@ export interface PortSocketParts {
  * A TCP connection over a WebSocket. Binary messages are its bytes. Text messages, JSON: `{type: "start"}` when it is connected,
  * `{type: "end"}` either way when that half is over, `{type: "error", error}` before it is closed for a reason.
  */
-export async function carryPort(parts: PortSocketParts): Promise<void> {
+export async function relayPort(parts: PortSocketParts): Promise<void> {
   const { socket, revoked } = parts
   const gone = new AbortController()
   const leave = () => gone.abort()
@@ -53,20 +53,20 @@ export async function carryPort(parts: PortSocketParts): Promise<void> {
   try {
     const { sandbox, port, idleMs } = parts
     const relay = await openRelay(sandbox, port, { signal: gone.signal, idleMs })
-    relay.work.mayIdle()
+    relay.hold.mayIdle()
     say(socket, { type: 'start' })
-    takeFromClient(parts, relay)
+    receiveFromClient(parts, relay)
     socket.resume()
-    await giveToClient(socket, relay)
+    await sendToClient(socket, relay)
   } catch (error) {
     if (!gone.signal.aborted) fail(parts, error)
   }
 }
 
-function takeFromClient(parts: PortSocketParts, { connection, work }: Relay): void {
+function receiveFromClient(parts: PortSocketParts, { connection, hold }: Relay): void {
   const { socket } = parts
   socket.on('message', (data: RawData, isBinary: boolean) => {
-    work.moved()
+    hold.touch()
     if (!isBinary) {
       try {
         parseInput(tcpControlSchema, JSON.parse(String(data)), 'message')
@@ -87,14 +87,14 @@ function takeFromClient(parts: PortSocketParts, { connection, work }: Relay): vo
   })
 }
 
-async function giveToClient(socket: WebSocket, { connection, work }: Relay): Promise<void> {
+async function sendToClient(socket: WebSocket, { connection, hold }: Relay): Promise<void> {
   // Not `for await`, which destroys the stream at the end of this half.
   const ended = new Promise<void>((resolve, reject) => {
     connection.once('error', reject)
     connection.once('close', resolve)
   })
   connection.on('data', (piece: Buffer) => {
-    work.moved()
+    hold.touch()
     if (socket.readyState !== socket.OPEN) return
     socket.send(piece, () => {
       if (connection.isPaused() && socket.bufferedAmount < TCP_WAITING_BYTES) connection.resume()

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { refuseStrangers } from './refuse-strangers.ts'
+import { originChecker } from './origin-checker.ts'
 
-const judge = refuseStrangers({
+const judge = originChecker({
   host: '127.0.0.1',
   domain: 'boxes.example.com',
   cors: { origins: ['https://app.example.org'] },

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Sandbox } from '../../sandbox/service.ts'
-import { ConnectionWork } from './connection-work.ts'
+import { ConnectionHold } from './connection-hold.ts'
 
 let held = 0
 const sandbox = {
@@ -17,22 +17,22 @@ beforeEach(() => vi.useFakeTimers())
 afterEach(() => vi.useRealTimers())
 
 test('an awaited answer is work however long it takes; silence behind it is not, and bytes are again', () => {
-  const work = new ConnectionWork(sandbox, { what: 'a connection', idleMs: 1000 })
+  const hold = new ConnectionHold(sandbox, { what: 'a connection', idleMs: 1000 })
   vi.advanceTimersByTime(100_000)
   expect(held).toBe(1)
-  work.mayIdle()
+  hold.mayIdle()
   vi.advanceTimersByTime(999)
-  work.moved()
+  hold.touch()
   vi.advanceTimersByTime(999)
   expect(held).toBe(1)
   vi.advanceTimersByTime(2)
   expect(held).toBe(0)
-  work.moved()
+  hold.touch()
   expect(held).toBe(1)
   vi.advanceTimersByTime(1001)
   expect(held).toBe(0)
-  work.moved()
-  work[Symbol.dispose]()
-  work.moved()
+  hold.touch()
+  hold[Symbol.dispose]()
+  hold.touch()
   expect(held).toBe(0)
 })

@@ -3,7 +3,7 @@ import type { DeniedAnswer, NetworkReportAnswer } from '@dormouse/contracts/http
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 
-export interface DenialsOptions {
+export interface DenialHistoryOptions {
   /** Writes entries of any number of sandboxes at once. */
   readonly record: (entries: readonly { readonly id: SandboxId; readonly entry: NewLedgerEntry }[]) => void
   readonly clock: Pick<ServerClock, 'wallMs' | 'monotonicMs'>
@@ -24,14 +24,14 @@ interface Waiting {
 }
 
 /** What policies refused: the last of each sandbox in memory, and in the ledger as much as it can bear. */
-export class Denials implements Disposable {
-  readonly #options: DenialsOptions
+export class DenialHistory implements Disposable {
+  readonly #options: DenialHistoryOptions
   readonly #recent = new Map<SandboxId, NetworkReportAnswer['denied'][number][]>()
   readonly #waiting = new Map<SandboxId, Waiting>()
   readonly #allowance = new Map<SandboxId, { entries: number; at: number }>()
   readonly #timer: NodeJS.Timeout
 
-  constructor(options: DenialsOptions) {
+  constructor(options: DenialHistoryOptions) {
     this.#options = options
     this.#timer = setInterval(() => this.flush(), FLUSH_MS).unref()
   }

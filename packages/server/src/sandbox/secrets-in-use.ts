@@ -1,6 +1,6 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
-import type { SecretServiceOptions } from './secret-service.ts'
+import type { SecretServiceOptions } from '../secrets/secret-service.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
 
 /** Who has which secret is in the rows of sandboxes, in memory before it is on disk, and in what a change makes of them: it may fail. */
 export function secretsInUse(

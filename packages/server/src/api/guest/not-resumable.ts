@@ -2,7 +2,7 @@ import { DormouseError } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
 
 /** For `attach`, of what cannot go on where it was: a move to another burrow ends it with `conflict`. */
-export function once<Item>(
+export function notResumable<Item>(
   what: string,
   open: (guest: Guest) => AsyncIterable<Item>,
 ): (guest: Guest) => AsyncIterable<Item> {

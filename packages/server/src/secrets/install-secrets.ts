@@ -25,7 +25,7 @@ export const TRUST_ENV: Readonly<Record<string, string>> = Object.fromEntries(
   ].map((name) => [name, BUNDLE]),
 )
 
-export interface Inside {
+export interface SecretInstallation {
   readonly burrow: Pick<Burrow, 'guest' | 'addEnv'>
   /** Of the edge, PEM. */
   readonly certificate: string
@@ -37,7 +37,7 @@ export interface Inside {
  * Makes everything that is started from now on find the variables and trust the edge. Again is fine: only what is missing is done, so that what
  * programs inside have changed since stays changed. A secret that was made anew has another placeholder: it is missing.
  */
-export async function prepareInside({ burrow, certificate, env }: Inside): Promise<void> {
+export async function installSecrets({ burrow, certificate, env }: SecretInstallation): Promise<void> {
   const { guest } = burrow
   const trusted = `${CERTIFICATE_LINE}${fingerprintOf(certificate)}`
   const done = await readRecord(guest)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findPreview, previewUrl } from './address.ts'
+import { findPreview, previewUrl } from './preview-address.ts'
 
 const ID = 'sb-2222222222222222'
 

@@ -5,7 +5,7 @@ import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
 
-export interface VolumeSubjectsOptions {
+export interface UnmeasuredVolumesOptions {
   readonly rows: VolumeRows
   readonly engine: Pick<Engine, 'measureVolume'>
   /** Those that a sandbox can write to at this moment. */
@@ -16,11 +16,11 @@ export interface VolumeSubjectsOptions {
 }
 
 /** Says which volumes are to be measured: those that somebody may have written to since they last were. Keeps what was found in their rows. */
-export class VolumeSubjects {
-  readonly #options: VolumeSubjectsOptions
+export class UnmeasuredVolumes {
+  readonly #options: UnmeasuredVolumesOptions
   readonly #unseen: Set<VolumeId>
 
-  constructor(options: VolumeSubjectsOptions) {
+  constructor(options: UnmeasuredVolumesOptions) {
     this.#options = options
     // Also those that were written to under an earlier server, a moment before its end.
     this.#unseen = new Set(options.rows.all().map(({ id }) => id))

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '@dormouse/contracts'
 
 /** What every route that reaches into a sandbox can answer with: it may have to wake it, and it may end meanwhile. */
-export const INSIDE_ERRORS = [
+export const GUEST_ERRORS = [
   'not_found',
   'limit_reached',
   'cancelled',

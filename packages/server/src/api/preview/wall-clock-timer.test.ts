@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { atTime } from './at-time.ts'
+import { setWallClockTimer } from './wall-clock-timer.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
@@ -8,7 +8,7 @@ afterEach(() => vi.useRealTimers())
 
 test('acts once, at its time, however far away that is', () => {
   const act = vi.fn()
-  atTime(Date.now() + 30 * DAY_MS, act)
+  setWallClockTimer(Date.now() + 30 * DAY_MS, act)
   vi.advanceTimersByTime(30 * DAY_MS - 1)
   expect(act).not.toHaveBeenCalled()
   vi.advanceTimersByTime(1)
@@ -18,13 +18,13 @@ test('acts once, at its time, however far away that is', () => {
 
 test('acts at once when the time is over, soon when the clock was set past it, and never when it was called off', () => {
   const act = vi.fn()
-  atTime(Date.now(), act)
+  setWallClockTimer(Date.now(), act)
   expect(act).toHaveBeenCalledOnce()
-  atTime(Date.now() + DAY_MS, act)
+  setWallClockTimer(Date.now() + DAY_MS, act)
   vi.setSystemTime(Date.now() + 2 * DAY_MS)
   vi.advanceTimersByTime(60_000)
   expect(act).toHaveBeenCalledTimes(2)
-  const forget = atTime(Date.now() + 1000, act)
+  const forget = setWallClockTimer(Date.now() + 1000, act)
   forget()
   vi.advanceTimersByTime(2000)
   expect(act).toHaveBeenCalledTimes(2)

@@ -2,8 +2,8 @@ import { newVolumeId, type VolumeId } from '@dormouse/contracts'
 import type { Measurement } from '@dormouse/engine'
 import { expect, it } from 'vitest'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { UnmeasuredVolumes } from './unmeasured-volumes.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
-import { VolumeSubjects } from './volume-subjects.ts'
 
 function world() {
   const row = {
@@ -22,7 +22,7 @@ function world() {
       kept.row = { ...kept.row, ...use }
     },
   } as unknown as VolumeRows
-  const volumes = new VolumeSubjects({
+  const volumes = new UnmeasuredVolumes({
     rows,
     engine: { measureVolume: async () => ({}) as Measurement },
     inUse: () => inUse,
@@ -39,7 +39,7 @@ function world() {
   return { row, kept, inUse, over, volumes, measure }
 }
 
-it('VolumeSubjects has every volume once at the start, and again while or after a sandbox can write to it', async () => {
+it('UnmeasuredVolumes has every volume once at the start, and again while or after a sandbox can write to it', async () => {
   const { row, inUse, volumes, measure, kept } = world()
   expect(volumes.list().map(({ key }) => key)).toEqual([row.id])
   await measure(5, 1)
@@ -64,7 +64,7 @@ it.each([
   [101, 1, true],
   [1, 11, true],
 ])(
-  'VolumeSubjects says that a volume with %i bytes and %i files is over: %s',
+  'UnmeasuredVolumes says that a volume with %i bytes and %i files is over: %s',
   async (bytes, files, isOver) => {
     const { row, over, measure } = world()
     await measure(bytes, files)

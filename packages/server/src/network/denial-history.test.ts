@@ -1,18 +1,18 @@
 import { newSandboxId } from '@dormouse/contracts'
 import type { DeniedAnswer } from '@dormouse/contracts/http'
 import { afterEach, expect, test } from 'vitest'
-import { Denials } from './denials.ts'
+import { DenialHistory } from './denial-history.ts'
 
 let now = 1_000_000
 const id = newSandboxId()
-const open: Denials[] = []
+const open: DenialHistory[] = []
 afterEach(() => {
   for (const denials of open.splice(0)) denials[Symbol.dispose]()
 })
 
 function collect() {
   const written: DeniedAnswer[] = []
-  const denials = new Denials({
+  const denials = new DenialHistory({
     clock: { wallMs: () => now, monotonicMs: () => now },
     record: (entries) => written.push(...entries.flatMap(({ entry }) => entry.denied ?? [])),
   })
