@@ -1,4 +1,5 @@
 export { abortable, abortError } from './abortable.ts'
+export { KeyedMutex } from './keyed-mutex.ts'
 export { Limiter, type LimiterOptions, type Refusal, type RunOptions } from './limiter.ts'
 export { Mutex } from './mutex.ts'
 export { onAbort } from './on-abort.ts'

@@ -1,4 +1,4 @@
-import { Mutex } from '@dormouse/async'
+import { KeyedMutex } from '@dormouse/async'
 import { CounterCells } from '../gate/counter-cells.ts'
 import type { Denial } from '../gate/denial-collector.ts'
 import type { GateOptions } from '../gate/gate.ts'
@@ -13,7 +13,7 @@ export class GateWorker {
   readonly #host: HostEgress
   readonly #sandboxes = new Map<string, SandboxEgress>()
   /** Requests for one sandbox are served in the order in which they arrive. */
-  readonly #locks = new Map<string, Mutex>()
+  readonly #locks = new KeyedMutex()
   readonly #destinationOf: GateOptions['destinationOf']
 
   constructor(
@@ -30,7 +30,7 @@ export class GateWorker {
   }
 
   attach({ sandboxId, descriptors, policy, counters, taken }: AttachMessage): Promise<void> {
-    return this.#locked(sandboxId, () => {
+    return this.#locks.run(sandboxId, () => {
       const sandbox =
         this.#sandboxes.get(sandboxId) ?? new SandboxEgress(sandboxId, new CounterCells(counters), this.#host)
       this.#sandboxes.set(sandboxId, sandbox)
@@ -40,15 +40,15 @@ export class GateWorker {
   }
 
   change(sandboxId: string, policy: EgressPolicy): Promise<void> {
-    return this.#locked(sandboxId, async () => this.#sandboxes.get(sandboxId)?.change(policy))
+    return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.change(policy))
   }
 
   detach(sandboxId: string): Promise<void> {
-    return this.#locked(sandboxId, async () => this.#sandboxes.get(sandboxId)?.detach())
+    return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.detach())
   }
 
   forget(sandboxId: string): Promise<void> {
-    return this.#locked(sandboxId, async () => {
+    return this.#locks.run(sandboxId, async () => {
       await this.#sandboxes.get(sandboxId)?.detach()
       this.#sandboxes.delete(sandboxId)
     })
@@ -57,15 +57,5 @@ export class GateWorker {
   async close(): Promise<void> {
     await Promise.all([...this.#sandboxes.keys()].map((sandboxId) => this.forget(sandboxId)))
     this.#host.denials.flush()
-  }
-
-  async #locked(sandboxId: string, work: () => Promise<void>): Promise<void> {
-    const lock = this.#locks.get(sandboxId) ?? new Mutex()
-    this.#locks.set(sandboxId, lock)
-    try {
-      await lock.run(work)
-    } finally {
-      if (!lock.isLocked) this.#locks.delete(sandboxId)
-    }
   }
 }

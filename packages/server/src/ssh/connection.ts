@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
+import { onAbort } from '@dormouse/async'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
 import type { Sandbox } from '../sandbox/service.ts'
@@ -148,14 +149,10 @@ export class SshConnection {
     )
   }
 
-  /** Whoever may no longer be here goes at once. */
+  /** Ends the connection when its key is revoked or deleted. */
   #endWith(signal: AbortSignal): void {
-    const end = () => this.end()
-    if (signal.aborted) end()
-    signal.addEventListener('abort', end, { once: true })
-    this.#closed.signal.addEventListener('abort', () => signal.removeEventListener('abort', end), {
-      once: true,
-    })
+    const listener = onAbort(signal, () => this.end())
+    onAbort(this.#closed.signal, () => listener[Symbol.dispose]())
   }
 
   #takeChannel(reject: () => void): boolean {

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerChannel, TcpipInfo } from 'ssh2'
 import { openRelay, type Relay } from '../api/preview/relay.ts'
@@ -28,8 +29,8 @@ export async function forward(connection: ChannelParts, request: ForwardRequest)
   const { accept, refuse, info } = request
   const gone = new AbortController()
   const leave = () => gone.abort()
-  connection.closed.addEventListener('abort', leave, { once: true })
-  gone.signal.addEventListener('abort', () => connection.closed.removeEventListener('abort', leave))
+  const listener = onAbort(connection.closed, leave)
+  onAbort(gone.signal, () => listener[Symbol.dispose]())
   try {
     const sandbox = connection.sandbox()
     requireSandboxAddress(sandbox, info.destIP)

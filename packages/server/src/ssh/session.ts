@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { onAbort } from '@dormouse/async'
 import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
 import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
 import { ConnectionHold } from '../api/preview/connection-hold.ts'
@@ -51,8 +52,8 @@ export class SshSession {
   constructor(session: ServerSession, connection: ChannelParts) {
     this.#connection = connection
     const leave = () => this.#gone.abort()
-    connection.closed.addEventListener('abort', leave, { once: true })
-    this.#gone.signal.addEventListener('abort', () => connection.closed.removeEventListener('abort', leave))
+    const listener = onAbort(connection.closed, leave)
+    onAbort(this.#gone.signal, () => listener[Symbol.dispose]())
     session.on('close', leave)
     session.on('env', (accept, reject, { key, val }) => (this.#takeEnv(key, val) ? accept?.() : reject?.()))
     session.on('pty', (accept, _reject, info) => {

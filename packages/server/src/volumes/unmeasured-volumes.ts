@@ -1,49 +1,56 @@
 import type { VolumeId } from '@dormouse/contracts'
-import type { DiskUse, Engine } from '@dormouse/engine'
-import type { Subject } from '../sandbox/measuring-turns.ts'
-import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { DiskUse, Engine, Measurement } from '@dormouse/engine'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
 
 export interface UnmeasuredVolumesOptions {
   readonly rows: VolumeRows
   readonly engine: Pick<Engine, 'measureVolume'>
-  /** Those that a sandbox can write to at this moment. */
+  /** Volumes that a running sandbox can write to. */
   readonly inUse: () => Iterable<VolumeId>
   readonly limitsOf: (row: VolumeRow) => { readonly bytes: number; readonly files: number }
-  /** It holds more than it may. */
+  /** Called when a volume holds more than its limits allow. */
   readonly onOver: (id: VolumeId) => void
 }
 
-/** Says which volumes are to be measured: those that somebody may have written to since they last were. Keeps what was found in their rows. */
+/** A volume to be measured, as the measuring of disks takes it. */
+interface MeasuredVolume {
+  readonly key: VolumeId
+  readonly bytesPerSecond: number
+  readonly limits: { readonly bytes: number; readonly files: number }
+  readonly begin: () => Measurement | Promise<Measurement>
+  readonly found: (use: DiskUse) => void
+}
+
+/** The volumes that may have been written to since they were last measured. Stores measurements in their rows. */
 export class UnmeasuredVolumes {
   readonly #options: UnmeasuredVolumesOptions
-  readonly #unseen: Set<VolumeId>
+  readonly #unmeasured: Set<VolumeId>
 
   constructor(options: UnmeasuredVolumesOptions) {
     this.#options = options
-    // Also those that were written to under an earlier server, a moment before its end.
-    this.#unseen = new Set(options.rows.all().map(({ id }) => id))
+    // All of them: sandboxes of an earlier server may have written to them just before it ended.
+    this.#unmeasured = new Set(options.rows.all().map(({ id }) => id))
   }
 
-  /** A sandbox that wakes, writes and sleeps between two rounds is noticed here. */
-  get listener(): SandboxListener {
-    const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>) => {
-      for (const { volumeId, readOnly } of volumes) if (!readOnly) this.#unseen.add(volumeId)
+  /** Notices sandboxes that wake, write and sleep between two rounds of measuring. */
+  get listener() {
+    const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>): void => {
+      for (const { volumeId, readOnly } of volumes) if (!readOnly) this.#unmeasured.add(volumeId)
     }
     return { recorded: mark, deleted: mark }
   }
 
-  list(): Subject[] {
+  list(): MeasuredVolume[] {
     const { rows, inUse } = this.#options
-    for (const id of inUse()) this.#unseen.add(id)
-    if (this.#unseen.size === 0) return []
+    for (const id of inUse()) this.#unmeasured.add(id)
+    if (this.#unmeasured.size === 0) return []
     const known = new Map(rows.all().map((row) => [row.id, row]))
-    for (const id of this.#unseen) if (!known.has(id)) this.#unseen.delete(id)
-    return [...this.#unseen].flatMap((id) => this.#subject(known.get(id)))
+    for (const id of this.#unmeasured) if (!known.has(id)) this.#unmeasured.delete(id)
+    return [...this.#unmeasured].flatMap((id) => this.#measured(known.get(id)))
   }
 
-  #subject(row: VolumeRow | undefined): Subject[] {
+  #measured(row: VolumeRow | undefined): MeasuredVolume[] {
     if (row?.state !== 'ready') return []
     const { engine, limitsOf } = this.#options
     const { id } = row
@@ -52,8 +59,8 @@ export class UnmeasuredVolumes {
       {
         ...{ key: id, bytesPerSecond: 0, limits },
         begin: () => {
-          // Before it is looked at: what is written meanwhile is found by the next measurement.
-          this.#unseen.delete(id)
+          // Removed before measuring: writes during the measurement count for the next one.
+          this.#unmeasured.delete(id)
           return engine.measureVolume(id)
         },
         found: (use) => this.#found(id, use),

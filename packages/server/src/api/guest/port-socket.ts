@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import { DormouseError, parseInput } from '@dormouse/contracts'
 import { tcpControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
@@ -43,11 +44,10 @@ export async function relayPort(parts: PortSocketParts): Promise<void> {
   socket.on('pong', () => {
     isAlive = true
   })
-  const onRevoked = () => socket.close(POLICY, 'unauthorized')
-  revoked.addEventListener('abort', onRevoked, { once: true })
+  const revocation = onAbort(revoked, () => socket.close(POLICY, 'unauthorized'))
   socket.once('close', () => {
     clearInterval(pings)
-    revoked.removeEventListener('abort', onRevoked)
+    revocation[Symbol.dispose]()
     leave()
   })
   try {

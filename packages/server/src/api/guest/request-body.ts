@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { withTimeout } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { FastifyReply } from 'fastify'
 import { discardRest } from '../discard-rest.ts'
@@ -17,7 +18,13 @@ export async function* bodyPieces(body: unknown): AsyncGenerator<Buffer> {
   // Leaving early must not end the connection: there is still an answer to give.
   const pieces = (body as Readable).iterator({ destroyOnReturn: false })
   for (;;) {
-    const next = await inTime(pieces.next())
+    const next = await withTimeout(
+      pieces.next().catch((cause: unknown) => {
+        throw new DormouseError('cancelled', 'the caller went away before the body was complete', { cause })
+      }),
+      SENDER_STALL_MS,
+      () => new DormouseError('request_timeout', 'the body paused for too long'),
+    )
     if (next.done === true) return
     yield next.value as Buffer
   }
@@ -27,24 +34,4 @@ export async function* bodyPieces(body: unknown): AsyncGenerator<Buffer> {
 export async function discardBody(body: unknown, reply: FastifyReply): Promise<void> {
   const isWhole = body === undefined || body === null || (await discardRest(body as Readable))
   if (!isWhole) reply.header('connection', 'close')
-}
-
-async function inTime<Value>(work: Promise<Value>): Promise<Value> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(
-      () => reject(new DormouseError('request_timeout', 'the body paused for too long')),
-      SENDER_STALL_MS,
-    )
-  })
-  try {
-    return await Promise.race([
-      work.catch((cause: unknown) => {
-        throw new DormouseError('cancelled', 'the caller went away before the body was complete', { cause })
-      }),
-      late,
-    ])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import type { WebSocket } from 'ws'
 import type { Sandbox } from '../../sandbox/service.ts'
 import { STDIN_PIECE_BYTES, TERMINAL_WAITING_BYTES } from '../limits.ts'
@@ -30,7 +31,7 @@ export class TerminalInput {
       this.#begin = resolve
     })
     const end = () => setTimeout(() => this.#over.abort(), LAST_WORDS_MS).unref()
-    parts.signal.addEventListener('abort', end, { once: true })
+    onAbort(parts.signal, end)
   }
 
   begin(pid: number): void {

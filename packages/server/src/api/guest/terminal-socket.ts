@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import { DormouseError, parseInput } from '@dormouse/contracts'
 import { terminalControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
@@ -54,11 +55,12 @@ export class TerminalSocket {
       this.#isAlive = true
     })
     const pings = setInterval(() => this.#ping(), TERMINAL_PING_MS)
-    const onRevoked = () => this.fail(new DormouseError('unauthorized', 'the key was revoked'))
-    revoked.addEventListener('abort', onRevoked, { once: true })
+    const revocation = onAbort(revoked, () =>
+      this.fail(new DormouseError('unauthorized', 'the key was revoked')),
+    )
     socket.once('close', () => {
       clearInterval(pings)
-      revoked.removeEventListener('abort', onRevoked)
+      revocation[Symbol.dispose]()
       this.#closed.abort()
     })
   }

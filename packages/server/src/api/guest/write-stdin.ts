@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Sandbox } from '../../sandbox/service.ts'
 import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
@@ -21,9 +22,7 @@ export async function writePiece(
     isStalled = true
     either.abort()
   }, STDIN_STALL_MS)
-  const giveUp = () => either.abort(signal.reason)
-  signal.addEventListener('abort', giveUp, { once: true })
-  if (signal.aborted) giveUp()
+  const listener = onAbort(signal, () => either.abort(signal.reason))
   try {
     const work = { cause: 'process', what: `input of process ${pid}`, signal: either.signal } as const
     return await sandbox.use(work, (guest) =>
@@ -38,7 +37,7 @@ export async function writePiece(
     })
   } finally {
     clearTimeout(timer)
-    signal.removeEventListener('abort', giveUp)
+    listener[Symbol.dispose]()
   }
 }
 

@@ -1,5 +1,6 @@
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { findPreview, type PreviewAddress } from '../../ports/preview-address.ts'
 import { requestIds } from '../request-id.ts'
@@ -77,16 +78,17 @@ class PreviewServer {
     let authorized: AuthorizedPreview | undefined
     const gone = new AbortController()
     const leave = () => gone.abort()
-    let forgetTime = () => {}
+    let revocation: Disposable | undefined
+    let clearExpiry = () => {}
     this.#open.add(gone)
-    // An answer ends here; what has become another protocol ends with its socket.
+    // An HTTP answer ends with the response; an upgraded connection ends with its socket.
     const over = () => {
       this.#open.delete(gone)
-      authorized?.revoked?.removeEventListener('abort', leave)
-      forgetTime()
+      revocation?.[Symbol.dispose]()
+      clearExpiry()
       if (!response.writableFinished) gone.abort()
     }
-    gone.signal.addEventListener('abort', () => request.socket.destroy(), { once: true })
+    onAbort(gone.signal, () => request.socket.destroy())
     const socket = request.socket
     response.once('close', () => {
       if (head === undefined || socket.destroyed) over()
@@ -95,8 +97,8 @@ class PreviewServer {
     try {
       response.setHeader('x-request-id', requestId)
       authorized = authorizePreview(request, address, this.#services)
-      authorized.revoked?.addEventListener('abort', leave, { once: true })
-      if (authorized.expiresAtMs !== undefined) forgetTime = setWallClockTimer(authorized.expiresAtMs, leave)
+      revocation = onAbort(authorized.revoked, leave)
+      if (authorized.expiresAtMs !== undefined) clearExpiry = setWallClockTimer(authorized.expiresAtMs, leave)
       await this.#pass({ request, response, address, authorized, head, signal: gone.signal })
     } catch (error) {
       if (!gone.signal.aborted) this.#refuse(error, requestId, request, response)

@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import {
   eventsHeaders,
   eventsQuery,
@@ -78,10 +79,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
           .interrupt(sandbox, run.runId)
           .catch((err: unknown) => request.log.warn({ err }, 'a run could not be interrupted'))
       }
-      if (onDisconnect === 'interrupt') {
-        if (gone.aborted) interrupt()
-        else gone.addEventListener('abort', interrupt, { once: true })
-      }
+      if (onDisconnect === 'interrupt') onAbort(gone, interrupt)
       if (type === JSON_TYPE) {
         const result = await run.result(gone)
         isOver = true
