@@ -18,7 +18,14 @@ const tags = ['contexts']
 const contextParams = sandboxParams.extend({ name: contextNameField })
 
 /** More than one REPL in a sandbox. */
-export const contextRoutes: Routes = (app, { sandboxes }) => {
+export const contextRoutes: Routes = (app, services) => {
+  listContextsRoute(app, services)
+  createContextRoute(app, services)
+  deleteContextRoute(app, services)
+  followContextOutputRoute(app, services)
+}
+
+const listContextsRoute: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
@@ -37,7 +44,9 @@ export const contextRoutes: Routes = (app, { sandboxes }) => {
       return { items: (await sandbox.use(work, (guest) => guest.contexts.list())).map(contextView) }
     },
   )
+}
 
+const createContextRoute: Routes = (app, { sandboxes }) => {
   app.post(
     url,
     {
@@ -63,7 +72,9 @@ export const contextRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(201).send(contextView(created))
     },
   )
+}
 
+const deleteContextRoute: Routes = (app, { sandboxes }) => {
   app.delete(
     `${url}/:name`,
     {
@@ -86,7 +97,9 @@ export const contextRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(204).send()
     },
   )
+}
 
+const followContextOutputRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:name/output`,
     {

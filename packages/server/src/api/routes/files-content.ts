@@ -21,10 +21,16 @@ const OCTETS = 'application/octet-stream'
 const bytes = z.unknown().meta({ type: 'string', format: 'binary' })
 
 /** The content of files: bytes of any length in both directions. */
-export const fileContentRoutes: Routes = (app, { sandboxes }) => {
+export const fileContentRoutes: Routes = (app, services) => {
   useRawBodies(app)
   requireUtf8Queries(app)
+  readFileRoute(app, services)
+  headFileRoute(app, services)
+  writeFileRoute(app, services)
+  deleteFileRoute(app, services)
+}
 
+const readFileRoute: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
@@ -80,7 +86,9 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       return reply.send(Readable.from(file.data, { objectMode: false }))
     },
   )
+}
 
+const headFileRoute: Routes = (app, { sandboxes }) => {
   app.head(
     url,
     {
@@ -109,7 +117,9 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       return reply.header('content-length', stat.sizeBytes).send()
     },
   )
+}
 
+const writeFileRoute: Routes = (app, { sandboxes }) => {
   app.put(
     url,
     {
@@ -151,7 +161,9 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       }
     },
   )
+}
 
+const deleteFileRoute: Routes = (app, { sandboxes }) => {
   app.delete(
     url,
     {

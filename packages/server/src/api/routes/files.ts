@@ -27,9 +27,16 @@ const url = '/v1/sandboxes/:id/files'
 const tags = ['files']
 
 /** Names, directories and changes of files. */
-export const fileRoutes: Routes = (app, { sandboxes }) => {
+export const fileRoutes: Routes = (app, services) => {
   requireUtf8Queries(app)
+  statFileRoute(app, services)
+  listFilesRoute(app, services)
+  makeDirectoryRoute(app, services)
+  moveFileRoute(app, services)
+  watchFilesRoute(app, services)
+}
 
+const statFileRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/stat`,
     {
@@ -51,7 +58,9 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return fileView(await sandbox.use(work, (guest) => guest.files.stat(path, options)))
     },
   )
+}
 
+const listFilesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/list`,
     {
@@ -99,7 +108,9 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return reply
     },
   )
+}
 
+const makeDirectoryRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/mkdir`,
     {
@@ -123,7 +134,9 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return fileView(await sandbox.use(work, (guest) => guest.files.mkdir(path, options)))
     },
   )
+}
 
+const moveFileRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/move`,
     {
@@ -156,7 +169,9 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return fileView(await sandbox.use(work, (guest) => guest.files.move({ from, to }, options)))
     },
   )
+}
 
+const watchFilesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/watch`,
     {

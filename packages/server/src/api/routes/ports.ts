@@ -22,7 +22,16 @@ const tags = ['ports']
 const url = '/v1/sandboxes/:id/ports'
 
 /** What is asked about ports. What is asked of them does not come here: see `preview`. */
-export const portRoutes: Routes = (app, { sandboxes, ports }) => {
+export const portRoutes: Routes = (app, services) => {
+  listPortsRoute(app, services)
+  getPortRoute(app, services)
+  setPortRoute(app, services)
+  createPortLinkRoute(app, services)
+  waitForPortRoute(app, services)
+  connectPortRoute(app, services)
+}
+
+const listPortsRoute: Routes = (app, { sandboxes, ports }) => {
   app.get(
     url,
     {
@@ -41,7 +50,9 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       return { items: await listPorts(context) }
     },
   )
+}
 
+const getPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.get(
     `${url}/:port`,
     {
@@ -62,7 +73,9 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       return await getPort(context, port)
     },
   )
+}
 
+const setPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.put(
     `${url}/:port`,
     {
@@ -86,7 +99,9 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       return { ...before, access: request.body.access }
     },
   )
+}
 
+const createPortLinkRoute: Routes = (app, { sandboxes, ports }) => {
   app.post(
     `${url}/:port/link`,
     {
@@ -117,7 +132,9 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       })
     },
   )
+}
 
+const waitForPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.post(
     `${url}/:port/wait`,
     {
@@ -139,7 +156,9 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       return await getPort({ sandbox, ports, origin: publicOrigin(request.raw), signal }, port)
     },
   )
+}
 
+const connectPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.route({
     method: 'GET',
     url: `${url}/:port/tcp`,

@@ -29,7 +29,16 @@ const eventContent = {
 }
 
 /** Commands: in the background, followed, or waited for. Nobody's leaving ends them. */
-export const processRoutes: Routes = (app, { sandboxes }) => {
+export const processRoutes: Routes = (app, services) => {
+  startProcessRoute(app, services)
+  listProcessesRoute(app, services)
+  getProcessRoute(app, services)
+  followProcessRoute(app, services)
+  signalProcessRoute(app, services)
+  resizeTerminalRoute(app, services)
+}
+
+const startProcessRoute: Routes = (app, { sandboxes }) => {
   app.post(
     url,
     {
@@ -67,7 +76,9 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(201).send(info)
     },
   )
+}
 
+const listProcessesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
@@ -87,7 +98,9 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return { items: (await sandbox.use(work, (guest) => guest.processes.list())).map(processView) }
     },
   )
+}
 
+const getProcessRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:pid`,
     {
@@ -105,7 +118,9 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return processView(await getProcess(sandboxes.get(id, request.key), pid, disconnected(reply)))
     },
   )
+}
 
+const followProcessRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:pid/events`,
     {
@@ -131,7 +146,9 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return reply
     },
   )
+}
 
+const signalProcessRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/:pid/signal`,
     {
@@ -156,7 +173,9 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(204).send()
     },
   )
+}
 
+const resizeTerminalRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/:pid/resize`,
     {
