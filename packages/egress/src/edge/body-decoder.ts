@@ -4,20 +4,23 @@ import { createUnzip } from 'node:zlib'
 import { Refusal } from './refusal.ts'
 
 /**
- * Those that take a few kilobytes for each answer, and that servers have stored. Servers are asked for none; a decoder of Brotli or
- * Zstandard would take as much memory as the server likes.
+ * Encodings whose decoders need only a few kilobytes. The edge asks servers not to encode, but some send stored gzip
+ * files. Brotli and Zstandard decoders use as much memory as the server likes.
  */
 const DECODED: ReadonlySet<string> = new Set(['gzip', 'x-gzip', 'deflate'])
 
-/** Makes a body readable that a server has compressed although it was asked not to. Undefined: it is readable. Throws a Refusal. */
+/**
+ * Decodes a body that the server compressed although it was asked not to. Returns undefined when the body is plain.
+ * Throws a Refusal.
+ */
 export function bodyDecoder({ headers, statusCode }: IncomingMessage, method: string): Transform | undefined {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   const hasBody = method !== 'HEAD' && statusCode !== 204 && statusCode !== 304
   if (encoding === '' || encoding === 'identity' || !hasBody) return undefined
-  // A part of something compressed cannot be read.
+  // Part of a compressed file cannot be decoded.
   if (DECODED.has(encoding) && statusCode !== 206) return createUnzip()
   throw new Refusal(
     'encoded',
-    `The server sends its answer as "${encoding}", in which a secret could not be found. It was asked for an answer that is not encoded.`,
+    `The server encoded its answer as "${encoding}" although it was asked not to. Secrets in it could not be found.`,
   )
 }

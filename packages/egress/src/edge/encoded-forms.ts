@@ -1,8 +1,8 @@
 import { CONCEALED_MIN_BYTES } from './limits.ts'
 
 /**
- * The ways in which servers repeat a value: as it is, in Base64, in hex, and as URLs, forms, JSON and HTML have it. Those that are the same
- * come once. In Latin-1, as headers and bytes are read here.
+ * The forms in which servers echo a value: plain, Base64, hex, and escaped for URLs, forms, JSON and HTML. Without
+ * duplicates. In Latin-1, as headers and bodies are read here.
  */
 export function encodedForms(value: string): string[] {
   const json = JSON.stringify(value).slice(1, -1)
@@ -20,7 +20,7 @@ export function encodedForms(value: string): string[] {
   return [...new Set(forms)].filter(({ length }) => length >= CONCEALED_MIN_BYTES)
 }
 
-/** What every Base64 text has in it that `value` stands in behind `offset` bytes (modulo 3): the characters that are of `value` alone. */
+/** The characters that encode only bytes of `value` when it stands at `offset` (modulo 3) in Base64 data. */
 function inBase64(value: string, offset: number, alphabet: 'base64' | 'base64url'): string {
   const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(value, 'latin1')])
   const first = Math.ceil((8 * offset) / 6)
@@ -28,7 +28,7 @@ function inBase64(value: string, offset: number, alphabet: 'base64' | 'base64url
   return bytes.toString(alphabet).slice(first, end)
 }
 
-/** In text, in an attribute, and as those do it who escape all that can be. */
+/** Escaped for text, for attributes, and with numeric references. */
 function inHtml(value: string): string[] {
   const text = value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
   const attribute = text.replaceAll('"', '&quot;')

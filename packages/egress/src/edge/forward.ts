@@ -19,10 +19,10 @@ export interface ForwardTarget {
   readonly agent: Agent
 }
 
-/** HTTP/2 and TLS: what follows could ask the same server for another host, and nothing here would read it. */
+/** HTTP/2 and TLS could ask the same server for another host, and nothing here would read that. */
 const NAMES_HOSTS_ITSELF = /\b(?:h2c?|http|tls)\b/i
 
-/** A request with its body, and the answer to it, both as they come. */
+/** Streams a request to the server and the response back. */
 export function forward(request: IncomingMessage, response: ServerResponse, target: ForwardTarget): void {
   const begun = startRequest(request, response, target)
   if (begun === undefined) return
@@ -36,7 +36,7 @@ export function forward(request: IncomingMessage, response: ServerResponse, targ
     outgoing.end()
     return
   }
-  // The server may want to refuse the body before it is sent.
+  // The server may refuse before it gets the body.
   outgoing.flushHeaders()
   request.pipe(outgoing, { end: false })
   request.once('end', () => {
@@ -45,7 +45,7 @@ export function forward(request: IncomingMessage, response: ServerResponse, targ
   })
 }
 
-/** A request that wants the connection for something else: a WebSocket. `early` is what the client has sent behind it. */
+/** Forwards a request for another protocol, such as a WebSocket. `early` is what the client sent after its head. */
 export function forwardUpgrade(
   request: IncomingMessage,
   client: Duplex,
@@ -59,7 +59,7 @@ export function forwardUpgrade(
   client.on('error', () => client.destroy())
   const { upgrade: wanted = '' } = request.headers
   if (NAMES_HOSTS_ITSELF.test(wanted)) {
-    refuse(response, new Refusal('not_supported', `The protocol ${wanted} is not passed on.`))
+    refuse(response, new Refusal('not_supported', `The protocol ${wanted} is not supported.`))
     return
   }
   const upgrade = ['Connection', 'Upgrade', 'Upgrade', wanted]
@@ -82,7 +82,7 @@ export function forwardUpgrade(
   else outgoing.destroy(new Refusal('bad_request', 'A request for another protocol must have no body.'))
 }
 
-/** The request to the server, with nothing of it sent. Undefined: it was refused. */
+/** Creates the request to the server without sending it. Returns undefined when it was refused. */
 function startRequest(
   request: IncomingMessage,
   response: ServerResponse,
@@ -91,10 +91,10 @@ function startRequest(
 ): { outgoing: ClientRequest; head: OutgoingHead } | undefined {
   let isDecided = false
   const fail = (error: unknown) => {
-    // Whoever still sends must be able to read why.
+    // A client that is still sending must be able to read the reason.
     request.unpipe()
     request.resume()
-    // A server that has answered may hang up on what is still being sent; its answer ends as it ends.
+    // A server that responded may close the connection while the client is still sending.
     if (isDecided) return
     isDecided = true
     if (error instanceof Refusal && error.misdirectedTo !== undefined) to.onMisdirected?.(error.misdirectedTo)
@@ -110,16 +110,16 @@ function startRequest(
       ...{ maxHeaderSize: HEAD_MAX_BYTES, insecureHTTPParser: false },
     })
     outgoing.on('error', fail)
-    // One that came through a proxy was paused; from here on somebody reads it.
+    // A connection through a proxy arrives paused.
     outgoing.once('socket', (socket) => socket.resume())
     outgoing.once('response', () => {
       isDecided = true
     })
-    // The client has gone, or the answer is complete: then this does nothing.
+    // The client disconnected, or has the whole response: then this does nothing.
     response.once('close', () => outgoing.destroy())
     return { outgoing, head }
   } catch (error) {
-    fail(error instanceof Refusal ? error : new Refusal('bad_request', 'The request cannot be passed on.'))
+    fail(error instanceof Refusal ? error : new Refusal('bad_request', 'The request cannot be forwarded.'))
     return undefined
   }
 }
@@ -133,11 +133,11 @@ function handleResponse(parts: {
   const { incoming, outgoing, response, target } = parts
   const encoding = incoming.headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
-    refuse(response, new Refusal('not_supported', 'The server sends in a target that is not passed on.'))
+    refuse(response, new Refusal('not_supported', 'The server uses a Transfer-Encoding that is not supported.'))
     outgoing.destroy()
     return
   }
-  // As the server does it: one that ends its connection behind this answer ends the client's, too.
+  // Closes the client's connection when the server closes its own after this response.
   response.shouldKeepAlive &&= outgoing.shouldKeepAlive
   try {
     sendResponse(incoming, response, target.to.secrets)
@@ -148,7 +148,7 @@ function handleResponse(parts: {
   }
 }
 
-/** 102 and 103. Hints that Node does not write are left out: they are only hints. */
+/** Forwards 102 and 103. Hints that Node refuses to write are dropped. */
 function forwardInformation(
   { statusCode, headers }: InformationEvent,
   response: ServerResponse,
@@ -161,7 +161,7 @@ function forwardInformation(
     if (statusCode === 103 && link !== undefined)
       response.writeEarlyHints({ link: textConcealer(to.secrets)(String(link)).split(/, (?=<)/) })
   } catch {
-    // As said.
+    // Dropped, see above.
   }
 }
 

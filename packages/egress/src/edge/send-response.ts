@@ -5,7 +5,7 @@ import { bodyDecoder } from './body-decoder.ts'
 import { bodyConcealer, textConcealer } from './conceal.ts'
 import { connectionHeaderNames, headerPairs } from './outgoing-head.ts'
 
-/** Passes a server's answer on as it comes. Pre: nothing of `response` was sent. Throws a Refusal. */
+/** Streams a server's response to the client. Pre: nothing of `response` was sent. Throws a Refusal. */
 export function sendResponse(
   incoming: IncomingMessage,
   response: ServerResponse,
@@ -22,14 +22,14 @@ export function sendResponse(
       responseHeaders(incoming, secrets, changed),
     )
   } catch {
-    // A status that Node does not write.
+    // Node refuses to write this status line.
     incoming.destroy()
     response.destroy()
     return
   }
   incoming.once('end', () => addTrailers(response, incoming, textConcealer(secrets)))
   const steps = [decoder, concealer].filter((step) => step !== undefined)
-  // A body that breaks off breaks off for the client, too: `pipeline` destroys both sides.
+  // `pipeline` destroys both sides: a body that breaks off upstream breaks off for the client too.
   pipeline([incoming, ...steps, response], () => {})
 }
 
@@ -40,7 +40,7 @@ export function responseHeaders(
 ): string[] {
   const given = headerPairs(incoming.rawHeaders)
   const dropped = connectionHeaderNames(given).add('transfer-encoding')
-  // There is one connection outside for the one inside: what the server says about it is true of both.
+  // There is one server connection for each client connection, so what the server says about keep-alive holds for both.
   dropped.delete('keep-alive')
   for (const name of changed) dropped.add(name)
   const hide = textConcealer(secrets)

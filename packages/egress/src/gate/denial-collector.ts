@@ -1,6 +1,6 @@
 import { DENIAL_EVENTS_MAX, DENIAL_WINDOW_MS } from '../limits.ts'
 
-/** Something that the policy refused, and how often within a few seconds. */
+/** A denial, and how often it happened within a few seconds. */
 export interface Denial {
   readonly sandboxId: string
   readonly protocol: 'tcp' | 'dns'
@@ -11,7 +11,7 @@ export interface Denial {
   readonly count: number
 }
 
-/** Makes few events of many refusals: a sandbox that tries again and again must not flood whoever listens. */
+/** Groups denials into few events, so that a sandbox that retries in a loop does not flood the listeners. */
 export class DenialCollector {
   readonly #emit: (denial: Denial) => void
   readonly #windowMs: number
@@ -27,12 +27,12 @@ export class DenialCollector {
     const { sandboxId, protocol, name, address, port, reason } = denial
     const ofSandbox = this.#collected.get(sandboxId) ?? new Map()
     this.#collected.set(sandboxId, ofSandbox)
-    // By name where there is one: a name with ten addresses is one refusal to people.
+    // By name where there is one: to people, a name with ten addresses is one denial.
     const key = [protocol, name ?? address, port, reason].join(' ')
     const known = ofSandbox.get(key) ?? (ofSandbox.size < DENIAL_EVENTS_MAX ? undefined : ofSandbox.get(''))
     if (known !== undefined) known.count++
     else if (ofSandbox.size < DENIAL_EVENTS_MAX) ofSandbox.set(key, { ...denial, count: 1 })
-    else ofSandbox.set('', { sandboxId, protocol, reason: 'and more, of different kinds', count: 1 })
+    else ofSandbox.set('', { sandboxId, protocol, reason: 'more of different kinds', count: 1 })
     this.#timer ??= setTimeout(() => this.flush(), this.#windowMs)
   }
 

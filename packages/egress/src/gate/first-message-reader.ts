@@ -3,12 +3,12 @@ import { HELLO_TIMEOUT_MS } from '../limits.ts'
 import { looksLikeTls } from './client-hello.ts'
 import { type FirstMessage, readFirstMessage } from './first-message.ts'
 
-/** `cut off`: it began to name somebody and did not come to the end of it. */
+/** `incomplete`: the client began to name a host and did not finish. */
 export type FirstMessageResult = FirstMessage | 'incomplete'
 
 /**
- * Holds what a client says first until it is clear whom it asks for. There is no time after which bytes pass unread: a client that waits
- * for the server to speak first holds nothing, and one that only seems to is read when it begins.
+ * Holds the first bytes of a client until they name a host. Bytes never pass unread after a time-out: a client that
+ * waits for the server sends none, and any that it sends later are read then.
  */
 export class FirstMessageReader {
   readonly #client: Socket
@@ -29,7 +29,7 @@ export class FirstMessageReader {
     client.resume()
   }
 
-  /** What has been said so far. The client is paused once the message is decided. */
+  /** The bytes so far. The client is paused once the first message is decided. */
   get held(): Buffer {
     return Buffer.concat(this.#held)
   }
@@ -51,7 +51,7 @@ export class FirstMessageReader {
 
   readonly #cutOff = (): void => this.#decide('incomplete')
 
-  /** There will be no more of it. Less than a line of text is no request, so it asks for nobody. */
+  /** The client ended its half. Less than a line of text is no request, so it names no host. */
   readonly #end = (): void => {
     const held = this.held
     const isRequest = looksLikeTls(held) || held.includes('\n')

@@ -3,18 +3,18 @@ import { normalizeName } from '../policy/domain-name.ts'
 import { looksLikeTls, readClientHello } from './client-hello.ts'
 import { readRequestHead } from './request-head.ts'
 
-/** What a client says first. */
+/** The first message of a client. */
 export type FirstMessage =
   | {
       readonly kind: 'tls' | 'http'
-      /** Normalized, or an address as `canonicalAddress` spells it. Undefined where none that counts is there. */
+      /** A normalized name or a canonical address. Undefined when there is none that counts. */
       readonly name: string | undefined
-      /** TLS that asks for no name, in good order. */
+      /** A well-formed ClientHello without a name. */
       readonly isNameless?: boolean
-      /** Why `name` does not say whom the connection is for. */
+      /** Why `name` does not tell which host the connection is for. */
       readonly problem?: string
     }
-  /** Another protocol, or one in which the server speaks first: it names nobody. */
+  /** Another protocol, or one in which the server speaks first. It names no host. */
   | { readonly kind: 'other' }
 
 const UNREADABLE_TLS: FirstMessage = {
@@ -30,7 +30,7 @@ const UNREADABLE_HTTP: FirstMessage = {
 const NAMELESS: FirstMessage = { ...UNREADABLE_TLS, isNameless: true, problem: 'TLS without a name (no SNI)' }
 const ENCRYPTED = 'TLS with an encrypted ClientHello, which hides the name that it asks for'
 
-/** Undefined: not enough has come to tell. Never throws. */
+/** Returns undefined when more bytes are needed. Never throws. */
 export function readFirstMessage(bytes: Buffer): FirstMessage | undefined {
   const isTooLong = bytes.length >= HELLO_MAX_BYTES
   if (bytes.length === 0) return undefined

@@ -14,28 +14,30 @@ export interface AskedDestination {
   readonly port: number
 }
 
-/** One for all: what `abort` would make by itself costs as much as a connection. */
+/** Shared: creating an error for each abort costs as much as a connection. */
 const ENDED = new Error('the connection has ended')
-const NEITHER = refused('neither TLS nor HTTP, by which a registry is asked for its name')
+const NEITHER = refused('neither TLS nor HTTP, so it names no registry')
 
-/** One connection out of a sandbox, from its arrival at the gate to its end. */
+/** One connection of a sandbox, from its arrival at the gate to its end. */
 export class GateConnection {
   readonly #client: Socket
   readonly #asked: AskedDestination
   readonly #context: GateContext
   readonly #onEnded: () => void
-  /** Under which the sandbox knew the address when it came; they may be forgotten before the connection ends. */
+  /**
+   * The names under which the sandbox knew the address when it connected. Pins may expire before the connection ends.
+   */
   readonly #names: readonly string[]
-  /** Stands for a name that only the host's proxy can resolve. */
+  /** The name behind a synthetic address: the host's proxy resolves it. */
   readonly #syntheticName: string | undefined
   #dialing = new AbortController()
   #server: Socket | undefined
   #reader: FirstMessageReader | undefined
   #firstMessage: FirstMessageResult | undefined
-  /** False where only TLS was looked for, and it was something else. */
+  /** False when the reader looked for TLS only and found another protocol. */
   #wasRead = false
   #onFirstMessage: (() => void) | undefined
-  /** Who has the client now. */
+  /** Who has taken over the client. */
   #takenBy: 'edge' | 'relay' | undefined
   #counted = { out: 0, in: 0 }
   #hasEnded = false
@@ -49,11 +51,11 @@ export class GateConnection {
     this.#names =
       this.#syntheticName === undefined ? context.pins.namesOf(asked.address) : [this.#syntheticName]
     client.on('error', () => this.end())
-    client.once('close', () => this.#follow(this.#server))
+    client.once('close', () => this.#closeAfter(this.#server))
     client.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
   }
 
-  /** Never rejects: whatever goes wrong is a reset for the one inside. */
+  /** Never rejects: the client sees every failure as a reset. */
   async open(): Promise<void> {
     const policy = this.#context.policy()
     const verdict = this.judge(policy)
@@ -61,20 +63,20 @@ export class GateConnection {
     this.#context.counters.add('connections', 1)
     if (verdict.byName || policy.secrets.length > 0) this.#readFirstMessage(!verdict.byName)
     try {
-      // What is going to be intercepted is dialed by the edge: the address that the sandbox chose is not even contacted then.
+      // The edge dials intercepted connections itself. The address that the sandbox chose is then not contacted at all.
       const isExpected = verdict.byName || this.#names.some((name) => policy.secretsFor(name).length > 0)
       if (isExpected) await this.#waitForFirstMessage(verdict.isRegistry === true)
       if (this.#hasEnded || this.#takenBy !== undefined) return
       await this.#dial()
     } catch (error) {
-      // Who has taken the client dials for itself.
+      // The edge or the relay has the client, and dials by itself.
       if (this.#takenBy !== undefined) return
       if (error instanceof ReachesHostError) this.#deny(error.message)
       else this.end()
     }
   }
 
-  /** As things stand now; asked again whenever the policy has changed. */
+  /** The verdict under this policy. Asked again after every change of the policy. */
   judge(policy: CompiledPolicy): Verdict {
     const { address, port } = this.#asked
     const verdict =
@@ -82,24 +84,27 @@ export class GateConnection {
         ? policy.connect(address, port, this.#names)
         : policy.ask(this.#syntheticName, port, undefined)
     if (!verdict.allowed || !verdict.byName) return verdict
-    // Nobody has looked at what it said first, and now it is too late.
+    // The first message was not read, and it is too late to read it.
     const isUnread =
       this.#reader === undefined
         ? this.#server !== undefined
         : this.#firstMessage !== undefined && !this.#wasRead
     if (isUnread) return refused('opened under another policy')
     if (this.#firstMessage === undefined) return verdict
-    if (this.#firstMessage === 'incomplete') return refused('does not say whom it asks for')
+    if (this.#firstMessage === 'incomplete') return refused('does not name the host it asks for')
     if (this.#firstMessage.kind === 'other') return verdict.isRegistry === true ? NEITHER : verdict
     const { isNameless, problem } = this.#firstMessage
-    // As every client does it that was given the address of a registry: TLS has no names for addresses.
+    // Clients that connect to a registry by address send no name: TLS has no names for addresses.
     const isByAddress = isNameless === true && verdict.isRegistry === true
     const name = isByAddress ? address : this.#firstMessage.name
     if (name === undefined || (problem !== undefined && !isByAddress)) return refused(problem ?? 'no name')
     return policy.ask(name, port, this.#syntheticName === undefined ? address : undefined)
   }
 
-  /** Ends it unless it is still allowed. What the edge has taken ends with every change of the secrets, which it holds. */
+  /**
+   * Ends the connection unless the policy still allows it. Connections at the edge also end when the secrets change,
+   * because the edge holds the old values.
+   */
   recheck(policy: CompiledPolicy, haveSecretsChanged: boolean): void {
     const verdict = this.judge(policy)
     if (!verdict.allowed) this.#deny(verdict.reason)
@@ -158,9 +163,9 @@ export class GateConnection {
     else if (this.#server !== undefined) this.#pipeOut(this.#server)
   }
 
-  /** Plain HTTP that is allowed by name: not only its first request must be for that name. */
+  /** Hands plain HTTP that is allowed by name to the relay, which checks every request, not only the first. */
   #relay(name: string): void {
-    this.#giveAway('relay', this.#context.relay, {
+    this.#handOver('relay', this.#context.relay, {
       ...{ name, port: this.#asked.port, secrets: [] },
       connect: () => this.#connectAgain(),
     })
@@ -168,18 +173,18 @@ export class GateConnection {
 
   #intercept(name: string, secrets: CompiledPolicy['secrets']): void {
     const { interceptor } = this.#context
-    // Without the edge the placeholder would go out as it is, and look like a wrong secret.
+    // Without the edge the placeholder would reach the server and look like a wrong secret.
     if (interceptor === undefined) {
       this.end()
       return
     }
-    this.#giveAway('edge', interceptor, {
+    this.#handOver('edge', interceptor, {
       ...{ name, port: this.#asked.port, secrets },
       connect: () => this.#connectByName(name),
     })
   }
 
-  #giveAway(taker: 'edge' | 'relay', interceptor: Interceptor, to: InterceptedDestination): void {
+  #handOver(taker: 'edge' | 'relay', interceptor: Interceptor, to: InterceptedDestination): void {
     this.#takenBy = taker
     this.#dialing.abort(ENDED)
     this.#dialing = new AbortController()
@@ -199,7 +204,7 @@ export class GateConnection {
     })
   }
 
-  /** To the address that was judged, as long as it is allowed. */
+  /** Dials the judged address again, if the policy still allows it. */
   async #connectAgain(): Promise<Socket> {
     const socket = await this.#context.dial(this.#destination, this.#dialing.signal).catch((error) => {
       if (error instanceof ReachesHostError) this.#deny(error.message)
@@ -221,7 +226,7 @@ export class GateConnection {
     throw ENDED
   }
 
-  /** Until it is clear what the client says first, or it seems to wait for the server. */
+  /** Waits for the first message, or until the client seems to wait for the server. */
   #waitForFirstMessage(isRequired: boolean): Promise<void> {
     if (this.#firstMessage !== undefined) return Promise.resolve()
     return new Promise((resolve) => {
@@ -246,9 +251,9 @@ export class GateConnection {
     }
     this.#server = server
     server.on('error', () => this.#server === server && this.end())
-    server.once('close', () => this.#server === server && this.#follow(this.#client))
+    server.once('close', () => this.#server === server && this.#closeAfter(this.#client))
     server.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
-    // The policy, and the host's own addresses, may have changed in the meantime.
+    // The policy or the host's addresses may have changed in the meantime.
     const verdict = this.judge(this.#context.policy())
     if (!verdict.allowed) return this.#deny(verdict.reason)
     const { counters } = this.#context
@@ -262,8 +267,8 @@ export class GateConnection {
     pipeBytes({ from: this.#client, to: server, held, onBytes: (count) => counters.add('bytesOut', count) })
   }
 
-  /** One end is gone in good order: the other gets what is left for it, and goes too. */
-  #follow(other: Socket | undefined): void {
+  /** One end closed in order: sends the rest of the data to the other end, then closes it. */
+  #closeAfter(other: Socket | undefined): void {
     if (this.#hasEnded) return
     if (other !== undefined && !other.destroyed) other.destroySoon()
     else this.end()

@@ -4,15 +4,12 @@ import { HALF_CLOSED_TIMEOUT_MS } from '../limits.ts'
 export interface PipeBytesOptions {
   readonly from: Socket
   readonly to: Socket
-  /** Said before, and held back until now. */
+  /** Bytes that were read earlier and held back. */
   readonly held?: Buffer
   readonly onBytes: (count: number) => void
 }
 
-/**
- * Carries one direction of a connection: no faster than it is read at the other end, and the end of it as well. What breaks is the business of
- * the caller, who sees both sockets.
- */
+/** Copies one direction of a connection, with back-pressure, and its end. The caller handles errors of both sockets. */
 export function pipeBytes({ from, to, held, onBytes }: PipeBytesOptions): void {
   const end = () => {
     to.end()
@@ -21,7 +18,7 @@ export function pipeBytes({ from, to, held, onBytes }: PipeBytesOptions): void {
   }
   const pass = (chunk: Buffer) => {
     onBytes(chunk.length)
-    // One chunk of at most 64 KiB lies here while the other end is slow; the rest waits in the kernel.
+    // At most one chunk of 64 KiB is buffered here; the rest waits in the kernel.
     if (!to.write(chunk)) from.pause()
   }
   from.on('data', pass)

@@ -24,18 +24,18 @@ import {
 import type { Pins } from './pins.ts'
 import type { SyntheticAddresses } from './synthetic-addresses.ts'
 
-/** What a resolver needs of the host; the same for all sandboxes. */
+/** What resolvers need of the host; shared by all sandboxes. */
 export interface NameSources {
   readonly upstream: { ask(name: string, type: string): Promise<UpstreamAnswer | undefined> }
   readonly isRegistry: (name: string) => boolean
-  /** Is this name left to the host's proxy, because the host itself cannot resolve it? */
+  /** Whether the host's proxy resolves this name, because the host cannot. */
   readonly isResolvedByProxy: (name: string) => boolean
   readonly hasIpv6: () => Promise<boolean>
 }
 
 export interface ResolverOptions {
   readonly sources: NameSources
-  /** As it is now; a change counts at once, also for questions that are under way. */
+  /** The current policy. A change also applies to questions in progress. */
   readonly policy: () => CompiledPolicy
   readonly pins: Pins
   readonly synthetic: SyntheticAddresses
@@ -43,9 +43,12 @@ export interface ResolverOptions {
   readonly onDenial: (denial: { name: string; address?: string; reason: string }) => void
 }
 
-/** Transfers of whole zones, and "anything you have": nothing a program needs (RFC 8482). */
+/** Zone transfers and ANY: no program needs them (RFC 8482). */
 const NOT_IMPLEMENTED = new Set(['AXFR', 'IXFR', 'ANY'])
-/** HTTPS and SVCB: their addresses would pass by the pins, and their keys would hide the name a connection asks for. Clients do without. */
+/**
+ * HTTPS and SVCB records: their addresses would bypass the pins, and their keys would encrypt the name that a
+ * connection asks for. Clients work without them.
+ */
 const WITHHELD = new Set(['UNKNOWN_64', 'UNKNOWN_65'])
 const EMPTY: Reply = { rcode: RCODE.NOERROR, records: [] }
 const FAILED: Reply = { rcode: RCODE.SERVFAIL, records: [] }
@@ -67,7 +70,7 @@ export class Resolver {
     this.#options = options
   }
 
-  /** The answer to a packet from inside, or undefined when it deserves none. Never rejects. */
+  /** Answers a packet from a sandbox, or returns undefined when it deserves no answer. Never rejects. */
   async answer(packet: Buffer, transport: 'udp' | 'tcp'): Promise<Buffer | undefined> {
     const query = readQuery(packet)
     if (query === undefined) return undefined
@@ -79,12 +82,12 @@ export class Resolver {
     try {
       return writeReply(query, await this.#reply(name, query), maxBytes)
     } catch {
-      // A record that can be read but not be written again: what it says is not worth more than a failure.
+      // The reply has a record that cannot be encoded.
       return writeReply(query, FAILED, maxBytes)
     }
   }
 
-  /** Addresses of a name as the policy allows now; what we dial ourselves is pinned like everything else. */
+  /** The addresses of a name that the policy allows now. They are pinned, as those that the sandbox looks up are. */
   async addressesOf(name: string): Promise<string[]> {
     const found = await Promise.all(['A', 'AAAA'].map((type) => this.#look(name, type)))
     return found.flatMap((reply) => reply.addresses)
@@ -110,13 +113,13 @@ export class Resolver {
     if (this.#options.sources.isResolvedByProxy(name)) return this.#syntheticReply(name, type)
     const answer = await this.#ask(name, type)
     if (answer === undefined) {
-      // The first failure is what shows that there is nobody to ask.
+      // The first failure shows that the host has no working name server.
       return this.#options.sources.isResolvedByProxy(name)
         ? this.#syntheticReply(name, type)
         : { ...FAILED, addresses: [] }
     }
     const hasIpv6 = type === 'AAAA' && answer.records.length > 0 && (await this.#options.sources.hasIpv6())
-    // Nothing is awaited from here on: the policy that judges is the one that holds when the pin is set.
+    // No `await` from here on: the policy must not change between the verdict and the pin.
     const policy = this.#options.policy()
     if (!policy.lookUp(name).allowed) return { rcode: RCODE.REFUSED, records: [], addresses: [] }
     const { records, addresses, refused } = filterAnswer(answer.records, {
@@ -164,7 +167,7 @@ export class Resolver {
   }
 }
 
-/** Registries may be known to the host only by its /etc/hosts; all other names in there are none of a sandbox's business. */
+/** The host may know registries from its /etc/hosts only. Sandboxes see no other name of that file. */
 async function lookUpAsHost(name: string, type: string): Promise<UpstreamAnswer> {
   const family = type === 'A' ? 4 : type === 'AAAA' ? 6 : undefined
   const found = family === undefined ? [] : await lookup(name, { all: true, family }).catch(() => [])

@@ -155,8 +155,8 @@ describe('rules that could never allow anything', () => {
     [{ cidr: '0.0.0.0/0' }, undefined],
     [{ cidr: '::/0' }, undefined],
     [{ cidr: '1.2.3.4/8' }, undefined],
-    [{ cidr: '1.2.3/8' }, 'no range'],
-    [{ domain: 'exa mple' }, 'no name'],
+    [{ cidr: '1.2.3/8' }, 'is not an address range'],
+    [{ domain: 'exa mple' }, 'is not a domain name'],
     [{ domain: '*.example.com' }, undefined],
   ] as [AllowRule, string | undefined][])('%j: %s', (rule, problem) => {
     const check = () => checkRules([rule], ['10.1.0.0/16', 'fd01::/16'])

@@ -2,7 +2,7 @@ import { type Address, isInRange, parseAddress, parseRange, type Range } from '.
 import { translated } from './address-class.ts'
 import { normalizeName } from './domain-name.ts'
 
-/** A place that the host itself installs packages from. */
+/** A package registry that the host itself uses. */
 export interface Registry {
   readonly host: string
   readonly port: number
@@ -10,12 +10,12 @@ export interface Registry {
 
 export interface HostNetworkOptions {
   readonly registries?: readonly Registry[]
-  /** Ranges that are not public, and that rules may name all the same. */
+  /** Private ranges that rules may open. */
   readonly reachable?: readonly string[]
   readonly isHostAddress: (address: string) => boolean
 }
 
-/** What is true of the host, whatever a sandbox's policy says. */
+/** What policies need to know about the host's network, whatever a sandbox's policy says. */
 export class HostNetwork {
   readonly #registries: readonly Registry[]
   readonly #reachable: readonly Range[]
@@ -27,7 +27,9 @@ export class HostNetwork {
     this.#isHostAddress = isHostAddress
   }
 
-  /** Of this host: then it is its services that would be reached, behind every firewall. */
+  /**
+   * Whether the address belongs to this host. A connection to it would reach the host's services behind every firewall.
+   */
   isHostAddress(address: Address): boolean {
     return this.#isHostAddress(address.toString()) || this.#isHostAddress(translated(address).toString())
   }
@@ -36,7 +38,7 @@ export class HostNetwork {
     return this.#reachable.some((range) => isInRange(address, range))
   }
 
-  /** `host` is a normalized name or a canonical address. Without a port: on any. */
+  /** `host` is a normalized name or a canonical address. Without `port`: on any port. */
   isRegistry(host: string, port?: number): boolean {
     return this.#registries.some(
       (registry) => registry.host === host && (port === undefined || registry.port === port),

@@ -10,9 +10,12 @@ import type { EgressOptions } from './egress-options.ts'
 import { WorkerDied, WorkerThread } from './worker-thread.ts'
 
 export interface EgressStartOptions extends EgressOptions {
-  /** Addresses of this host beside those of its interfaces. */
+  /** Addresses of this host besides those of its interfaces. */
   readonly hostAddresses?: () => string[]
-  /** A new gate for a sandbox whose descriptors died with the worker. Without it such a sandbox stays cut off until it is attached again. */
+  /**
+   * Opens a new gate for a sandbox after the worker died. Without it such a sandbox stays cut off until the next
+   * attach.
+   */
   readonly reopen?: (sandboxId: string) => Promise<GateDescriptors>
   readonly onError?: (message: string, cause: unknown) => void
 }
@@ -26,8 +29,8 @@ interface Known {
 const NO_COUNTERS: EgressCounters = { bytesOut: 0, bytesIn: 0, connections: 0, denied: 0, names: 0 }
 
 /**
- * What leaves the sandboxes of this server. Lives in the main thread; the sockets are in a worker. Descriptors belong to it from `attach` on,
- * and are closed exactly once: by the thread that took them, when the sandbox is detached, attached anew, or the thread ends.
+ * The main thread's end of egress; the sockets are in a worker thread. Owns descriptors from `attach` on. The thread
+ * that took a descriptor closes it exactly once: on detach, on a new attach, or when the thread ends.
  */
 export class Egress {
   readonly #options: EgressStartOptions
@@ -47,20 +50,20 @@ export class Egress {
       await egress.#thread
       return egress
     } catch (error) {
-      // One that cannot even start is not started over and over.
+      // A worker that cannot start is not restarted.
       egress.#isClosed = true
       throw error
     }
   }
 
-  /** Throws `invalid_argument` when a rule could never allow anything on this host. */
+  /** Throws `invalid_argument` when a rule can never allow anything on this host. */
   check(policy: EgressPolicy): void {
     checkRules(policy.allow, this.#options.reachable)
   }
 
   /**
-   * Takes the place of an earlier attach. When it resolves, connections arrive, or will as soon as a worker that has just died has a successor;
-   * when it rejects, none do, and the descriptors are closed.
+   * Replaces an earlier attach. When it resolves, connections are served, or will be as soon as a worker that just died
+   * is replaced. When it rejects, none are served, and the descriptors are closed.
    */
   async attach(sandboxId: string, gate: GateDescriptors, policy: EgressPolicy): Promise<void> {
     const known = this.#known.get(sandboxId) ?? { counters: new CounterCells(), policy, isAttached: true }
@@ -74,14 +77,14 @@ export class Egress {
       await thread.ask({ type: 'attach', attach })
     } catch (error) {
       if (Atomics.load(new Int32Array(taken), 0) === 0) closeDescriptors(gate)
-      // The next worker attaches it again, if it can.
+      // The next worker attaches it again.
       if (error instanceof WorkerDied && this.#options.reopen !== undefined) return
       known.isAttached = false
       throw error
     }
   }
 
-  /** When it resolves, connections that are not allowed any more have ended. */
+  /** Resolves when connections that the policy forbids have ended. */
   async change(sandboxId: string, policy: EgressPolicy): Promise<void> {
     const known = this.#known.get(sandboxId)
     if (known === undefined) throw new DormouseError('internal', `egress: ${sandboxId} was never attached`)
@@ -91,7 +94,7 @@ export class Egress {
     await thread.ask({ type: 'change', sandboxId, policy }).catch(ignoreWorkerDied)
   }
 
-  /** Ends its connections and closes the descriptors. Does nothing when it is not attached. */
+  /** Ends the connections and closes the descriptors. Does nothing when the sandbox is not attached. */
   async detach(sandboxId: string): Promise<void> {
     const known = this.#known.get(sandboxId)
     if (known === undefined) return
@@ -99,7 +102,7 @@ export class Egress {
     await (await this.#thread).ask({ type: 'detach', sandboxId }).catch(ignoreWorkerDied)
   }
 
-  /** The sandbox is gone for good: so are its pins and counters. */
+  /** The sandbox was deleted: drops its pins and counters. */
   forget(sandboxId: string): void {
     this.#known.delete(sandboxId)
     void this.#thread.then(
@@ -112,7 +115,7 @@ export class Egress {
     return this.#known.get(sandboxId)?.counters.read() ?? NO_COUNTERS
   }
 
-  /** Many refusals make few events: those of one kind within some seconds are one, with their number. */
+  /** Denials of one kind within a few seconds make one event with a count. */
   onDenial(listener: (denial: Denial) => void): void {
     this.#listeners.add(listener)
   }
@@ -134,10 +137,10 @@ export class Egress {
     })
   }
 
-  /** Everything the worker had is closed: sandboxes are cut off, not let through. */
+  /** All sockets of the worker are closed: sandboxes are cut off, never let through unchecked. */
   #restart(cause: Error): void {
     if (this.#isClosed) return
-    this.#options.onError?.('The egress worker has died; it is started again.', cause)
+    this.#options.onError?.('The egress worker died and is being restarted.', cause)
     this.#thread = new Promise<void>((resolve) => setTimeout(resolve, WORKER_RESTART_DELAY_MS)).then(() =>
       this.#start(),
     )
@@ -150,14 +153,14 @@ export class Egress {
     await Promise.all(
       lost.map(async ([sandboxId, known]) => {
         try {
-          if (reopen === undefined) throw new Error('there is no way to open its gate again')
+          if (reopen === undefined) throw new Error('its gate cannot be opened again')
           const gate = await reopen(sandboxId)
-          // It may have been detached, and its burrow may be gone, while the gate was opened.
+          // The sandbox may have been detached while the gate was opened.
           if (known.isAttached) await this.attach(sandboxId, gate, known.policy)
           else closeDescriptors(gate)
         } catch (error) {
           known.isAttached = false
-          onError?.(`Sandbox ${sandboxId} is cut off from the network until it wakes up again.`, error)
+          onError?.(`Sandbox ${sandboxId} has no network until its next wake.`, error)
         }
       }),
     )
@@ -174,12 +177,12 @@ function closeDescriptors({ tcp, dns }: GateDescriptors): void {
     try {
       closeSync(fd)
     } catch {
-      // Never was one.
+      // It was not an open descriptor.
     }
   }
 }
 
-/** With the worker, everything has ended that was to be ended. */
+/** The death of the worker has ended all connections anyway. */
 function ignoreWorkerDied(error: unknown): void {
   if (!(error instanceof WorkerDied)) throw error
 }

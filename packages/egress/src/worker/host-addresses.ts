@@ -3,13 +3,13 @@ import { networkInterfaces } from 'node:os'
 import { HOST_ADDRESSES_TTL_MS } from '../limits.ts'
 import { canonicalAddress } from '../policy/address.ts'
 
-/** A leaf of the kernel's routing table, then the address that it is about: `|-- 192.0.2.2` and `/32 host LOCAL` below it. */
+/** A leaf of the kernel's routing table: `|-- 192.0.2.2`, and `/32 host LOCAL` below it. */
 const LOCAL_IPV4 = /\|-- ([\d.]+)\n(?:\s+\/\d+ .*\n)*?\s+\/32 host LOCAL/g
 
 /**
- * The addresses of this host, read again every second, because interfaces come and go. The kernel's own tables count too:
- * os.networkInterfaces() leaves out an interface without a carrier, such as a bridge that has no member yet, and the kernel answers at its
- * addresses all the same.
+ * The addresses of this host, read again every second, because interfaces come and go. Also reads the kernel's tables:
+ * os.networkInterfaces() omits interfaces without a carrier, such as an empty bridge, but the kernel answers at their
+ * addresses.
  */
 export class HostAddresses {
   readonly #now: () => number
@@ -21,13 +21,13 @@ export class HostAddresses {
     this.#now = now
   }
 
-  /** Addresses that are this host's beside those of its interfaces, such as a public one that is translated to it. */
+  /** Adds addresses besides those of the interfaces, such as a public one that is translated to this host. */
   give(addresses: readonly string[]): void {
     this.#given = addresses
     this.#validUntilMs = 0
   }
 
-  /** Pre: spelled as `canonicalAddress` does it. */
+  /** Pre: `address` is canonical. */
   has(address: string): boolean {
     if (this.#now() >= this.#validUntilMs) {
       const all = [...ofInterfaces(), ...localIpv4(), ...localIpv6(), ...this.#given]
@@ -54,7 +54,7 @@ function localIpv6(): string[] {
     .map((line) => line.slice(0, 32).match(/.{4}/g)?.join(':') ?? '')
 }
 
-/** Empty where the kernel has no such table: one without IPv6, for instance. */
+/** Returns an empty text where the kernel has no such table, for instance without IPv6. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -12,7 +12,7 @@ import { ConnectionSlots } from './connection-slots.ts'
 import type { EgressOptions } from './egress-options.ts'
 import { HostAddresses } from './host-addresses.ts'
 
-/** What all sandboxes share in the worker: the host's name servers, its way out, what is known about its network. */
+/** What all sandboxes share in the worker: name servers, dialer, and knowledge of the host's network. */
 export class HostEgress {
   readonly hostNetwork: HostNetwork
   readonly dialer: Dialer
@@ -48,7 +48,7 @@ export class HostEgress {
     }
   }
 
-  /** Addresses that are this host's beside those of its interfaces, such as a public one that is translated to it. */
+  /** Addresses of this host besides those of its interfaces, such as a public one that is translated to it. */
   setHostAddresses(addresses: readonly string[]): void {
     this.#hostAddresses.give(addresses)
   }

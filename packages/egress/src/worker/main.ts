@@ -3,7 +3,7 @@ import type { EgressOptions } from './egress-options.ts'
 import { GateWorker } from './gate-worker.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
-/** The worker thread: does what the main thread asks, and says when it is done. */
+/** The worker thread: serves requests of the main thread and replies when they are done. */
 function serve(port: MessagePort, options: EgressOptions): void {
   const tell = (message: FromWorker) => port.postMessage(message)
   const gateWorker = new GateWorker(options, (denial) => tell({ type: 'denial', denial }))

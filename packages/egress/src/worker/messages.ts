@@ -20,7 +20,10 @@ export interface AttachMessage {
   readonly descriptors: GateDescriptors
   readonly policy: EgressPolicy
   readonly counters: SharedArrayBuffer
-  /** Set by the worker before it takes the descriptors: if it dies, they have died with it exactly when this is set. */
+  /**
+   * The worker sets it before it takes the descriptors. If the worker dies, the descriptors died with it exactly when
+   * this is set.
+   */
   readonly taken: SharedArrayBuffer
 }
 

@@ -16,10 +16,13 @@ import type { Tenant } from './connection-slots.ts'
 import type { HostEgress } from './host-egress.ts'
 
 const NOTHING: EgressPolicy = { mode: 'none', allow: [], secrets: [] }
-/** Addresses of one name that are tried before it counts as unreachable. */
+/** How many addresses of a name are tried before it counts as unreachable. */
 const ADDRESSES_TRIED_MAX = 4
 
-/** What there is of one sandbox in the worker. Outlives its gates: a sandbox that wakes up still knows the addresses it has learned. */
+/**
+ * The egress of one sandbox, in the worker. Outlives its gates: a sandbox that wakes keeps the addresses that it
+ * learned.
+ */
 export class SandboxEgress {
   readonly #host: HostEgress
   readonly #context: GateContext
@@ -68,7 +71,7 @@ export class SandboxEgress {
     }
   }
 
-  /** Takes the place of an earlier gate. The descriptors belong to this from here on, also when it rejects. */
+  /** Replaces an earlier gate. Owns the descriptors from here on, also when it rejects. */
   async attach(
     descriptors: GateDescriptors,
     policy: EgressPolicy,
@@ -84,7 +87,7 @@ export class SandboxEgress {
       takeSlot: (evict) => connections.take(tenant, evict),
       ...(destinationOf === undefined ? {} : { destinationOf }),
     })
-    // A gate may let connections in before it is known to be open: they meet the new policy.
+    // The gate may accept connections before it reports to be open; they must meet the new policy.
     this.change(policy)
     const gate = await opening
     const earlier = this.#gate
@@ -92,7 +95,7 @@ export class SandboxEgress {
     await earlier?.close()
   }
 
-  /** When it returns, no connection is left that the new policy does not allow. */
+  /** Post: no connection is left that the new policy forbids. */
   change(policy: EgressPolicy): void {
     const haveSecretsChanged = !isDeepStrictEqual(policy.secrets, this.#policy.secrets)
     this.#policy = new CompiledPolicy(policy, this.#host.hostNetwork)
@@ -108,7 +111,8 @@ export class SandboxEgress {
 
   async #dial(to: Destination, signal: AbortSignal): Promise<Socket> {
     const { socket, isDirect } = await this.#host.dialer.dial(to, signal)
-    // To an address that ends at this host the kernel comes from that same address: it knows better than any list of interfaces.
+    // When the kernel connects to this host, both ends have the same address. That is more reliable than any list of
+    // interfaces.
     const reachesHost = isDirect && socket.localAddress === socket.remoteAddress
     if (!reachesHost || this.#isRegistry(to)) return socket
     reset(socket)
@@ -125,7 +129,7 @@ export class SandboxEgress {
       this.#policy.ask(name, port, undefined).allowed &&
       (isSynthetic(address) || this.#policy.ask(name, port, address).allowed)
     const addresses = await this.#resolver.addressesOf(name)
-    let failure = new Error('no address that may be reached')
+    let failure = new Error('no address that the policy allows')
     for (const address of addresses.slice(0, ADDRESSES_TRIED_MAX)) {
       if (!isAllowed(address)) continue
       const to = { address: isSynthetic(address) ? undefined : address, port, names: [name] }
@@ -133,7 +137,7 @@ export class SandboxEgress {
         failure = error
       })
       if (socket === undefined) continue
-      // The policy may have changed while it was dialed.
+      // The policy may have changed while dialing.
       if (isAllowed(address)) return socket
       reset(socket)
     }

@@ -9,7 +9,7 @@ import type { FromWorker, ToWorker } from './messages.ts'
 export interface WorkerThreadOptions {
   readonly options: EgressOptions
   readonly onDenial: (denial: Denial) => void
-  /** It ended by itself. Its sockets are closed; requests that were under way have been rejected with `WorkerDied`. */
+  /** The thread died. Its sockets are closed, and pending requests were rejected with `WorkerDied`. */
   readonly onDied: (cause: Error) => void
 }
 
@@ -20,7 +20,7 @@ interface Pending {
   readonly reject: (error: Error) => void
 }
 
-/** A message without its number. */
+/** A request without its number. */
 type Request<T = ToWorker> = T extends { readonly request: number } ? Omit<T, 'request'> : never
 
 // Node cannot load TypeScript, so tests that run on the sources need the thread to be built. They also run with the
@@ -30,7 +30,7 @@ const MAIN = new URL(
   import.meta.url,
 )
 
-/** The main thread's end of one worker, from its start to its death. */
+/** The main thread's end of one worker thread, from start to end. */
 export class WorkerThread {
   readonly #worker: Worker
   readonly #pending = new Map<number, Pending>()
@@ -41,7 +41,7 @@ export class WorkerThread {
 
   private constructor({ options, onDenial, onDied }: WorkerThreadOptions, onReady: () => void) {
     this.#worker = new Worker(MAIN, { workerData: options, name: 'egress', execArgv: [] })
-    let cause = new Error('the thread has ended')
+    let cause = new Error('the thread ended')
     this.#worker.on('error', (error) => {
       cause = error
     })
@@ -61,7 +61,7 @@ export class WorkerThread {
     })
   }
 
-  /** Resolves when it listens to messages. */
+  /** Resolves when the thread is ready for requests. */
   static async start(options: WorkerThreadOptions): Promise<WorkerThread> {
     const thread = await new Promise<WorkerThread>((resolve, reject) => {
       const starting = new WorkerThread(
@@ -75,7 +75,7 @@ export class WorkerThread {
         () => resolve(starting),
       )
     })
-    // A thread that is waiting keeps nobody alive; one that has something to do does.
+    // An idle thread does not keep the process alive; a busy one does.
     thread.#worker.unref()
     return thread
   }
