@@ -40,9 +40,9 @@ export function localUrl(
   { host, tls, domain }: Pick<ServerConfig, 'host' | 'tls' | 'domain'>,
   port: number,
 ): string {
-  const isEverywhere = host === '0.0.0.0' || host === '::'
-  const address = isEverywhere ? (host === '::' ? '::1' : '127.0.0.1') : host
-  // A certificate is issued for a name.
+  const isWildcardAddress = host === '0.0.0.0' || host === '::'
+  const address = isWildcardAddress ? (host === '::' ? '::1' : '127.0.0.1') : host
+  // A certificate is for a name.
   const name =
     tls !== undefined && domain !== undefined ? domain : isIP(address) === 6 ? `[${address}]` : address
   return `${tls === undefined ? 'http' : 'https'}://${name}:${port}`
