@@ -17,8 +17,10 @@ import type {
   CreateBurrow,
   Engine,
   EngineCapabilities,
+  EngineFailureKind,
   ForkedBurrow,
   ForkOptions,
+  Log,
   Measurement,
   PartCheck,
   RestoreOptions,
@@ -42,6 +44,7 @@ import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
 import { kdatDirectory, prepareKdat } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
+import { FailureLog } from './host/failure-log.ts'
 import { findGateAddon } from './network/gate-addon.ts'
 import { describeSnapshot } from './snapshot/describe-snapshot.ts'
 import { Sleeper } from './snapshot/sleeper.ts'
@@ -59,6 +62,8 @@ export interface LinuxEngineOptions {
   readonly stateDir?: string
   /** Memory that sandboxes together leave to the host. */
   readonly hostMemoryBytes?: number
+  /** Gets failures of background work. */
+  readonly log?: Log
 }
 
 /** What a small host needs for itself. */
@@ -99,6 +104,7 @@ export class LinuxEngine implements Engine {
   readonly #toolsDir: string
   readonly #host: BurrowHost
   readonly #parent: ParentCgroup
+  readonly #failures: FailureLog
   readonly #sleeper: Sleeper | undefined
   readonly #burrows = new Set<LinuxBurrow>()
   /** All that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -114,12 +120,14 @@ export class LinuxEngine implements Engine {
     criu: Criu | undefined
     parent: ParentCgroup
     network: boolean
+    failures: FailureLog
   }) {
     const { dataDir, toolsDir, host, criu } = parts
     this.#dataDir = dataDir
     this.#toolsDir = toolsDir
     this.#host = host
     this.#parent = parts.parent
+    this.#failures = parts.failures
     this.#volumes = new VolumeStore(host.layout.volumesDir)
     this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir, toolsDir })
     this.#upkeep = new Upkeep({
@@ -149,6 +157,7 @@ export class LinuxEngine implements Engine {
     dataDir,
     stateDir = dataDir,
     hostMemoryBytes = DEFAULT_HOST_MEMORY_BYTES,
+    log,
   }: LinuxEngineOptions): Promise<LinuxEngine> {
     await mkdir(stateDir, { recursive: true, mode: 0o711 })
     const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
@@ -170,12 +179,17 @@ export class LinuxEngine implements Engine {
       findGateAddon(),
     ])
     const criu = found !== undefined && isUsable(found) ? found : undefined
+    const failures = new FailureLog(log)
     const share = await sandboxShare(hostMemoryBytes)
     const parent = new ParentCgroup(hierarchies, layout.cgroupName, share)
     const spares = new SparePool({ layout, hierarchies, criu, parent })
     const host = { layout, hierarchies, spares, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
-    return new LinuxEngine({ dataDir, toolsDir, host, criu, parent, network: 'addon' in gates })
+    return new LinuxEngine({ dataDir, toolsDir, host, criu, parent, network: 'addon' in gates, failures })
+  }
+
+  get failures(): ReadonlyMap<EngineFailureKind, number> {
+    return this.#failures.counts
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {

@@ -1,14 +1,14 @@
-import type { Admit, ForkOptions, RestoreOptions, Snapshot } from '@dormouse/engine'
+import type { ForkOptions, LimitRestore, RestoreOptions, Snapshot } from '@dormouse/engine'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { fulfilled, settleAll } from '../host/settle-all.ts'
 
 /** Restores are bound by the CPU: more of them at once only make each slower. */
 const RESTORES_AT_ONCE = 4
 
-export interface RestoreFork extends Omit<ForkOptions, 'admit'> {
+export interface RestoreFork extends Omit<ForkOptions, 'limitRestore'> {
   readonly snapshot: Snapshot
   readonly parentId: LinuxBurrow['sandboxId']
-  readonly admit: Admit
+  readonly limitRestore: LimitRestore
   readonly restore: (options: RestoreOptions) => Promise<LinuxBurrow>
   /** Ends a burrow that is not needed; never throws. */
   readonly giveUp: (burrow: LinuxBurrow) => Promise<void>
@@ -23,10 +23,20 @@ export interface RestoredFork {
 
 /** Continues from a snapshot in the parent and in every child, side by side. On an error no child is left, and the parent continues. */
 export async function restoreFork(fork: RestoreFork): Promise<RestoredFork> {
-  const { snapshot, parentId, sandboxIds, onParent, admit, restore, giveUp, signal, reseed = true } = fork
+  const {
+    snapshot,
+    parentId,
+    sandboxIds,
+    onParent,
+    limitRestore,
+    restore,
+    giveUp,
+    signal,
+    reseed = true,
+  } = fork
   const options = { reason: 'fork' as const, reseed }
   const continueParent = async () => {
-    const parent = await admit(parentId, () => restore({ ...options, sandboxId: parentId }))
+    const parent = await limitRestore(parentId, () => restore({ ...options, sandboxId: parentId }))
     try {
       onParent?.({ burrow: parent, snapshot })
     } catch (error) {
@@ -37,7 +47,7 @@ export async function restoreFork(fork: RestoreFork): Promise<RestoredFork> {
   }
   const children = sandboxIds.map(
     (sandboxId) => () =>
-      admit(sandboxId, () => restore({ ...options, sandboxId, ...(signal && { signal }) })),
+      limitRestore(sandboxId, () => restore({ ...options, sandboxId, ...(signal && { signal }) })),
   )
   const [parent, ...restored] = await settleAll([continueParent, ...children], RESTORES_AT_ONCE)
   const failed = restored.find((result) => result.status === 'rejected')

@@ -6,9 +6,9 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type {
-  Admit,
   ForkedBurrow,
   ForkOptions,
+  LimitRestore,
   RestoreOptions,
   SavedBurrow,
   SnapshotOptions,
@@ -146,7 +146,7 @@ export class Sleeper implements AsyncDisposable {
 
   async snapshot(
     burrow: LinuxBurrow,
-    { leave, kind = 'full', admit = atOnce }: SnapshotOptions,
+    { leave, kind = 'full', limitRestore = atOnce }: SnapshotOptions,
   ): Promise<SavedLinuxBurrow> {
     if (kind === 'files') return this.#snapshotFiles(burrow, leave)
     const { manifest, ended, syncError } = await this.#take(burrow)
@@ -160,7 +160,7 @@ export class Sleeper implements AsyncDisposable {
       return { snapshot, ...(resumeError !== undefined && { resumeError }) }
     }
     const { sandboxId } = burrow
-    const next = admit(sandboxId, () => this.restore(manifest.id, { sandboxId, reseed: false }))
+    const next = limitRestore(sandboxId, () => this.restore(manifest.id, { sandboxId, reseed: false }))
     // The next burrow does not use what is left of this one.
     await Promise.allSettled([next, ended])
     try {
@@ -279,7 +279,10 @@ export class Sleeper implements AsyncDisposable {
     return this.#found.get(this.#parts.host.layout.snapshot(id).manifest, () => this.store.get(id))
   }
 
-  async fork(burrow: LinuxBurrow, { admit = atOnce, ...options }: ForkOptions): Promise<ForkedLinuxBurrow> {
+  async fork(
+    burrow: LinuxBurrow,
+    { limitRestore = atOnce, ...options }: ForkOptions,
+  ): Promise<ForkedLinuxBurrow> {
     const { sandboxIds } = options
     if (sandboxIds.length === 0)
       throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
@@ -299,7 +302,7 @@ export class Sleeper implements AsyncDisposable {
       ...options,
       snapshot,
       parentId: burrow.sandboxId,
-      admit,
+      limitRestore,
       restore: (as) => this.restore(snapshot.id, as),
       giveUp: (one) => this.#giveUp(one),
     })
@@ -394,4 +397,4 @@ export class Sleeper implements AsyncDisposable {
   }
 }
 
-const atOnce: Admit = (_sandboxId, restore) => restore()
+const atOnce: LimitRestore = (_sandboxId, restore) => restore()
