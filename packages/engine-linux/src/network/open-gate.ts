@@ -1,8 +1,8 @@
 import { closeSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import type { Gate } from '@dormouse/engine'
-import type { FirstProcess } from '../burrow/first-process.ts'
-import { withNamespace } from '../burrow/with-namespace.ts'
+import type { FirstProcess } from '../process/first-process.ts'
+import { withNamespace } from '../process/with-namespace.ts'
 import { RESOLVER } from './addresses.ts'
 import { findGateAddon, type GateAddon } from './gate-addon.ts'
 
@@ -32,7 +32,7 @@ export function closeUnused(gate: Gate): void {
  * Ends the connections to the outside that a snapshot has brought back: nobody has their other ends any more, and whoever reads from one
  * would wait for ever.
  */
-export function hangUpOutside(first: FirstProcess): Promise<void> {
+export function closeOutsideConnections(first: FirstProcess): Promise<void> {
   return tryInNetworkOf(first, (addon, netns) => addon.hangUpOutside(netns))
 }
 

@@ -1,17 +1,17 @@
 import { chown, link, mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
-import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
+import type { SnapshotPaths } from '../host/layout.ts'
+import { listCarried } from '../image/carry-open-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import type { PageWorker } from '../image/page-worker.ts'
 import type { DumpImages } from '../image-thread/dump-images.ts'
+import { readFingerprint } from '../storage/fingerprint.ts'
+import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { keepLibraries } from '../volume/library-copies.ts'
-import { listCarried } from './carry-open-files.ts'
-import { readFingerprint } from './fingerprint.ts'
-import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
 
 export interface FinishImages {
   readonly id: SnapshotId

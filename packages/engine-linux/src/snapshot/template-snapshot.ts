@@ -4,15 +4,21 @@ import { mkdir, readdir, rename } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId } from '@dormouse/contracts'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
-import { type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
-import type { BurrowHost } from '../burrow/start-burrow.ts'
+import type { BurrowHost } from '../burrow/burrow-host.ts'
+import { FileCache } from '../host/file-cache.ts'
+import { type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { FileMemory } from '../host/remember-file.ts'
+import { readFingerprint } from '../storage/fingerprint.ts'
+import {
+  type FullManifest,
+  type Manifest,
+  readManifest,
+  SNAPSHOT_FORMAT_VERSION,
+} from '../storage/manifest.ts'
+import { UNFINISHED } from '../storage/publish-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Dumper } from './dumper.ts'
-import { readFingerprint } from './fingerprint.ts'
-import { type FullManifest, type Manifest, readManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
-import { takeSnapshot, UNFINISHED } from './take-snapshot.ts'
+import { takeSnapshot } from './take-snapshot.ts'
 
 /** Importing a large library on a slow disk, once per template. */
 const PRELOAD_TIMEOUT_MS = 300_000
@@ -36,7 +42,7 @@ export async function findTemplateSnapshot(
 
 /** Templates that sandboxes are being made from; more only cost reading again. */
 const REMEMBERED_MANIFESTS = 64
-const manifests = new FileMemory<Manifest>(REMEMBERED_MANIFESTS)
+const manifests = new FileCache<Manifest>(REMEMBERED_MANIFESTS)
 
 /**
  * Boots the template once, imports what its description says, and saves it.
@@ -57,7 +63,7 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
     const failed = await burrow.guest.contexts.preload(preload, { signal })
     if (failed.length > 0)
       throw new DormouseError('setup_failed', `Template ${template.name} cannot import ${failed.join(', ')}.`)
-    const { rest, ended } = await takeSnapshot(host, {
+    const { leftover, ended } = await takeSnapshot(host, {
       burrow,
       dumper,
       toolsDir,
@@ -65,7 +71,7 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
       layersDir: host.layout.templateLayersDir,
     })
     await ended
-    await removeTree(rest)
+    await removeTree(leftover)
     await removeFormer(paths)
   } catch (error) {
     await burrow.destroy()
