@@ -22,5 +22,9 @@ export type EngineFailureKind =
   | 'spare'
   /** A burrow that outlived the last server was neither adopted nor saved. */
   | 'adoption'
+  /** Connections of a burrow were not held or closed around a snapshot. */
+  | 'network'
+  /** The snapshot of a template cannot be read, so its sandboxes boot, which is slower. */
+  | 'template'
   /** A step that lets a burrow continue after a failed snapshot failed and is retried. */
   | 'resume'

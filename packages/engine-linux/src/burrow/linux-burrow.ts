@@ -192,7 +192,7 @@ export class LinuxBurrow implements Burrow {
     try {
       // A frozen agent cannot answer.
       await this.thaw()
-      const held = this.#gate.wasEverOpen ? holdConnections(this.first) : undefined
+      const held = this.#gate.wasEverOpen ? this.#holdConnections() : undefined
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
       await this.guest.quiesce().finally(() => held)
       const states = await Promise.all(
@@ -225,6 +225,14 @@ export class LinuxBurrow implements Burrow {
       await release(false)
       throw error
     }
+  }
+
+  /** A snapshot without this may be refused by CRIU, which then says why. */
+  async #holdConnections(): Promise<void> {
+    await holdConnections(this.first).catch((error: unknown) => {
+      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
+      this.#host.failures.report('network', error, fields, 'connections of a burrow were not held')
+    })
   }
 
   #beginSaving(): void {

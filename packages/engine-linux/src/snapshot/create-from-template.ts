@@ -55,9 +55,9 @@ export async function prepareTemplate(engine: SnapshotEngine, template: Template
 }
 
 async function findSource(
-  { toolsDir, dumper }: SnapshotEngine,
+  { host, toolsDir, dumper }: SnapshotEngine,
   template: Template,
 ): Promise<RestoreSource | undefined> {
-  const found = await findTemplateSnapshot({ template, toolsDir, dumper })
+  const found = await findTemplateSnapshot({ template, toolsDir, dumper }, host.failures)
   return found && { ...found, template, toolsDir }
 }

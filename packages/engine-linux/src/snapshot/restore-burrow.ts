@@ -101,7 +101,7 @@ export async function restoreProcesses(
     signal: restore.signal,
   })
   await enterCriu(host, { spare, first: launched.first }, restore)
-  if (manifest.outside === true) await closeOutsideConnections(launched.first)
+  if (manifest.outside === true) await closeConnections(host, launched)
   await lockAgentSocket(launched.first)
   return launched
 }
@@ -146,6 +146,14 @@ async function enterCriu(
   const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory })
   const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))
   if (exitCode !== 0) throw explainRestoreFailure(output)
+}
+
+/** A sandbox with connections that hang is better than none. */
+async function closeConnections({ failures }: BurrowHost, { first, record }: LaunchedBurrow): Promise<void> {
+  await closeOutsideConnections(first).catch((error: unknown) => {
+    const fields = { sandboxId: record.sandboxId, burrowId: record.id }
+    failures.report('network', error, fields, 'connections of a restored burrow were not closed')
+  })
 }
 
 /**
