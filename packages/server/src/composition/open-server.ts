@@ -227,6 +227,7 @@ async function assemble(
   const runs = opened.use(new RunService({ journal, space, find: (id) => registry.find(id), clock, log }))
   listeners.push(runs.listener)
   const metrics = new ServerMetrics({
+    engineFailures: () => engine.failures,
     sandboxes: () => registry.all(),
     admission,
     runsUnderWay: () => runs.liveCount,

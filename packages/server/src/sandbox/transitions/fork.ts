@@ -1,5 +1,5 @@
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
+import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import { SandboxBody } from '../sandbox-body.ts'
@@ -91,12 +91,12 @@ async function forkRunning(
   await body.sample()
   const sandboxIds = children.map(({ id }) => id)
   const { admission } = parts
-  const admit: Admit = (id, restore) =>
+  const limitRestore: LimitRestore = (id, restore) =>
     id === body.id ? admission.goOn(restore) : admission.run(row.owner, restore, signal)
   const options = {
     sandboxIds,
     reseed,
-    admit,
+    limitRestore,
     onParent: ({ burrow: next, snapshot }: { burrow: Burrow; snapshot: Snapshot }) =>
       recordHead(body, snapshot, next),
     ...(signal && { signal }),

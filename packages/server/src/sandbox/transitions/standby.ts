@@ -1,5 +1,5 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
-import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
+import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import type { SandboxBody } from '../sandbox-body.ts'
@@ -72,8 +72,8 @@ export async function save(
 ): Promise<Saved> {
   const { engine, admission, log } = body.parts
   try {
-    const admit: Admit = (_id, restore) => admission.goOn(restore)
-    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, admit })
+    const limitRestore: LimitRestore = (_id, restore) => admission.goOn(restore)
+    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, limitRestore })
     const { id: snapshotId } = snapshot
     if (resumeError !== undefined)
       log.warn({ sandboxId: body.id, snapshotId, err: resumeError }, 'a sandbox was saved and did not resume')
