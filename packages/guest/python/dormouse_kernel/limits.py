@@ -4,12 +4,12 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MESSAGE_MAX_BYTES = 16 * MIB
-# Text forms are for reading; whoever needs more than this prints it.
-RESULT_TEXT_CHARS = 1 * MIB
+# Text forms are for reading: code that needs more than this can print it.
+RESULT_TEXT_BYTES = 1 * MIB
 # JSON that is nested deeper is shown as text: the host does not read more levels than 1,000 (PROTOCOL.md, Frames).
 RESULT_DEPTH = 500
-ERROR_MESSAGE_CHARS = 64 * KIB
-TRACEBACK_CHARS = 256 * KIB
+ERROR_MESSAGE_BYTES = 64 * KIB
+TRACEBACK_BYTES = 256 * KIB
 # Source kept for the tracebacks of functions from earlier cells.
 SOURCE_CHARS = 64 * MIB
 # Above this IPython's line by line search for magics takes seconds.

@@ -5,7 +5,8 @@ import sys
 import traceback
 from dataclasses import dataclass
 
-from dormouse_kernel.limits import ERROR_MESSAGE_CHARS, TRACEBACK_CHARS
+from dormouse_kernel.bounded_text import bound_text
+from dormouse_kernel.limits import ERROR_MESSAGE_BYTES, TRACEBACK_BYTES
 
 OWN_DIRECTORIES: list[str] = [os.path.dirname(os.path.abspath(__file__)) + os.sep]
 CELL_PREFIX = "<cell "
@@ -26,8 +27,8 @@ def report_of(error: BaseException) -> Report:
         text = "".join(shown.format())
     except Exception as failure:  # noqa: BLE001 - anything may be raised by an exception's own methods
         text = f"{type(error).__name__}: <its traceback could not be shown: {type(failure).__name__}>\n"
-    message = shorten(_message(error), ERROR_MESSAGE_CHARS)
-    return Report(type(error).__name__, message, shorten(text, TRACEBACK_CHARS))
+    message = bound_text(_message(error), ERROR_MESSAGE_BYTES)
+    return Report(type(error).__name__, message, bound_text(text, TRACEBACK_BYTES))
 
 
 def remember(error: BaseException) -> None:
@@ -39,13 +40,6 @@ def remember(error: BaseException) -> None:
 
 def hide_directory(path: str) -> None:
     OWN_DIRECTORIES.append(path.rstrip(os.sep) + os.sep)
-
-
-def shorten(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n... {len(text) - limit} characters left out ...\n{text[-half:]}"
 
 
 def _message(error: BaseException) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
+from dormouse_kernel.bounded_text import bound_text
 from dormouse_kernel.control import Control, encode
-from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_DEPTH, RESULT_TEXT_CHARS
-from dormouse_kernel.report import shorten
+from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_DEPTH, RESULT_TEXT_BYTES
 from dormouse_kernel.streams import Lanes
 
 
@@ -87,16 +87,16 @@ def _encode_bounded(data: dict[str, Any], main: bool) -> bytes:
 
 def _value(mime: str, value: Any) -> Any:
     if isinstance(value, str):
-        return shorten(value, RESULT_TEXT_CHARS) if mime == "text/plain" else value
+        return bound_text(value, RESULT_TEXT_BYTES) if mime == "text/plain" else value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
     try:
         encoded = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return shorten(repr(value), RESULT_TEXT_CHARS)
+        return bound_text(repr(value), RESULT_TEXT_BYTES)
     if len(encoded) <= MESSAGE_MAX_BYTES // 4 and not _is_deep(value):
         return value
-    return shorten(encoded, RESULT_TEXT_CHARS)
+    return bound_text(encoded, RESULT_TEXT_BYTES)
 
 
 def _is_deep(value: Any) -> bool:
