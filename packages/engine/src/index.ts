@@ -47,7 +47,6 @@ export type {
   ProcessExit,
   ProcessInfo,
   ProcessOutput,
-  RunInfo,
   StartProcess,
   StartRun,
 } from './guest.ts'

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Guest, GuestInfo } from '@dormouse/engine'
-import type { Channel, ChannelHandlers } from './channel.ts'
+import type { Channel } from './channel.ts'
 import { AgentConnection } from './connection.ts'
 import { AgentContexts } from './contexts.ts'
 import { AgentFiles } from './files.ts'
@@ -33,7 +33,7 @@ export interface AgentIdentity {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface RequestOptions extends ChannelHandlers {
+interface RequestOptions {
   readonly signal?: AbortSignal | undefined
   /** Until the answer, once the request is sent. */
   readonly timeoutMs?: number
@@ -109,16 +109,12 @@ export class AgentClient implements Guest {
   }
 
   /** A request that streams; see Channel. */
-  async open(
-    op: string,
-    fields: object,
-    { signal, timeoutMs: _, ...handlers }: RequestOptions = {},
-  ): Promise<Channel> {
+  async open(op: string, fields: object, { signal }: Pick<RequestOptions, 'signal'> = {}): Promise<Channel> {
     if (signal?.aborted)
       throw new DormouseError('cancelled', 'The call was cancelled.', { cause: signal.reason })
     const connection =
       this.#connection?.isOpen && this.#closedWith === undefined ? this.#connection : await this.#connect()
-    const channel = connection.request(op, fields, handlers)
+    const channel = connection.request(op, fields)
     if (signal !== undefined) {
       const cancel = () => channel.cancel(signal.reason)
       signal.addEventListener('abort', cancel, { once: true })
@@ -153,7 +149,7 @@ export class AgentClient implements Guest {
       isLate = true
       channel.cancel(undefined)
     }
-    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(giveUp, timeoutMs).unref()
+    const timer = setTimeout(giveUp, timeoutMs).unref()
     try {
       return await result
     } catch (error) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { checkProcessEvent, checkRunEvent } from './event-check.ts'
 import { checkFileStat } from './file-check.ts'
-import { checkContextInfo, checkListeningPort, checkProcessInfo, checkRunInfo } from './info-check.ts'
+import { checkContextInfo, checkListeningPort, checkProcessInfo } from './info-check.ts'
 
 const stat = {
   ...{ path: '/a', name: 'a', type: 'file', sizeBytes: 1, mode: 0o644, uid: 0, gid: 0 },
@@ -42,11 +42,6 @@ describe('what an agent says', () => {
       'a context in an unknown state',
       checkContextInfo,
       { context: 'a', user: 'r', pid: 1, state: 'x', restarts: 0 },
-    ],
-    [
-      'a run in an unknown language',
-      checkRunInfo,
-      { runId: 'r', context: 'a', language: 'c', state: 'queued' },
     ],
     ['a port that is none', checkListeningPort, { port: 65_536, address: '127.0.0.1' }],
     ['an address that is none', checkListeningPort, { port: 80, address: 'localhost' }],

@@ -4,13 +4,7 @@ import { FrameQueue } from './frame-queue.ts'
 import { DATA_FRAME_BYTES, FrameType, WINDOW_BYTES } from './frames.ts'
 import { parseAgentJson } from './parse-json.ts'
 
-export interface ChannelHandlers {
-  /** Takes an item at once. Without it items wait for `items()`. */
-  readonly onItem?: (item: unknown) => void
-}
-
 interface ChannelLink {
-  readonly handlers: ChannelHandlers
   readonly send: (type: number, payload?: Uint8Array) => void
   readonly onClose: () => void
   /** Whether what was sent waits for the agent to read it. */
@@ -53,13 +47,7 @@ export class Channel {
 
   receiveItem(payload: Buffer): void {
     this.#receive(payload.byteLength)
-    const onItem = this.#link?.handlers.onItem
-    if (onItem === undefined) {
-      this.#enqueue(FrameType.item, payload)
-      return
-    }
-    onItem(parseItem(payload))
-    this.#consumed(payload.byteLength)
+    this.#enqueue(FrameType.item, payload)
   }
 
   receiveData(payload: Buffer): void {
@@ -160,7 +148,7 @@ export class Channel {
 
   #parse(payload: Buffer): unknown {
     try {
-      return parseItem(payload)
+      return parseAgentJson(payload, { valuesMax: ITEM_VALUES_MAX })
     } catch (cause) {
       this.#waiting.clear()
       this.#link?.onMalformed(cause)
@@ -191,10 +179,6 @@ export class Channel {
     this.#wakeSender?.()
     return settle
   }
-}
-
-function parseItem(payload: Buffer): unknown {
-  return parseAgentJson(payload, { valuesMax: ITEM_VALUES_MAX })
 }
 
 async function* pieces(source: ByteSource): AsyncGenerator<Uint8Array> {

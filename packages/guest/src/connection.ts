@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { DormouseError, type ErrorCode } from '@dormouse/contracts'
-import { Channel, type ChannelHandlers } from './channel.ts'
+import { Channel } from './channel.ts'
 import {
   answerMaxBytes,
   encodeFrame,
@@ -96,7 +96,7 @@ export class AgentConnection {
   }
 
   /** Sends a request; the channel carries what comes back. */
-  request(op: string, fields: object, handlers: ChannelHandlers = {}): Channel {
+  request(op: string, fields: object): Channel {
     const id = this.#nextChannel
     if (this.#closedWith !== undefined) return Channel.failed(this.#closedWith)
     if (id > CHANNEL_MAX) {
@@ -110,7 +110,6 @@ export class AgentConnection {
       return Channel.failed(new DormouseError('agent_unreachable', 'The agent does not read its requests.'))
     this.#nextChannel += 1
     const channel = new Channel({
-      handlers,
       send: (type, payload) => this.#socket.write(encodeFrame(type, id, payload)),
       onClose: () => this.#channels.delete(id),
       isBackedUp: () => this.#socket.writableNeedDrain,

@@ -144,8 +144,8 @@ describe('an agent in hostile hands', () => {
   })
 
   test.each([
-    ['run.list', '{"runs":[{"runId":5}]}', () => agent.client.runs.list()],
-    ['run.list', '{}', () => agent.client.runs.list()],
+    ['context.list', '{"contexts":[{"context":5}]}', () => agent.client.contexts.list()],
+    ['context.list', '{}', () => agent.client.contexts.list()],
     ['run.interrupt', '{"state":"deleted"}', () => agent.client.runs.interrupt('r')],
     ['run.interrupt', 'null', () => agent.client.runs.interrupt('r')],
   ])('answers %s with %s: the call fails', async (_op, text, call) => {

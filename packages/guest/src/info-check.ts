@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import type { ContextInfo, GuestInfo, ListeningPort, ProcessInfo, RunInfo } from '@dormouse/engine'
+import type { ContextInfo, GuestInfo, ListeningPort, ProcessInfo } from '@dormouse/engine'
 import { AgentValue, malformed } from './agent-value.ts'
 
 export function checkProcessInfo(value: unknown): ProcessInfo {
@@ -24,18 +24,6 @@ export function checkContextInfo(value: unknown): ContextInfo {
     pid: isDead ? null : info.pid('pid'),
     state: info.oneOf('state', ['starting', 'idle', 'busy', 'dead']),
     restarts: info.count('restarts'),
-  }
-}
-
-export function checkRunInfo(value: unknown): RunInfo {
-  const info = new AgentValue(value, 'description of a run')
-  return {
-    runId: info.text('runId'),
-    context: info.text('context'),
-    language: info.oneOf('language', ['python', 'bash']),
-    state: info.oneOf('state', ['queued', 'running', 'finished']),
-    ...(info.has('exitCode') && { exitCode: info.exitCode('exitCode') }),
-    ...(info.has('startedAt') && { startedAt: info.time('startedAt') }),
   }
 }
 

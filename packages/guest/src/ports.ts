@@ -15,11 +15,8 @@ export class AgentPorts implements GuestPorts {
     this.#client = client
   }
 
-  async connect(
-    port: number,
-    { signal, ...options }: { host?: '127.0.0.1' | '::1'; signal?: AbortSignal } = {},
-  ): Promise<Duplex> {
-    const channel = await this.#client.open('port.connect', { port, ...options }, { signal })
+  async connect(port: number, { signal }: { signal?: AbortSignal } = {}): Promise<Duplex> {
+    const channel = await this.#client.open('port.connect', { port }, { signal })
     return this.#client.answer(channel, PortConnection.open(channel)).catch((cause: unknown) => {
       if (!hasErrorCode(cause, 'port_closed')) throw cause
       throw new DormouseError('port_closed', cause.message, { details: { port }, cause })

@@ -10,7 +10,6 @@ from dormouse_agent.errors import OpError, invalid
 MISSING: Any = object()
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
-HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9-]{1,63}){0,3}")
 
 
 class Field(Protocol):

@@ -1,11 +1,10 @@
 """agent.*"""
 
 import os
-import socket
 from typing import TYPE_CHECKING, Any
 
 from dormouse_agent.channel import Channel
-from dormouse_agent.fields import HOSTNAME, ID, USER, Choice, Environment, Flag, Text
+from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Text
 from dormouse_agent.op_table import op
 from dormouse_agent.quiesce import quiesce
 from dormouse_agent.users import User
@@ -18,15 +17,12 @@ if TYPE_CHECKING:
     "agent.configure",
     {
         "sandboxId": Text(ID),
-        "hostname": Text(HOSTNAME, default=None),
         "user": Text(USER, default=None),
         "env": Environment(default=None),
     },
 )
 def configure(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
-    if args["hostname"] is not None:
-        _set_hostname(args["hostname"])
     names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
     for context in agent.contexts.values():
         context.update_env(names)
@@ -78,11 +74,3 @@ def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, s
     if default is not None and not default.used and default.user != user:
         default.change_user(user)
     return [*env, "DORMOUSE_SANDBOX_ID"]
-
-
-def _set_hostname(name: str) -> None:
-    try:
-        socket.sethostname(name)
-    except PermissionError:
-        # Without CAP_SYS_ADMIN only the burrow's builder can set it, and it has the same name to set.
-        pass

@@ -58,9 +58,9 @@ def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     follow(_get_context(agent, args["context"]).between, channel, args["after"], args["follow"])
 
 
-@op("context.preload", {"context": Text(ID, default="default"), "modules": Modules()})
+@op("context.preload", {"modules": Modules()})
 async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    return {"failed": await _get_context(agent, args["context"]).preload(args["modules"])}
+    return {"failed": await _get_context(agent, "default").preload(args["modules"])}
 
 
 def _get_context(agent: "Agent", name: str) -> Context:

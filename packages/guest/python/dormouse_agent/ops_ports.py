@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 from dormouse_agent import limits
 from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError
-from dormouse_agent.fields import Choice, Whole
+from dormouse_agent.fields import Whole
 from dormouse_agent.op_table import op
 from dormouse_agent.port_list import listeners, wait_for_listener
-from dormouse_agent.port_relay import LOOPBACK, relay
+from dormouse_agent.port_relay import relay
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 PORT = Whole(1, 65535)
 
 
-@op("port.connect", {"port": PORT, "host": Choice(LOOPBACK, default=None)}, takes_data=True)
+@op("port.connect", {"port": PORT}, takes_data=True)
 async def connect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     if agent.port_relays >= limits.PORT_CONNECTIONS:
         raise OpError("limit_reached", f"{limits.PORT_CONNECTIONS} connections are open already")
     agent.port_relays += 1
     try:
-        return await relay(agent, channel, args["port"], args["host"])
+        return await relay(agent, channel, args["port"])
     finally:
         agent.port_relays -= 1
 

@@ -24,10 +24,9 @@ AFTER = Whole(-1, 2**53, default=-1)
         "language": Choice(("python", "bash"), default="python"),
         "context": Text(ID, default="default"),
         "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
-        "follow": Flag(default=True),
     },
 )
-def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any] | None:
+def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     if args["language"] == "bash" and "\0" in args["code"]:
         raise invalid("code", "holds a NUL character, which bash cannot read")
     context = agent.contexts.get(args["context"])
@@ -37,10 +36,7 @@ def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, A
         raise OpError("already_exists", f"run {args['runId']!r} exists")
     run = Run(args["runId"], context, args["language"], args["code"], args["timeoutMs"])
     context.enqueue(run)
-    if not args["follow"]:
-        return {"runId": run.id}
     follow(run.journal, channel)
-    return None
 
 
 @op("run.events", {"runId": Text(ID), "after": AFTER, "follow": Flag(default=True)})
@@ -52,11 +48,6 @@ def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
 def interrupt(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     run = _get_run(agent, args["runId"])
     return {"state": run.context.interrupt(run)}
-
-
-@op("run.list", {})
-def list_runs(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    return {"runs": [run.info() for run in agent.runs.all()]}
 
 
 def _get_run(agent: "Agent", run_id: str) -> Run:

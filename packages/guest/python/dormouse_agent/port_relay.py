@@ -23,10 +23,10 @@ NOBODY = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH}
 GONE = {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED}
 
 
-async def relay(agent: "Agent", channel: Channel, port: int, host: str | None) -> dict[str, Any]:
+async def relay(agent: "Agent", channel: Channel, port: int) -> dict[str, Any]:
     """Ends when both directions have; giving up in between resets the connection."""
     loop = agent.loop
-    connection = await _connect(loop, port, host)
+    connection = await _connect(loop, port)
     channel.item(OPEN)
     inward = loop.create_task(_inward(loop, channel, connection))
     outward = loop.create_task(_outward(loop, channel, connection))
@@ -48,8 +48,8 @@ async def relay(agent: "Agent", channel: Channel, port: int, host: str | None) -
         connection.close()
 
 
-async def _connect(loop: asyncio.AbstractEventLoop, port: int, host: str | None) -> socket.socket:
-    for address in LOOPBACK if host is None else (host,):
+async def _connect(loop: asyncio.AbstractEventLoop, port: int) -> socket.socket:
+    for address in LOOPBACK:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:

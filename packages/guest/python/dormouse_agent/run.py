@@ -78,19 +78,6 @@ class Run:
         self.error(name, message)
         self.finish(130)
 
-    def info(self) -> dict[str, Any]:
-        info: dict[str, Any] = {
-            "runId": self.id,
-            "context": self.context.name,
-            "language": self.language,
-            "state": self.state,
-        }
-        if self.exit_code is not None:
-            info["exitCode"] = self.exit_code
-        if self.started_at_ms is not None:
-            info["startedAt"] = self.started_at_ms
-        return info
-
 
 class Runs:
     """All runs that can be asked about: queued, running, and the latest finished."""
@@ -105,6 +92,3 @@ class Runs:
     def finished(self, run: Run) -> None:
         del self.live[run.id]
         self._finished.add(run.id, run)
-
-    def all(self) -> list[Run]:
-        return [*self._finished.all(), *self.live.values()]
