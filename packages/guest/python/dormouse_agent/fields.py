@@ -1,4 +1,4 @@
-"""Declarative checks of request fields. A request is checked whole before anything happens."""
+"""Declarative checks of request fields. The whole request is checked before anything changes."""
 
 import re
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ def _text(name: str, value: Any, max_bytes: int) -> str:
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> int:
-    # bool is an int in Python, but `true` is not a number in JSON.
+    # In Python bool is a subclass of int, but in JSON `true` is not a number.
     if isinstance(value, bool) or not isinstance(value, int):
         raise invalid(name, f"must be a whole number, got {_seen(value)}")
     if not low <= value <= high:

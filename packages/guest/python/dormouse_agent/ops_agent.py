@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dormouse_agent.channel import Channel
 from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Text
-from dormouse_agent.op_table import op
+from dormouse_agent.operations import operation
 from dormouse_agent.quiesce import quiesce
 from dormouse_agent.users import User
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
 
 
-@op(
+@operation(
     "agent.configure",
     {
         "sandboxId": Text(ID),
@@ -29,7 +29,7 @@ def configure(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[st
     return {}
 
 
-@op(
+@operation(
     "agent.wake",
     {
         "sandboxId": Text(ID),
@@ -47,13 +47,13 @@ def wake(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
     return {}
 
 
-@op("agent.quiesce", {})
+@operation("agent.quiesce", {})
 async def quiesce_agent(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     await quiesce(agent, channel)
     return {}
 
 
-@op("agent.info", {})
+@operation("agent.info", {})
 def info(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     with open("/proc/self/statm", encoding="ascii") as file:
         pages = int(file.read().split()[1])
@@ -66,7 +66,7 @@ def info(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
 
 
 def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, str]) -> list[str]:
-    """Gives the names of the variables that live kernels have to hear about."""
+    """Returns the names of the variables that running kernels must update."""
     agent.sandbox_id = sandbox_id
     agent.default_user = user
     agent.env.update(env)
@@ -74,3 +74,11 @@ def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, s
     if default is not None and not default.used and default.user != user:
         default.change_user(user)
     return [*env, "DORMOUSE_SANDBOX_ID"]
+
+
+OPERATIONS = (
+    configure,
+    wake,
+    quiesce_agent,
+    info,
+)

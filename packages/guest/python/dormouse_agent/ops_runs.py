@@ -7,7 +7,7 @@ from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError, invalid
 from dormouse_agent.fields import ID, Choice, Flag, Text, Whole
 from dormouse_agent.follower import follow
-from dormouse_agent.op_table import op
+from dormouse_agent.operations import operation
 from dormouse_agent.run import Run
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AFTER = Whole(-1, 2**53, default=-1)
 
 
-@op(
+@operation(
     "run.start",
     {
         "runId": Text(ID),
@@ -39,12 +39,12 @@ def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     follow(run.journal, channel)
 
 
-@op("run.events", {"runId": Text(ID), "after": AFTER, "follow": Flag(default=True)})
+@operation("run.events", {"runId": Text(ID), "after": AFTER, "follow": Flag(default=True)})
 def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     follow(_get_run(agent, args["runId"]).journal, channel, args["after"], args["follow"])
 
 
-@op("run.interrupt", {"runId": Text(ID)})
+@operation("run.interrupt", {"runId": Text(ID)})
 def interrupt(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     run = _get_run(agent, args["runId"])
     return {"state": run.context.interrupt(run)}
@@ -55,3 +55,10 @@ def _get_run(agent: "Agent", run_id: str) -> Run:
     if run is None:
         raise OpError("not_found", f"there is no run {run_id!r}")
     return run
+
+
+OPERATIONS = (
+    start,
+    events,
+    interrupt,
+)

@@ -6,11 +6,11 @@ OUTPUT_MAX_BYTES = 4 * 1024**2
 
 
 class BoundedText:
-    """Collects text and keeps at most `max_bytes` of its UTF-8: the beginning, which shows what the text is, and the end,
-    which shows how it turned out. Never cuts a character in half. `text()` says in the middle how many bytes are missing.
+    """Collects text and keeps at most `max_bytes` of its UTF-8: the beginning, which shows what the text is, and the
+    end, which shows how it turned out. Never cuts a character in half. `text()` says how many bytes are missing.
 
-    `packages/contracts/src/bounded-text.ts` does the same, and `bounded-text.cases.json` beside it holds cases that both
-    pass. The SDK and the guest have identical copies of this file.
+    `packages/contracts/src/bounded-text.ts` does the same. Both pass `bounded-text.cases.json`, beside it. The SDK and
+    the guest have identical copies of this file.
     """
 
     def __init__(self, max_bytes: int = OUTPUT_MAX_BYTES) -> None:
@@ -38,7 +38,7 @@ class BoundedText:
             self._trim_tail()
 
     def lose(self, count: int) -> None:
-        """`count` bytes of the source are missing here. Text added before is the beginning, text added later the end."""
+        """`count` bytes of the source are missing here. Earlier text is the beginning, later text the end."""
         self._lost_bytes += count
         self._is_head_full = True
 
