@@ -2,10 +2,10 @@ import type { Duplex } from 'node:stream'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { GuestPorts, ListeningPort } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
-import { checkList, checkListeningPort } from './info-check.ts'
+import { checkList, checkListeningPort } from './check-answers.ts'
 import { PortConnection } from './port-connection.ts'
 
-/** Beside the time that a wait may take: the agent counts that by itself. */
+/** Added to the time-out of a wait, which the agent itself enforces. */
 const WAIT_GRACE_MS = 30_000
 
 export class AgentPorts implements GuestPorts {

@@ -2,8 +2,8 @@ import { newRunId, type RunEvent, type RunResult } from '@dormouse/contracts'
 import type { Follow, GuestRuns, StartRun } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { AgentValue } from './agent-value.ts'
-import { RunCollector } from './collect-run.ts'
-import { checkRunEvent } from './event-check.ts'
+import { checkRunEvent } from './check-events.ts'
+import { RunCollector } from './run-collector.ts'
 
 export class AgentRuns implements GuestRuns {
   readonly #client: AgentClient

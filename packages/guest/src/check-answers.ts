@@ -39,7 +39,7 @@ export function checkListeningPort(value: unknown): ListeningPort {
   return isIP(address) === 0 ? info.fail() : { port: info.port('port'), address }
 }
 
-/** Of an answer that is an object with one list in it. */
+/** Checks the items of an answer that is an object with one list. */
 export function checkList<Item>(answer: unknown, name: string, check: (value: unknown) => Item): Item[] {
   return new AgentValue(answer, 'list').list(name).map(check)
 }
