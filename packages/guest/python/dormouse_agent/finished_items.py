@@ -1,4 +1,4 @@
-"""Finished runs and processes whose journals can still be read, within a count and a size."""
+"""Finished runs and processes whose journals can still be read, bounded in number and in bytes."""
 
 from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
@@ -15,36 +15,36 @@ Key = TypeVar("Key")
 Item = TypeVar("Item", bound=Finished)
 
 
-class ShelfBudget:
-    """One size for all shelves together; the oldest journal of any shelf makes room first."""
+class JournalBudget:
+    """Bounds the bytes of all journals in several FinishedItems. Drops the oldest item of any of them first."""
 
     def __init__(self) -> None:
         self.bytes = 0
-        self._order: OrderedDict[tuple[int, object], Shelf] = OrderedDict()
+        self._order: OrderedDict[tuple[int, object], FinishedItems] = OrderedDict()
 
-    def add(self, shelf: "Shelf", key: object, size: int) -> None:
-        self._order[(id(shelf), key)] = shelf
+    def add(self, items: "FinishedItems", key: object, size: int) -> None:
+        self._order[(id(items), key)] = items
         self.bytes += size
         while self.bytes > FINISHED_JOURNALS_BYTES and len(self._order) > 1:
             (_, oldest), owner = next(iter(self._order.items()))
             owner.drop(oldest)
 
-    def remove(self, shelf: "Shelf", key: object, size: int) -> None:
-        del self._order[(id(shelf), key)]
+    def remove(self, items: "FinishedItems", key: object, size: int) -> None:
+        del self._order[(id(items), key)]
         self.bytes -= size
 
 
-class Shelf(Generic[Key, Item]):
-    def __init__(self, budget: ShelfBudget, count: int) -> None:
+class FinishedItems(Generic[Key, Item]):
+    def __init__(self, budget: JournalBudget, max_count: int) -> None:
         self._budget = budget
-        self._count = count
+        self._max_count = max_count
         self._items: OrderedDict[Key, Item] = OrderedDict()
 
     def add(self, key: Key, item: Item) -> None:
         self.drop(key)
         self._items[key] = item
         self._budget.add(self, key, item.journal.size_bytes)
-        while len(self._items) > self._count:
+        while len(self._items) > self._max_count:
             self.drop(next(iter(self._items)))
 
     def drop(self, key: Key) -> None:

@@ -1,9 +1,9 @@
 import { RUN_OUTPUT_MAX_BYTES } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
-import { RunCollector } from './collect-run.ts'
+import { RunCollector } from './run-collector.ts'
 
 describe('RunCollector', () => {
-  test('keeps short output as it is', () => {
+  test('keeps short output unchanged', () => {
     const collector = new RunCollector('run-1')
     collector.add({ seq: 0, type: 'stdout', data: 'a' })
     collector.add({ seq: 1, type: 'stderr', data: 'b' })
@@ -33,7 +33,7 @@ describe('RunCollector', () => {
     expect(stdout).toContain(`${truncated?.stdoutBytes} bytes left out`)
   })
 
-  test('says where something is missing that its journal has not kept', () => {
+  test('marks the place where its journal dropped events', () => {
     const collector = new RunCollector('run-1')
     collector.add({ seq: 0, type: 'stdout', data: 'BEGIN' })
     collector.add({ seq: 9, type: 'truncated', events: 9, bytes: 900 })

@@ -1,4 +1,4 @@
-/** Deeper than Python's encoder goes, and far from where JSON.stringify runs out of stack. */
+/** More than Python's encoder produces, and far below where JSON.stringify runs out of stack. */
 const DEPTH_MAX = 1_000
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
@@ -6,11 +6,11 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x
 const [LETTER_U, LETTER_D, CAPITAL_D, DIGIT_8] = [0x75, 0x64, 0x44, 0x38]
 
 /**
- * JSON from an agent, which may be in hostile hands. Bytes of JSON can become a hundred times as much memory, texts that are not valid
- * Unicode, and values that cannot be written again because they are nested too deeply; all of that is refused before it is parsed.
+ * Parses JSON of an agent, which may be hostile. JSON can take a hundred times its size in memory, hold invalid
+ * Unicode, or nest too deeply to be written again. All of that is refused before parsing.
  */
 export function parseAgentJson(payload: Buffer, { valuesMax }: { readonly valuesMax: number }): unknown {
-  // Every level takes two bytes and every value at least one more; only an escape makes half a character.
+  // A level takes two bytes and a value at least one. Only an escape can make half a character.
   const isShort = payload.byteLength <= 2 * Math.min(DEPTH_MAX, valuesMax)
   if (!isShort || payload.includes('\\ud') || payload.includes('\\uD')) checkShape(payload, valuesMax)
   return JSON.parse(payload.toString('utf8'))
@@ -21,7 +21,7 @@ function checkShape(bytes: Buffer, valuesMax: number): void {
   let values = 1
   for (let at = 0; at < bytes.byteLength; at++) {
     const byte = bytes[at]
-    if (byte === QUOTE) at = endOfText(bytes, at + 1)
+    if (byte === QUOTE) at = endOfString(bytes, at + 1)
     else if (byte === COMMA) values++
     else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       values++
@@ -32,10 +32,10 @@ function checkShape(bytes: Buffer, valuesMax: number): void {
 }
 
 /**
- * The end of a text. Quotes and backslashes are looked for natively: a loop over every byte of what a run prints would keep the event loop
- * busy. Agents escape control characters only. An escaped surrogate, in a pair or alone, is none of theirs.
+ * The end of a string. Searches for quotes and backslashes natively: a loop over every byte of a run's output would
+ * block the event loop. Agents escape control characters only, so an escaped surrogate, paired or not, is refused.
  */
-function endOfText(bytes: Buffer, from: number): number {
+function endOfString(bytes: Buffer, from: number): number {
   let quote = bytes.indexOf(QUOTE, from)
   for (let at = from; quote !== -1; ) {
     const slash = bytes.subarray(at, quote).indexOf(BACKSLASH)

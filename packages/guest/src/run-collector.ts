@@ -6,7 +6,7 @@ import {
   type RunResult,
 } from '@dormouse/contracts'
 
-/** Folds a run's events into one bounded result. */
+/** Collects the events of a run into one bounded result. */
 export class RunCollector {
   readonly #stdout = new BoundedText(RUN_OUTPUT_MAX_BYTES)
   readonly #stderr = new BoundedText(RUN_OUTPUT_MAX_BYTES)

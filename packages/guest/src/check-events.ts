@@ -3,7 +3,7 @@ import { AgentValue } from './agent-value.ts'
 
 const TYPES = ['stdout', 'stderr', 'start', 'result', 'error', 'truncated', 'exit'] as const
 
-/** An event as PROTOCOL.md describes it, and nothing beside; throws `agent_unreachable` for any other. */
+/** Returns the fields that PROTOCOL.md lists, and no others. Throws `agent_unreachable` for a malformed event. */
 export function checkRunEvent(value: unknown): RunEvent {
   const event = new AgentValue(value, 'event')
   const seq = event.count('seq')

@@ -1,4 +1,4 @@
-"""Questions to a keyboard fail at once: nobody is there to answer."""
+"""Makes input(), getpass() and breakpoint() fail at once: a run has no keyboard."""
 
 import builtins
 import getpass
@@ -7,12 +7,12 @@ import sys
 from typing import Any, NoReturn
 
 MESSAGE = (
-    "a run has no keyboard, so {what} cannot read an answer. Put the value into the code, or into a variable "
-    "or a file before; a program that must talk to a terminal can be started as a process with a PTY"
+    "a run has no keyboard, so {what} cannot read an answer. Put the value into the code, a variable "
+    "or a file. A program that needs a terminal can be started as a process with a PTY"
 )
 
 
-def refuse_questions() -> None:
+def refuse_input() -> None:
     builtins.input = _refusal("input()")
     getpass.getpass = getpass.unix_getpass = _refusal("getpass()")
     if "PYTHONBREAKPOINT" not in os.environ:

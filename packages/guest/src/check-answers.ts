@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import type { ContextInfo, GuestInfo, ListeningPort, ProcessInfo, RunInfo } from '@dormouse/engine'
+import type { ContextInfo, GuestInfo, ListeningPort, ProcessInfo } from '@dormouse/engine'
 import { AgentValue, malformed } from './agent-value.ts'
 
 export function checkProcessInfo(value: unknown): ProcessInfo {
@@ -27,18 +27,6 @@ export function checkContextInfo(value: unknown): ContextInfo {
   }
 }
 
-export function checkRunInfo(value: unknown): RunInfo {
-  const info = new AgentValue(value, 'description of a run')
-  return {
-    runId: info.text('runId'),
-    context: info.text('context'),
-    language: info.oneOf('language', ['python', 'bash']),
-    state: info.oneOf('state', ['queued', 'running', 'finished']),
-    ...(info.has('exitCode') && { exitCode: info.exitCode('exitCode') }),
-    ...(info.has('startedAt') && { startedAt: info.time('startedAt') }),
-  }
-}
-
 export function checkGuestInfo(value: unknown): GuestInfo {
   const info = new AgentValue(value, 'description of itself')
   const [contexts, processes, runs] = [info.count('contexts'), info.count('processes'), info.count('runs')]
@@ -51,7 +39,7 @@ export function checkListeningPort(value: unknown): ListeningPort {
   return isIP(address) === 0 ? info.fail() : { port: info.port('port'), address }
 }
 
-/** Of an answer that is an object with one list in it. */
+/** Checks the items of an answer that is an object with one list. */
 export function checkList<Item>(answer: unknown, name: string, check: (value: unknown) => Item): Item[] {
   return new AgentValue(answer, 'list').list(name).map(check)
 }

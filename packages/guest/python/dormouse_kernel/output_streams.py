@@ -1,4 +1,4 @@
-"""sys.stdout and sys.stderr: two pipes to the agent whose texts keep their order."""
+"""sys.stdout and sys.stderr: two pipes to the agent that keep the order of what is written."""
 
 import ctypes
 import fcntl
@@ -8,54 +8,54 @@ import sys
 import termios
 import time
 
-from dormouse_kernel.limits import BARRIER_S, BARRIER_STEP_S
+from dormouse_kernel.limits import READ_WAIT_S, READ_WAIT_STEP_S
 
 _flush_c_streams = ctypes.CDLL(None).fflush
 
 
-class LaneStream(io.TextIOWrapper):
-    """A standard stream that notices when output changes over from the other one."""
+class OrderedStream(io.TextIOWrapper):
+    """A standard stream that notices when the program switches from the other stream to this one."""
 
-    def __init__(self, fd: int, name: str, lanes: "Lanes") -> None:
+    def __init__(self, fd: int, name: str, streams: "OutputStreams") -> None:
         raw = io.FileIO(fd, "wb", closefd=False)
         raw.name = name
         super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
         self.mode = "w"
-        self._lanes = lanes
+        self._streams = streams
 
     def write(self, text: str, /) -> int:
-        if self._lanes.last is not self:
-            self._lanes.switch(self)
+        if self._streams.last is not self:
+            self._streams.switch(self)
         return super().write(text)
 
 
-class Lanes:
+class OutputStreams:
     def __init__(self) -> None:
-        self.last: LaneStream | None = None
+        self.last: OrderedStream | None = None
         self._in_child = False
-        # User code may close or redirect 1 and 2; these are the way back.
+        # User code may close or redirect 1 and 2; these copies restore them.
         self._pipes = {fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (1, 2)}
         self._open()
 
     def _open(self) -> None:
-        self.stdout = LaneStream(1, "<stdout>", self)
-        self.stderr = LaneStream(2, "<stderr>", self)
+        self.stdout = OrderedStream(1, "<stdout>", self)
+        self.stderr = OrderedStream(2, "<stderr>", self)
         sys.stdout = sys.__stdout__ = self.stdout
         sys.stderr = sys.__stderr__ = self.stderr
 
-    def switch(self, to: LaneStream) -> None:
-        """Lets the agent take what the other stream wrote before this one goes on."""
+    def switch(self, to: OrderedStream) -> None:
+        """Waits until the agent has read the output of the other stream."""
         previous, self.last = self.last, to
         if previous is None or self._in_child:
             return
         _flush(previous)
         pipe = self._pipes[1 if previous is self.stdout else 2]
-        deadline = time.monotonic() + BARRIER_S
+        deadline = time.monotonic() + READ_WAIT_S
         while _unread_bytes(pipe) and time.monotonic() < deadline:
-            time.sleep(BARRIER_STEP_S)
+            time.sleep(READ_WAIT_STEP_S)
 
     def flush(self) -> None:
-        """Everything written so far reaches the pipes, also what C code has buffered."""
+        """Flushes all output to the pipes, including buffers of C code."""
         for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
             _flush(stream)
         _flush_c_streams(None)
@@ -66,7 +66,7 @@ class Lanes:
         _flush(self.stderr)
 
     def repair(self) -> None:
-        """Puts back streams that cannot be written to; a working replacement is the user's choice."""
+        """Restores closed or broken streams. Keeps working replacements that user code installed."""
         for fd, pipe in self._pipes.items():
             try:
                 os.fstat(fd)
@@ -86,7 +86,7 @@ class Lanes:
 def _flush(stream: object) -> None:
     try:
         stream.flush()  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - a stream of the user's making may fail in any way
+    except Exception:  # noqa: BLE001 - a user's own stream may raise anything
         pass
 
 

@@ -1,4 +1,4 @@
-"""Keeps one kernel alive for a context: starts it, replaces a dead one, rests when none starts."""
+"""Keeps one kernel running for a context: starts it, replaces a dead one, waits after failed starts."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -7,17 +7,17 @@ from dormouse_agent import limits
 from dormouse_agent.errors import OpError
 from dormouse_agent.kernel_death import describe_death, oom_kills
 from dormouse_agent.kernel_process import KernelProcess
-from dormouse_agent.kernel_questions import KernelQuestions
-from dormouse_agent.text_lane import TextLane
+from dormouse_agent.kernel_requests import KernelRequests
+from dormouse_agent.text_events import TextEvents
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
     from dormouse_agent.context import Context
 
-DISTRUSTED = "the kernel was ended because something else wrote to its control socket"
+UNTRUSTED = "the kernel was ended because something else wrote to its control socket"
 
 
-class KernelKeeper:
+class KernelSupervisor:
     def __init__(self, agent: "Agent", context: "Context") -> None:
         self._agent = agent
         self._context = context
@@ -26,14 +26,14 @@ class KernelKeeper:
         self._timer: asyncio.TimerHandle | None = None
         self._oom_kills: int | None = None
         self._pending_env: dict[str, str] = {}
-        # Whether a wake that the kernel has yet to hear of wants new seeds; None without such a wake.
+        # A wake waits for the kernel to be ready: whether it asks for new seeds. None when no wake waits.
         self._pending_reseed: bool | None = None
-        self._questions = KernelQuestions(agent.loop, context.on_kernel_free)
+        self._requests = KernelRequests(agent.loop, context.on_kernel_free)
         self._retired = False
         self._replacing = False
         self.ready = False
         self.restarts = 0
-        # Why the next run meets a fresh kernel.
+        # Why the next run gets a new kernel.
         self.restart_note: str | None = None
 
     @property
@@ -46,12 +46,12 @@ class KernelKeeper:
         return self._process
 
     @property
-    def free(self) -> bool:
-        """Whether a run may begin: what the kernel does between runs has its own journal."""
-        return self.ready and not self._questions.open
+    def is_free(self) -> bool:
+        """Whether a run may begin. Output of requests between runs must not get into its journal."""
+        return self.ready and not self._requests.any_open
 
-    def want(self) -> None:
-        """A run waits for the kernel. Starts one unless one is on its way."""
+    def ensure_started(self) -> None:
+        """Starts a kernel unless one is running or starting."""
         if self._process is None and self._timer is None and not self._retired:
             delay = limits.KERNEL_RETRY_LAST_S if self._failures >= limits.KERNEL_START_ATTEMPTS else 0
             self._timer = self._agent.loop.call_later(delay, self._start)
@@ -67,39 +67,39 @@ class KernelKeeper:
             self._pending_env = {}
 
     def wake(self, env: dict[str, str], reason: str, reseed: bool, in_run: bool) -> None:
-        """The kernel takes it up at once, its hooks at the end of its run."""
+        """The kernel updates itself at once, and runs its hooks after the current run."""
         self._pending_env.update(env)
         if self.ready:
             self._send_wake(reason, reseed)
             if in_run:
-                self.process.nudge()
+                self.process.notify()
         else:
-            # It may have drawn its seed already, but has no hooks yet.
+            # The kernel may have seeded its generators already, but it has no hooks yet.
             self._pending_reseed = reseed or self._pending_reseed is True
 
     def _send_wake(self, reason: str, reseed: bool) -> None:
         message = {"type": "wake", "reason": reason, "reseed": reseed, "env": self._pending_env}
-        self._questions.ask(self.process, message, limits.KERNEL_ANSWER_S)
+        self._requests.send(self.process, message, limits.KERNEL_ANSWER_S)
         self._pending_env = {}
         self._pending_reseed = None
 
     async def preload(self, modules: list[str]) -> dict[str, Any] | None:
-        """None when the kernel ends, or none can be started."""
-        self.want()
+        """Returns None when the kernel ends, or cannot be started."""
+        self.ensure_started()
         while not self.ready:
             if self._process is None and self._timer is None:
                 return None
-            await asyncio.sleep(limits.KERNEL_LOOK_S)
-        return await self._questions.ask(self.process, {"type": "preload", "modules": modules})
+            await asyncio.sleep(limits.KERNEL_POLL_S)
+        return await self._requests.send(self.process, {"type": "preload", "modules": modules})
 
     def replace(self) -> None:
-        """A new kernel because its user has changed; nothing of value is lost with the old one."""
+        """Starts a new kernel for another user. The old one has run nothing."""
         self._replacing = True
         self.ready = False
         if self._process is not None:
             self._process.kill()
         else:
-            self.want()
+            self.ensure_started()
 
     def retire(self) -> None:
         self._retired = True
@@ -122,7 +122,7 @@ class KernelKeeper:
             self._failed(f"the kernel could not be started: {error.message}")
             return
         self._process = process
-        process.lanes(TextLane(context.between, "stdout", True), TextLane(context.between, "stderr", True))
+        process.redirect(*context.targets_between_runs())
         self._timer = self._agent.loop.call_later(limits.KERNEL_START_S, process.kill)
 
     def on_kernel_message(self, message: dict[str, Any]) -> None:
@@ -135,10 +135,10 @@ class KernelKeeper:
             if self._pending_reseed is not None:
                 self._send_wake("create", self._pending_reseed)
             self.send_pending_env()
-            if self.free:
+            if self.is_free:
                 self._context.on_kernel_free()
         elif message["type"] == "answer":
-            self._questions.answered(message)
+            self._requests.on_answer(message)
         else:
             self._context.on_kernel_message(message)
 
@@ -147,8 +147,8 @@ class KernelKeeper:
         assert process is not None
         was_ready, self.ready = self.ready, False
         self._cancel_timer()
-        self._questions.give_up()
-        why = DISTRUSTED if process.distrusted else describe_death(code, self._oom_kills)
+        self._requests.on_kernel_exit()
+        why = UNTRUSTED if process.untrusted else describe_death(code, self._oom_kills)
         if was_ready:
             self._context.on_kernel_death(code, why, asked_for=process.killed)
         self._process = None
@@ -163,13 +163,12 @@ class KernelKeeper:
         else:
             self._failed(f"{why} while it was starting")
 
-    def lanes(self, stdout: TextLane, stderr: TextLane) -> None:
+    def redirect(self, stdout: TextEvents, stderr: TextEvents) -> None:
         if self._process is not None:
-            self._process.lanes(stdout, stderr)
+            self._process.redirect(stdout, stderr)
 
     def _linger(self, process: KernelProcess) -> None:
-        between = self._context.between
-        process.lanes(TextLane(between, "stdout", True), TextLane(between, "stderr", True))
+        process.redirect(*self._context.targets_between_runs())
         self._agent.lingering.keep(process.stdout)
         self._agent.lingering.keep(process.stderr)
 
@@ -179,7 +178,7 @@ class KernelKeeper:
             delay = limits.KERNEL_RETRY_FIRST_S * 2**self._failures
             self._timer = self._agent.loop.call_later(delay, self._start)
         else:
-            # The next run that asks for a kernel makes the next attempt.
+            # The next run that needs a kernel starts the next attempt.
             self._context.on_kernel_unavailable(why)
 
     def _cancel_timer(self) -> None:
