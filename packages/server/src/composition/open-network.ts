@@ -3,16 +3,16 @@ import type { Engine } from '@dormouse/engine'
 import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
 import type { Log } from '../log.ts'
-import { Denials } from '../network/denials.ts'
+import { DenialHistory } from '../network/denial-history.ts'
 import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import type { EntryOf } from '../network/record-entries.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
+import { secretsInUse } from '../sandbox/secrets-in-use.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
 import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
-import { SealedValues } from '../secrets/sealed-value.ts'
+import { SealedValues } from '../secrets/sealed-values.ts'
 import { SecretService } from '../secrets/secret-service.ts'
-import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import type { Stores } from './open-stores.ts'
 
 export interface OpenNetwork {
@@ -31,7 +31,7 @@ export async function openNetwork(
   opened: Closing,
 ) {
   const { clock } = stores
-  const denials = opened.use(new Denials({ record, clock }))
+  const denials = opened.use(new DenialHistory({ record, clock }))
   const authority = openAuthority(join(config.dataDir, 'edge.pem'))
   const secrets = new SecretService({
     rows: stores.secrets,
@@ -46,7 +46,7 @@ export async function openNetwork(
     ? await openEgress({ config: config.network, authority, reopen, log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
-  egress?.onDenied(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
+  egress?.onDenial(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
   const network: NetworkService = opened.use(
     new NetworkService({
       egress,

@@ -6,7 +6,7 @@ import { IdleWatch } from '../sandbox/idle-watch.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import { openScrub } from '../scrub/open-scrub.ts'
 import type { Scrub } from '../scrub/scrub.ts'
-import { VolumeSubjects } from '../volumes/volume-subjects.ts'
+import { UnmeasuredVolumes } from '../volumes/unmeasured-volumes.ts'
 import type { OpenedSandboxes } from './open-sandboxes.ts'
 import type { Stores } from './open-stores.ts'
 
@@ -23,18 +23,18 @@ export interface OpenWatches {
 export function openWatches({ config, stores, opened }: OpenWatches, closing: Closing): Scrub {
   const { deps, volumes, freeSpace, room, space, record } = opened
   const { engine, sandboxes, listeners, starts, quarantine, clock, log } = deps
-  const volumeSubjects = new VolumeSubjects({
+  const unmeasured = new UnmeasuredVolumes({
     rows: stores.volumes,
     engine,
     inUse: () => writableVolumes(sandboxes),
     limitsOf: (row) => volumes.limitsOf(row),
   })
-  listeners.push(volumeSubjects.listener)
+  listeners.push(unmeasured.listener)
   const disk = closing.use(
     new DiskWatch({
       ...{ sandboxes, engine, freeSpace, log },
       journalBytes: (id) => space.bytesOf(id),
-      volumes: (onOver) => volumeSubjects.list(onOver),
+      volumes: (onOver) => unmeasured.list(onOver),
     }),
   )
   closing.use(

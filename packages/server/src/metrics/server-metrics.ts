@@ -13,6 +13,7 @@ export interface ServerMetricsOptions {
   readonly starts: { readonly load: { readonly running: number; readonly waiting: number } }
   readonly runsUnderWay: () => number
   readonly network: () => NetworkCountersAnswer
+  readonly engineFailures: () => ReadonlyMap<string, number>
   readonly scrub: () => {
     readonly readBytes: number
     readonly finishedAt: number | undefined
@@ -88,6 +89,16 @@ export class ServerMetrics implements Metrics {
     counter('dormouse_network_names_total', 'Names that sandboxes asked for.', (all) => all.names)
     counter('dormouse_network_out_bytes_total', 'Bytes that left sandboxes.', (all) => all.bytesOut)
     counter('dormouse_network_in_bytes_total', 'Bytes that sandboxes got from outside.', (all) => all.bytesIn)
+    new Counter({
+      name: 'dormouse_engine_failures_total',
+      help: 'Background work of the engine that failed, by kind.',
+      labelNames: ['kind'],
+      registers,
+      collect() {
+        this.reset()
+        for (const [kind, count] of options.engineFailures()) this.inc({ kind }, count)
+      },
+    })
     new Counter({
       name: 'dormouse_scrub_read_bytes_total',
       help: 'What the scrub has read.',

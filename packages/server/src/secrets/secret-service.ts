@@ -6,7 +6,7 @@ import type { Secrets, SecretView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import type { SealedValues } from './sealed-value.ts'
+import type { SealedValues } from './sealed-values.ts'
 import type { SecretRow, SecretRows } from './secret-rows.ts'
 
 /** Against programs that never stop. */

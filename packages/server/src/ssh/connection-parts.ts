@@ -10,7 +10,7 @@ import type { SshService } from './ssh-service.ts'
 /** What every connection works with. */
 export interface SshParts {
   readonly keys: Pick<SshService, 'grantsOf' | 'findConfirmation'>
-  readonly access: Pick<Access, 'admit'>
+  readonly access: Pick<Access, 'checkRate'>
   readonly sandboxes: SandboxCalls
   readonly answers: ErrorAnswers
   readonly idleConnectionMs: number

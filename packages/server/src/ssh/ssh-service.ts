@@ -12,7 +12,7 @@ import { fingerprintOf, lineOf, type PublicKey, parsePublicKey } from './public-
 const KEYS_PER_OWNER = 1000
 
 /** How the user name of a client begins that confirms its key. `+` is in no name of a sandbox. */
-export const CONFIRMING = 'confirm+'
+export const CONFIRM_PREFIX = 'confirm+'
 
 /** One who lets the holder of a key in. */
 export interface Grant {
@@ -156,7 +156,7 @@ export class SshService implements Ssh {
 }
 
 function userOf({ code }: SshKeyRow): string {
-  return `${CONFIRMING}${code}`
+  return `${CONFIRM_PREFIX}${code}`
 }
 
 /** 100 bits, in letters and digits that are typed easily. */

@@ -5,8 +5,8 @@ import type { Volumes, VolumeView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { MountedVolume, VolumeMount } from '../store/sandbox-rows.ts'
+import { isOver } from './unmeasured-volumes.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
-import { isOver } from './volume-subjects.ts'
 
 /** Each is a directory that costs next to nothing; this is against programs that never stop. */
 const VOLUMES_PER_OWNER = 1000
