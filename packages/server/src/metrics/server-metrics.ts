@@ -1,8 +1,8 @@
 import type { NetworkCountersAnswer } from '@dormouse/contracts/http'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Metrics } from '../api/services.ts'
 import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
+import type { Metrics } from './metrics.ts'
 
 /** From a thaw to a wake on a host that is drowning. */
 const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
