@@ -7,7 +7,7 @@ import { makeOwnedDirectory, removeAbandoned } from './host/work-directory.ts'
 import { guardLibrary } from './native-programs.ts'
 
 export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
-/** Where burrow-specific directories are mounted below /.dormouse. */
+/** Mount points below /.dormouse for directories that differ between burrows. */
 const MOUNT_POINTS = ['run', 'memory', 'kdat']
 
 /**
@@ -27,7 +27,7 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
   const work = await makeOwnedDirectory(place)
   for (const name of MOUNT_POINTS) await mkdir(join(work, name))
   for (const [target, source] of sources) await cp(source, join(work, target))
-  // Two servers with different data can start at once; whoever is second finds the same content in place.
+  // Two servers with different data can start at once; the second finds the same content in place.
   await publishDirectory(work, final).catch(async (error: unknown) => {
     await rm(work, { recursive: true, force: true })
     if (!(await stat(final).catch(() => undefined))) throw error

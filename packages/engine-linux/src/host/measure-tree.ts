@@ -3,12 +3,12 @@ import type { DiskUse, Measurement, StopAt } from '@dormouse/engine'
 import { weighProgram } from '../native-programs.ts'
 import { type Program, startProgram } from './start-program.ts'
 
-/** More than any answer has. */
+/** Longer than any output of the program. */
 const ANSWER_MAX_CHARACTERS = 1_000
 
 /**
- * Weighs what is below a directory: it may be millions of names, deeper than any path can be, and change meanwhile. A process of its own does
- * it, which stands still between turns.
+ * Measures what is below a directory: perhaps millions of names, deeper than any path can be, and changing meanwhile. A
+ * process of its own does it, and is stopped between turns.
  */
 export class TreeMeasurement implements Measurement {
   readonly #root: string
@@ -42,7 +42,7 @@ export class TreeMeasurement implements Measurement {
     const argv = [weighProgram, String(Math.ceil(bytes)), String(Math.ceil(files)), this.#root] as const
     this.#program = startProgram({ argv, stdio: ['ignore', 'pipe', 'pipe'], isDetached: true })
     this.#outcome = readOutcome(this.#program)
-    // Whoever gives up does not wait for it any more.
+    // A caller that disposed of the measurement does not await it any more.
     this.#outcome.catch(() => {})
   }
 }

@@ -76,7 +76,10 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenF
   }
 }
 
-/** Copies whiteouts, attributes, owners and holes too, and shares blocks where the file system can. False when there are no files. */
+/**
+ * Copies whiteouts, attributes, owners and holes too, and shares blocks where the file system can. Returns false when
+ * there are no files.
+ */
 async function copyFiles(upper: string, layer: string): Promise<boolean> {
   if ((await readdir(upper)).length === 0) return false
   await mkdir(dirname(layer), { recursive: true, mode: 0o700 })

@@ -3,7 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { startProgram } from '../host/start-program.ts'
 import { layersProgram } from '../native-programs.ts'
 
-/** One line per layer of a scan, or one of complaint. */
+/** One line per layer of a scan, or an error message. */
 const OUTPUT_MAX_CHARACTERS = 64 * 1024
 
 export interface LayerChain {
@@ -13,13 +13,13 @@ export interface LayerChain {
   readonly mountPoint: string
   /** Names, top first. */
   readonly layers: readonly string[]
-  /** Directories under the last of them, top first. */
+  /** Directories below the last layer, top first. */
   readonly below: readonly string[]
   readonly signal?: AbortSignal | undefined
 }
 
 export interface LayerWeight {
-  /** What a merge has to copy: its files, and all that renamed directories show. */
+  /** What a merge has to copy: its files, and everything that renamed directories show. */
   readonly sizeBytes: number
   /** Directories that were renamed. */
   readonly renames: number
@@ -27,7 +27,7 @@ export interface LayerWeight {
   readonly known: number
 }
 
-/** Looks at every layer of a chain. `openPaths` are paths in the sandbox, `carriedPaths` paths in the top layer. */
+/** Measures every layer of a chain. `openPaths` are paths in the sandbox, `carriedPaths` paths in the top layer. */
 export async function scanLayers(
   chain: LayerChain & { openPaths: readonly string[]; carriedPaths: readonly string[] },
 ): Promise<LayerWeight[]> {
@@ -47,9 +47,10 @@ export async function scanLayers(
 const LINKS_REFUSED = 'hard links in a renamed directory'
 
 /**
- * Makes in `into`, an empty directory, one layer that shows on top of `below` what `layers` show there. Nothing is synced.
- * False, and what is in `into` is worthless, when files of renamed directories may have other names outside, which would become
- * files of their own; `breaksLinks` accepts that.
+ * Makes one layer in the empty directory `into` that shows the same on top of `below` as `layers` do. Nothing is
+ * synced.
+ * Returns false when files of renamed directories may have other names outside, which would become separate files; then
+ * the content of `into` is useless. `breaksLinks` accepts that.
  */
 export async function mergeLayers(
   chain: LayerChain & { into: string; breaksLinks: boolean },
@@ -84,7 +85,7 @@ async function runLayers(
   errors.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
-  // A program that gave up reads no further; its own message says more than the broken pipe.
+  // A program that gave up stops reading; its own message says more than a broken pipe.
   input.on('error', () => {})
   const records = Object.entries({ layer: layers, below, ...lists })
   input.end(records.flatMap(([key, values]) => values.map((value) => `${key}=${value}\0`)).join(''))

@@ -10,10 +10,10 @@ import { type Part, PartsMeasurement } from './measure-parts.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 const BLOCK_BYTES = 512
-/** A bound, not a promise: nobody waits for a report on storage. */
+/** Only a bound: no caller waits for a report on storage. */
 const LAYER_TIMEOUT_MS = 600_000
 
-/** What snapshots take on disk. Layers never change, so each is walked once. */
+/** Measures the disk space of snapshots. Layers never change, so each is measured once. */
 export class StorageMeter {
   readonly #layout: Layout
   readonly #store: SnapshotStore
@@ -45,7 +45,7 @@ export class StorageMeter {
     return { totalBytes: Math.round(totalBytes), snapshots }
   }
 
-  /** What is in the upper directory and in layers that are not of templates. */
+  /** Measures the upper directory and the layers, except layers of templates. */
   written(upper: string, layers: readonly LayerId[], stopAt: StopAt): Measurement {
     const parts: Part[] = [{ path: upper }]
     for (const id of layers) {

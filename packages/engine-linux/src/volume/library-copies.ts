@@ -11,7 +11,7 @@ interface KeepLibraries {
   readonly volumeFiles: readonly VolumeFile[]
   readonly mounts: readonly VolumeMount[]
   readonly volumesDir: string
-  /** Of the burrow, where those may be that an earlier snapshot had. */
+  /** Memory directory of the burrow, which may have copies of an earlier snapshot. */
   readonly from: string
   readonly into: string
 }
@@ -49,7 +49,7 @@ async function copyLibrary(
     return true
   })
   if (isCopied !== true) return false
-  // For root inside, like memory; executable, because the kernel asks that of the file that a process runs.
+  // For root inside, like memory. Executable, because the kernel requires it of a program file.
   await chmod(copy, 0o500)
   await chown(copy, UID_BASE, UID_BASE)
   return true
