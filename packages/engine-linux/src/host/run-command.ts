@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, type ProgramEnding, startProgram } from './start-program.ts'
 
@@ -109,11 +110,11 @@ function stopOnAbort(program: Program, { signal, timeoutMs }: HostCommand): Disp
     signalGroup(program, 'SIGTERM')
     timers.push(setTimeout(() => signalGroup(program, 'SIGKILL'), KILL_AFTER_MS))
   }
-  signal?.addEventListener('abort', stop, { once: true })
+  const listener = onAbort(signal, stop)
   if (timeoutMs !== undefined) timers.push(setTimeout(stop, timeoutMs))
   return {
     [Symbol.dispose]() {
-      signal?.removeEventListener('abort', stop)
+      listener[Symbol.dispose]()
       for (const timer of timers) clearTimeout(timer)
     },
   }

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { startProgram } from '../host/start-program.ts'
 import { layersProgram } from '../native-programs.ts'
@@ -75,8 +76,7 @@ async function runLayers(
   const argv = [layersProgram, action, layersDir, mountPoint, ...more] as const
   const child = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
   const [input, answers, errors] = child.streams as [Duplex, Duplex, Duplex]
-  const stop = () => child.kill('SIGKILL')
-  signal?.addEventListener('abort', stop, { once: true })
+  using _abort = onAbort(signal, () => child.kill('SIGKILL'))
   let output = ''
   let said = ''
   answers.setEncoding('utf8').on('data', (text: string) => {
@@ -89,15 +89,11 @@ async function runLayers(
   input.on('error', () => {})
   const records = Object.entries({ layer: layers, below, ...lists })
   input.end(records.flatMap(([key, values]) => values.map((value) => `${key}=${value}\0`)).join(''))
-  try {
-    const { exitCode, signal: killedBy } = await child.closed
-    const ending = exitCode ?? `killed by ${killedBy}`
-    signal?.throwIfAborted()
-    if (ending !== 0) throw layersError(said.trim(), ending)
-    return output
-  } finally {
-    signal?.removeEventListener('abort', stop)
-  }
+  const { exitCode, signal: killedBy } = await child.closed
+  const ending = exitCode ?? `killed by ${killedBy}`
+  signal?.throwIfAborted()
+  if (ending !== 0) throw layersError(said.trim(), ending)
+  return output
 }
 
 function layersError(said: string, ending: number | string): DormouseError {
