@@ -11,8 +11,8 @@ export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
 const MOUNT_POINTS = ['run', 'memory', 'kdat']
 
 /**
- * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard and mount points. It is a copy
- * named by its content, so that an upgrade of the sources never changes files under a live or sleeping sandbox.
+ * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard and mount points. It is a
+ * copy named by its content, so that an upgrade of the sources never changes files under a live or sleeping sandbox.
  */
 export async function prepareGuestTools(dataDir: string): Promise<string> {
   const sources = await toolFiles()

@@ -77,7 +77,9 @@ export interface GuestContexts {
   create(request: CreateContext): Promise<ContextInfo>
   list(): Promise<readonly ContextInfo[]>
   delete(context: string): Promise<void>
-  /** Imports modules in the context `default`, in this order, at most 64. Returns those that failed; why is in `output`. */
+  /**
+   * Imports modules in the context `default`, in this order, at most 64. Returns those that failed; why is in `output`.
+   */
   preload(modules: readonly string[], options?: { signal?: AbortSignal }): Promise<readonly string[]>
   /** What was written between runs, by threads and children that outlive them. */
   output(context: string, options?: Follow): AsyncIterable<RunEvent>
@@ -111,13 +113,16 @@ export interface ProcessExit {
 export interface ProcessConnection {
   readonly pid: number
   /**
-   * What it writes, as it writes it; what is not taken makes it wait. Ends when it has ended and none of its children can write any
-   * more. Fails when the sandbox is saved: this end is not in the snapshot. To be read once; leaving the loop lets go.
+   * What it writes, as it writes it; what is not taken makes it wait. Ends when it has ended and none of its children
+   * can write any more. Fails when the sandbox is saved: this end is not in the snapshot. To be read once; leaving the
+   * loop lets go.
    */
   readonly output: AsyncIterable<ProcessOutput>
   /** Of a process whose output has been read to the end. */
   readonly exit: Promise<ProcessExit>
-  /** Post: it is on its way, or (false) the connection is over. What a process does not read any more is thrown away. */
+  /**
+   * Post: it is on its way, or (false) the connection is over. What a process does not read any more is thrown away.
+   */
   write(data: Uint8Array): Promise<boolean>
   /** Of its input. A terminal gets Ctrl-D. */
   end(): void
@@ -146,7 +151,10 @@ export interface GuestProcesses {
   list(): Promise<readonly ProcessInfo[]>
   /** Goes to the whole process group. */
   signal(pid: number, signal: string): Promise<void>
-  /** Returns the bytes taken. Closes stdin afterwards unless `close` is false. Several writers at once take turns by the piece. */
+  /**
+   * Returns the bytes taken. Closes stdin afterwards unless `close` is false. Several writers at once take turns by the
+   * piece.
+   */
   writeStdin(
     pid: number,
     data: ByteSource,
@@ -178,8 +186,8 @@ export interface FileUser {
 }
 
 /**
- * One change below a watched path. `ready` comes first: from then on nothing is missed without an `overflow`, which says that
- * changes in or below `path` were, so that it has to be looked at again.
+ * One change below a watched path. `ready` comes first: from then on nothing is missed without an `overflow`, which
+ * says that changes in or below `path` were, so that it has to be looked at again.
  */
 export type FileChange =
   | { readonly type: 'ready' | 'created' | 'modified' | 'deleted' | 'overflow'; readonly path: string }
@@ -223,9 +231,9 @@ export interface ListeningPort {
 /** TCP ports on the loopback inside. */
 export interface GuestPorts {
   /**
-   * A connection to what listens there, 127.0.0.1 before ::1. Each side can end its half alone; what neither side reads is not taken.
-   * Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved: its other end is not in the snapshot.
-   * Aborting `signal` resets it at any time.
+   * A connection to what listens there, 127.0.0.1 before ::1. Each side can end its half alone; what neither side reads
+   * is not taken. Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved: its other
+   * end is not in the snapshot. Aborting `signal` resets it at any time.
    */
   connect(port: number, options?: { host?: '127.0.0.1' | '::1'; signal?: AbortSignal }): Promise<Duplex>
   /** Throws `port_closed` when nothing listens after that time. Looks, and does not connect. */

@@ -15,8 +15,8 @@ import { discardSpare } from './spare.ts'
 const SCRATCH = { parent: '/dev/shm', prefix: 'dormouse-' }
 
 /**
- * Lets CRIU examine the kernel once, in an empty burrow that no sandbox has touched, and keeps the result. That saves every
- * later call tens of milliseconds. CRIU only ever reads the copy, which sandboxes cannot write.
+ * Lets CRIU examine the kernel once, in an empty burrow that no sandbox has touched, and keeps the result. That saves
+ * every later call tens of milliseconds. CRIU only ever reads the copy, which sandboxes cannot write.
  *
  * Does nothing when the result exists, or when there is no template to make a burrow from.
  */

@@ -10,8 +10,8 @@ export interface WorkPlace {
 }
 
 /**
- * Makes `<parent>/<prefix><pid>-<start time>-<random>`. The name says which process uses the directory. So a later process
- * recognises what a killed one left, without a lock. Directories left that way are removed first.
+ * Makes `<parent>/<prefix><pid>-<start time>-<random>`. The name says which process uses the directory. So a later
+ * process recognises what a killed one left, without a lock. Directories left that way are removed first.
  */
 export async function makeOwnedDirectory(place: WorkPlace): Promise<string> {
   await removeAbandoned(place)

@@ -30,8 +30,9 @@ export interface PreparedImages extends AsyncDisposable {
 }
 
 /**
- * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this makes
- * changed images in `workDir`, in which it is a deleted file. Otherwise the restore uses the images of the snapshot.
+ * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this
+ * makes changed images in `workDir`, in which it is a deleted file. Otherwise the restore uses the images of the
+ * snapshot.
  */
 export async function prepareImages(prepare: PrepareImages): Promise<PreparedImages> {
   const { imagesDir, memoryDir, volumeFiles, workDir } = prepare

@@ -31,7 +31,8 @@ export interface TakenFiles {
 }
 
 /**
- * Saves the files of a burrow without its processes. Data that they had not written yet is missing, as after a power cut.
+ * Saves the files of a burrow without its processes. Data that they had not written yet is missing, as after a power
+ * cut.
  * Pre: nothing in the burrow runs; it is frozen or has ended. On failure its files are where they were.
  */
 export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenFiles> {

@@ -24,8 +24,8 @@ export interface ImproveSnapshot {
 }
 
 /**
- * Makes a snapshot faster to restore, if there is something to gain: a new version with the same memory and the same files
- * replaces the old one. Returns whether it did. A restore at any moment finds one of the two, complete.
+ * Makes a snapshot faster to restore, if there is something to gain: a new version with the same memory and the same
+ * files replaces the old one. Returns whether it did. A restore at any moment finds one of the two, complete.
  * Pre: no layer is collected meanwhile.
  */
 export async function improveSnapshot(id: SnapshotId, parts: ImproveSnapshot): Promise<boolean> {

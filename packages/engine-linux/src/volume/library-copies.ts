@@ -17,10 +17,11 @@ interface KeepLibraries {
 }
 
 /**
- * Copies the programs and libraries that processes run from volumes, beside the memory files of a snapshot, and returns the
- * paths of the copies. While the sandbox sleeps, an update may replace them on the volume; a process that continued with the
- * new files would crash. Where the file system allows it, a copy shares its blocks with the volume. A file that changes while
- * it is copied gets no copy, and counts as changed. Older versions that processes still run are among the memory files already.
+ * Copies the programs and libraries that processes run from volumes, beside the memory files of a snapshot, and returns
+ * the paths of the copies. While the sandbox sleeps, an update may replace them on the volume; a process that continued
+ * with the new files would crash. Where the file system allows it, a copy shares its blocks with the volume. A file
+ * that changes while it is copied gets no copy, and counts as changed. Older versions that processes still run are
+ * among the memory files already.
  */
 export async function keepLibraries(keep: KeepLibraries): Promise<string[]> {
   const kept: string[] = []
