@@ -96,9 +96,9 @@ function start({ cwd, cgroups = [] }: StartInit): Program {
 
 /** dormouse-init reports PID 1 and errors; the agent can only report that it is ready. */
 async function readReady({ status, ready }: { status: Duplex; ready: Duplex }): Promise<FirstProcess> {
-  const told = new InitStatus(status)
-  if (await saysReady(ready)) return told.first
-  const why = await told.failure
+  const initStatus = new InitStatus(status)
+  if (await saysReady(ready)) return initStatus.first
+  const why = await initStatus.failure
   throw new DormouseError(
     'burrow_start_failed',
     why === undefined ? 'The agent ended before it was ready.' : `The burrow did not start: ${why}`,

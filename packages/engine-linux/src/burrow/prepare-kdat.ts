@@ -72,8 +72,8 @@ async function examineKernel({
     await mkdir(directory, { recursive: true, mode: 0o755 })
     const final = join(directory, 'criu.kdat')
     await copyFile(join(runDir, 'criu.kdat'), `${final}.new`).catch((cause: unknown) => {
-      const said = output.trim().slice(-300)
-      throw new DormouseError('host_unsupported', `CRIU could not examine this kernel: ${said}`, { cause })
+      const reason = output.trim().slice(-300)
+      throw new DormouseError('host_unsupported', `CRIU could not examine this kernel: ${reason}`, { cause })
     })
     await chmod(`${final}.new`, 0o644)
     await rename(`${final}.new`, final)

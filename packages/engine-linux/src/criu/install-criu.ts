@@ -74,7 +74,8 @@ async function fetchPackages(work: string, { report = () => {}, signal, pin, deb
     deb,
     workDir,
     signal,
-    onLine: (line) => report({ percent: Math.min(90, (++lines / EXPECTED_LINES) * 90), doing: doing(line) }),
+    onLine: (line) =>
+      report({ percent: Math.min(90, (++lines / EXPECTED_LINES) * 90), doing: withoutAddress(line) }),
   })
 }
 
@@ -98,7 +99,7 @@ async function recordPackages(root: string, packages: readonly FetchedPackage[])
 }
 
 /** Hides the address of a mirror, as the rest of set-up does. */
-function doing(line: string): string {
+function withoutAddress(line: string): string {
   return line.replace(/\bhttps?:\/\/\S+/g, 'the mirror')
 }
 

@@ -141,8 +141,8 @@ export function startCriu(call: CriuCall): StartedCriu {
 /** Settles only on success. CRIU reports success before it frees its memory, some milliseconds before it ends. */
 function succeeded(target: Duplex, output: () => string): Promise<CriuResult> {
   return new Promise((resolve) => {
-    target.once('data', (told: Buffer) => {
-      if (told.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
+    target.once('data', (message: Buffer) => {
+      if (message.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
     })
   })
 }

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 
 interface Remembered<Value> {
   /** Inode, size and times of the file when it was read. */
-  readonly looks: string
+  readonly attributes: string
   readonly value: Value
 }
 
@@ -17,21 +17,21 @@ export class FileCache<Value> {
 
   /** Calls `read`, and throws what it throws, when the file is new, has changed or is missing. */
   async get(path: string, read: () => Promise<Value>): Promise<Value> {
-    const looks = await lookAt(path)
+    const attributes = await readAttributes(path)
     const known = this.#known.get(path)
-    if (known !== undefined && known.looks === looks) return known.value
+    if (known !== undefined && known.attributes === attributes) return known.value
     this.#known.delete(path)
     const value = await read()
     // Changed while it was read: the value may be of either version, so it is not cached.
-    if (looks === undefined || looks !== (await lookAt(path))) return value
-    this.#known.set(path, { looks, value })
+    if (attributes === undefined || attributes !== (await readAttributes(path))) return value
+    this.#known.set(path, { attributes, value })
     const [oldest] = this.#known.keys()
     if (this.#known.size > this.#max && oldest !== undefined) this.#known.delete(oldest)
     return value
   }
 }
 
-async function lookAt(path: string): Promise<string | undefined> {
+async function readAttributes(path: string): Promise<string | undefined> {
   const found = await stat(path, { bigint: true }).catch(() => undefined)
   return found && `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`
 }

@@ -4,7 +4,7 @@ import { weighProgram } from '../native-programs.ts'
 import { type Program, startProgram } from './start-program.ts'
 
 /** Longer than any output of the program. */
-const ANSWER_MAX_CHARACTERS = 1_000
+const OUTPUT_MAX_CHARACTERS = 1_000
 
 /**
  * Measures what is below a directory: perhaps millions of names, deeper than any path can be, and changing meanwhile. A
@@ -48,15 +48,16 @@ export class TreeMeasurement implements Measurement {
 }
 
 async function readOutcome(program: Program): Promise<DiskUse> {
-  let said = ''
+  let output = ''
   const ended = [program.streams[1], program.streams[2]].map((stream) => {
     stream?.on('data', (chunk: Buffer) => {
-      if (said.length < ANSWER_MAX_CHARACTERS) said += chunk.toString('latin1')
+      if (output.length < OUTPUT_MAX_CHARACTERS) output += chunk.toString('latin1')
     })
     return stream && once(stream, 'end')
   })
   await Promise.all([program.exited, ...ended])
-  const [, how, bytes, files] = /^(whole|over) (\d+) (\d+)\n$/.exec(said) ?? []
-  if (how === undefined) throw new Error(`A directory could not be weighed: ${said.trim() || 'it was ended'}`)
+  const [, how, bytes, files] = /^(whole|over) (\d+) (\d+)\n$/.exec(output) ?? []
+  if (how === undefined)
+    throw new Error(`A directory could not be measured: ${output.trim() || 'the program was killed'}`)
   return { bytes: Number(bytes), files: Number(files), isWhole: how === 'whole' }
 }

@@ -98,23 +98,24 @@ function isOfHost({ parentPid }: ThreadStatus): boolean {
  * and it could share memory with a process that is saved.
  */
 function findStranger(processes: ReadonlyMap<number, ThreadStatus>, firstPid: number): Objection | undefined {
-  const isAtHome = new Map<number, boolean>()
+  /** Whether a process is the agent or its descendant, as far as known. */
+  const descends = new Map<number, boolean>()
   for (const process of processes.values()) {
     const path: number[] = []
     let at: ThreadStatus | undefined = process
-    let answer: boolean | undefined
-    while (answer === undefined) {
-      if (at === undefined) answer = false
-      else if (at.pid === firstPid) answer = path.length === 0
-      else if (at.insidePid === AGENT_PID) answer = at.parentPid === firstPid
-      else answer = isAtHome.get(at.pid)
-      if (answer === undefined && at !== undefined) {
+    let result: boolean | undefined
+    while (result === undefined) {
+      if (at === undefined) result = false
+      else if (at.pid === firstPid) result = path.length === 0
+      else if (at.insidePid === AGENT_PID) result = at.parentPid === firstPid
+      else result = descends.get(at.pid)
+      if (result === undefined && at !== undefined) {
         path.push(at.pid)
         at = processes.get(at.parentPid)
       }
     }
-    for (const pid of path) isAtHome.set(pid, answer)
-    if (!answer)
+    for (const pid of path) descends.set(pid, result)
+    if (!result)
       return {
         pid: process.insidePid ?? process.pid,
         reason: 'it is not a descendant of the agent',

@@ -36,7 +36,7 @@ export interface RestoreProcesses extends RestoreSource {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What the restored agent is told about itself. */
+/** What the engine tells the restored agent about itself. */
 export interface Introduction {
   readonly sandboxId: SandboxId
   readonly reason: 'create' | 'resume' | 'fork' | 'rollback'

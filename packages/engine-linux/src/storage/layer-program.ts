@@ -75,15 +75,15 @@ async function runLayers(
   signal?.throwIfAborted()
   const argv = [layersProgram, action, layersDir, mountPoint, ...more] as const
   const child = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
-  const [input, answers, errors] = child.streams as [Duplex, Duplex, Duplex]
+  const [input, stdout, stderr] = child.streams as [Duplex, Duplex, Duplex]
   using _abort = onAbort(signal, () => child.kill('SIGKILL'))
   let output = ''
-  let said = ''
-  answers.setEncoding('utf8').on('data', (text: string) => {
+  let message = ''
+  stdout.setEncoding('utf8').on('data', (text: string) => {
     output = (output + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
-  errors.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(0, OUTPUT_MAX_CHARACTERS)
+  stderr.setEncoding('utf8').on('data', (text: string) => {
+    message = (message + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
   // A program that gave up stops reading; its own message says more than a broken pipe.
   input.on('error', () => {})
@@ -92,17 +92,17 @@ async function runLayers(
   const { exitCode, signal: killedBy } = await child.closed
   const ending = exitCode ?? `killed by ${killedBy}`
   signal?.throwIfAborted()
-  if (ending !== 0) throw layersError(said.trim(), ending)
+  if (ending !== 0) throw layersError(message.trim(), ending)
   return output
 }
 
-function layersError(said: string, ending: number | string): DormouseError {
-  const details = { output: said, ending }
-  if (said.endsWith('No space left on device') || said.endsWith('Disk quota exceeded'))
+function layersError(message: string, ending: number | string): DormouseError {
+  const details = { output: message, ending }
+  if (message.endsWith('No space left on device') || message.endsWith('Disk quota exceeded'))
     return new DormouseError('no_space', 'There is no space to merge file layers.', { details })
   return new DormouseError(
     'internal',
-    `Merging file layers failed: ${said || `dormouse-layers ended with ${ending}`}`,
+    `Merging file layers failed: ${message || `dormouse-layers ended with ${ending}`}`,
     { details },
   )
 }

@@ -77,8 +77,9 @@ export class StorageMeter {
   async #layer(id: LayerId, path: string): Promise<number> {
     const known = this.#layerUse.get(id)
     if (known !== undefined) return known.bytes
-    using weighing = new TreeMeasurement(path)
-    const use = await weighing.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
+    using measurement = new TreeMeasurement(path)
+    // The layer may be collected meanwhile; then it takes no space.
+    const use = await measurement.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
     if (use !== undefined) this.#layerUse.set(id, use)
     return use?.bytes ?? 0
   }

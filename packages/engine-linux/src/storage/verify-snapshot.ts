@@ -9,7 +9,7 @@ import type { FullManifest } from './manifest.ts'
 
 interface Verified {
   /** Inodes, sizes and times of its files when they were verified. */
-  readonly looks: string
+  readonly attributes: string
   readonly done: Promise<void>
 }
 
@@ -21,11 +21,11 @@ const verified = new Map<string, Verified>()
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
 export async function verifyOnce(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
-  const looks = lookAt(paths, manifest)
+  const attributes = readAttributes(paths, manifest)
   const known = verified.get(paths.dir)
-  if (known?.looks === looks) return known.done
+  if (known?.attributes === attributes) return known.done
   const done = verifySnapshot(paths, manifest)
-  verified.set(paths.dir, { looks, done })
+  verified.set(paths.dir, { attributes, done })
   // A damaged file may be repaired, so the next restore verifies it again.
   done.catch(() => verified.delete(paths.dir))
   return done
@@ -39,7 +39,7 @@ export function rememberVerified(paths: SnapshotPaths, manifest: FullManifest): 
   const isUntouched = ({ name, mtimeNs }: FullManifest['memory'][number]) =>
     statSync(join(paths.memory, name), { bigint: true, throwIfNoEntry: false })?.mtimeNs === mtimeNs
   if (!manifest.memory.every(isUntouched)) return
-  verified.set(paths.dir, { looks: lookAt(paths, manifest), done: Promise.resolve() })
+  verified.set(paths.dir, { attributes: readAttributes(paths, manifest), done: Promise.resolve() })
 }
 
 export function forgetVerified(paths: SnapshotPaths): void {
@@ -47,7 +47,7 @@ export function forgetVerified(paths: SnapshotPaths): void {
 }
 
 /** Synchronous: a few hundred calls of a microsecond each. */
-function lookAt(paths: SnapshotPaths, manifest: FullManifest): string {
+function readAttributes(paths: SnapshotPaths, manifest: FullManifest): string {
   const files = listFiles(paths, manifest).map(({ path, what, checksum }) => {
     const found = statSync(path, { throwIfNoEntry: false, bigint: true })
     return `${what} ${checksum} ${found && `${found.ino} ${found.size} ${found.mtimeNs}`}`
