@@ -69,7 +69,7 @@ describe('TreeMeasurement', () => {
   })
 
   test('says when it cannot tell', async () => {
-    await expect(weigh(join(root, 'absent'))).rejects.toThrow(/could not be weighed/)
+    await expect(weigh(join(root, 'absent'))).rejects.toThrow(/could not be measured/)
   })
 })
 
