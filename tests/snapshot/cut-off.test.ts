@@ -83,7 +83,8 @@ describe('a CRIU that saves', () => {
     process.kill(atWork.pid, 'SIGSTOP')
 
     const { capabilities, hasNoNewPrivileges } = findProcess(atWork.pid)!
-    // SYS_ADMIN, SYS_PTRACE, and those over files and uids; no SYS_MODULE, NET_ADMIN, SYS_RAWIO, SYS_TIME, MKNOD, SYS_BOOT, BPF.
+    // SYS_ADMIN, SYS_PTRACE, and those over files and uids; no SYS_MODULE, NET_ADMIN, SYS_RAWIO, SYS_TIME, MKNOD,
+    // SYS_BOOT, BPF.
     const numbers = [...Array(64).keys()].filter((number) => (capabilities >> BigInt(number)) & 1n)
     expect(numbers).toEqual([1, 3, 6, 7, 19, 21])
     expect(hasNoNewPrivileges).toBe(true)

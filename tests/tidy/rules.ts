@@ -1,4 +1,7 @@
 import { posix } from 'node:path'
+import { longFunctions, longPythonFunctions } from './function-length.ts'
+import { longLines } from './line-length.ts'
+import { importsAgree } from './package-imports.ts'
 
 /** The rules of STYLE that a machine can check. Each takes a file and says what is wrong with it. */
 export interface SourceFile {
@@ -7,6 +10,7 @@ export interface SourceFile {
 }
 
 type Rule = (file: SourceFile) => string[]
+type RuleOfTree = (files: readonly SourceFile[]) => string[]
 
 const MAX_LINES = 400
 
@@ -66,10 +70,12 @@ const ENV = ['process', 'env'].join('.')
 const ENV_ALLOWED = /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|setup\/|tests\/|bench\/)/
 const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\b/
 const SKIP_REASON = /\/\/ Skip: \w+/
+const RETRY = /\bretry: (\{|[1-9])/
+const RETRY_REASON = /\/\/ Retry: \w+/
 const MACHINE_PATH = new RegExp(['/work', '/(main|shared)'].join(''))
 
-/** What it loads by path, and looks for by no name. */
-const WANTED_BY_VITEST = /\.config\.ts$|second-tries\.mjs$/
+/** Vitest loads its default export. */
+const WANTED_BY_VITEST = /\.config\.ts$/
 
 export const broken: Record<string, Rule> = {
   'no file is longer than 400 lines': ({ path, text }) => {
@@ -132,10 +138,29 @@ export const broken: Record<string, Rule> = {
     )
   },
 
+  'a retried test says why on the line above': ({ path, text }) => {
+    if (!path.endsWith('.test.ts') && path !== 'vitest.config.ts') return []
+    const lines = text.split('\n')
+    return lines.flatMap((line, index) =>
+      RETRY.test(line) && !RETRY_REASON.test(lines[index - 1] ?? '') ? [`${path}:${index + 1}`] : [],
+    )
+  },
+
+  'functions have at most 60 lines': longFunctions,
+
+  'comments and prose have at most 120 columns': longLines,
+
   'the compiler is never silenced': ({ path, text }) =>
     isScript(path) && new RegExp(['@ts-', '(ignore|nocheck)'].join('')).test(text) ? [path] : [],
 
   'no path of a developer’s machine': ({ path, text }) => (MACHINE_PATH.test(text) ? [path] : []),
+}
+
+/** Rules that need more than one file to judge. */
+export const brokenByTree: Record<string, RuleOfTree> = {
+  'each package declares what it imports, and imports what it declares': importsAgree,
+
+  'functions of Python have at most 60 lines': longPythonFunctions,
 }
 
 function isCode(path: string): boolean {

@@ -48,7 +48,6 @@ export type {
   ProcessExit,
   ProcessInfo,
   ProcessOutput,
-  RunInfo,
   StartProcess,
   StartRun,
 } from './guest.ts'

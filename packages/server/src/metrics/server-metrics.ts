@@ -1,8 +1,8 @@
+import type { NetworkCountersAnswer } from '@dormouse/contracts/http'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Metrics } from '../api/services.ts'
-import type { Admission } from '../lifecycle/admission.ts'
-import type { LifecycleListener } from '../lifecycle/parts.ts'
-import type { NetworkCounters } from '../lifecycle/service.ts'
+import type { Admission } from '../sandbox/admission.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 
 /** From a thaw to a wake on a host that is drowning. */
 const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -13,8 +13,8 @@ export interface ServerMetricsOptions {
   }>
   readonly admission: Pick<Admission, 'load'>
   readonly runsUnderWay: () => number
+  readonly network: () => NetworkCountersAnswer
   readonly engineFailures: () => ReadonlyMap<string, number>
-  readonly network: () => NetworkCounters
   readonly scrub: () => {
     readonly readBytes: number
     readonly finishedAt: number | undefined
@@ -72,7 +72,7 @@ export class ServerMetrics implements Metrics {
           this.set(await read())
         },
       })
-    const counter = (name: string, help: string, read: (counters: NetworkCounters) => number) =>
+    const counter = (name: string, help: string, read: (counters: NetworkCountersAnswer) => number) =>
       new Counter({
         name,
         help,
@@ -135,7 +135,7 @@ export class ServerMetrics implements Metrics {
     return this.#registry.metrics()
   }
 
-  get listener(): LifecycleListener {
+  get listener(): SandboxListener {
     return {
       recorded: (_row, { event, tier = '' as const, latencyMs }) => {
         this.#transitions.inc({ event, tier })
