@@ -39,7 +39,7 @@ export async function prepareImages(prepare: PrepareImages): Promise<PreparedIma
   const gone: VolumeFile[] = []
   for (const file of volumeFiles) if (!(await isThere(prepare, file))) gone.push(file)
   if (gone.length === 0) return { directory: imagesDir, [Symbol.asyncDispose]: async () => {} }
-  await onImageThread((thread) => thread.run('detachGone', { imagesDir, memoryDir, workDir, gone }))
+  await onImageThread((thread) => thread.run('replaceMissing', { imagesDir, memoryDir, workDir, gone }))
   return {
     directory: workDir,
     [Symbol.asyncDispose]: () => rm(workDir, { recursive: true, force: true }),
@@ -53,7 +53,7 @@ export async function refuseMountsOverOpenFiles(
 ): Promise<void> {
   const added = mounts.filter(({ path }) => !before.some((mount) => mount.path === path))
   if (added.length === 0) return
-  const hidden = await onImageThread((thread) => thread.run('findHidden', { imagesDir, added, before }))
+  const hidden = await onImageThread((thread) => thread.run('findHiddenFile', { imagesDir, added, before }))
   if (hidden === undefined) return
   throw new DormouseError(
     'invalid_argument',

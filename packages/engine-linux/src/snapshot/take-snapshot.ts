@@ -18,7 +18,7 @@ import {
   UNFINISHED,
 } from '../storage/publish-snapshot.ts'
 import { rememberVerified } from '../storage/verify-snapshot.ts'
-import { refuseVolumeLocks } from '../volume/refuse-locks.ts'
+import { refuseVolumeLocks } from '../volume/refuse-volume-locks.ts'
 import { type DumpProcess, dumpDeadlineMs } from './dump-process.ts'
 import type { Dumper } from './dumper.ts'
 import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
@@ -150,7 +150,7 @@ async function saveDump(
   const { volumes: mounts } = burrow.record
   const pids = await burrow.pids()
   await images.read()
-  const volumeFiles = await images.leaveVolumes({ mounts, volumesDir })
+  const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
   await refuseVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
   await images.refuseLoss(pids)
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt, StorageReport } from '@dormouse/engine'
 import type { Layout } from '../host/layout.ts'
-import { TreeMeasurement } from '../host/measure-tree.ts'
+import { TreeMeasurement } from '../host/tree-measurement.ts'
 import { generationPaths } from './generation.ts'
-import { type Part, PartsMeasurement } from './measure-parts.ts'
+import { type Part, PartsMeasurement } from './parts-measurement.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 const BLOCK_BYTES = 512

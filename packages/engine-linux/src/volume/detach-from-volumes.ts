@@ -23,7 +23,7 @@ export function placeholder(name: string): string {
   return `/.volume-file-${name}`
 }
 
-interface LeaveVolumes {
+interface DetachFromVolumes {
   /** A complete dump. */
   readonly rawDir: string
   /** Its files.img; this function changes it. */
@@ -39,12 +39,12 @@ interface LeaveVolumes {
  * Returns the files to look for at the wake. Refuses what would break a promise to other sandboxes, or could not be
  * restored.
  */
-export async function leaveVolumes({
+export async function detachFromVolumes({
   rawDir,
   files,
   mounts,
   volumesDir,
-}: LeaveVolumes): Promise<VolumeFile[]> {
+}: DetachFromVolumes): Promise<VolumeFile[]> {
   if (mounts.length === 0) return []
   const onVolumes = files.all.filter(({ path }) => findMount(mounts, path) !== undefined)
   const remaps = new Map((await readRemaps(rawDir)).map((remap) => [remap.fileId, remap]))

@@ -10,7 +10,7 @@ import { dropWatches } from '../image/watches.ts'
 import { placeholder } from './detach-from-volumes.ts'
 import { findMount, type VolumeFile } from './volume-files.ts'
 
-export interface DetachGone {
+export interface ReplaceMissing {
   readonly imagesDir: string
   /** Where the snapshot's copies of programs are. */
   readonly memoryDir: string
@@ -21,7 +21,7 @@ export interface DetachGone {
 }
 
 /** Makes `workDir`, with images in which the missing files are deleted files. */
-export async function detachGone({ imagesDir, memoryDir, gone, workDir }: DetachGone): Promise<void> {
+export async function replaceMissing({ imagesDir, memoryDir, gone, workDir }: ReplaceMissing): Promise<void> {
   const files = new OpenFiles(await readImage(join(imagesDir, 'files.img')))
   const copies = new Set(await readdir(memoryDir))
   for (const { fileId, library } of gone)
@@ -46,7 +46,7 @@ export async function detachGone({ imagesDir, memoryDir, gone, workDir }: Detach
 }
 
 /** Finds a file that the snapshot's processes have open and that one of the added mounts would hide. */
-export async function findHidden({
+export async function findHiddenFile({
   imagesDir,
   added,
   before,

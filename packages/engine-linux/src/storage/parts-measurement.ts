@@ -1,6 +1,6 @@
 import type { LayerId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt } from '@dormouse/engine'
-import { TreeMeasurement } from '../host/measure-tree.ts'
+import { TreeMeasurement } from '../host/tree-measurement.ts'
 
 export interface Part {
   readonly path: string
