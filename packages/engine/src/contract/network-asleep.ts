@@ -8,7 +8,7 @@ import { forkBurrow } from './fork-burrow.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 import { NETWORK_HELPERS, TestGate } from './test-gate.ts'
 
-/** Code that leaves connections in a state, and what each of them sees after a sleep. */
+/** Code that brings connections into a state, and what each connection sees after a sleep. */
 interface Case {
   /** What the gate does with every connection. */
   readonly gate?: (socket: Socket) => void
@@ -95,7 +95,7 @@ def ended(work):
     except ConnectionError: return "error"`
 
 export function describeNetworkAsleep(factory: EngineFactory): void {
-  describe('connections to the outside end with a sleep', () => {
+  describe('connections to the outside, after a sleep', () => {
     const shared = useSharedBurrow(factory)
     const gates: TestGate[] = []
     const open = async (...parameters: Parameters<typeof TestGate.at>) => {
@@ -122,9 +122,9 @@ export function describeNetworkAsleep(factory: EngineFactory): void {
       await woken.destroy()
     })
 
-    test('one that is not answered yet', async () => {
+    test('a connection that is not accepted yet has ended', async () => {
       const burrow = await shared.create()
-      // Nobody accepts, so the kernel's queue gets full, and what comes then is left waiting.
+      // The gate accepts none, so the kernel's queue fills up and later connections wait.
       const gate = await burrow.openGate()
       const code = `
 waiting = [socket.socket() for _ in range(600)]
@@ -138,7 +138,7 @@ for s in waiting: s.setblocking(False); s.connect_ex(("192.0.2.7", 80))`
       await woken.destroy()
     })
 
-    test('a program that waits for an answer goes on with an error, in parent and children of a fork', async () => {
+    test('a program that waits for an answer gets an error, in the parent and children of a fork', async () => {
       const burrow = await shared.create()
       await open(burrow, silent)
       const wait = `
@@ -157,7 +157,7 @@ threading.Thread(target=lambda: seen.append(ended(lambda: s.recv(9))), daemon=Tr
       }
     })
 
-    test('and new ones go through a new gate, also after a rollback', async () => {
+    test('new connections go through a new gate, also after a rollback', async () => {
       const burrow = await shared.create()
       const greeting = 'print(dial("192.0.2.7", 80).recv(9))'
       await open(burrow)
@@ -171,7 +171,7 @@ threading.Thread(target=lambda: seen.append(ended(lambda: s.recv(9))), daemon=Tr
       expect(gate.arrived).toHaveLength(1)
     })
 
-    test('connections inside, and servers at the burrow’s own address, go on', async () => {
+    test('connections inside, and servers at the burrow’s own address, continue', async () => {
       const burrow = await shared.create()
       await open(burrow, silent)
       const code = `
@@ -187,7 +187,7 @@ for address, each in (("198.18.0.2", server), ("fd64:6f72:6d6f::2", server6)):
       expect(await python(woken, after)).toBe('before after error\nnew\nnew')
     })
 
-    test('a snapshot that is refused ends none, and not a byte is lost', async () => {
+    test('a refused snapshot ends no connection and loses no byte', async () => {
       const burrow = await shared.create()
       const gate = await open(burrow, (socket) => void socket.pipe(socket))
       const echo = `
@@ -212,7 +212,7 @@ semaphore = os.eventfd(1, os.EFD_SEMAPHORE)`
       expect(gate.arrived).toHaveLength(1)
     })
 
-    test('no snapshot fails while bytes flow both ways', async () => {
+    test('snapshots succeed while bytes flow both ways', async () => {
       const burrow = await shared.create()
       const chunk = Buffer.alloc(65_536)
       await open(burrow, (socket) => {
