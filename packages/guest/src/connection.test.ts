@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { AgentClient } from './agent-client.ts'
 import { encodeFrame, encodeJsonFrame, FrameDecoder, FrameType } from './frames.ts'
 
-// The other end is in hostile hands: sandbox code that has taken over the agent. A real socket, played by the test.
+// The test plays a hostile agent, which sandbox code has taken over, on a real socket.
 describe('an agent that misbehaves', () => {
   let directory: string
   let server: Server
@@ -61,12 +61,12 @@ describe('an agent that misbehaves', () => {
         socket.write(encodeJsonFrame(FrameType.end, channel, {}))
       },
     ],
-  ])('%s: the call fails as agent_unreachable and the host goes on', async (_what, answer) => {
+  ])('%s: the call fails as agent_unreachable, and the host continues', async (_what, answer) => {
     afterHello(answer)
     await expect(client.runs.run({ code: '1' })).rejects.toMatchObject({ code: 'agent_unreachable' })
   })
 
-  test('sends more than the window before anybody has read: the connection ends', async () => {
+  test('sends more than the window before the host has read: the connection ends', async () => {
     const piece = Buffer.alloc(256 * 1024)
     afterHello((socket, channel) => {
       socket.write(encodeJsonFrame(FrameType.item, channel, { type: 'open' }))

@@ -120,7 +120,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       ['in a directory that does not exist', '/tmp/no/such/file', 'not_found'],
       ['under a file', '/etc/passwd/file', 'not_a_directory'],
       ['a directory', '/tmp', 'not_a_file'],
-      ['a FIFO that nobody has open', '/tmp/a-fifo', 'not_a_file'],
+      ['a FIFO that no process has open', '/tmp/a-fifo', 'not_a_file'],
       ['a device', '/dev/null', 'not_a_file'],
       ['a link to itself', '/tmp/loop', 'invalid_argument'],
       ['a name that is too long', `/tmp/${'x'.repeat(256)}`, 'invalid_argument'],

@@ -19,17 +19,17 @@ interface Case {
 
 const silent = () => {}
 const CASES: Readonly<Record<string, Case>> = {
-  'an idle one': {
+  idle: {
     before: 's = dial("192.0.2.7", 80); s6 = dial("2001:db8::7", 80); s.settimeout(5); s6.settimeout(5)',
     after: 'print(ended(lambda: s.recv(9)), ended(lambda: s6.recv(9)), ended(lambda: s.send(b"x")))',
     expected: 'error error error',
   },
-  'a dual-stack one': {
+  'dual-stack': {
     before: 's = socket.socket(socket.AF_INET6); s.settimeout(5); s.connect(("::ffff:192.0.2.7", 80))',
     after: 'print(ended(lambda: s.recv(9)))',
     expected: 'error',
   },
-  'with data that nobody has read on either side': {
+  'with unread data on either side': {
     gate: (socket) => void socket.pause().write('received'),
     before: `
 s = dial("192.0.2.7", 80); s.setblocking(False)
@@ -40,7 +40,7 @@ s.settimeout(5)`,
     after: 'print(s.recv(8).decode(), ended(lambda: s.recv(9)))',
     expected: 'received error',
   },
-  'closed by the other side, with a rest to read': {
+  'closed by the other side, with unread data': {
     gate: (socket) => void socket.end('goodbye'),
     before: 'import time; s = dial("192.0.2.7", 80); s6 = dial("2001:db8::7", 80); time.sleep(0.3)',
     after: 'print([b"".join(iter(lambda: each.recv(99), b"")) for each in (s, s6)])',
@@ -74,13 +74,13 @@ s.shutdown(socket.SHUT_WR); s.settimeout(5)`,
     after: 'print(ended(lambda: s.recv(9)) in ("error", "end"))',
     expected: 'True',
   },
-  'forgotten by its program, in all the states the kernel lets it pass through': {
+  'closed by its program, in every state that follows': {
     gate: (socket) => void socket.pause().write('never read'),
     before: 'for i in range(50):\n  s = dial("192.0.2.7", 1000 + i); s.send(bytes(10_000)); s.close()',
     after: 'print(outcome(lambda: dial("192.0.2.7", 80)))',
     expected: 'ECONNREFUSED',
   },
-  'a datagram socket of the resolver’s, and one of somebody else’s': {
+  'datagram sockets connected to the resolver and to another address': {
     before: `
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("198.18.0.1", 53)); s.send(b"?")
 t = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); t.connect(("192.0.2.7", 443)); t6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); t6.connect(("2001:db8::7", 443))`,
@@ -113,14 +113,17 @@ export function describeNetworkAsleep(factory: EngineFactory): void {
       for (const gate of gates.splice(0)) await gate[Symbol.asyncDispose]()
     })
 
-    test.each(Object.entries(CASES))('%s', async (_name, { gate = silent, before, after, expected }) => {
-      const burrow = await shared.create()
-      await open(burrow, gate)
-      await python(burrow, before)
-      const woken = await sleepAndWake(burrow)
-      expect(await python(woken, after)).toBe(expected)
-      await woken.destroy()
-    })
+    test.each(Object.entries(CASES))(
+      'connection: %s',
+      async (_name, { gate = silent, before, after, expected }) => {
+        const burrow = await shared.create()
+        await open(burrow, gate)
+        await python(burrow, before)
+        const woken = await sleepAndWake(burrow)
+        expect(await python(woken, after)).toBe(expected)
+        await woken.destroy()
+      },
+    )
 
     test('a connection that is not accepted yet has ended', async () => {
       const burrow = await shared.create()
@@ -225,7 +228,7 @@ semaphore = os.eventfd(1, os.EFD_SEMAPHORE)`
       const flow = `
 import threading
 def flow(port):
-    # A sleep may come before the connection is there: then there is nobody at the other end.
+    # A sleep may come before the connection is open: then the other end is missing.
     try: s = dial("192.0.2.7", port, None)
     except OSError: return
     def send():

@@ -60,7 +60,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       ['raise SystemExit(-1)', 255, ''],
       ['exit(4)', 4, ''],
       ['quit()', 0, ''],
-    ])('%s ends the run with %i, and the kernel goes on', async (code, exitCode, stderr) => {
+    ])('%s ends the run with %i, and the kernel continues', async (code, exitCode, stderr) => {
       await run('kept = 6')
       expect(await run(`print("said")\n${code}`)).toMatchObject({ stdout: 'said\n', stderr, exitCode })
       expect(await runPython(shared.guest, 'print(kept)')).toBe('6\n')

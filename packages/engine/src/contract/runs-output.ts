@@ -16,7 +16,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       ['Python without a newline', 'python', `print("ready", end="", flush=True)\n${WAIT('/tmp/go-part')}`],
       ['bash', 'bash', 'echo ready; until [ -e /tmp/go-bash ]; do sleep 0.01; done; echo end'],
       ['a child process', 'python', '!echo ready; until [ -e /tmp/go-child ]; do sleep 0.01; done; echo end'],
-    ] as const)('what %s writes arrives while the run goes on', async (_what, language, code) => {
+    ] as const)('output of %s arrives while the run is active', async (_what, language, code) => {
       const go = /\/tmp\/go-\w+/.exec(code)?.[0] ?? ''
       const events: RunEvent[] = []
       // The code waits for a file that the test writes when the first output has arrived.

@@ -19,8 +19,8 @@ export interface PythonSurvivor {
 }
 
 /** Items in the kernel of one context: set up before, checked after. */
-export function inContext(context: string, things: Readonly<Record<string, PythonSurvivor>>): Survivor[] {
-  return Object.entries(things).map(([title, { setUp, check }]) => ({
+export function inContext(context: string, items: Readonly<Record<string, PythonSurvivor>>): Survivor[] {
+  return Object.entries(items).map(([title, { setUp, check }]) => ({
     title,
     setUp: (guest) => runIn(guest, context, `set_up(${JSON.stringify(title)}, ${literal(setUp)})`),
     check: (guest) => runIn(guest, context, `look_at(${JSON.stringify(title)}, ${literal(check)})`),
@@ -35,22 +35,22 @@ export async function prepareContext(guest: Guest, context: string): Promise<voi
 
 const PRELUDE = dedent(`
   import linecache, os, sys, time
-  things = {}
+  items = {}
 
   def until(condition, seconds=20):
       deadline = time.monotonic() + seconds
       while not condition():
-          assert time.monotonic() < deadline, "waited in vain"
+          assert time.monotonic() < deadline, "timed out"
           time.sleep(0.01)
 
   def run_as(title, step, code):
       # The lines of the code, for tracebacks.
       name = f"<{title}: {step}>"
       linecache.cache[name] = (len(code), None, code.splitlines(True), name)
-      exec(compile(code, name, "exec"), things[title])
+      exec(compile(code, name, "exec"), items[title])
 
   def set_up(title, code):
-      things[title] = {"__name__": "__main__", "until": until, "os": os, "sys": sys, "time": time}
+      items[title] = {"__name__": "__main__", "until": until, "os": os, "sys": sys, "time": time}
       run_as(title, "set up", code)
 
   def look_at(title, code):
