@@ -133,7 +133,10 @@ function handleResponse(parts: {
   const { incoming, outgoing, response, target } = parts
   const encoding = incoming.headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
-    refuse(response, new Refusal('not_supported', 'The server uses a Transfer-Encoding that is not supported.'))
+    refuse(
+      response,
+      new Refusal('not_supported', 'The server uses a Transfer-Encoding that is not supported.'),
+    )
     outgoing.destroy()
     return
   }

@@ -29,7 +29,7 @@ const zodToJsonConfig = { override: keepWhatIsSaid }
 const jsonSchemaTransform = createJsonSchemaTransform({ zodToJsonConfig })
 const jsonSchemaTransformObject = createJsonSchemaTransformObject({ zodToJsonConfig })
 
-/** The OpenAPI document, made of what the routes declare. */
+/** The OpenAPI document, generated from the declarations of the routes. */
 export async function describeRoutes(app: App, version: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -39,15 +39,18 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
         version,
         summary: 'The perpetual sandbox for AI agents on any Linux box',
         description:
-          'Unknown fields and query parameters are refused. Every error has the same shape and a code from one list.',
+          'Unknown fields and query parameters are refused. All errors have the same shape and a code from one list.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: '/' }],
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
       components: {
         headers: {
-          RequestId: { schema: { type: 'string' }, description: 'Names this request in the server log.' },
-          RetryAfter: { schema: { type: 'integer' }, description: 'Seconds to wait, where it is known.' },
+          RequestId: {
+            schema: { type: 'string' },
+            description: 'Identifies this request in the server log.',
+          },
+          RetryAfter: { schema: { type: 'integer' }, description: 'Seconds to wait, if known.' },
         },
         securitySchemes: {
           key: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer dm_…`' },
@@ -63,7 +66,10 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
   })
 }
 
-/** Zod leaves out examples and defaults of input that it transforms, because they might be of the other side; ours are what is sent. */
+/**
+ * Zod omits examples and defaults of transformed input, because they may belong to the other side. Ours are of the
+ * input.
+ */
 function keepWhatIsSaid({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
   const { examples, default: byDefault } = z.globalRegistry.get(zodSchema) ?? {}
   if (examples !== undefined) Object.assign(jsonSchema, { examples })
@@ -71,7 +77,7 @@ function keepWhatIsSaid({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType;
   if (zodSchema._zod.def.type === 'undefined') Object.assign(jsonSchema, { type: 'null' })
 }
 
-/** What a route's config says and its schema does not. Extensions are taken out again by `describeOperations`. */
+/** What a route's config says and its schema does not. `describeOperations` removes the extensions again. */
 function declared({ config, schema }: RouteOptions): Record<string, unknown> {
   const scope = config?.scope ?? 'open'
   return {
@@ -88,7 +94,7 @@ function declared({ config, schema }: RouteOptions): Record<string, unknown> {
   }
 }
 
-/** Its own errors, and those that come with what it is. In the order of the registry. */
+/** The route's own errors and those of its kind, in the order of the registry. */
 function errorCodes(route: {
   scope: string
   own: readonly ErrorCode[]

@@ -8,13 +8,13 @@ import type { ScrubView } from '../scrub/scrub-view.ts'
 import type { Page } from '../store/page.ts'
 import type { NetworkPolicy, SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
 
-/** What the routes call. Everything that they throw at callers is a DormouseError. */
+/** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
   readonly access: Access
   readonly sandboxes: Sandboxes
-  /** Of sandboxes that are created without saying. */
+  /** Defaults for sandboxes created without a policy. */
   readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs' | 'network'>
-  /** Limits of a sandbox of this caller that is created without any. */
+  /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
   readonly templates: Templates
@@ -31,17 +31,17 @@ export interface Services {
 export interface TemplateView {
   readonly name: string
   readonly description: string | undefined
-  /** `building` and `failed` cannot be created from. */
+  /** `building` and `failed` templates cannot be used to create sandboxes. */
   readonly state: 'building' | 'ready' | 'failed'
   readonly source: 'built_in' | 'description' | 'snapshot'
-  /** The template that it was built on. */
+  /** The base template. */
   readonly from: string | undefined
   readonly snapshotId: string | undefined
   readonly createdAt: string
   readonly bytes: number | undefined
-  /** undefined: they were not recorded. */
+  /** Undefined when they were not recorded. */
   readonly materials: { readonly count: number; readonly sha256: string } | undefined
-  /** What the build said last, without host paths. */
+  /** The end of the build's output, without host paths. */
   readonly logTail: string | undefined
   readonly error: string | undefined
 }
@@ -49,9 +49,9 @@ export interface TemplateView {
 export interface TemplateDescription {
   readonly name: string
   readonly description?: string | undefined
-  /** The template to build on; the default one when none is named. */
+  /** The base template. Default: the default template. */
   readonly from?: string | undefined
-  /** What the build may reach; where packages come from when it does not say. */
+  /** What the build may reach. Default: package registries only. */
   readonly network?: NetworkPolicy | undefined
   readonly packages: readonly string[]
   readonly pip: readonly string[]
@@ -69,11 +69,11 @@ export interface Templates {
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView>
   /** Throws `template_not_found`. */
   get(name: string, caller: Caller): TemplateView
-  /** Every package that it was built from. Throws `template_not_found`, and `not_found` when that was not recorded. */
+  /** The packages of a template. Throws `template_not_found`, and `not_found` when they were not recorded. */
   materials(name: string, caller: Caller): Promise<TemplateMaterials>
   /**
-   * Begins to build in a sandbox of the caller; the answer is `building`. Throws `name_taken`, `template_not_found` for the one that it
-   * builds on, `limit_reached`, `overloaded`.
+   * Starts a build in a sandbox of the caller and returns the template in state `building`. Throws `name_taken`,
+   * `template_not_found` for the base, `limit_reached`, `overloaded`.
    */
   build(description: TemplateDescription, caller: Caller): Promise<TemplateView>
   /** Throws `name_taken`, `not_found` for the snapshot. The snapshot may be deleted afterwards. */
@@ -81,7 +81,7 @@ export interface Templates {
     request: { name: string; description?: string | undefined; snapshotId: string },
     caller: Caller,
   ): Promise<TemplateView>
-  /** Throws `in_use` while sandboxes need its files, `template_not_found`. A build under way is ended. */
+  /** Throws `in_use` while sandboxes need its files, and `template_not_found`. Stops a build in progress. */
   delete(name: string, caller: Caller): Promise<void>
 }
 
@@ -91,23 +91,23 @@ export interface SecretView {
   readonly domains: readonly string[]
   readonly createdAt: string
   readonly updatedAt: string
-  /** Ids of the sandboxes that have it. */
+  /** Ids of the sandboxes that use it. */
   readonly usedBy: readonly string[]
 }
 
-/** No answer has a value. */
+/** Secrets without their values. */
 export interface Secrets {
   /** Throws `name_taken`, `limit_reached`. */
   create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretView
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretView>
   get(name: string, caller: Caller): SecretView
-  /** Post: requests that begin from now on go by it. */
+  /** Post: new requests use the change. */
   update(
     name: string,
     change: { value?: string; domains?: readonly string[] },
     caller: Caller,
   ): Promise<SecretView>
-  /** Throws `in_use` while a sandbox has it; with `force` it is taken from them first. */
+  /** Throws `in_use` while a sandbox uses it; `force` removes it from them first. */
   delete(name: string, options: { force: boolean }, caller: Caller): Promise<void>
 }
 
@@ -116,7 +116,7 @@ export interface VolumeView {
   readonly createdAt: string
   readonly bytes: number | undefined
   readonly files: number | undefined
-  /** What it may hold. */
+  /** Its size limit. */
   readonly sizeBytes: number
   /** Ids of the caller's sandboxes that mount it. */
   readonly usedBy: readonly string[]
@@ -133,7 +133,7 @@ export interface Volumes {
 }
 
 export interface SshEndpoint {
-  /** What it listens on. */
+  /** The port it listens on. */
   readonly host: string
   readonly port: number
   /** For `known_hosts`. */
@@ -143,26 +143,26 @@ export interface SshEndpoint {
 
 export interface SshKeyView {
   readonly name: string
-  /** The API key that it belongs to. */
+  /** The API key that owns it. */
   readonly keyId: string
   readonly type: string
   readonly fingerprint: string
   readonly publicKey: string
   readonly confirmed: boolean
-  /** User name with which its holder connects to confirm it; absent when that is done. */
+  /** The user name with which its holder confirms it; absent once confirmed. */
   readonly confirmAs?: string
   readonly createdAt: string
 }
 
 export interface Ssh {
-  /** Undefined: nobody can connect. */
+  /** Undefined when SSH is off. */
   endpoint(): SshEndpoint | undefined
   /** Throws `invalid_argument`, `name_taken`, `already_exists`, `limit_reached`. */
   addKey(request: { name: string; publicKey: string }, caller: Caller): SshKeyView
   listKeys(query: { limit: number; cursor?: string }, caller: Caller): Page<SshKeyView>
-  /** Throws `not_found`, and `conflict` for an admin who could mean several. */
+  /** Throws `not_found`, and `conflict` when several match for an admin. */
   getKey(name: string, caller: Caller): SshKeyView
-  /** Ends the connections that came with it. */
+  /** Ends connections that use it. */
   deleteKey(name: string, caller: Caller): void
 }
 
@@ -170,13 +170,13 @@ export interface UsageNumbers {
   readonly runningSeconds: number
   readonly cpuSeconds: number
   readonly memoryGbSeconds: number
-  /** Bytes that several share are counted once in the total, and by share in each. */
+  /** Shared bytes count once in the total, and proportionally in each sandbox. */
   readonly storedGbHours: number
   readonly wakes: number
   readonly forks: number
-  /** From the price table in the config. */
+  /** From the price table in the settings. */
   readonly cost: number
-  /** What the same history would have cost without standby. */
+  /** What the same usage would have cost without standby. */
   readonly alwaysOnCost: number
 }
 
@@ -201,17 +201,17 @@ export interface Usage {
 
 export interface ScrubService {
   view(): ScrubView
-  /** Begins a pass, unless one is under way. */
+  /** Starts a pass unless one is running. */
   start(): ScrubView
 }
 
 export interface Metrics {
   readonly contentType: string
-  /** Numbers of the whole host. Without ids, names or anything else of a tenant: any key may read them. */
+  /** Numbers of the whole host, without ids, names or other data of a tenant: any key may read them. */
   text(): Promise<string>
 }
 
 export interface Health {
-  /** `stopping`: it no longer takes requests, load balancers should look elsewhere. */
+  /** `stopping`: it refuses requests, and load balancers should use another server. */
   check(): { readonly status: 'ok' | 'starting' | 'stopping'; readonly version: string }
 }

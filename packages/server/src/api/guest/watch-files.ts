@@ -7,7 +7,7 @@ export interface WatchFiles {
   readonly user?: string
 }
 
-/** Goes on in the next burrow. What happened between the two is unknown, so the caller is told to look again. */
+/** Continues in the next burrow. Changes in between are unknown, so the caller is told to list the files again. */
 export function watchFiles(
   sandbox: Sandbox,
   { path, ...options }: WatchFiles,
