@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from 'vitest'
 import { WebSocket } from 'ws'
 import { createApp } from '../../packages/server/src/api/app.ts'
 import type { App } from '../../packages/server/src/api/route.ts'
-import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 export type Call = Omit<RequestInit, 'body'> & { readonly body?: unknown; readonly raw?: BodyInit }
@@ -33,8 +33,7 @@ export function useServer(): TestServer {
   let key = ''
   let keyId = ''
   let sandbox: Sandbox
-  const newSandbox = async () =>
-    (await core.services.sandboxes.create(wanted(), { keyId, isAdmin: false })).sandbox
+  const newSandbox = async () => (await core.sandboxes.create(wanted(), { keyId, isAdmin: false })).sandbox
 
   beforeAll(async () => {
     host = await testHost()

@@ -3,7 +3,7 @@ import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
-import type { Sandboxes } from '../sandbox/service.ts'
+import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { ScrubView } from '../scrub/scrub-view.ts'
 import type { Page } from '../store/page.ts'
 import type { NetworkPolicy, SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
@@ -11,7 +11,7 @@ import type { NetworkPolicy, SandboxLimits, SandboxPolicy } from '../store/sandb
 /** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
   readonly access: Access
-  readonly sandboxes: Sandboxes
+  readonly sandboxes: SandboxCalls
   /** Defaults for sandboxes created without a policy. */
   readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs' | 'network'>
   /** Default limits of sandboxes of this caller. */

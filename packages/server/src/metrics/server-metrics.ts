@@ -1,17 +1,16 @@
 import type { NetworkCountersAnswer } from '@dormouse/contracts/http'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Metrics } from '../api/services.ts'
-import type { Admission } from '../sandbox/admission.ts'
-import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
+import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
 
 /** From a thaw to a wake on a host that is drowning. */
 const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 export interface ServerMetricsOptions {
-  readonly sandboxes: () => Iterable<{
-    readonly body: { readonly row: { readonly state: string; readonly tier: string | undefined } }
-  }>
-  readonly admission: Pick<Admission, 'load'>
+  readonly sandboxes: () => Iterable<{ readonly row: Pick<SandboxRow, 'state' | 'tier'> }>
+  /** Burrows that are being started, and starts that wait. */
+  readonly starts: { readonly load: { readonly running: number; readonly waiting: number } }
   readonly runsUnderWay: () => number
   readonly network: () => NetworkCountersAnswer
   readonly scrub: () => {
@@ -58,8 +57,7 @@ export class ServerMetrics implements Metrics {
       registers,
       collect() {
         this.reset()
-        for (const { body } of options.sandboxes())
-          this.inc({ state: body.row.state, tier: body.row.tier ?? '' })
+        for (const { row } of options.sandboxes()) this.inc({ state: row.state, tier: row.tier ?? '' })
       },
     })
     const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
@@ -110,8 +108,8 @@ export class ServerMetrics implements Metrics {
       () => options.scrub().damagedSnapshots,
     )
     gauge('dormouse_runs', 'Runs under way.', options.runsUnderWay)
-    gauge('dormouse_starts', 'Burrows being started now.', () => options.admission.load.running)
-    gauge('dormouse_starts_waiting', 'Starts that wait for their turn.', () => options.admission.load.waiting)
+    gauge('dormouse_starts', 'Burrows being started now.', () => options.starts.load.running)
+    gauge('dormouse_starts_waiting', 'Starts that wait for their turn.', () => options.starts.load.waiting)
     gauge('dormouse_free_memory_bytes', 'Memory that the host has left.', options.freeMemoryBytes)
     gauge('dormouse_free_disk_bytes', 'Disk that the data directory has left.', options.freeDiskBytes)
   }
@@ -124,14 +122,16 @@ export class ServerMetrics implements Metrics {
     return this.#registry.metrics()
   }
 
-  get listener(): SandboxListener {
+  get listener() {
     return {
-      recorded: (_row, { event, tier = '' as const, latencyMs }) => {
-        this.#transitions.inc({ event, tier })
-        if (latencyMs !== undefined) this.#latency.observe({ event, tier }, latencyMs / 1000)
+      recorded: (_row: SandboxRow, { event, tier, latencyMs }: NewLedgerEntry) => {
+        const labels = { event, tier: tier ?? '' }
+        this.#transitions.inc(labels)
+        if (latencyMs !== undefined) this.#latency.observe(labels, latencyMs / 1000)
       },
-      woke: (_row, { tier, latencyMs }) => this.#latency.observe({ event: 'woke', tier }, latencyMs / 1000),
-      sampled: (_row, { cpuMs }) => this.#cpuSeconds.inc(cpuMs / 1000),
+      woke: (_row: SandboxRow, { tier, latencyMs }: { tier: Tier; latencyMs: number }) =>
+        this.#latency.observe({ event: 'woke', tier }, latencyMs / 1000),
+      sampled: (_row: SandboxRow, { cpuMs }: { cpuMs: number }) => this.#cpuSeconds.inc(cpuMs / 1000),
     }
   }
 }

@@ -29,7 +29,7 @@ export class RunDeadline implements Disposable {
   }
 
   /** Settles when `news` does, or the time is over. Not `Promise.race`: what that ties to a promise stays as long as the promise does. */
-  orPassed(news: Promise<void>): Promise<void> {
+  settledOrPassed(news: Promise<void>): Promise<void> {
     if (this.hasPassed) return Promise.resolve()
     return new Promise((resolve) => {
       this.#tell = resolve

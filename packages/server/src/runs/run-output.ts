@@ -4,15 +4,15 @@ import type { Log } from '../log.ts'
 import { boundEvent, type Entry, entryOf } from './bound-event.ts'
 import type { JournalSpace } from './journal-space.ts'
 import { OUTPUT_FREE_BYTES, PENDING_MAX_BYTES, RECENT_MAX_BYTES, WRITTEN_HERE_BYTES } from './limits.ts'
-import { lostEvents } from './lost-run.ts'
-import type { OutputPacer } from './output-pacer.ts'
+import { lostEvents } from './lost-events.ts'
+import type { OutputThrottle } from './output-throttle.ts'
 import type { RunJournal, RunRow } from './run-journal.ts'
 import { RunTail } from './run-tail.ts'
 
 export interface RunOutputParts {
   readonly journal: RunJournal
   readonly space: JournalSpace
-  readonly pacer: OutputPacer
+  readonly throttle: OutputThrottle
   readonly row: RunRow
   readonly now: () => number
   readonly log: Log
@@ -199,9 +199,9 @@ export class RunOutput {
   }
 
   #room(bytes: number): Promise<void> | undefined {
-    const { pacer } = this.#parts
+    const { throttle } = this.#parts
     this.#takenBytes += bytes
-    const turn = this.#takenBytes <= OUTPUT_FREE_BYTES ? undefined : pacer.spend(bytes)
+    const turn = this.#takenBytes <= OUTPUT_FREE_BYTES ? undefined : throttle.spend(bytes)
     if (this.#writing === undefined || this.#pendingBytes <= PENDING_MAX_BYTES) return turn
     return turn === undefined ? this.#writing : turn.then(() => this.#writing)
   }

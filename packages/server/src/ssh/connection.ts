@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { onAbort } from '@dormouse/async'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { ChannelParts, SshParts } from './connection-parts.ts'
 import { findSandbox } from './find-sandbox.ts'
 import { forward } from './forward.ts'
@@ -169,7 +169,7 @@ export class SshConnection {
   }
 
   /** Searches the sandboxes of all API keys that registered this public key. */
-  #findSandbox(): Sandbox {
+  #findSandbox(): SandboxHandle {
     const callers = this.#grants.map(({ owner }) => owner)
     const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, callers)
     this.#parts.access.checkRate(caller)

@@ -1,12 +1,13 @@
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Caller } from '../access/caller.ts'
-import type { Sandbox, Sandboxes } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
+import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 
 const PAGE = 1000
 const SHOWN_MAX = 8
 
 export interface FoundSandbox<Of extends Caller> {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   /** The caller that has access to it. */
   readonly caller: Of
 }
@@ -22,7 +23,7 @@ interface Candidate<Of extends Caller> {
  * these callers. Throws `not_found`, and `conflict` when several match.
  */
 export function findSandbox<Of extends Caller>(
-  sandboxes: Sandboxes,
+  sandboxes: SandboxCalls,
   ref: string,
   callers: readonly Of[],
 ): FoundSandbox<Of> {
@@ -46,7 +47,7 @@ export function findSandbox<Of extends Caller>(
   return { sandbox: sandboxes.get(only.id, only.caller), caller: only.caller }
 }
 
-function exactly<Of extends Caller>(sandboxes: Sandboxes, ref: string, caller: Of): Candidate<Of>[] {
+function exactly<Of extends Caller>(sandboxes: SandboxCalls, ref: string, caller: Of): Candidate<Of>[] {
   try {
     const { id, name } = sandboxes.get(ref, caller).view()
     return [{ id, name, caller }]
@@ -56,7 +57,7 @@ function exactly<Of extends Caller>(sandboxes: Sandboxes, ref: string, caller: O
   }
 }
 
-function beginningWith<Of extends Caller>(sandboxes: Sandboxes, ref: string, caller: Of): Candidate<Of>[] {
+function beginningWith<Of extends Caller>(sandboxes: SandboxCalls, ref: string, caller: Of): Candidate<Of>[] {
   const found: Candidate<Of>[] = []
   if (ref === '') return found
   let cursor: string | undefined

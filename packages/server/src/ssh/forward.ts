@@ -3,7 +3,7 @@ import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerChannel, TcpipInfo } from 'ssh2'
 import { openRelay, type Relay } from '../api/preview/relay.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 
@@ -47,7 +47,7 @@ export async function forward(connection: ChannelParts, request: ForwardRequest)
   }
 }
 
-function requireSandboxAddress(sandbox: Sandbox, host: string): void {
+function requireSandboxAddress(sandbox: SandboxHandle, host: string): void {
   const { id, name } = sandbox.view()
   const wanted = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
   if (SANDBOX_NAMES.has(wanted) || wanted === id || wanted === name?.toLowerCase()) return

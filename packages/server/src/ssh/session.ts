@@ -3,7 +3,7 @@ import { onAbort } from '@dormouse/async'
 import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
 import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
 import { ConnectionHold } from '../api/preview/connection-hold.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 import { ENV_MAX, ENV_VALUE_MAX_CHARACTERS, SIGNALS_MAX } from './limits.ts'
@@ -44,7 +44,7 @@ export class SshSession {
   readonly #gone = new AbortController()
   readonly #env: Record<string, string> = {}
   #pty: { cols: number; rows: number } | undefined
-  #running: { readonly sandbox: Sandbox; readonly pid: number } | undefined
+  #running: { readonly sandbox: SandboxHandle; readonly pid: number } | undefined
   #isResizing = false
   #wantedSize: { cols: number; rows: number } | undefined
   #signals = 0
@@ -183,7 +183,7 @@ export class SshSession {
   /** Ignored when the process has ended or the sandbox sleeps: this does not wake it. */
   async #tell(
     what: string,
-    tell: (guest: Parameters<Parameters<Sandbox['use']>[1]>[0], pid: number) => Promise<void>,
+    tell: (guest: Parameters<Parameters<SandboxHandle['use']>[1]>[0], pid: number) => Promise<void>,
   ): Promise<void> {
     if (this.#running === undefined) return
     const { sandbox, pid } = this.#running

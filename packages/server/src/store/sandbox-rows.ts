@@ -31,6 +31,22 @@ export type SandboxPolicy = Pick<
   'name' | 'metadata' | 'idleTimeoutMs' | 'storeAfterMs' | 'expires' | 'ephemeral' | 'network' | 'secrets'
 >
 
+/** What a caller asks for. */
+export interface CreateSandbox extends SandboxPolicy {
+  readonly template: string
+  readonly env: Readonly<Record<string, string>>
+  readonly limits: SandboxLimits
+  readonly volumes: readonly VolumeMount[]
+  /** With a name: returns the existing sandbox of that name instead of throwing. */
+  readonly getOrCreate?: boolean
+}
+
+/** For callers that must know the id before the sandbox exists, or that start from a snapshot instead of a template. */
+export interface SandboxOrigin {
+  readonly id: SandboxId
+  readonly from?: SnapshotId | undefined
+}
+
 /** A sandbox as it is on disk. */
 export interface SandboxRow {
   readonly id: SandboxId

@@ -1,11 +1,9 @@
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
-import type { LiveSandbox } from '../sandbox/live-sandbox.ts'
-import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
-import type { CreateSandbox } from '../sandbox/service.ts'
-import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
+import type { CreateSandbox, NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import type { BuildLog } from './build-log.ts'
+import type { BuildSandbox, BuildSandboxes } from './build-sandbox.ts'
 
 /** Output that is meant for us and not for the log. */
 const OUTPUT_MAX_CHARACTERS = 4 * 1024 ** 2
@@ -39,7 +37,7 @@ export interface Builder {
 }
 
 export interface StepParts {
-  readonly sandboxes: Pick<SandboxRegistry, 'create'>
+  readonly sandboxes: Pick<BuildSandboxes, 'create'>
   readonly builder: Builder
   readonly log: BuildLog
   readonly signal: AbortSignal
@@ -99,7 +97,7 @@ async function importAll(
 async function inSandbox<Value>(
   { sandboxes, builder, signal, announce }: StepParts,
   origin: StepOrigin,
-  work: (sandbox: LiveSandbox, burrow: Burrow) => Promise<Value>,
+  work: (sandbox: BuildSandbox, burrow: Burrow) => Promise<Value>,
 ): Promise<Value> {
   signal.throwIfAborted()
   const id = newSandboxId()
@@ -107,9 +105,9 @@ async function inSandbox<Value>(
   const request = describeSandbox(builder, origin.template)
   const { sandbox } = await sandboxes.create(request, builder.caller, signal, { id, from: origin.files })
   try {
-    const { burrow } = sandbox.body
+    const { burrow } = sandbox
     if (burrow === undefined) throw new DormouseError('burrow_ended', 'The sandbox of the build has ended.')
-    await sandbox.body.preparing(burrow)
+    await sandbox.preparing(burrow)
     return await work(sandbox, burrow)
   } finally {
     await sandbox.delete()
@@ -136,7 +134,7 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
 
 async function runScript(
   { log, signal, builder }: StepParts,
-  { sandbox, burrow, script }: { sandbox: LiveSandbox; burrow: Burrow; script: Script },
+  { sandbox, burrow, script }: { sandbox: BuildSandbox; burrow: Burrow; script: Script },
 ): Promise<void> {
   const name = script.shown === undefined ? script.title : `${script.title}: ${script.shown}`
   log.say(`==> ${name}`)
@@ -181,7 +179,7 @@ function describeExit(
 
 /** A build goes on in no other burrow: what its scripts had started is gone with this one. */
 async function whileItLives<Value>(
-  sandbox: LiveSandbox,
+  sandbox: BuildSandbox,
   burrow: Burrow,
   work: () => Promise<Value>,
 ): Promise<Value> {
@@ -199,18 +197,18 @@ async function whileItLives<Value>(
     if (!(error instanceof DormouseError && BROKEN.has(error.code))) throw error
     // A connection breaks before it is known why: what is being done to the sandbox comes first.
     await sandbox.settle().catch(() => {})
-    if (sandbox.body.burrow === burrow) throw error
+    if (sandbox.burrow === burrow) throw error
     return await lost
   }
 }
 
 const BROKEN: ReadonlySet<string> = new Set(['agent_unreachable', 'burrow_ended'])
 
-function describeEnd({ body }: LiveSandbox, end: BurrowEnd): string {
-  const { diskBytes, limits } = body.row
+function describeEnd({ row, isDeleted }: BuildSandbox, end: BurrowEnd): string {
+  const { diskBytes, limits } = row
   if (diskBytes !== undefined && diskBytes > limits.diskBytes)
     return `The build has written ${diskBytes} bytes; its limit is ${limits.diskBytes}.`
-  if (body.isDeleted) return 'The sandbox of the build was deleted.'
+  if (isDeleted) return 'The sandbox of the build was deleted.'
   return end.reason === 'stored'
     ? 'The sandbox of the build was put to standby.'
     : 'The processes of the build were ended: its agent was killed, or the host ran out of memory.'

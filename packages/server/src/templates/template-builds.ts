@@ -7,10 +7,9 @@ import {
 } from '@dormouse/contracts'
 import type { Caller } from '../access/caller.ts'
 import type { TemplateDescription } from '../api/services.ts'
-import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
-import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
 import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import { BuildLog } from './build-log.ts'
+import type { BuildSandboxes } from './build-sandbox.ts'
 import { type BuildPrograms, buildScripts } from './build-scripts.ts'
 import { runStep, type StepParts, warmUp } from './run-step.ts'
 
@@ -25,7 +24,12 @@ export interface BuilderSettings {
 }
 
 export interface TemplateBuildsOptions {
-  readonly sandboxes: Pick<SandboxRegistry, 'create' | 'find' | 'requireRoom' | 'parts'>
+  readonly sandboxes: BuildSandboxes
+  /** Throws `limit_reached` when this owner may not have one more sandbox with this much memory. */
+  readonly requireQuota: (owner: string, memoryBytes: number) => void
+  /** Throws `invalid_argument` for a rule that could never allow anything here. */
+  readonly checkNetwork: (policy: NetworkPolicy) => void
+  readonly dropSnapshot: (id: SnapshotId) => Promise<void>
   readonly settings: BuilderSettings
   readonly programs: BuildPrograms
   readonly parseMaterials: (listing: string, base: readonly Material[]) => Materials
@@ -77,15 +81,15 @@ export class TemplateBuilds {
 
   /** Throws `overloaded`, `limit_reached`, `invalid_argument`: then nothing has begun. */
   requireRoom({ network }: TemplateDescription, { keyId }: Caller): void {
-    const { settings, sandboxes } = this.#options
+    const { settings, requireQuota, checkNetwork } = this.#options
     const ofKey = [...this.#running].filter(({ owner }) => owner === keyId).length
     const share = Math.max(1, Math.floor(settings.atOnce * SHARE_OF_A_KEY))
     if (this.#running.size >= settings.atOnce || ofKey >= share)
       throw new DormouseError('overloaded', 'Other templates are being built.', {
         details: { retryAfterMs: 30_000 },
       })
-    if (network !== undefined) sandboxes.parts.network.check(network)
-    sandboxes.requireRoom(keyId, settings.limits.memoryBytes)
+    if (network !== undefined) checkNetwork(network)
+    requireQuota(keyId, settings.limits.memoryBytes)
   }
 
   /** Pre: `requireRoom` did not throw. */
@@ -146,7 +150,7 @@ export class TemplateBuilds {
       const snapshotId = await warmUp(parts, { origin, inherited, preload: description.preload })
       return { snapshotId, filesId, materials: this.#materials(listing, request, log) }
     } catch (error) {
-      await this.#drop(filesId)
+      await this.#options.dropSnapshot(filesId)
       throw error
     }
   }
@@ -158,10 +162,6 @@ export class TemplateBuilds {
       log.say('The list of its packages could not be read, and is not recorded.')
       return undefined
     }
-  }
-
-  async #drop(id: SnapshotId): Promise<void> {
-    await dropSnapshot(this.#options.sandboxes.parts, id)
   }
 }
 

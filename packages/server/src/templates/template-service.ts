@@ -12,7 +12,8 @@ import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
-import type { MaterialsSummary, TemplateRow, TemplateRows } from './template-rows.ts'
+import type { TemplateCatalog } from './template-catalog.ts'
+import type { MaterialsSummary, TemplateRow } from './template-rows.ts'
 
 /** A template that is installed on this host. */
 export interface HostTemplate {
@@ -33,15 +34,8 @@ export interface HostTemplates {
   remove(name: string): Promise<void>
 }
 
-/** The snapshots that sandboxes of a template start from. */
-export interface TemplateSnapshots {
-  readonly snapshotId: SnapshotId
-  /** For built templates: the files of `snapshotId` without its processes, none of which is a user's. */
-  readonly filesId: SnapshotId | undefined
-}
-
 export interface TemplateServiceOptions {
-  readonly rows: TemplateRows
+  readonly catalog: TemplateCatalog
   readonly snapshots: SnapshotRows
   readonly host: HostTemplates
   readonly builds: Pick<TemplateBuilds, 'find' | 'requireRoom' | 'start' | 'removeSandbox' | 'stopAll'>
@@ -60,18 +54,16 @@ export class TemplateService implements Templates, AsyncDisposable {
   readonly #options: TemplateServiceOptions
   readonly #settling = new Set<Promise<void>>()
   #host: readonly HostTemplate[] = []
-  #rows: TemplateRow[]
 
   constructor(options: TemplateServiceOptions) {
     this.#options = options
-    this.#rows = options.rows.all()
   }
 
   /** Lists the host's templates, and removes builds that an earlier server left: nothing else knows their sandboxes. */
   async open(): Promise<void> {
-    const { host, builds, log } = this.#options
+    const { host, builds, catalog, log } = this.#options
     this.#host = await host.list()
-    for (const row of this.#rows.filter(({ state }) => state === 'building')) {
+    for (const row of catalog.all().filter(({ state }) => state === 'building')) {
       try {
         if (row.sandboxId !== undefined) await builds.removeSandbox(row.sandboxId)
         this.#put({ ...row, state: 'failed', sandboxId: undefined, error: SERVER_ENDED })
@@ -81,7 +73,7 @@ export class TemplateService implements Templates, AsyncDisposable {
           { template: row.name, err: error },
           'the sandbox of an unfinished build could not be removed',
         )
-        this.#remember({ ...row, state: 'failed', error: SERVER_ENDED })
+        catalog.putInMemory({ ...row, state: 'failed', error: SERVER_ENDED })
       }
     }
   }
@@ -94,12 +86,6 @@ export class TemplateService implements Templates, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stopBuilds()
-  }
-
-  /** Undefined for templates of the host. */
-  snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined {
-    const row = this.#own(name, owner)
-    return row?.snapshotId && { snapshotId: row.snapshotId, filesId: row.filesId }
   }
 
   list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView> {
@@ -199,7 +185,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
-    const { rows, isNeeded, dropSnapshot, host, builds } = this.#options
+    const { catalog, isNeeded, dropSnapshot, host, builds } = this.#options
     const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
     if (row === undefined) {
       this.get(name, caller)
@@ -215,8 +201,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     await Promise.all(this.#settling)
     // Also removes what a build made that ended in the meantime.
     const last = this.#own(name, row.owner) ?? row
-    this.#rows = this.#rows.filter((other) => other.name !== name || other.owner !== row.owner)
-    rows.delete(row)
+    catalog.delete(row)
     for (const id of [last.snapshotId, last.filesId]) if (id !== undefined) await dropSnapshot(id)
     if (isOfHost(last)) {
       await host.remove(name)
@@ -249,14 +234,14 @@ export class TemplateService implements Templates, AsyncDisposable {
 
   async #baseMaterials(name: string, caller: Caller): Promise<readonly Material[]> {
     const row = this.#own(name, caller.keyId)
-    if (row?.snapshotId !== undefined) return this.#options.rows.materials(row) ?? []
+    if (row?.snapshotId !== undefined) return this.#options.catalog.materialsOf(row) ?? []
     // An unreadable list of packages costs the new template its list, not the build.
     const ofHost = await this.#options.host.materials(name).catch(() => undefined)
     return ofHost?.items ?? []
   }
 
   #materialsOf(row: TemplateRow): Materials | undefined {
-    const items = this.#options.rows.materials(row)
+    const items = this.#options.catalog.materialsOf(row)
     return items === undefined || row.materials === undefined
       ? undefined
       : { sha256: row.materials.sha256, items }
@@ -268,25 +253,20 @@ export class TemplateService implements Templates, AsyncDisposable {
       this.#put(row, items)
     } catch (error) {
       this.#options.log.error({ template: row.name, err: error }, 'the end of a build could not be recorded')
-      this.#remember(row)
+      this.#options.catalog.putInMemory(row)
     }
   }
 
   #put(row: TemplateRow, items?: readonly Material[]): void {
-    this.#options.rows.put(row, items)
-    this.#remember(row)
-  }
-
-  #remember(row: TemplateRow): void {
-    this.#rows = [...this.#rows.filter(({ name, owner }) => name !== row.name || owner !== row.owner), row]
+    this.#options.catalog.put(row, items)
   }
 
   #own(name: string, owner: string): TemplateRow | undefined {
-    return this.#rows.find((row) => row.name === name && row.owner === owner)
+    return this.#options.catalog.find(name, owner)
   }
 
   #visible(caller: Caller): TemplateRow[] {
-    return this.#rows.filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
+    return this.#options.catalog.visibleTo(caller)
   }
 
   /** The caller's own first: an admin may see several with one name. */
@@ -318,7 +298,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateView {
-    const row = this.#rows.find((other) => other.name === name && isOfHost(other))
+    const row = this.#options.catalog.all().find((other) => other.name === name && isOfHost(other))
     return {
       ...{ name, description, state: 'ready', createdAt, bytes, materials },
       source: row === undefined ? 'built_in' : 'description',

@@ -7,7 +7,7 @@ import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Prices } from '../config/config.ts'
 import type { Log } from '../log.ts'
-import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import { HOUR_MS, hourOf, splitHours } from './hours.ts'
@@ -16,7 +16,7 @@ import { noUsage, type UsageAmounts, type UsageOf, type UsageRows } from './usag
 export interface UsageServiceOptions {
   readonly rows: UsageRows
   readonly snapshots: SnapshotRows
-  readonly sandboxes: () => Iterable<{ readonly body: { readonly row: SandboxRow } }>
+  readonly sandboxes: () => Iterable<{ readonly row: SandboxRow }>
   readonly storage: () => Promise<StorageReport>
   readonly prices: Prices
   readonly clock: ServerClock
@@ -30,6 +30,13 @@ const GB = 1024 ** 3
 const SECOND_MS = 1000
 /** How much is counted in one go: after a long time without a server there may be a row for every sandbox and hour of it. */
 const SLICE_MS = 24 * HOUR_MS
+
+/** What the processes of a sandbox used in `ms`. */
+interface UsageSample {
+  readonly ms: number
+  readonly cpuMs: number
+  readonly memoryBytes: number
+}
 
 interface Owned {
   readonly id: SandboxId
@@ -73,18 +80,18 @@ export class UsageService implements Usage, Disposable {
     this.#isClosed = true
   }
 
-  get listener(): SandboxListener {
+  get listener() {
     return {
-      recorded: (row, { event }) => {
+      recorded: (row: SandboxRow, { event }: NewLedgerEntry) => {
         const hour = hourOf(this.#options.clock.wallMs())
         if (event === 'woke') this.#of(row, hour).wakes += 1
         if (event === 'forked') this.#of(row, hour).forks += 1
       },
-      ran: (row, ms) => {
+      ran: (row: SandboxRow, ms: number) => {
         const now = this.#options.clock.wallMs()
         for (const { hour, from, to } of splitHours(now - ms, now)) this.#of(row, hour).runningMs += to - from
       },
-      sampled: (row, { ms, cpuMs, memoryBytes }) => {
+      sampled: (row: SandboxRow, { ms, cpuMs, memoryBytes }: UsageSample) => {
         const now = this.#options.clock.wallMs()
         // Two samples in one millisecond, or a clock that was set back.
         if (ms <= 0) this.#of(row, hourOf(now)).cpuMs += cpuMs
@@ -129,7 +136,7 @@ export class UsageService implements Usage, Disposable {
     // The hour that is not over yet is counted up to now.
     const end = from < now ? Math.min(now, toHour * HOUR_MS) : toHour * HOUR_MS
     const alive = new Map<string, string | undefined>()
-    for (const { body } of this.#options.sandboxes()) alive.set(body.row.id, body.row.name)
+    for (const { row } of this.#options.sandboxes()) alive.set(row.id, row.name)
     const total = noUsage()
     for (const sum of sums) addTo(total, sum)
     return {
@@ -177,8 +184,7 @@ export class UsageService implements Usage, Disposable {
     const since = now - Math.round(this.#counted.elapsedMs)
     const until = Math.min(now, since + SLICE_MS)
     if (until <= since) return true
-    for (const { body } of this.#options.sandboxes()) {
-      const { row } = body
+    for (const { row } of this.#options.sandboxes()) {
       for (const { hour, from, to } of splitHours(Math.max(since, row.createdAt), until)) {
         const used = this.#of(row, hour)
         used.reservedCpuMs += row.limits.cpus * (to - from)

@@ -1,5 +1,6 @@
 import type { VolumeId } from '@dormouse/contracts'
-import type { DiskUse, Engine, Measurement } from '@dormouse/engine'
+import type { DiskUse, Engine } from '@dormouse/engine'
+import type { MeasuredTree } from '../host/disk-measuring.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
 
@@ -9,17 +10,6 @@ export interface UnmeasuredVolumesOptions {
   /** Volumes that a running sandbox can write to. */
   readonly inUse: () => Iterable<VolumeId>
   readonly limitsOf: (row: VolumeRow) => { readonly bytes: number; readonly files: number }
-  /** Called when a volume holds more than its limits allow. */
-  readonly onOver: (id: VolumeId) => void
-}
-
-/** A volume to be measured, as the measuring of disks takes it. */
-interface MeasuredVolume {
-  readonly key: VolumeId
-  readonly bytesPerSecond: number
-  readonly limits: { readonly bytes: number; readonly files: number }
-  readonly begin: () => Measurement | Promise<Measurement>
-  readonly found: (use: DiskUse) => void
 }
 
 /** The volumes that may have been written to since they were last measured. Stores measurements in their rows. */
@@ -35,22 +25,23 @@ export class UnmeasuredVolumes {
 
   /** Notices sandboxes that wake, write and sleep between two rounds of measuring. */
   get listener() {
-    const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>): void => {
+    const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>) => {
       for (const { volumeId, readOnly } of volumes) if (!readOnly) this.#unmeasured.add(volumeId)
     }
     return { recorded: mark, deleted: mark }
   }
 
-  list(): MeasuredVolume[] {
+  /** Calls `onOver` for volumes that exceed their limits. */
+  list(onOver: (id: VolumeId) => void): MeasuredTree[] {
     const { rows, inUse } = this.#options
     for (const id of inUse()) this.#unmeasured.add(id)
     if (this.#unmeasured.size === 0) return []
     const known = new Map(rows.all().map((row) => [row.id, row]))
     for (const id of this.#unmeasured) if (!known.has(id)) this.#unmeasured.delete(id)
-    return [...this.#unmeasured].flatMap((id) => this.#measured(known.get(id)))
+    return [...this.#unmeasured].flatMap((id) => this.#treeOf(known.get(id), onOver))
   }
 
-  #measured(row: VolumeRow | undefined): MeasuredVolume[] {
+  #treeOf(row: VolumeRow | undefined, onOver: (id: VolumeId) => void): MeasuredTree[] {
     if (row?.state !== 'ready') return []
     const { engine, limitsOf } = this.#options
     const { id } = row
@@ -63,13 +54,13 @@ export class UnmeasuredVolumes {
           this.#unmeasured.delete(id)
           return engine.measureVolume(id)
         },
-        found: (use) => this.#found(id, use),
+        found: (use) => this.#found(id, use, onOver),
       },
     ]
   }
 
-  #found(id: VolumeId, use: DiskUse): void {
-    const { rows, limitsOf, onOver } = this.#options
+  #found(id: VolumeId, use: DiskUse, onOver: (id: VolumeId) => void): void {
+    const { rows, limitsOf } = this.#options
     rows.setUse(id, use)
     const row = rows.get(id)
     if (row !== undefined && isOver(row, limitsOf(row))) onOver(id)

@@ -1,6 +1,6 @@
 import { DormouseError, type ProcessEvent } from '@dormouse/contracts'
 import type { ProcessInfo } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 export interface FollowProcess {
   readonly after?: number
@@ -10,7 +10,7 @@ export interface FollowProcess {
 
 /** Follows the events of a process: first from the journal, then live, across standby. */
 export function followProcess(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   pid: number,
   { after = -1, follow = true, signal }: FollowProcess,
 ): AsyncIterable<ProcessEvent> {
@@ -27,7 +27,11 @@ export function followProcess(
 }
 
 /** Throws `not_found`. */
-export async function getProcess(sandbox: Sandbox, pid: number, signal?: AbortSignal): Promise<ProcessInfo> {
+export async function getProcess(
+  sandbox: SandboxHandle,
+  pid: number,
+  signal?: AbortSignal,
+): Promise<ProcessInfo> {
   const processes = await sandbox.use({ cause: 'process', what: 'listing processes', signal }, (guest) =>
     guest.processes.list(),
   )

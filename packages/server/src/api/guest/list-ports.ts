@@ -3,10 +3,10 @@ import type { PortAnswer } from '@dormouse/contracts/http'
 import type { ListeningPort } from '@dormouse/engine'
 import type { PortService } from '../../ports/port-service.ts'
 import { type PublicOrigin, previewUrl } from '../../ports/preview-address.ts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 interface PortContext {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly ports: PortService
   readonly origin: PublicOrigin
   readonly signal: AbortSignal
@@ -52,7 +52,7 @@ const GRACE_MS = 1_000
 
 /** Waits across burrows. Does not wake a sandbox that is put to sleep in the meantime. Throws `port_closed`. */
 export async function waitForPort(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   port: number,
   { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {

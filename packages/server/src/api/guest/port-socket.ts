@@ -3,7 +3,7 @@ import { DormouseError, parseInput } from '@dormouse/contracts'
 import { tcpControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { type ErrorAnswers, isForTheOperator, toDormouseError } from '../error-answer.ts'
 import { TCP_WAITING_BYTES, TERMINAL_PING_MS } from '../limits.ts'
 import { openRelay, type Relay } from '../preview/relay.ts'
@@ -15,7 +15,7 @@ const POLICY = 1008
 
 export interface PortSocketParts {
   readonly socket: WebSocket
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly port: number
   readonly idleMs: number
   readonly requestId: string

@@ -1,5 +1,5 @@
 import type { ProcessInfo, StartProcess } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { dateOf } from './file-view.ts'
 
 type WhatToStart = Omit<Extract<StartProcess, { shell: string }>, 'shell'> & {
@@ -9,7 +9,7 @@ type WhatToStart = Omit<Extract<StartProcess, { shell: string }>, 'shell'> & {
 
 /** Pre: `command` or `args` is given. */
 export async function startProcess(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   { command, args, ...options }: WhatToStart,
   signal: AbortSignal,
 ) {

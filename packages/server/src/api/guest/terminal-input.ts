@@ -1,12 +1,12 @@
 import { onAbort } from '@dormouse/async'
 import type { WebSocket } from 'ws'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { STDIN_PIECE_BYTES, TERMINAL_WAITING_BYTES } from '../limits.ts'
 import { writePiece } from './write-stdin.ts'
 
 export interface TerminalInputParts {
   readonly socket: WebSocket
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly signal: AbortSignal
   readonly onError: (error: unknown) => void
 }

@@ -3,7 +3,7 @@ import { DormouseError, parseInput } from '@dormouse/contracts'
 import { terminalControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { type ErrorAnswers, toDormouseError } from '../error-answer.ts'
 import {
   READER_STALL_MS,
@@ -20,7 +20,7 @@ const POLICY = 1008
 
 export interface TerminalSocketParts {
   readonly socket: WebSocket
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly requestId: string
   readonly answers: ErrorAnswers
   readonly log: FastifyBaseLogger

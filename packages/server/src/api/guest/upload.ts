@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { WHOLE_UPLOAD_MAX_BYTES } from '../limits.ts'
 import { notResumable } from './not-resumable.ts'
 
@@ -15,7 +15,7 @@ export interface Upload {
  * fails if the sandbox goes to sleep in the meantime. Readers see the old file until the new one is complete.
  */
 export async function upload(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   pieces: AsyncGenerator<Uint8Array>,
   { path, options, signal }: Upload,
 ): Promise<FileStat> {

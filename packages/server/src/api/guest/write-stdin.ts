@@ -1,10 +1,10 @@
 import { onAbort } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
 
 export interface StdinTarget {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly pid: number
   readonly signal: AbortSignal
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
 import type { PreviewAddress } from '../../ports/preview-address.ts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { Services } from '../services.ts'
 import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
 
@@ -10,7 +10,7 @@ import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './creden
 const SERVER = { keyId: 'server', isAdmin: true }
 
 export interface AuthorizedPreview {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   /** The target without our token. */
   readonly target: string
   readonly keyId: string | undefined

@@ -1,4 +1,4 @@
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 /** Keeps a sandbox awake for a connection: until disposed or, after `mayIdle`, while bytes have moved recently. */
 export class ConnectionHold implements Disposable {
@@ -9,7 +9,7 @@ export class ConnectionHold implements Disposable {
   #movedAt = 0
   #isOver = false
 
-  constructor(sandbox: Sandbox, { what, idleMs }: { what: string; idleMs: number }) {
+  constructor(sandbox: SandboxHandle, { what, idleMs }: { what: string; idleMs: number }) {
     this.#begin = () => sandbox.hold(what, undefined, 'connection')
     this.#idleMs = idleMs
     this.#hold = this.#begin()

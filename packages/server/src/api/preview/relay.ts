@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { ConnectionHold } from './connection-hold.ts'
 
 export interface Relay {
@@ -12,7 +12,7 @@ export interface Relay {
  * connection. The hold ends with the connection.
  */
 export async function openRelay(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   port: number,
   { signal, idleMs }: { signal: AbortSignal; idleMs: number },
 ): Promise<Relay> {

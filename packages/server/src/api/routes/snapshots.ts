@@ -1,4 +1,3 @@
-import type { SnapshotId } from '@dormouse/contracts'
 import {
   createSnapshotSchema,
   listSnapshotsQuery,
@@ -82,8 +81,7 @@ const rollbackRoute: Routes = (app, { sandboxes }) => {
         response: { 200: json('The sandbox runs from that state.', sandboxSchema) },
       },
     },
-    async (request) =>
-      await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId as SnapshotId),
+    async (request) => await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId),
   )
 }
 

@@ -19,7 +19,7 @@ const TICKS_TO_RECOVER = 200
  * says, as much as it can hold. The turns are by bytes: one with large events gets no more than one with many. How much there is to share
  * depends on the event loop: when its timers come late, output has to wait, and everything else has not.
  */
-export class OutputPacer {
+export class OutputThrottle {
   readonly #clock: () => number
   #bytesPerMs = OUTPUT_MOST_BYTES_PER_SECOND / 1000
   #tokens = this.#bytesPerMs * OUTPUT_TICK_MS

@@ -5,17 +5,17 @@ export interface FreeRoom {
   readonly files: number
 }
 
-export interface HostReserveOptions {
-  /** What is left to the host. 0: nothing is. */
+export interface FreeSpaceWatchOptions {
+  /** Free space that sandboxes must leave to the host. 0: none. */
   readonly reserve: FreeRoom
-  /** One system call, whatever is on the disk. */
+  /** Free space now: one system call. */
   readonly free: () => FreeRoom
   readonly clock?: () => number
 }
 
-/** Putting a sandbox to standby takes about this long on a busy host: a writer is stopped while there is still this much time. */
+/** Putting a sandbox to standby takes about this long on a busy host, so writers are stopped this early. */
 const HORIZON_SECONDS = 3
-/** One that was stopped may wake when there is this many times the reserve. */
+/** A stopped sandbox may wake when this many times the reserve is free. */
 const ENOUGH_FACTOR = 1.25
 
 export interface Threat {
@@ -23,20 +23,20 @@ export interface Threat {
   readonly files: boolean
 }
 
-/** Watches the room that the disk of the data directory has left, and remembers which sandboxes were stopped for it. */
-export class HostReserve {
-  readonly #options: HostReserveOptions
+/** Watches the free space on the disk of the data directory, and remembers which sandboxes were stopped to protect it. */
+export class FreeSpaceWatch {
+  readonly #options: FreeSpaceWatchOptions
   readonly #clock: () => number
   readonly #stopped = new Set<SandboxId>()
   #last: { readonly at: number; readonly free: FreeRoom } | undefined
 
-  constructor(options: HostReserveOptions) {
+  constructor(options: FreeSpaceWatchOptions) {
     this.#options = options
     this.#clock = options.clock ?? (() => performance.now())
   }
 
-  /** Which part of the reserve will be touched soon, at the speed at which room went since the last look. */
-  look(): Threat {
+  /** Which part of the reserve will be used soon, at the rate since the last check. */
+  check(): Threat {
     const { reserve, free: read } = this.#options
     const at = this.#clock()
     const free = read()
@@ -56,7 +56,7 @@ export class HostReserve {
     this.#stopped.add(id)
   }
 
-  /** Throws `overloaded` for a sandbox that was stopped because it wrote fast, as long as there is no room for it. */
+  /** Throws `overloaded` for a sandbox that was stopped, as long as there is too little free space. */
   requireRoomFor(id: SandboxId): void {
     if (!this.#stopped.has(id)) return
     const { reserve, free: read } = this.#options

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DiskUse, Measurement } from '@dormouse/engine'
 import { afterEach, expect, it } from 'vitest'
-import { MeasuringTurns, type Subject } from './measuring-turns.ts'
+import { DiskMeasuring, type MeasuredTree } from './disk-measuring.ts'
 
 const warnings: string[] = []
 const log = { info() {}, error() {}, warn: (_fields: object, message: string) => void warnings.push(message) }
-let turns: MeasuringTurns
+let turns: DiskMeasuring
 afterEach(() => {
   turns[Symbol.dispose]()
   warnings.length = 0
@@ -33,12 +33,12 @@ function tree(key: string, { takesMs = 0, bytesPerSecond = 0, fails = false } = 
   const found = () => {
     seen.found += 1
   }
-  const subject: Subject = { key, bytesPerSecond, limits: { bytes: 100, files: 100 }, begin, found }
+  const subject: MeasuredTree = { key, bytesPerSecond, limits: { bytes: 100, files: 100 }, begin, found }
   return { subject, seen }
 }
 
-it('MeasuringTurns measures a sandbox while others take minutes, however many and however fast they write', async () => {
-  turns = new MeasuringTurns(log)
+it('DiskMeasuring measures a sandbox while others take minutes, however many and however fast they write', async () => {
+  turns = new DiskMeasuring(log)
   const endless = [1, 2, 3, 4].map((n) => tree(`endless-${n}`, { takesMs: 600_000, bytesPerSecond: n * 1e9 }))
   const small = tree('small')
   const round = () => turns.round([...endless, small].map(({ subject }) => subject))
@@ -57,8 +57,8 @@ it('MeasuringTurns measures a sandbox while others take minutes, however many an
   expect(endless.every(({ seen }) => seen.ended === 0)).toBe(true)
 })
 
-it('MeasuringTurns begins with what writes most', async () => {
-  turns = new MeasuringTurns(log)
+it('DiskMeasuring begins with what writes most', async () => {
+  turns = new DiskMeasuring(log)
   const order: string[] = []
   const subjects = [1, 5, 3, 9].map((rate) => {
     const { subject } = tree(`rate-${rate}`, { bytesPerSecond: rate })
@@ -73,8 +73,8 @@ it('MeasuringTurns begins with what writes most', async () => {
   await expect.poll(() => order.length).toBe(4)
 })
 
-it('MeasuringTurns rests twenty times as long as it measured', async () => {
-  turns = new MeasuringTurns(log)
+it('DiskMeasuring rests twenty times as long as it measured', async () => {
+  turns = new DiskMeasuring(log)
   const { subject, seen } = tree('one', { takesMs: 150 })
   const timer = setInterval(() => turns.round([subject]), 20)
   await expect.poll(() => seen.found).toBe(1)
@@ -83,8 +83,8 @@ it('MeasuringTurns rests twenty times as long as it measured', async () => {
   clearInterval(timer)
 })
 
-it('MeasuringTurns ends the measurement of what is not there any more', async () => {
-  turns = new MeasuringTurns(log)
+it('DiskMeasuring ends the measurement of what is not there any more', async () => {
+  turns = new DiskMeasuring(log)
   const { subject, seen } = tree('one', { takesMs: 600_000 })
   turns.round([subject])
   await expect.poll(() => seen.turns).toBe(1)
@@ -92,11 +92,11 @@ it('MeasuringTurns ends the measurement of what is not there any more', async ()
   await expect.poll(() => seen.ended).toBeGreaterThan(0)
 })
 
-it('MeasuringTurns says what could not be measured, and tries again', async () => {
-  turns = new MeasuringTurns(log)
+it('DiskMeasuring says what could not be measured, and tries again', async () => {
+  turns = new DiskMeasuring(log)
   const { subject, seen } = tree('one', { fails: true })
   const timer = setInterval(() => turns.round([subject]), 20)
   await expect.poll(() => seen.turns, { timeout: 5_000 }).toBe(2)
-  expect(warnings).toContain('use of the disk was not measured')
+  expect(warnings).toContain('the disk use of a tree could not be measured')
   clearInterval(timer)
 })

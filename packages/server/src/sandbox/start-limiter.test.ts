@@ -1,16 +1,16 @@
 import { DormouseError } from '@dormouse/contracts'
 import { describe, expect, it } from 'vitest'
-import { Admission, type AdmissionLimits } from './admission.ts'
+import { StartLimiter, type StartLimits } from './start-limiter.ts'
 
 const room = { freeMemoryBytes: async () => 1_000, freeDiskBytes: async () => 1_000 }
 
-function admission(limits: Partial<AdmissionLimits> = {}): Admission {
+function admission(limits: Partial<StartLimits> = {}): StartLimiter {
   const usual = { restoresAtOnce: 1, queueLength: 100, queueMs: 60_000, minFreeMemoryBytes: 0 }
-  return new Admission({ ...usual, minFreeDiskBytes: 0, ...limits }, room)
+  return new StartLimiter({ ...usual, minFreeDiskBytes: 0, ...limits }, room)
 }
 
 /** Restores that end when the test says so, and the order in which they began. */
-function restores(gate: Admission) {
+function restores(gate: StartLimiter) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
   const body = (name: string) => () =>
@@ -21,7 +21,7 @@ function restores(gate: Admission) {
   return {
     begun,
     run: (owner: string, name: string, signal?: AbortSignal) => gate.run(owner, body(name), signal),
-    goOn: (name: string) => gate.goOn(body(name)),
+    runUrgent: (name: string) => gate.runUrgent(body(name)),
     end: async (name: string) => {
       ends.get(name)?.()
       await settled()
@@ -33,7 +33,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve))
 const refused = (reason: string) =>
   expect.objectContaining({ code: 'overloaded', details: expect.objectContaining({ reason }) })
 
-describe('Admission', () => {
+describe('StartLimiter', () => {
   it('lets so many in at once, and the next when one is out, also by an error', async () => {
     const gate = admission({ restoresAtOnce: 2 })
     const { run, begun, end } = restores(gate)
@@ -106,11 +106,11 @@ describe('Admission', () => {
 
   it('what goes on comes first, shares the bound, and is refused neither by a full queue nor for want of memory', async () => {
     const gate = admission({ queueLength: 1, queueMs: 20, minFreeMemoryBytes: 0 })
-    const { run, goOn, begun, end } = restores(gate)
+    const { run, runUrgent, begun, end } = restores(gate)
     const all = [run('a', '1')]
     await settled()
     const late = run('a', '2').catch((error: unknown) => error)
-    all.push(goOn('on 1'), goOn('on 2'))
+    all.push(runUrgent('on 1'), runUrgent('on 2'))
     await settled()
     expect(begun).toEqual(['1'])
     expect(gate.load).toEqual({ running: 1, waiting: 3 })
@@ -118,7 +118,7 @@ describe('Admission', () => {
     for (const name of ['1', 'on 1', 'on 2']) await end(name)
     expect(await Promise.all(all)).toEqual(['1', 'on 1', 'on 2'])
     const poor = restores(admission({ minFreeMemoryBytes: 2_000 }))
-    const going = poor.goOn('on')
+    const going = poor.runUrgent('on')
     await poor.end('on')
     expect(await going).toBe('on')
   })

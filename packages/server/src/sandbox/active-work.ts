@@ -1,8 +1,9 @@
+import type { WhyAnswer } from '@dormouse/contracts/http'
 import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
-import type { WorkView } from './service.ts'
 
-type Kind = WorkView['kind']
+type WorkAnswer = WhyAnswer['work'][number]
+type Kind = WorkAnswer['kind']
 
 interface Entry {
   readonly kind: Kind
@@ -10,8 +11,8 @@ interface Entry {
   readonly since: number
 }
 
-/** What keeps one sandbox awake, and when there was last something. */
-export class WorkBook {
+/** The work that keeps one sandbox awake, and when it was last active. */
+export class ActiveWork {
   readonly #entries = new Set<Entry>()
   readonly #clock: ServerClock
   #lastActive: Moment
@@ -30,11 +31,11 @@ export class WorkBook {
     return this.isBusy ? this.#clock.wallMs() : this.#lastActive.wallMs
   }
 
-  /** Since there was last something. */
   get idleMs(): number {
     return this.isBusy ? 0 : this.#lastActive.elapsedMs
   }
 
+  /** Work that lasts until it is disposed. */
   begin(kind: Kind, what: string): Disposable {
     const entry = { kind, what, since: this.#clock.wallMs() }
     this.#entries.add(entry)
@@ -45,12 +46,25 @@ export class WorkBook {
     }
   }
 
-  /** Something happened just now. */
+  /** Work that lasts until it is disposed or `untilMs` has passed. */
+  hold(kind: 'hold' | 'connection', what: string, untilMs: number | undefined): Disposable {
+    const work = this.begin(kind, what)
+    if (untilMs === undefined) return work
+    const timer = setTimeout(() => work[Symbol.dispose](), untilMs).unref()
+    return {
+      [Symbol.dispose]: () => {
+        clearTimeout(timer)
+        work[Symbol.dispose]()
+      },
+    }
+  }
+
+  /** The sandbox was active just now. */
   touch(): void {
     this.#lastActive = Moment.now(this.#clock)
   }
 
-  list(): WorkView[] {
+  list(): WorkAnswer[] {
     return [...this.#entries].map(({ kind, what, since }) => ({
       kind,
       what,

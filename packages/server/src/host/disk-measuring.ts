@@ -1,47 +1,47 @@
 import type { DiskUse, Measurement } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 
-/** Something whose use of the disk is measured again and again. */
-export interface Subject {
-  /** The same from round to round. */
+/** A directory tree whose disk use is measured repeatedly: what a sandbox has written, or a volume. */
+export interface MeasuredTree {
+  /** Identifies the tree from round to round. */
   readonly key: unknown
-  /** What it has written lately, as far as that is known without measuring. */
+  /** Its write rate, as far as that is known without measuring. */
   readonly bytesPerSecond: number
   readonly limits: { readonly bytes: number; readonly files: number }
   readonly begin: () => Measurement | Promise<Measurement>
   readonly found: (use: DiskUse) => unknown
 }
 
-/** How long one measurement goes on before it is another's turn. */
-const TURN_MS = 200
-/** How long one that was just measured is left alone, at least. */
+/** How long one measurement runs before the next tree gets its time slice. */
+const SLICE_MS = 200
+/** At least this long between two measurements of one tree. */
 const APART_MS = 2_000
-/** After a measurement there is a rest so many times as long, unless a limit could be passed before. */
+/** A tree rests for this many times its measuring time, unless it could pass its limit before that. */
 const REST_FACTOR = 20
-/** In the middle of one, so many times as long as the turn. */
+/** Between two slices of one measurement, this many times the slice. */
 const PAUSE_FACTOR = 2
-/** One that has written this much since it was last measured could pass its limit before its next turn: it is measured at half that time. */
+/** A growing tree is measured again after this share of the time in which it would reach its limit. */
 const HEADROOM_SHARE = 0.5
 
 interface Entry {
-  subject: Subject
-  /** Since when it can be measured. */
+  tree: MeasuredTree
+  /** When it may be measured next. */
   dueAt: number
   measurement: Measurement | undefined
   usedMs: number
   last: { readonly at: number; readonly use: DiskUse } | undefined
   filesPerSecond: number
   growthPerSecond: number
-  isInHand: boolean
+  isMeasuring: boolean
   /** In a row. */
   failures: number
 }
 
 /**
- * Measures subjects in turns, two at a time: one of those that write most, and the one that has waited longest. A measurement that takes long is
- * stopped at the end of its turn and goes on in its next, so none delays another by more than a turn.
+ * Measures trees in time slices, two at a time: the tree that is written to fastest, and the tree that has waited longest. A
+ * long measurement pauses at the end of its slice and continues later, so that none delays another by more than a slice.
  */
-export class MeasuringTurns implements Disposable {
+export class DiskMeasuring implements Disposable {
   readonly #log: Log
   readonly #entries = new Map<unknown, Entry>()
   readonly #lanes = new Set<'fastest' | 'longest'>()
@@ -51,28 +51,28 @@ export class MeasuringTurns implements Disposable {
     this.#log = log
   }
 
-  /** What there is to measure now. Those that are due get their turns; returns at once. */
-  round(subjects: readonly Subject[]): void {
+  /** Replaces the list of trees and starts measuring those that are due. Returns at once. */
+  round(trees: readonly MeasuredTree[]): void {
     if (this.#isClosed) return
     const now = performance.now()
-    const keys = new Set(subjects.map(({ key }) => key))
+    const keys = new Set(trees.map(({ key }) => key))
     for (const [key, entry] of this.#entries) if (!keys.has(key)) this.#drop(key, entry)
-    for (const subject of subjects) {
-      const entry = this.#entries.get(subject.key)
-      if (entry !== undefined) entry.subject = subject
-      else this.#entries.set(subject.key, newEntry(subject, now))
+    for (const tree of trees) {
+      const entry = this.#entries.get(tree.key)
+      if (entry !== undefined) entry.tree = tree
+      else this.#entries.set(tree.key, newEntry(tree, now))
     }
     for (const lane of ['fastest', 'longest'] as const) void this.#run(lane)
   }
 
-  /** How fast it has grown between its last two measurements; 0 before the second. */
+  /** Growth between the last two measurements of a tree; 0 before the second. */
   growthOf(key: unknown): { readonly bytesPerSecond: number; readonly filesPerSecond: number } {
     const { growthPerSecond = 0, filesPerSecond = 0 } = this.#entries.get(key) ?? {}
     return { bytesPerSecond: growthPerSecond, filesPerSecond }
   }
 
-  /** All of them are due: something has grown, and nothing says what. */
-  hurry(): void {
+  /** Makes every tree due: something on the disk grows, and nothing says what. */
+  measureAllNow(): void {
     const now = performance.now()
     for (const entry of this.#entries.values()) entry.dueAt = Math.min(entry.dueAt, now)
   }
@@ -92,7 +92,7 @@ export class MeasuringTurns implements Disposable {
     this.#lanes.add(lane)
     try {
       for (let entry = this.#next(lane); entry !== undefined; entry = this.#next(lane))
-        await this.#turn(entry)
+        await this.#measureSlice(entry)
     } finally {
       this.#lanes.delete(lane)
     }
@@ -100,10 +100,10 @@ export class MeasuringTurns implements Disposable {
 
   #next(lane: 'fastest' | 'longest'): Entry | undefined {
     const now = performance.now()
-    const due = [...this.#entries.values()].filter(({ dueAt, isInHand }) => !isInHand && dueAt <= now)
+    const due = [...this.#entries.values()].filter(({ dueAt, isMeasuring }) => !isMeasuring && dueAt <= now)
     const isBefore = (a: Entry, b: Entry) =>
-      lane === 'fastest' && a.subject.bytesPerSecond !== b.subject.bytesPerSecond
-        ? a.subject.bytesPerSecond > b.subject.bytesPerSecond
+      lane === 'fastest' && a.tree.bytesPerSecond !== b.tree.bytesPerSecond
+        ? a.tree.bytesPerSecond > b.tree.bytesPerSecond
         : a.dueAt < b.dueAt
     return due.reduce<Entry | undefined>(
       (best, entry) => (best === undefined || isBefore(entry, best) ? entry : best),
@@ -111,35 +111,35 @@ export class MeasuringTurns implements Disposable {
     )
   }
 
-  async #turn(entry: Entry): Promise<void> {
+  async #measureSlice(entry: Entry): Promise<void> {
     const began = performance.now()
-    const { subject } = entry
-    entry.isInHand = true
+    const { tree } = entry
+    entry.isMeasuring = true
     try {
-      entry.measurement ??= await subject.begin()
-      const use = await entry.measurement.advance(TURN_MS)
+      entry.measurement ??= await tree.begin()
+      const use = await entry.measurement.advance(SLICE_MS)
       const now = performance.now()
       entry.usedMs += now - began
       if (use === undefined) {
         entry.dueAt = now + (now - began) * PAUSE_FACTOR
-        // Nobody wants it any more.
-        if (this.#entries.get(subject.key) !== entry) this.#end(entry)
+        // The tree was dropped from the list meanwhile.
+        if (this.#entries.get(tree.key) !== entry) this.#end(entry)
         return
       }
       this.#end(entry)
       this.#note(entry, use, now)
-      void Promise.resolve(subject.found(use)).catch((err: unknown) =>
-        this.#log.warn({ subject: subject.key, err }, 'what was measured could not be acted on'),
+      void Promise.resolve(tree.found(use)).catch((err: unknown) =>
+        this.#log.warn({ tree: tree.key, err }, 'the result of a disk measurement could not be handled'),
       )
     } catch (err) {
       this.#end(entry)
       entry.dueAt = performance.now() + APART_MS
       entry.failures += 1
-      // One that has ended meanwhile fails once, and is not among the next subjects.
-      if (entry.failures > 1 && this.#entries.get(subject.key) === entry)
-        this.#log.warn({ subject: subject.key, err }, 'use of the disk was not measured')
+      // A tree that has gone meanwhile fails once and is not in the next list.
+      if (entry.failures > 1 && this.#entries.get(tree.key) === entry)
+        this.#log.warn({ tree: tree.key, err }, 'the disk use of a tree could not be measured')
     } finally {
-      entry.isInHand = false
+      entry.isMeasuring = false
     }
   }
 
@@ -149,15 +149,15 @@ export class MeasuringTurns implements Disposable {
   }
 
   #note(entry: Entry, use: DiskUse, now: number): void {
-    const { last, usedMs, subject } = entry
+    const { last, usedMs, tree } = entry
     const seconds = last === undefined ? 0 : (now - last.at) / 1_000
     entry.growthPerSecond = seconds > 0 && last ? Math.max(0, (use.bytes - last.use.bytes) / seconds) : 0
     entry.filesPerSecond = seconds > 0 && last ? Math.max(0, (use.files - last.use.files) / seconds) : 0
     entry.last = { at: now, use }
     entry.usedMs = 0
     entry.failures = 0
-    const { bytes, files } = subject.limits
-    const bytesPerSecond = Math.max(entry.growthPerSecond, subject.bytesPerSecond)
+    const { bytes, files } = tree.limits
+    const bytesPerSecond = Math.max(entry.growthPerSecond, tree.bytesPerSecond)
     const untilLimit = Math.min(
       msUntil(bytes - use.bytes, bytesPerSecond),
       msUntil(files - use.files, entry.filesPerSecond),
@@ -171,9 +171,9 @@ function msUntil(headroom: number, perSecond: number): number {
   return perSecond <= 0 ? Number.POSITIVE_INFINITY : (Math.max(0, headroom) / perSecond) * 1_000
 }
 
-function newEntry(subject: Subject, now: number): Entry {
+function newEntry(tree: MeasuredTree, now: number): Entry {
   return {
-    ...{ subject, dueAt: now, measurement: undefined, usedMs: 0, last: undefined },
-    ...{ filesPerSecond: 0, growthPerSecond: 0, isInHand: false, failures: 0 },
+    ...{ tree, dueAt: now, measurement: undefined, usedMs: 0, last: undefined },
+    ...{ filesPerSecond: 0, growthPerSecond: 0, isMeasuring: false, failures: 0 },
   }
 }

@@ -1,12 +1,12 @@
 import type { Burrow } from '@dormouse/engine'
 import { beforeEach, expect, it } from 'vitest'
-import { MemoryLooks } from './memory-looks.ts'
+import { MemorySampler } from './memory-sampler.ts'
 
 let time = 0
-let looks: MemoryLooks
+let sampler: MemorySampler
 beforeEach(() => {
   time = 1000
-  looks = new MemoryLooks({ wallMs: () => 0, monotonicMs: () => time })
+  sampler = new MemorySampler({ wallMs: () => 0, monotonicMs: () => time })
 })
 
 /** One whose memory takes that long to look at. */
@@ -24,37 +24,37 @@ function fakeBurrow(tookMs: number) {
   return { state, burrow: { ended, memory } as unknown as Burrow }
 }
 
-it('MemoryLooks keeps a look for twenty times as long as it took', async () => {
+it('MemorySampler keeps a look for twenty times as long as it took', async () => {
   const { state, burrow } = fakeBurrow(10)
-  await looks.of(burrow)
+  await sampler.measure(burrow)
   time += 199
-  expect(await looks.of(burrow)).toMatchObject({ privateBytes: 1, at: '1970-01-01T00:00:00.000Z' })
+  expect(await sampler.measure(burrow)).toMatchObject({ privateBytes: 1, at: '1970-01-01T00:00:00.000Z' })
   time += 1
-  expect(await looks.of(burrow)).toMatchObject({ privateBytes: 2 })
+  expect(await sampler.measure(burrow)).toMatchObject({ privateBytes: 2 })
   expect(state.looks).toBe(2)
 })
 
-it('MemoryLooks takes no more of a CPU when there are many, and those who ask at once share a look', async () => {
+it('MemorySampler takes no more of a CPU when there are many, and those who ask at once share a look', async () => {
   const all = Array.from({ length: 10 }, () => fakeBurrow(10))
-  await Promise.all([...all, ...all].map(({ burrow }) => looks.of(burrow)))
+  await Promise.all([...all, ...all].map(({ burrow }) => sampler.measure(burrow)))
   expect(all.map(({ state }) => state.looks)).toEqual(Array(10).fill(1))
   time += 1500
-  await Promise.all(all.map(({ burrow }) => looks.of(burrow)))
+  await Promise.all(all.map(({ burrow }) => sampler.measure(burrow)))
   expect(all.map(({ state }) => state.looks)).toEqual(Array(10).fill(1))
   // Those that ended need no time any more.
   for (const { state } of all.slice(1)) state.end()
   await new Promise(setImmediate)
-  await looks.of(all[0]!.burrow)
+  await sampler.measure(all[0]!.burrow)
   expect(all[0]!.state.looks).toBe(2)
 })
 
-it('MemoryLooks has nothing to say of one that has ended, and goes on with the others', async () => {
+it('MemorySampler has nothing to say of one that has ended, and goes on with the others', async () => {
   const broken = {
     ended: Promise.resolve(),
     memory: () => Promise.reject(new Error('gone')),
   } as unknown as Burrow
   const { burrow } = fakeBurrow(1)
-  const [first, second] = await Promise.all([looks.of(broken), looks.of(burrow)])
+  const [first, second] = await Promise.all([sampler.measure(broken), sampler.measure(burrow)])
   expect(first).toBeUndefined()
   expect(second).toMatchObject({ privateBytes: 1 })
 })

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { OUTPUT_LEAST_BYTES_PER_SECOND, OUTPUT_MOST_BYTES_PER_SECOND, OUTPUT_TURN_BYTES } from './limits.ts'
-import { OutputPacer } from './output-pacer.ts'
+import { OutputThrottle } from './output-throttle.ts'
 
 let now = 0
 beforeEach(() => {
@@ -22,11 +22,11 @@ async function pass(ms: number, lateMs = 0): Promise<void> {
 }
 
 /** A run that says pieces of one size without end; counts what it could say. */
-function talk(pacer: OutputPacer, pieceBytes: number): { bytes: number } {
+function talk(throttle: OutputThrottle, pieceBytes: number): { bytes: number } {
   const said = { bytes: 0 }
   const say = async () => {
     for (;;) {
-      await (pacer.spend(pieceBytes) ?? Promise.resolve())
+      await (throttle.spend(pieceBytes) ?? Promise.resolve())
       said.bytes += pieceBytes
     }
   }
@@ -35,13 +35,13 @@ function talk(pacer: OutputPacer, pieceBytes: number): { bytes: number } {
 }
 
 test('a little output does not wait', () => {
-  expect(new OutputPacer(() => now).spend(10_000)).toBeUndefined()
+  expect(new OutputThrottle(() => now).spend(10_000)).toBeUndefined()
 })
 
 test('all together say no more than the bound, and each as much as the others', async () => {
-  const pacer = new OutputPacer(() => now)
-  const small = talk(pacer, OUTPUT_TURN_BYTES)
-  const large = talk(pacer, 24 * OUTPUT_TURN_BYTES)
+  const throttle = new OutputThrottle(() => now)
+  const small = talk(throttle, OUTPUT_TURN_BYTES)
+  const large = talk(throttle, 24 * OUTPUT_TURN_BYTES)
   await pass(1_000)
   expect(small.bytes + large.bytes).toBeLessThan(OUTPUT_MOST_BYTES_PER_SECOND * 1.1)
   expect(small.bytes + large.bytes).toBeGreaterThan(OUTPUT_MOST_BYTES_PER_SECOND * 0.5)
@@ -50,13 +50,13 @@ test('all together say no more than the bound, and each as much as the others', 
 })
 
 test('there is less to say when the event loop is late, never nothing, and more again when it is not', async () => {
-  const pacer = new OutputPacer(() => now)
-  const said = talk(pacer, OUTPUT_TURN_BYTES)
+  const throttle = new OutputThrottle(() => now)
+  const said = talk(throttle, OUTPUT_TURN_BYTES)
   await pass(200, 20)
-  expect(pacer.bytesPerSecond).toBe(OUTPUT_LEAST_BYTES_PER_SECOND)
+  expect(throttle.bytesPerSecond).toBe(OUTPUT_LEAST_BYTES_PER_SECOND)
   const before = said.bytes
   await pass(1_000, 20)
   expect(said.bytes).toBeGreaterThan(before)
   await pass(2_000)
-  expect(pacer.bytesPerSecond).toBe(OUTPUT_MOST_BYTES_PER_SECOND)
+  expect(throttle.bytesPerSecond).toBe(OUTPUT_MOST_BYTES_PER_SECOND)
 })
