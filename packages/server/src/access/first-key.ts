@@ -19,7 +19,7 @@ export function prepareClient({ access, dataDir, url }: PrepareClient): string |
   if (!hasAdmin) {
     const { id, key } = newKey()
     // The file first: after a crash the next start creates another key. In the other order there would be a key that
-    // nobody has seen.
+    // was never shown.
     writeClient(dataDir, { url, key })
     access.adopt(id, key, { name: 'first', scopes: ['admin'] })
     return key

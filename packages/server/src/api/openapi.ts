@@ -7,25 +7,26 @@ import { describeOperations, tidySchemas } from './openapi-details.ts'
 import type { App } from './route.ts'
 
 const TAGS = {
-  sandboxes: 'A machine that never forgets: identity, policy, and a state that is running or asleep.',
-  runs: 'Code in a REPL of a sandbox, with a numbered journal of events.',
-  lifecycle: 'Sleeping, waking, forking, and why.',
-  snapshots: 'Saved states to go back to.',
-  files: 'What is in a sandbox, of any size.',
-  contexts: 'More REPLs.',
-  processes: 'Commands, in the background or with a terminal.',
+  sandboxes:
+    'A sandbox has an identity, a policy and a state: running or asleep. It keeps its memory and files while it sleeps.',
+  runs: 'Code that runs in a context of a sandbox, with a journal of numbered events.',
+  lifecycle: 'Standby, wake, fork, and the reasons for a state.',
+  snapshots: 'Saved states of sandboxes.',
+  files: 'Files in a sandbox, of any size.',
+  contexts: 'Contexts: runs in one context share variables.',
+  processes: 'Processes, in the background or with a terminal.',
   ports:
-    'TCP ports inside. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…`, and to `<port>-<id>.<domain>`, are passed on to what listens there, and wake the sandbox: with a key, by a link, or by anybody when the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; by host name every path is for the sandbox. Failures of ours are `port_closed` (502), `unauthorized` and what every route below a sandbox answers.',
+    'TCP ports in a sandbox. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…` and `<port>-<id>.<domain>` go to the program on that port, and wake the sandbox. They need a key or a link, unless the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; under a host name every path belongs to the sandbox. The server itself answers with `port_closed` (502), `unauthorized` and the errors of every route below a sandbox.',
   templates: 'What sandboxes are created from.',
   volumes: 'Directories that outlive sandboxes.',
   secrets: 'Values that sandboxes use in requests and never hold.',
-  usage: 'What was used, and what it would have cost.',
-  keys: 'Who may call.',
-  ssh: 'Who gets into sandboxes with an SSH client, and where.',
+  usage: 'Usage, and its cost with and without standby.',
+  keys: 'API keys.',
+  ssh: 'SSH keys, and the address for SSH clients.',
   host: 'The server itself.',
 }
 
-const zodToJsonConfig = { override: keepWhatIsSaid }
+const zodToJsonConfig = { override: keepExamplesAndDefaults }
 const jsonSchemaTransform = createJsonSchemaTransform({ zodToJsonConfig })
 const jsonSchemaTransformObject = createJsonSchemaTransformObject({ zodToJsonConfig })
 
@@ -70,7 +71,13 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
  * Zod omits examples and defaults of transformed input, because they may belong to the other side. Ours are of the
  * input.
  */
-function keepWhatIsSaid({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
+function keepExamplesAndDefaults({
+  zodSchema,
+  jsonSchema,
+}: {
+  zodSchema: z.core.$ZodType
+  jsonSchema: object
+}): void {
   const { examples, default: byDefault } = z.globalRegistry.get(zodSchema) ?? {}
   if (examples !== undefined) Object.assign(jsonSchema, { examples })
   if (byDefault !== undefined) Object.assign(jsonSchema, { default: byDefault })

@@ -69,8 +69,8 @@ export class NetworkService implements Disposable {
   }
 
   /**
-   * Opens the gate of a burrow. Resolves when the gate is open, or cannot be opened: then the sandbox has no network, and
-   * its view says why. Never rejects. A connection that arrives before egress is attached waits in the burrow.
+   * Opens the gate of a burrow. Resolves when the gate is open, or cannot be opened: then the sandbox has no network,
+   * and its view says why. Never rejects. A connection that arrives before egress is attached waits in the burrow.
    */
   async open(sandbox: NetworkedSandbox, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
@@ -137,8 +137,8 @@ export class NetworkService implements Disposable {
   }
 
   /**
-   * Post: the policy of `effectiveRow` holds, and connections that it forbids are closed. On failure the caller sets `effectiveRow` back and
-   * calls this again; if that fails too, the caller shuts the gate.
+   * Post: the policy of `effectiveRow` holds, and connections that it forbids are closed. On failure the caller
+   * restores the row and calls this again; if that fails too, the caller shuts the gate.
    */
   async change(sandbox: NetworkedSandbox): Promise<void> {
     await this.#locks.run(sandbox.id, async () => {

@@ -2,11 +2,11 @@ import type { SandboxId } from '@dormouse/contracts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SecretServiceOptions } from './secret-service.ts'
 
-/** A sandbox, as far as secrets need to know it. */
+/** What secrets need of a sandbox. */
 export interface SecretUser {
   readonly id: SandboxId
   readonly row: SandboxRow
-  /** The row that a change under way has put in force. The change may still fail. */
+  /** The row that a change in progress has put in force. The change may still fail. */
   readonly effectiveRow: SandboxRow
   readonly isDeleted: boolean
   applyNetwork(): Promise<void>

@@ -32,7 +32,7 @@ export function authorizePreview(
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
   const isPublic = sandboxId !== undefined && ports.isPublic(sandboxId, port)
-  const nobody = {
+  const anonymous = {
     ...{ target, keyId: undefined, revoked: undefined },
     ...{ expiresAtMs: undefined, opened: undefined },
   }
@@ -44,25 +44,25 @@ export function authorizePreview(
     try {
       const sandbox = sandboxes.get(ref, key)
       requireScope(key, 'run')
-      return { ...nobody, sandbox, keyId: key.keyId, revoked: key.revoked }
+      return { ...anonymous, sandbox, keyId: key.keyId, revoked: key.revoked }
     } catch (error) {
       if (!isPublic || !(hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')))
         throw error
     }
   }
-  if (isPublic) return { ...nobody, sandbox: sandboxes.get(ref, SERVER) }
+  if (isPublic) return { ...anonymous, sandbox: sandboxes.get(ref, SERVER) }
   if (sandboxId !== undefined) {
     const link = token === undefined ? undefined : ports.check(token, { sandboxId, port })
     if (token !== undefined && link !== undefined) {
       const opened = { token, expiresAtMs: link.expiresAtMs }
-      return { ...nobody, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
+      return { ...anonymous, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
     }
     const cookies = isSameOriginRequest(request.method, request.headers)
       ? tokensInCookies(request.headers)
       : []
     for (const cookie of cookies) {
       const kept = ports.check(cookie, { sandboxId, port })
-      if (kept !== undefined) return { ...nobody, ...kept, sandbox: sandboxes.get(ref, SERVER) }
+      if (kept !== undefined) return { ...anonymous, ...kept, sandbox: sandboxes.get(ref, SERVER) }
     }
   }
   throw new DormouseError(

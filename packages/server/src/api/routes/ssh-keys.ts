@@ -53,7 +53,7 @@ const addSshKeyRoute: Routes = (app, { ssh }) => {
         operationId: 'addSshKey',
         summary: 'Add an SSH key',
         description:
-          'Gives its holder access to the sandboxes of the API key that adds it, until either key is gone. The holder must first confirm the key by connecting once over SSH as `confirmAs`, so nobody can add a public key without its holder.',
+          'Gives its holder access to the sandboxes of the API key that adds it, until either key is gone. The holder must first confirm the key by connecting once over SSH as `confirmAs`, so a public key cannot be added without its holder.',
         tags,
         body: addSshKeySchema,
         response: { 201: json('The key waits for its holder to confirm it.', sshKeySchema) },
