@@ -1,12 +1,16 @@
-import type { Material } from '@dormouse/contracts'
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { ScrubView } from '../scrub/scrub-view.ts'
+import type { Secrets } from '../secrets/secrets.ts'
 import type { Page } from '../store/page.ts'
-import type { NetworkPolicy, SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
+import type { SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
+import type { Templates } from '../templates/templates.ts'
+import type { Usage } from '../usage/usage.ts'
+import type { Volumes } from '../volumes/volumes.ts'
 
 /** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
@@ -26,110 +30,6 @@ export interface Services {
   readonly scrub: ScrubService
   readonly metrics: Metrics
   readonly health: Health
-}
-
-export interface TemplateView {
-  readonly name: string
-  readonly description: string | undefined
-  /** `building` and `failed` templates cannot be used to create sandboxes. */
-  readonly state: 'building' | 'ready' | 'failed'
-  readonly source: 'built_in' | 'description' | 'snapshot'
-  /** The base template. */
-  readonly from: string | undefined
-  readonly snapshotId: string | undefined
-  readonly createdAt: string
-  readonly bytes: number | undefined
-  /** Undefined when they were not recorded. */
-  readonly materials: { readonly count: number; readonly sha256: string } | undefined
-  /** The end of the build's output, without host paths. */
-  readonly logTail: string | undefined
-  readonly error: string | undefined
-}
-
-export interface TemplateDescription {
-  readonly name: string
-  readonly description?: string | undefined
-  /** The base template. Default: the default template. */
-  readonly from?: string | undefined
-  /** What the build may reach. Default: package registries only. */
-  readonly network?: NetworkPolicy | undefined
-  readonly packages: readonly string[]
-  readonly pip: readonly string[]
-  readonly commands: readonly string[]
-  readonly preload: readonly string[]
-}
-
-export interface TemplateMaterials {
-  readonly count: number
-  readonly sha256: string
-  readonly items: readonly Material[]
-}
-
-export interface Templates {
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView>
-  /** Throws `template_not_found`. */
-  get(name: string, caller: Caller): TemplateView
-  /** The packages of a template. Throws `template_not_found`, and `not_found` when they were not recorded. */
-  materials(name: string, caller: Caller): Promise<TemplateMaterials>
-  /**
-   * Starts a build in a sandbox of the caller and returns the template in state `building`. Throws `name_taken`,
-   * `template_not_found` for the base, `limit_reached`, `overloaded`.
-   */
-  build(description: TemplateDescription, caller: Caller): Promise<TemplateView>
-  /** Throws `name_taken`, `not_found` for the snapshot. The snapshot may be deleted afterwards. */
-  fromSnapshot(
-    request: { name: string; description?: string | undefined; snapshotId: string },
-    caller: Caller,
-  ): Promise<TemplateView>
-  /** Throws `in_use` while sandboxes need its files, and `template_not_found`. Stops a build in progress. */
-  delete(name: string, caller: Caller): Promise<void>
-}
-
-export interface SecretView {
-  readonly name: string
-  readonly placeholder: string
-  readonly domains: readonly string[]
-  readonly createdAt: string
-  readonly updatedAt: string
-  /** Ids of the sandboxes that use it. */
-  readonly usedBy: readonly string[]
-}
-
-/** Secrets without their values. */
-export interface Secrets {
-  /** Throws `name_taken`, `limit_reached`. */
-  create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretView
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretView>
-  get(name: string, caller: Caller): SecretView
-  /** Post: new requests use the change. */
-  update(
-    name: string,
-    change: { value?: string; domains?: readonly string[] },
-    caller: Caller,
-  ): Promise<SecretView>
-  /** Throws `in_use` while a sandbox uses it; `force` removes it from them first. */
-  delete(name: string, options: { force: boolean }, caller: Caller): Promise<void>
-}
-
-export interface VolumeView {
-  readonly name: string
-  readonly createdAt: string
-  readonly bytes: number | undefined
-  readonly files: number | undefined
-  /** Its size limit. */
-  readonly sizeBytes: number
-  /** Ids of the caller's sandboxes that mount it. */
-  readonly usedBy: readonly string[]
-}
-
-export interface Volumes {
-  /** Throws `name_taken`. */
-  create(request: { name: string; sizeBytes?: number }, caller: Caller): Promise<VolumeView>
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeView>
-  get(name: string, caller: Caller): Promise<VolumeView>
-  update(name: string, change: { sizeBytes: number }, caller: Caller): VolumeView
-  /** Throws `in_use` while a sandbox mounts it. */
-  delete(name: string, caller: Caller): Promise<void>
 }
 
 export interface SshEndpoint {
@@ -166,49 +66,10 @@ export interface Ssh {
   deleteKey(name: string, caller: Caller): void
 }
 
-export interface UsageNumbers {
-  readonly runningSeconds: number
-  readonly cpuSeconds: number
-  readonly memoryGbSeconds: number
-  /** Shared bytes count once in the total, and proportionally in each sandbox. */
-  readonly storedGbHours: number
-  readonly wakes: number
-  readonly forks: number
-  /** From the price table in the settings. */
-  readonly cost: number
-  /** What the same usage would have cost without standby. */
-  readonly alwaysOnCost: number
-}
-
-export interface UsageReport {
-  readonly from: string
-  readonly to: string
-  readonly currency: string
-  readonly total: UsageNumbers
-  readonly sandboxes: readonly (UsageNumbers & {
-    readonly sandboxId: string
-    readonly name: string | undefined
-    readonly deleted: boolean
-  })[]
-}
-
-export interface Usage {
-  report(
-    query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
-    caller: Caller,
-  ): Promise<UsageReport>
-}
-
 export interface ScrubService {
   view(): ScrubView
   /** Starts a pass unless one is running. */
   start(): ScrubView
-}
-
-export interface Metrics {
-  readonly contentType: string
-  /** Numbers of the whole host, without ids, names or other data of a tenant: any key may read them. */
-  text(): Promise<string>
 }
 
 export interface Health {

@@ -8,11 +8,11 @@ import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import type { EntryOf } from '../network/record-entries.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
+import { secretsInUse } from '../sandbox/secrets-in-use.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
 import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
 import { SealedValues } from '../secrets/sealed-values.ts'
 import { SecretService } from '../secrets/secret-service.ts'
-import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import type { Stores } from './open-stores.ts'
 
 export interface OpenNetwork {

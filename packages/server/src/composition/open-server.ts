@@ -102,6 +102,7 @@ function openAbove(
   )
   listeners.push(runs.listener)
   const metrics = new ServerMetrics({
+    engineFailures: () => engine.failures,
     sandboxes: () => sandboxes.all(),
     starts,
     runsUnderWay: () => runs.liveCount,

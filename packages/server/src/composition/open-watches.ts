@@ -23,18 +23,18 @@ export interface OpenWatches {
 export function openWatches({ config, stores, opened }: OpenWatches, closing: Closing): Scrub {
   const { deps, volumes, freeSpace, room, space, record } = opened
   const { engine, sandboxes, listeners, starts, quarantine, clock, log } = deps
-  const unmeasuredVolumes = new UnmeasuredVolumes({
+  const unmeasured = new UnmeasuredVolumes({
     rows: stores.volumes,
     engine,
     inUse: () => writableVolumes(sandboxes),
     limitsOf: (row) => volumes.limitsOf(row),
   })
-  listeners.push(unmeasuredVolumes.listener)
+  listeners.push(unmeasured.listener)
   const disk = closing.use(
     new DiskWatch({
       ...{ sandboxes, engine, freeSpace, log },
       journalBytes: (id) => space.bytesOf(id),
-      volumes: (onOver) => unmeasuredVolumes.list(onOver),
+      volumes: (onOver) => unmeasured.list(onOver),
     }),
   )
   closing.use(

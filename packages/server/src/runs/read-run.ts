@@ -113,9 +113,10 @@ async function settledOrAborted(
   if (signal === undefined) return work
   await new Promise<void>((resolve) => {
     const listener = onAbort(signal, resolve)
-    work.finally(() => {
+    const done = () => {
       listener[Symbol.dispose]()
       resolve()
-    })
+    }
+    work.then(done, done)
   })
 }

@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { DormouseError, type SandboxId, SECRET_MIN_BYTES } from '@dormouse/contracts'
+import type { SecretAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret } from '@dormouse/egress'
 import type { Caller } from '../access/caller.ts'
-import type { Secrets, SecretView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SealedValues } from './sealed-values.ts'
 import type { SecretRow, SecretRows } from './secret-rows.ts'
+import type { Secrets } from './secrets.ts'
 
 /** Stops programs in a loop. */
 const SECRETS_PER_OWNER = 1000
@@ -39,7 +40,7 @@ export class SecretService implements Secrets {
     this.#options = options
   }
 
-  create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretView {
+  create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretAnswer {
     const { rows, values, now } = this.#options
     if (rows.count(caller.keyId) >= SECRETS_PER_OWNER)
       throw new DormouseError('limit_reached', `A key may have ${SECRETS_PER_OWNER} secrets.`, {
@@ -56,12 +57,12 @@ export class SecretService implements Secrets {
     return this.#view(row)
   }
 
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretView> {
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretAnswer> {
     const { items, nextCursor } = this.#options.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
     return { items: items.map((row) => this.#view(row)), nextCursor }
   }
 
-  get(name: string, caller: Caller): SecretView {
+  get(name: string, caller: Caller): SecretAnswer {
     return this.#view(this.#find(name, caller))
   }
 
@@ -69,7 +70,7 @@ export class SecretService implements Secrets {
     name: string,
     { value, domains }: { value?: string; domains?: readonly string[] },
     caller: Caller,
-  ): Promise<SecretView> {
+  ): Promise<SecretAnswer> {
     const { rows, values, usedBy, apply, now } = this.#options
     const old = this.#find(name, caller)
     const row: SecretRow = {
@@ -166,7 +167,7 @@ export class SecretService implements Secrets {
     return only
   }
 
-  #view(row: SecretRow): SecretView {
+  #view(row: SecretRow): SecretAnswer {
     return {
       ...{ name: row.name, placeholder: row.placeholder, domains: row.domains },
       createdAt: new Date(row.createdAt).toISOString(),

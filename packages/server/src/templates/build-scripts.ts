@@ -1,5 +1,5 @@
-import type { TemplateDescription } from '../api/services.ts'
 import type { Script } from './run-step.ts'
+import type { TemplateDescription } from './templates.ts'
 
 export interface BuildPrograms {
   /** Prints the installed packages; see `parseMaterials`. */

@@ -6,12 +6,12 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Caller } from '../access/caller.ts'
-import type { TemplateDescription } from '../api/services.ts'
 import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import { BuildLog } from './build-log.ts'
 import type { BuildSandboxes } from './build-sandbox.ts'
 import { type BuildPrograms, buildScripts } from './build-scripts.ts'
 import { runStep, type StepParts, warmUp } from './run-step.ts'
+import type { TemplateDescription } from './templates.ts'
 
 /** The settings of every build. */
 export interface BuilderSettings {

@@ -5,15 +5,16 @@ import {
   type Materials,
   type SnapshotId,
 } from '@dormouse/contracts'
+import type { TemplateAnswer, TemplateMaterialsAnswer } from '@dormouse/contracts/http'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
-import type { TemplateDescription, TemplateMaterials, Templates, TemplateView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
 import type { MaterialsSummary, TemplateRow } from './template-rows.ts'
+import type { TemplateDescription, Templates } from './templates.ts'
 
 /** A template that is installed on this host. */
 export interface HostTemplate {
@@ -88,7 +89,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     await this.stopBuilds()
   }
 
-  list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView> {
+  list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateAnswer> {
     const rows = this.#visible(caller).map((row) => this.#view(row))
     const all = [...this.#host.map((host) => this.#hostView(host)), ...rows]
       .filter((view, index, views) => views.findIndex(({ name }) => name === view.name) === index)
@@ -98,12 +99,12 @@ export class TemplateService implements Templates, AsyncDisposable {
     return { items, nextCursor: all.length > limit ? items.at(-1)?.name : undefined }
   }
 
-  get(name: string, caller: Caller): TemplateView {
+  get(name: string, caller: Caller): TemplateAnswer {
     const found = this.#find(name, caller)
     return 'row' in found ? this.#view(found.row) : this.#hostView(found.host)
   }
 
-  async materials(name: string, caller: Caller): Promise<TemplateMaterials> {
+  async materials(name: string, caller: Caller): Promise<TemplateMaterialsAnswer> {
     const found = this.#find(name, caller)
     const whole = 'row' in found ? this.#materialsOf(found.row) : await this.#options.host.materials(name)
     if (whole === undefined)
@@ -113,7 +114,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     return { count: whole.items.length, sha256: whole.sha256, items: whole.items }
   }
 
-  async build(description: TemplateDescription, caller: Caller): Promise<TemplateView> {
+  async build(description: TemplateDescription, caller: Caller): Promise<TemplateAnswer> {
     const { builds, now } = this.#options
     const { name } = description
     this.#requireFree(name, caller)
@@ -163,7 +164,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   async fromSnapshot(
     request: { name: string; description?: string | undefined; snapshotId: string },
     caller: Caller,
-  ): Promise<TemplateView> {
+  ): Promise<TemplateAnswer> {
     const { snapshots, now } = this.#options
     const { name, snapshotId } = request
     this.#requireFree(name, caller)
@@ -280,7 +281,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     })
   }
 
-  #view(row: TemplateRow): TemplateView {
+  #view(row: TemplateRow): TemplateAnswer {
     const build = this.#options.builds.find(row.owner, row.name)
     return {
       name: row.name,
@@ -297,7 +298,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     }
   }
 
-  #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateView {
+  #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateAnswer {
     const row = this.#options.catalog.all().find((other) => other.name === name && isOfHost(other))
     return {
       ...{ name, description, state: 'ready', createdAt, bytes, materials },

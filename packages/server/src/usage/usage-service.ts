@@ -1,8 +1,8 @@
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { UsageAnswer } from '@dormouse/contracts/http'
 import type { StorageReport } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
-import type { Usage, UsageNumbers, UsageReport } from '../api/services.ts'
 import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Prices } from '../config/config.ts'
@@ -11,6 +11,7 @@ import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import { HOUR_MS, hourOf, splitHours } from './hours.ts'
+import type { Usage, UsageNumbers } from './usage.ts'
 import { noUsage, type UsageAmounts, type UsageOf, type UsageRows } from './usage-rows.ts'
 
 export interface UsageServiceOptions {
@@ -121,7 +122,7 @@ export class UsageService implements Usage, Disposable {
   async report(
     query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
     caller: Caller,
-  ): Promise<UsageReport> {
+  ): Promise<UsageAnswer> {
     const now = this.#options.clock.wallMs()
     const from = query.from === undefined ? startOfMonth(now) : Date.parse(query.from)
     const to = query.to === undefined ? now : Date.parse(query.to)

@@ -52,7 +52,7 @@ it('UnmeasuredVolumes has every volume once at the start, and again while or aft
   volumes.listener.recorded(sandbox(false))
   expect(list()).toHaveLength(1)
   await measure(6, 1)
-  volumes.listener.deleted(sandbox(false))
+  volumes.listener.deleted?.(sandbox(false))
   expect(list()).toHaveLength(1)
   await measure(6, 1)
   inUse.push(row.id)

@@ -1,6 +1,5 @@
 import type { VolumeId } from '@dormouse/contracts'
-import type { DiskUse, Engine } from '@dormouse/engine'
-import type { MeasuredTree } from '../host/disk-measuring.ts'
+import type { DiskUse, Engine, Measurement } from '@dormouse/engine'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
 
@@ -10,6 +9,15 @@ export interface UnmeasuredVolumesOptions {
   /** Volumes that a running sandbox can write to. */
   readonly inUse: () => Iterable<VolumeId>
   readonly limitsOf: (row: VolumeRow) => { readonly bytes: number; readonly files: number }
+}
+
+/** A volume to be measured, as the measuring of disks takes it. */
+interface MeasuredVolume {
+  readonly key: VolumeId
+  readonly bytesPerSecond: number
+  readonly limits: { readonly bytes: number; readonly files: number }
+  readonly begin: () => Measurement | Promise<Measurement>
+  readonly found: (use: DiskUse) => void
 }
 
 /** The volumes that may have been written to since they were last measured. Stores measurements in their rows. */
@@ -25,23 +33,23 @@ export class UnmeasuredVolumes {
 
   /** Notices sandboxes that wake, write and sleep between two rounds of measuring. */
   get listener() {
-    const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>) => {
+    const mark = ({ volumes }: Pick<SandboxRow, 'volumes'>): void => {
       for (const { volumeId, readOnly } of volumes) if (!readOnly) this.#unmeasured.add(volumeId)
     }
     return { recorded: mark, deleted: mark }
   }
 
   /** Calls `onOver` for volumes that exceed their limits. */
-  list(onOver: (id: VolumeId) => void): MeasuredTree[] {
+  list(onOver: (id: VolumeId) => void): MeasuredVolume[] {
     const { rows, inUse } = this.#options
     for (const id of inUse()) this.#unmeasured.add(id)
     if (this.#unmeasured.size === 0) return []
     const known = new Map(rows.all().map((row) => [row.id, row]))
     for (const id of this.#unmeasured) if (!known.has(id)) this.#unmeasured.delete(id)
-    return [...this.#unmeasured].flatMap((id) => this.#treeOf(known.get(id), onOver))
+    return [...this.#unmeasured].flatMap((id) => this.#measured(known.get(id), onOver))
   }
 
-  #treeOf(row: VolumeRow | undefined, onOver: (id: VolumeId) => void): MeasuredTree[] {
+  #measured(row: VolumeRow | undefined, onOver: (id: VolumeId) => void): MeasuredVolume[] {
     if (row?.state !== 'ready') return []
     const { engine, limitsOf } = this.#options
     const { id } = row

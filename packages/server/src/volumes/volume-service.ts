@@ -1,12 +1,13 @@
 import { DormouseError, newVolumeId, type SandboxId, type VolumeId } from '@dormouse/contracts'
+import type { VolumeAnswer } from '@dormouse/contracts/http'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
-import type { Volumes, VolumeView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { MountedVolume, VolumeMount } from '../store/sandbox-rows.ts'
 import { isOver } from './unmeasured-volumes.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
+import type { Volumes } from './volumes.ts'
 
 /** A volume is a directory and costs little; this stops programs in a loop. */
 const VOLUMES_PER_OWNER = 1000
@@ -60,7 +61,7 @@ export class VolumeService implements Volumes {
   async create(
     { name, sizeBytes }: { name: string; sizeBytes?: number },
     caller: Caller,
-  ): Promise<VolumeView> {
+  ): Promise<VolumeAnswer> {
     const { rows, engine, now, requireRoom, checkSize } = this.#options
     requireRoom(caller.keyId)
     if (sizeBytes !== undefined) checkSize(caller.keyId, sizeBytes)
@@ -87,12 +88,12 @@ export class VolumeService implements Volumes {
     return this.#view(row)
   }
 
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeView> {
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeAnswer> {
     const { items, nextCursor } = this.#options.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
     return { items: items.map((row) => this.#view(row)), nextCursor }
   }
 
-  async get(name: string, caller: Caller): Promise<VolumeView> {
+  async get(name: string, caller: Caller): Promise<VolumeAnswer> {
     const { rows, engine } = this.#options
     const row = this.#find(name, caller)
     using measurement = await engine.measureVolume(row.id)
@@ -101,7 +102,7 @@ export class VolumeService implements Volumes {
     return this.#view({ ...row, ...(use && { bytes: use.bytes, files: use.files }) })
   }
 
-  update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeView {
+  update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeAnswer {
     const { rows, checkSize } = this.#options
     const row = this.#find(name, caller)
     if (sizeBytes > this.limitsOf(row).bytes) checkSize(row.owner, sizeBytes)
@@ -193,7 +194,7 @@ export class VolumeService implements Volumes {
     return [...new Set([...rows.sandboxesOf(id), ...mountedIn(id)])]
   }
 
-  #view(row: VolumeRow): VolumeView {
+  #view(row: VolumeRow): VolumeAnswer {
     return {
       name: row.name,
       createdAt: new Date(row.createdAt).toISOString(),

@@ -1,5 +1,5 @@
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
+import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import { Sandbox } from '../sandbox.ts'
@@ -97,12 +97,12 @@ async function forkRunning(
   await sandbox.sample()
   const sandboxIds = children.map(({ id }) => id)
   const { starts } = deps
-  const admit: Admit = (id, restore) =>
+  const limitRestore: LimitRestore = (id, restore) =>
     id === sandbox.id ? starts.runUrgent(restore) : starts.run(row.owner, restore, signal)
   const options = {
     sandboxIds,
     reseed,
-    admit,
+    limitRestore,
     onParent: ({ burrow: next, snapshot }: { burrow: Burrow; snapshot: Snapshot }) =>
       recordHead(sandbox, snapshot, next),
     ...(signal && { signal }),

@@ -1,5 +1,5 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
-import type { Admit, Burrow, Snapshot } from '@dormouse/engine'
+import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import type { Sandbox } from '../sandbox.ts'
@@ -78,8 +78,8 @@ export async function save(
 ): Promise<Saved> {
   const { engine, starts, log } = sandbox.deps
   try {
-    const admit: Admit = (_id, restore) => starts.runUrgent(restore)
-    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, admit })
+    const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
+    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, limitRestore })
     const { id: snapshotId } = snapshot
     if (resumeError !== undefined)
       log.warn(

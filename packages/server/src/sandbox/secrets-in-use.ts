@@ -1,0 +1,24 @@
+import type { SecretServiceOptions } from '../secrets/secret-service.ts'
+import type { Sandboxes } from './sandboxes.ts'
+
+/** Looks up which sandboxes use a secret. Rows in memory are newer than those on disk. */
+export function secretsInUse(
+  sandboxes: Sandboxes,
+): Pick<SecretServiceOptions, 'usedBy' | 'apply' | 'takeFrom'> {
+  return {
+    usedBy: (owner, name) =>
+      [...sandboxes.all()].flatMap(({ id, row, effectiveRow }) => {
+        const isLive = row.owner === owner && row.state !== 'deleting'
+        // A change under way may succeed or fail: both rows count.
+        return isLive && [row, effectiveRow].some(({ secrets }) => secrets.includes(name)) ? id : []
+      }),
+    apply: async (id) => {
+      await sandboxes.find(id)?.applyNetwork()
+    },
+    takeFrom: async (id, name) => {
+      const sandbox = sandboxes.find(id)
+      if (sandbox === undefined || sandbox.isDeleted) return
+      await sandbox.update({ secrets: sandbox.row.secrets.filter((other) => other !== name) })
+    },
+  }
+}
