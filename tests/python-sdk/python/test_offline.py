@@ -199,8 +199,8 @@ class WebSockets(unittest.TestCase):
             key = [line[19:] for line in server.requests[-1][0].split("\r\n") if line.lower().startswith("sec-websocket-key:")]
             guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
             accept = base64.b64encode(hashlib.sha1((key[0].strip() + guid).encode()).digest()).decode()
-            head = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}"
-            talk(connection, (head + "\r\n\r\n").encode())
+            head = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: websocket"]
+            talk(connection, "\r\n".join([*head, f"Sec-WebSocket-Accept: {accept}", "", ""]).encode())
 
         server = ScriptedServer(step)
         self.addCleanup(server.__exit__)
