@@ -26,7 +26,7 @@ interface Ceiling {
   readonly show: (amount: number) => string
 }
 
-export const CEILINGS: Readonly<Record<keyof SandboxLimits, Ceiling>> = {
+const CEILINGS: Readonly<Record<keyof SandboxLimits, Ceiling>> = {
   memoryBytes: {
     ofKey: 'sandboxMemoryBytes',
     what: 'of memory',
@@ -97,7 +97,7 @@ export function checkCeilings(
 }
 
 /** Default limits: the server's defaults, or the ceiling where that is lower. */
-export function limitsWithin(
+function limitsWithin(
   defaults: SandboxLimits,
   { server, key }: { readonly server: SandboxLimits; readonly key: KeyCeilings },
 ): SandboxLimits {

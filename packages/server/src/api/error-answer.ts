@@ -102,8 +102,6 @@ export function toDormouseError(thrown: unknown): DormouseError {
 export const isForTheOperator = ({ status, code }: DormouseError): boolean =>
   status >= 500 && code !== 'port_closed' && code !== 'run_unfinished'
 
-export const isCancelled = (error: unknown): boolean => hasErrorCode(error, 'cancelled')
-
 function hidePaths(hostPaths: readonly string[]): (text: string) => string {
   if (hostPaths.length === 0) return (text) => text
   const escaped = hostPaths.map((path) => path.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
