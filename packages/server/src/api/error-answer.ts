@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { DormouseError, ERRORS, type ErrorCode, hasErrorCode } from '@dormouse/contracts'
+import { DormouseError, ERRORS, type ErrorCode } from '@dormouse/contracts'
 import type { ErrorAnswer } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger, FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 
