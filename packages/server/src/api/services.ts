@@ -12,13 +12,13 @@ import type { Templates } from '../templates/templates.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { Volumes } from '../volumes/volumes.ts'
 
-/** What the routes call. Everything that they throw at callers is a DormouseError. */
+/** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
   readonly access: Access
   readonly sandboxes: SandboxCalls
-  /** Of sandboxes that are created without saying. */
+  /** Defaults for sandboxes created without a policy. */
   readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs' | 'network'>
-  /** Limits of a sandbox of this caller that is created without any. */
+  /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
   readonly templates: Templates
@@ -33,7 +33,7 @@ export interface Services {
 }
 
 export interface SshEndpoint {
-  /** What it listens on. */
+  /** The port it listens on. */
   readonly host: string
   readonly port: number
   /** For `known_hosts`. */
@@ -43,36 +43,36 @@ export interface SshEndpoint {
 
 export interface SshKeyView {
   readonly name: string
-  /** The API key that it belongs to. */
+  /** The API key that owns it. */
   readonly keyId: string
   readonly type: string
   readonly fingerprint: string
   readonly publicKey: string
   readonly confirmed: boolean
-  /** User name with which its holder connects to confirm it; absent when that is done. */
+  /** The user name with which its holder confirms it; absent once confirmed. */
   readonly confirmAs?: string
   readonly createdAt: string
 }
 
 export interface Ssh {
-  /** Undefined: nobody can connect. */
+  /** Undefined when SSH is off. */
   endpoint(): SshEndpoint | undefined
   /** Throws `invalid_argument`, `name_taken`, `already_exists`, `limit_reached`. */
   addKey(request: { name: string; publicKey: string }, caller: Caller): SshKeyView
   listKeys(query: { limit: number; cursor?: string }, caller: Caller): Page<SshKeyView>
-  /** Throws `not_found`, and `conflict` for an admin who could mean several. */
+  /** Throws `not_found`, and `conflict` when several match for an admin. */
   getKey(name: string, caller: Caller): SshKeyView
-  /** Ends the connections that came with it. */
+  /** Ends connections that use it. */
   deleteKey(name: string, caller: Caller): void
 }
 
 export interface ScrubService {
   view(): ScrubView
-  /** Begins a pass, unless one is under way. */
+  /** Starts a pass unless one is running. */
   start(): ScrubView
 }
 
 export interface Health {
-  /** `stopping`: it no longer takes requests, load balancers should look elsewhere. */
+  /** `stopping`: it refuses requests, and load balancers should use another server. */
   check(): { readonly status: 'ok' | 'starting' | 'stopping'; readonly version: string }
 }

@@ -8,11 +8,11 @@ import { originChecker } from './origin-checker.ts'
 
 export interface Mcp {
   readonly routes: Routes
-  /** Once the app listens. */
+  /** Call once the app listens. */
   open(app: App, url: string): Promise<void>
-  /** Before the app is closed. */
+  /** Call before the app closes. */
   end(): void
-  /** After it. */
+  /** Call after the app has closed. */
   close(): Promise<void>
 }
 

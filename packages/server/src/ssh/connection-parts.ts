@@ -7,7 +7,7 @@ import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { SshService } from './ssh-service.ts'
 
-/** What every connection works with. */
+/** The dependencies of every connection. */
 export interface SshParts {
   readonly keys: Pick<SshService, 'grantsOf' | 'findConfirmation'>
   readonly access: Pick<Access, 'checkRate'>
@@ -17,17 +17,17 @@ export interface SshParts {
   readonly log: Log
 }
 
-/** What a channel of one connection works with. */
+/** The dependencies of a channel. */
 export interface ChannelParts {
   readonly parts: SshParts
   readonly socket: Socket
   /** Address and port of the client, then of the server. */
   readonly addresses: readonly string[]
-  /** Looked for anew for each channel. Throws `not_found`, `conflict`, `rate_limited`. */
+  /** Looks the sandbox up for each channel. Throws `not_found`, `conflict`, `rate_limited`. */
   readonly sandbox: () => SandboxHandle
-  /** What the client may see of a failure. What the operator has to know is in the log then. */
+  /** Returns what the client may see of a failure, and logs what the operator must know. */
   readonly fail: (thrown: unknown) => { readonly message: string; readonly hint: string }
-  /** So that what it holds is bounded. */
+  /** Bounds the bytes that the channel buffers. */
   readonly watch: (channel: ServerChannel) => void
   /** Aborted with the connection. */
   readonly closed: AbortSignal

@@ -3,14 +3,14 @@ import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { CreateSandbox, SandboxOrigin, SandboxRow } from '../store/sandbox-rows.ts'
 
-/** A sandbox, as far as a build needs to know it. */
+/** What a build needs of a sandbox. */
 export interface BuildSandbox {
   readonly row: SandboxRow
   readonly burrow: Burrow | undefined
   readonly isDeleted: boolean
-  /** Settles when the burrow has its network and what its secrets need. Undefined: it has both. */
+  /** Settles when the burrow has its network and its secrets. Undefined when it has both. */
   preparing(burrow: Burrow): Promise<unknown> | undefined
-  /** Resolves when all that has happened to the sandbox is recorded. */
+  /** Resolves when everything that happened to the sandbox is recorded. */
   settle(): Promise<void>
   /** Saves the sandbox and ends it. Only the snapshot is left. */
   finish(kind: Snapshot['kind']): Promise<Snapshot>

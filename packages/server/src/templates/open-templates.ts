@@ -10,7 +10,7 @@ import { TemplateBuilds, type TemplateBuildsOptions } from './template-builds.ts
 import type { TemplateCatalog } from './template-catalog.ts'
 import { type HostTemplates, TemplateService } from './template-service.ts'
 
-/** What depends on the engine. */
+/** The parts that depend on the engine. */
 export interface BuilderTools {
   readonly host: HostTemplates
   readonly programs: BuildPrograms
@@ -43,7 +43,7 @@ export function openTemplates(options: OpenTemplates): TemplateService {
   })
 }
 
-/** Where Debian's and Python's packages come from when nobody has chosen a mirror. */
+/** The default registries of Debian and Python packages. */
 const PUBLIC_REGISTRIES = [
   'deb.debian.org:80,443',
   'security.debian.org:80,443',
@@ -51,7 +51,7 @@ const PUBLIC_REGISTRIES = [
   'files.pythonhosted.org:443',
 ]
 
-/** What a build may reach whose description does not say. */
+/** The default network policy of builds. */
 function registriesOnly({ network }: ServerConfig): NetworkPolicy {
   const chosen = configuredRegistries(network).map(({ host, port }) =>
     host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`,
@@ -66,7 +66,7 @@ function isTemplateNeeded(
   owner: string | undefined,
 ): boolean {
   for (const { row } of sandboxes) {
-    // What was made from a snapshot and has been saved since stands on its own.
+    // A sandbox that was made from a snapshot and saved since does not need the template.
     if (row.template !== name || (owner !== undefined && row.owner !== owner)) continue
     if (owner === undefined || row.head === undefined) return true
   }

@@ -5,24 +5,24 @@ import type { CreateSandbox, NetworkPolicy, SandboxLimits } from '../store/sandb
 import type { BuildLog } from './build-log.ts'
 import type { BuildSandbox, BuildSandboxes } from './build-sandbox.ts'
 
-/** Output that is meant for us and not for the log. */
+/** Output that the builder reads instead of logging it. */
 const OUTPUT_MAX_CHARACTERS = 4 * 1024 ** 2
-/** The agent takes no more in one call. */
+/** The agent accepts no more modules in one call. */
 const PRELOAD_AT_ONCE = 64
 const BUILD_ENV = { HOME: '/root', USER: 'root', LANG: 'C.UTF-8', DEBIAN_FRONTEND: 'noninteractive' }
 
-/** Something that bash runs as root of the sandbox. */
+/** A script that bash runs as root in the sandbox. */
 export interface Script {
-  /** Named in the log, and in the error when it fails. */
+  /** Shown in the log, and in the error when it fails. */
   readonly title: string
-  /** Added to its title in the log and in the error. */
+  /** Added to the title in the log and in the error. */
   readonly shown?: string
   readonly text: string
-  /** Gets what it prints, whole, instead of the log. */
+  /** Receives the whole output, which is then not logged. */
   readonly onOutput?: (text: string) => void
 }
 
-/** What a sandbox of a build starts from: a template, or the files that an earlier step has left. */
+/** What a sandbox of a build starts from: a template, or the files of an earlier step. */
 export interface StepOrigin {
   readonly template: string
   readonly files?: SnapshotId | undefined
@@ -32,7 +32,7 @@ export interface Builder {
   readonly caller: Caller
   readonly limits: SandboxLimits
   readonly network: NetworkPolicy
-  /** How long one sandbox of it may be there at most, whatever becomes of this server. */
+  /** The longest life of one sandbox of the build, even if this server dies. */
   readonly timeoutMs: number
 }
 
@@ -41,14 +41,14 @@ export interface StepParts {
   readonly builder: Builder
   readonly log: BuildLog
   readonly signal: AbortSignal
-  /** Called before a sandbox of the build exists: what is left of a build is found by it. */
+  /** Called before a sandbox of the build exists, so that a later server can find and remove it. */
   readonly announce: (id: SandboxId) => void
 }
 
 /**
- * Runs scripts one after the other in a sandbox of its own, with the limits and the network of the builder, and ends it.
- * Post: the snapshot has the files of `origin` with what the scripts changed as one layer; processes that they left are gone.
- * On failure nothing is left; the error says which script failed.
+ * Runs scripts one after the other in a new sandbox, with the limits and the network of the builder, then deletes the
+ * sandbox. Post: the snapshot has the files of `origin` plus one layer with the changes of the scripts, and no
+ * processes. On failure nothing is left, and the error names the script.
  */
 export async function runStep(
   parts: StepParts,
@@ -62,13 +62,13 @@ export async function runStep(
 
 export interface WarmUp {
   readonly origin: StepOrigin
-  /** Modules of what it was built on: the build may have removed them. */
+  /** Modules of the base template. The build may have removed them. */
   readonly inherited: readonly string[]
-  /** Modules that have to be there. */
+  /** Modules that must be importable. */
   readonly preload: readonly string[]
 }
 
-/** Boots on the files of a step, imports modules, and saves all of it: sandboxes start from there. */
+/** Boots on the files of a step, imports modules and saves everything: sandboxes start from that snapshot. */
 export async function warmUp(parts: StepParts, { origin, inherited, preload }: WarmUp): Promise<SnapshotId> {
   const modules = [...new Set([...inherited, ...preload])]
   parts.log.say(modules.length === 0 ? '==> starting it once' : `==> importing ${modules.join(', ')}`)
@@ -80,7 +80,7 @@ export async function warmUp(parts: StepParts, { origin, inherited, preload }: W
   })
 }
 
-/** At least one call, though there be no module: the kernel of a new sandbox has answered once. */
+/** Makes at least one call, even without modules, so that the kernel of the snapshot has answered once. */
 async function importAll(
   { signal }: StepParts,
   { guest }: Burrow,
@@ -124,7 +124,7 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
     env: {},
     volumes: [],
     secrets: [],
-    // It sleeps neither between two scripts nor while one waits for the network.
+    // It must not sleep between two scripts, nor while one waits for the network.
     idleTimeoutMs: 0,
     storeAfterMs: 0,
     expires: { afterMs: timeoutMs, action: 'delete' },
@@ -168,7 +168,7 @@ function describeExit(
 ): string {
   const how =
     exit === undefined
-      ? 'did not come to an end'
+      ? 'did not end'
       : exit.signal === undefined
         ? `failed with exit code ${exit.exitCode}`
         : `was ended by ${exit.signal}`
@@ -177,14 +177,14 @@ function describeExit(
     : `${how}; the build ran out of its ${limits.memoryBytes} bytes of memory.`
 }
 
-/** A build goes on in no other burrow: what its scripts had started is gone with this one. */
+/** A build cannot continue in another burrow: the processes of its scripts end with this one. */
 async function whileItLives<Value>(
   sandbox: BuildSandbox,
   burrow: Burrow,
   work: () => Promise<Value>,
 ): Promise<Value> {
   const lost = burrow.ended.then(async (end) => {
-    // Whoever has ended it writes down why.
+    // The transition that ended it records the reason.
     await sandbox.settle().catch(() => {})
     throw new DormouseError('setup_failed', describeEnd(sandbox, end))
   })
@@ -195,7 +195,7 @@ async function whileItLives<Value>(
     return await Promise.race([working, lost])
   } catch (error) {
     if (!(error instanceof DormouseError && BROKEN.has(error.code))) throw error
-    // A connection breaks before it is known why: what is being done to the sandbox comes first.
+    // A connection breaks before the reason is known: waits for the transition in progress.
     await sandbox.settle().catch(() => {})
     if (sandbox.burrow === burrow) throw error
     return await lost
@@ -223,7 +223,7 @@ async function importFailed(
     for await (const event of guest.contexts.output('default', { after: -1, follow: false, signal }))
       if (event.type === 'stdout' || event.type === 'stderr') log.write(event.data)
   } catch {
-    // The names of the modules have to do.
+    // Without the output, the error only names the modules.
   }
   return new DormouseError('setup_failed', `These modules cannot be imported: ${failed.join(', ')}.`)
 }

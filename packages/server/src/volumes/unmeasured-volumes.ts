@@ -39,7 +39,7 @@ export class UnmeasuredVolumes {
     return { recorded: mark, deleted: mark }
   }
 
-  /** `onOver` is called with a volume that holds more than its limits allow. */
+  /** Calls `onOver` for volumes that exceed their limits. */
   list(onOver: (id: VolumeId) => void): MeasuredVolume[] {
     const { rows, inUse } = this.#options
     for (const id of inUse()) this.#unmeasured.add(id)

@@ -8,7 +8,7 @@ export interface FollowContext {
   readonly signal: AbortSignal
 }
 
-/** What is written between the runs of a context, across standby. */
+/** Follows the output of a context between its runs, across standby. */
 export function followContext(
   sandbox: SandboxHandle,
   name: string,

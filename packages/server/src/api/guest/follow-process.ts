@@ -8,7 +8,7 @@ export interface FollowProcess {
   readonly signal: AbortSignal
 }
 
-/** The events of a process, from the journal and then as they come, across standby. */
+/** Follows the events of a process: first from the journal, then live, across standby. */
 export function followProcess(
   sandbox: SandboxHandle,
   pid: number,
@@ -37,7 +37,7 @@ export async function getProcess(
   )
   const found = processes.find((process) => process.pid === pid)
   if (found !== undefined) return found
-  throw new DormouseError('not_found', `no process ${pid} was started here`, {
-    hint: 'List what was started with `GET …/processes`.',
+  throw new DormouseError('not_found', `there is no process ${pid} that was started through the API`, {
+    hint: 'List processes with `GET …/processes`.',
   })
 }

@@ -7,7 +7,7 @@ export interface WatchFiles {
   readonly user?: string
 }
 
-/** Goes on in the next burrow. What happened between the two is unknown, so the caller is told to look again. */
+/** Continues in the next burrow. Changes in between are unknown, so it tells the caller to list the files again. */
 export function watchFiles(
   sandbox: SandboxHandle,
   { path, ...options }: WatchFiles,

@@ -19,7 +19,7 @@ const upgraded = z
     'A WebSocket. Binary messages: bytes to and from the terminal. Text messages, JSON: `{type: "resize", cols, rows}` and `{type: "signal", signal}` to it; `start` {pid, seq}, `truncated`, `exit` {exitCode} and `error` from it. The shell lives on when the socket ends.',
   )
 
-/** Terminals. A socket keeps the sandbox awake while it is open; typing wakes it. */
+/** Terminals. An open socket keeps the sandbox awake; typing wakes it. */
 export const ptyRoutes: Routes = (app, { sandboxes }) => {
   requireUtf8Queries(app)
 
