@@ -4,7 +4,7 @@ import type { ResultData, RunEvent, RunOptions, RunResult } from './run-options.
 const OUTPUT_MAX = 4 * 1024 ** 2
 const RESULTS_MAX = 64 * 1024 ** 2
 
-/** Folds events into one result, and tells those who listen. */
+/** Collects events into a result, and calls the listeners. */
 export async function collectRun(
   events: AsyncIterable<RunEvent>,
   { onStdout, onStderr, onResult }: Pick<RunOptions, 'onStdout' | 'onStderr' | 'onResult'>,
