@@ -193,7 +193,7 @@ describe('race', () => {
     ['one string, whose letters would race', 'base', undefined, /n: .*saw "base"/],
     ['two lists', ['1'], ['2'], /n: .*saw \["1"\]/],
     ['more candidates than children', 1, ['1', '2'], /2 candidates for 1 child/],
-    ['no candidates', 2, [], /candidates: there are none/],
+    ['no candidates', 2, [], /candidates: must not be empty/],
     ['no children', 0, ['1'], /saw 0/],
     ['a function that makes none', 2, () => 7, /candidates: .*saw 7/],
   ])('of n refuses %s', async (_what, n, candidates, message) => {

@@ -51,7 +51,7 @@ export interface Health {
   readonly version: string
 }
 
-/** A server. `Sandbox.create()` and the like make a client by themselves; make one to use several servers or settings. */
+/** A server. `Sandbox.create()` makes a client by itself; make one to use several servers or settings. */
 export class Dormouse {
   readonly templates: Templates
   readonly volumes: Volumes
@@ -85,8 +85,8 @@ export class Dormouse {
   }
 
   /**
-   * Runs untrusted code in a sandbox of its own, which the server deletes afterwards. Repeated only if nothing was done:
-   * a connection lost in the middle throws `server_unreachable`.
+   * Runs untrusted code in a sandbox of its own, which the server deletes afterwards. Repeated only if nothing was
+   * done: a connection lost in the middle throws `server_unreachable`.
    */
   runOnce(code: string, options: RunOnceOptions = {}): Promise<RunResult> {
     return runOnce(this.http, code, options)

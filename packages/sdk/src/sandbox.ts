@@ -152,7 +152,7 @@ export class Sandbox {
     return streamRun(this.client.http, this.#path, code, options)
   }
 
-  /** Makes children with the memory, processes and files of this sandbox, which continues. Pages are copied on write. */
+  /** Makes children with the memory, processes and files of this sandbox. This sandbox continues. */
   async fork(
     count = 1,
     { signal, ...options }: Abortable & Pick<ForkBody, 'reseed'> = {},
@@ -230,8 +230,8 @@ export class Sandbox {
   }
 
   /**
-   * Best of n: runs each candidate in its own fork, scores them, keeps the best child and deletes the others. This sandbox
-   * does not change.
+   * Best of n: runs each candidate in its own fork, scores them, keeps the best child and deletes the others. This
+   * sandbox does not change.
    */
   race<Value = RunResult>(
     candidates: number | readonly Candidate<Value>[],
@@ -253,8 +253,8 @@ export class Sandbox {
   }
 
   /**
-   * Runs code, or a function, once per input, each in its own fork, which is deleted afterwards. Outcomes are in the order
-   * of the inputs; a failure does not stop the others.
+   * Runs code, or a function, once per input, each in its own fork, which is deleted afterwards. Outcomes are in the
+   * order of the inputs; a failure does not stop the others.
    */
   map<Input, Value = RunResult>(
     inputs: Iterable<Input>,

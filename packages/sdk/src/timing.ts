@@ -27,25 +27,16 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** Rejects if `promise` does not settle within `ms`. */
-export async function withTimeout<Value>(
-  promise: Promise<Value>,
-  ms: number,
-  message: string,
-): Promise<Value> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), ms)
+export function withTimeout<Value>(promise: Promise<Value>, ms: number, message: string): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(message)), ms)
+    promise.finally(() => clearTimeout(timer)).then(resolve, reject)
   })
-  try {
-    return await Promise.race([promise, timeout])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 const TIMED_OUT = new Error('the time is over')
 
-/** A signal that aborts with the caller's signal or after a time. Release it: the caller's signal may live much longer. */
+/** Aborts with the caller's signal or after a time. Release it: the caller's signal may live much longer. */
 export class Deadline {
   readonly #controller = new AbortController()
   readonly #timer: ReturnType<typeof setTimeout> | undefined

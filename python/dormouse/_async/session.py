@@ -47,8 +47,8 @@ class Session:
         # One object per request whose response is not closed yet.
         self._active: set[object] = set()
         self._is_retired = False
-        # Responses that the caller did not close. The garbage collector must not wait for locks of httpx; the next request
-        # closes them.
+        # Responses that the caller did not close. The next request closes them: the garbage collector must not wait for
+        # locks of httpx.
         self._forgotten: deque[tuple[httpx.Response, Any]] = deque()
 
     async def send(

@@ -7,7 +7,7 @@ export type Candidate<Value = RunResult> =
   | string
   | ((child: Sandbox, index: number, signal: AbortSignal | undefined) => Promise<Value>)
 
-/** For n children: one candidate for all, a list that is repeated, or a function that returns the candidate of an index. */
+/** For n children: one candidate for all, a list that is repeated, or a function of the index. */
 export type Candidates<Value = RunResult> =
   | string
   | readonly Candidate<Value>[]

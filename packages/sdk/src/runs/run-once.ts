@@ -16,8 +16,8 @@ export function runOnce(http: Http, code: string, options: RunOnceOptions): Prom
 }
 
 /**
- * Reads events while the code runs: a proxy could time out waiting for an answer at the end. It cannot reconnect, because
- * the server deletes the sandbox with the first connection.
+ * Reads events while the code runs: a proxy could time out waiting for an answer at the end. It cannot reconnect,
+ * because the server deletes the sandbox with the first connection.
  */
 async function* events(
   http: Http,

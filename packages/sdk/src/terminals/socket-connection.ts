@@ -100,7 +100,7 @@ export class SocketConnection implements TerminalConnection {
     }
   }
 
-  /** Resolves when the socket closes; undefined if the process continues. Rejects with the error that the server sent. */
+  /** Resolves when the socket closes; undefined if the process continues. Rejects with an error of the server. */
   #connect(url: string, apiKey: string): Promise<PtyExit | undefined> {
     return new Promise((resolve, reject) => {
       let exit: PtyExit | undefined

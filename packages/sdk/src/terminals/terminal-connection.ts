@@ -12,8 +12,8 @@ export interface PtyExit {
 /** A connection to a terminal. It reconnects until the process ends or it is closed. */
 export interface TerminalConnection {
   /**
-   * Resolves when the data is sent. Does not send it again after a lost connection: typing twice may be worse than not at
-   * all. Rejects with `conflict` if the process has ended.
+   * Resolves when the data is sent. Does not send it again after a lost connection: typing twice may be worse than not
+   * at all. Rejects with `conflict` if the process has ended.
    */
   type(data: Uint8Array): Promise<void>
   /** Rejects if the terminal cannot be reached any more. */
