@@ -1,6 +1,6 @@
 import { OUTPUT_MAX_CHARACTERS } from './limits.ts'
 
-/** The beginning and the end: the one says what it is, the other how it came out. */
+/** Keeps the start and the end of long output. */
 export function boundedOutput(text: string): string {
   if (text.length <= OUTPUT_MAX_CHARACTERS) return text
   const half = OUTPUT_MAX_CHARACTERS / 2
@@ -9,7 +9,7 @@ export function boundedOutput(text: string): string {
   return `${wellFormed(text.slice(0, half))}\n${note}\n${wellFormed(text.slice(-half))}`
 }
 
-/** Half a character has no UTF-8 form, and some clients refuse the whole message. */
+/** Replaces half of a surrogate pair: it has no UTF-8 form, and some clients refuse the whole message. */
 function wellFormed(text: string): string {
   return Buffer.from(text).toString()
 }
