@@ -1,23 +1,25 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { relative } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { DURATIONS } from './setup/test-durations.mjs'
 
 // Tests run on the TypeScript sources of every package, so a test run never sees a stale build.
 // Not `import`: Node would be told of it too, and give CommonJS packages the wrong half of others.
 const conditions = ['dormouse-source', 'node']
 const resolve = { resolve: { conditions }, ssr: { resolve: { conditions } } }
-const patience = {
+const settings = {
+  globalSetup: ['tests/server/bundle-server.ts'],
   testTimeout: 120_000,
   hookTimeout: 120_000,
   teardownTimeout: 60_000,
   expect: { poll: { timeout: 20_000 } },
-  // Tried again, once, when a shared machine that stood still has had time to move. setup/second-tries.mjs tells of each.
-  retry: { count: 1, delay: 3_000 },
 }
 
 /**
- * They look at the whole host, or use up what all burrows on it share (a limit of the kernel counts for a user, and that is the same one
- * for all), or say when something must have ended.
+ * They measure the whole host, or use up what all burrows on it share (some limits of the kernel count per user, and all
+ * burrows belong to one), or say when something must have ended.
  */
 const ALONE = [
   'tests/engine-linux/contract-resources.test.ts',
@@ -27,51 +29,47 @@ const ALONE = [
   'tests/snapshot/neighbour.test.ts',
 ]
 
-/** Begun in this order, before all others: a long one that begins last keeps everybody waiting. */
-const LONG = [
-  'tests/python-sdk/python-sdk.test.ts',
-  'tests/server/fuzz.test.ts',
-  'tests/python-sdk/oldest-python.test.ts',
-  'tests/snapshot/upkeep.test.ts',
-  'tests/engine-linux/contract-sleep.test.ts',
-  'tests/server/killed-midway.test.ts',
-  'tests/snapshot/upkeep-faults.test.ts',
-  'tests/engine-linux/contract-runs.test.ts',
-  'tests/docs/docs.test.ts',
-  'tests/snapshot/soak.test.ts',
-  'tests/fault/ends-unseen.test.ts',
-  'tests/server/power-cuts.test.ts',
-  'tests/server/processes.test.ts',
-  'tests/server/killed.test.ts',
-]
+/** They count objects or bytes of their own process, so no other file may have left any there. */
+const MEASURE_THEMSELVES = ['tests/server/memory.test.ts', 'tests/fuzz/*.test.ts']
 
-class LongFirst extends BaseSequencer {
+/** Starts the files that took longest first: a long one that starts last would keep one processor busy alone. */
+class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = ({ moduleId }: TestSpecification) => {
-      const index = LONG.findIndex((path) => moduleId.endsWith(path))
-      return index < 0 ? LONG.length : index
-    }
-    return (await super.sort(files)).sort((one, other) => place(one) - place(other))
+    const durations: Record<string, number> = existsSync(DURATIONS)
+      ? JSON.parse(readFileSync(DURATIONS, 'utf8'))
+      : {}
+    const seconds = ({ moduleId }: TestSpecification) =>
+      durations[relative(import.meta.dirname, moduleId)] ?? 0
+    return (await super.sort(files)).sort((one, other) => seconds(other) - seconds(one))
   }
 }
 
 export default defineConfig({
   test: {
-    reporters: ['default', './setup/second-tries.mjs'],
-    // Not ignored: setup/second-tries.mjs tells those that a failed try left behind from all others, and fails the run for these.
-    dangerouslyIgnoreUnhandledErrors: true,
-    sequence: { sequencer: LongFirst },
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         ...resolve,
         test: {
           name: 'together',
           include: ['packages/*/src/**/*.test.ts', 'setup/**/*.test.ts', 'tests/**/*.test.ts'],
-          exclude: ALONE,
+          exclude: [...ALONE, ...MEASURE_THEMSELVES],
+          // Loading our sources takes about a second of CPU; a worker does it once for all of its files.
+          isolate: false,
           // One more than there are processors: most of them wait for much of their time.
           maxWorkers: availableParallelism() + 1,
           sequence: { groupOrder: 0 },
-          ...patience,
+          ...settings,
+        },
+      },
+      {
+        ...resolve,
+        test: {
+          name: 'measuring',
+          include: MEASURE_THEMSELVES,
+          maxWorkers: availableParallelism() + 1,
+          sequence: { groupOrder: 0 },
+          ...settings,
         },
       },
       {
@@ -81,7 +79,7 @@ export default defineConfig({
           include: ALONE,
           fileParallelism: false,
           sequence: { groupOrder: 1 },
-          ...patience,
+          ...settings,
         },
       },
     ],

@@ -3,20 +3,13 @@ import { chmod, lstat, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from '
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
 let here: string
-const begin = async () => {
+beforeAll(async () => {
   here = await mkdtemp(join(tmpdir(), 'dormouse-cp-'))
   await cli.json(['create', 'box'])
-}
-beforeAll(begin)
-beforeSecondTry(async () => {
-  await rm(here, { recursive: true })
-  await cli.server.clear()
-  await begin()
 })
 afterAll(() => rm(here, { recursive: true }))
 

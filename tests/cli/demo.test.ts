@@ -1,9 +1,7 @@
 import { expect, test } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
-beforeSecondTry(() => cli.server.clear())
 
 // Few rows: what is compared here is the work and the counting, not the speed.
 test('demo does the work both ways with the same answers, counts tokens of what it sent, and leaves nothing behind', async () => {

@@ -4,7 +4,6 @@ import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
@@ -33,8 +32,6 @@ async function exchange(port: number, bytes: number): Promise<string> {
   for await (const piece of socket) pieces.push(piece as Buffer)
   return Buffer.concat(pieces).toString()
 }
-
-beforeSecondTry(() => cli.server.clear())
 
 test('forward carries connections both ways to their ends, wakes the sandbox, and ends with Ctrl-C', async () => {
   await cli.json(['create', 'box'])
@@ -74,7 +71,7 @@ test('forward says what refuses a connection', async () => {
     while (!pattern.test(text)) await once(child.stderr, 'data')
     return pattern.exec(text)?.[1] ?? ''
   }
-  const port = Number(await until(/127\.0\.0\.1:(\d+) is port 4002 of box/))
+  const port = Number(await until(/127\.0\.0\.1:(\d+) to port 4002 of box/))
   await exchange(port, 1).catch(() => {})
   await until(/port 4002: .*listen/i)
   child.kill('SIGINT')

@@ -1,9 +1,7 @@
 import { expect, test } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
-beforeSecondTry(() => cli.server.clear())
 
 test('run shows everything once when the server is killed and started again in the middle of it', async () => {
   await cli.json(['create', 'box'])

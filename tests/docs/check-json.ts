@@ -23,7 +23,10 @@ const mcpConfig = z.union([
   z.strictObject({ servers: z.record(z.string(), mcpServer) }).transform((config) => config.servers),
 ])
 
-/** JSON has to be JSON, and what is meant for a program has to be taken by that program. What it is shows in its fields. */
+/**
+ * JSON has to be JSON, and what is meant for a program has to be taken by that program. What it is shows in its
+ * fields.
+ */
 export async function checkJson({ code }: Block, place: Place): Promise<void> {
   const shown: unknown = JSON.parse(code)
   const has = (field: string) => typeof shown === 'object' && shown !== null && field in shown
@@ -39,7 +42,10 @@ async function checkConfiguration(code: string, { cwd }: Place): Promise<void> {
   loadConfig({ env: {}, dataDir: cwd })
 }
 
-/** Each server of it is connected to, as the reader's client does it, and asked for something that only a real one can answer. */
+/**
+ * Each server of it is connected to, as the reader's client does it, and asked for something that only a real one can
+ * answer.
+ */
 async function checkMcp(code: string, place: Place): Promise<void> {
   const { PATH = '', DORMOUSE_URL = '', DORMOUSE_API_KEY = '' } = place.env
   const filledIn = code

@@ -37,7 +37,7 @@ async function removeAll(): Promise<string[]> {
   return left
 }
 
-// A document is one test, because a reader goes from its first block to its last, and a second try has to begin there.
+// A document is one test, because a reader goes from its first block to its last.
 test.each(documents.filter(({ blocks }) => blocks.some(isRun)))(
   '$path does what it says, and leaves nothing',
   { timeout: 300_000 },

@@ -1,6 +1,6 @@
 /**
- * Whether output is what a document shows. What differs from run to run counts as the same: ids, keys, times, sizes and the width of
- * columns. `…` stands for anything on its line, or for any lines when it stands alone.
+ * Whether output is what a document shows. What differs from run to run counts as the same: ids, keys, times, sizes
+ * and the width of columns. `…` stands for anything on its line, or for any lines when it stands alone.
  */
 export function isAsSaid(shown: readonly string[], said: readonly string[]): boolean {
   const [first, ...rest] = said

@@ -6,14 +6,14 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { serverBundle } from '../server/bundle-server.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const factory = await linuxFactory()
-const program = fileURLToPath(new URL('../server/serve.mjs', import.meta.url))
+const program = serverBundle('serve')
 /** Programs of the server inherit it. */
 const mark = `DORMOUSE_TEST_MARK=${randomUUID()}`
 const killed = new Set<number>()

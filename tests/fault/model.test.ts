@@ -18,7 +18,6 @@ afterAll(() => server?.cleanUp())
 
 test(`random operations and kill -9 lose nothing that was acknowledged (seed ${SEED})`, {
   timeout: SECONDS * 1000 + 300_000,
-  retry: 0,
 }, async () => {
   const run = new ModelRun(server, new Random(SEED))
   const end = performance.now() + SECONDS * 1000

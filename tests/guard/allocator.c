@@ -1,6 +1,6 @@
 /*
- * allocator: fills and frees blocks around a wake. Run it on jemalloc with immediate purging: that discards what was freed and
- * hands it out again as zeros, without clearing it a second time.
+ * allocator: fills and frees blocks around a wake. Run it on jemalloc with immediate purging: that discards what was
+ * freed and hands it out again as zeros, without clearing it a second time.
  */
 #include "restored.h"
 
@@ -41,7 +41,10 @@ static void list_ranges(void)
         note_range(line);
 }
 
-/* As the engine does it: each range with its bytes at an offset of its own and a hole behind. Nothing here may allocate. */
+/*
+ * As the engine does it: each range with its bytes at an offset of its own and a hole behind. Nothing here may
+ * allocate.
+ */
 static void fall_asleep_and_wake(void)
 {
     const char *path = "/.dormouse/memory/allocator";

@@ -1,4 +1,7 @@
-/* cases NAME: one behaviour of discarded or grown memory. Exit code 0: as on anonymous memory; 1: not, and why; 2: no verdict. */
+/*
+ * cases NAME: one behaviour of discarded or grown memory. Exit code 0: as on anonymous memory; 1: not, and why; 2: no
+ * verdict.
+ */
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>

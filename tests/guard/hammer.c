@@ -1,6 +1,6 @@
 /*
- * hammer: threads discard, write and check pages of one restored mapping, while a signal handler discards in between and children
- * are forked in the middle of it. Every thread knows what each of its pages has to hold.
+ * hammer: threads discard, write and check pages of one restored mapping, while a signal handler discards in between
+ * and children are forked in the middle of it. Every thread knows what each of its pages has to hold.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -8,8 +8,8 @@ import { findJemalloc } from './find-jemalloc.ts'
 const LIBRARY = '/opt/libjemalloc.so.2'
 
 /**
- * Fills and frees blocks, sleeps in between, and says what calloc gives. A line on stdin wakes it; one that says `deaf` makes the
- * guard forget what was restored, so that it does nothing any more.
+ * Fills and frees blocks, sleeps in between, and says what calloc gives. A line on stdin wakes it; one that says
+ * `deaf` makes the guard forget what was restored, so that it does nothing any more.
  */
 const PROGRAM = `
 import ctypes, os, sys

@@ -1,6 +1,6 @@
 /*
- * pieces CASE: memory that is one mapping to a program and several to the kernel, because parts of it were discarded after a wake,
- * grows and moves as one.
+ * pieces CASE: memory that is one mapping to a program and several to the kernel, because parts of it were discarded
+ * after a wake, grows and moves as one.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,7 +13,10 @@
 #define PAGES 30UL
 #define OWN_BYTE 0x11
 
-/* Ten pages of the file's, ten discarded with one written again, ten of the file's. With the guard that is three mappings. */
+/*
+ * Ten pages of the file's, ten discarded with one written again, ten of the file's. With the guard that is three
+ * mappings.
+ */
 static unsigned char *torn(void)
 {
     unsigned char *memory = restored(PAGES);

@@ -1,6 +1,7 @@
 #!/bin/sh
-# restored-root.sh DIR COMMAND...: runs a command in a copy of this root that has a /.dormouse/memory, as a burrow has. Call it in a
-# mount namespace of its own (`unshare -m`); nothing of it is visible outside, and it ends with the command.
+# restored-root.sh DIR COMMAND...: runs a command in a copy of this root that has a /.dormouse/memory, as a burrow
+# has. Call it in a mount namespace of its own (`unshare -m`); nothing of it is visible outside, and it ends with the
+# command.
 set -e
 dir=$1
 shift

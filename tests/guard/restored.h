@@ -1,5 +1,8 @@
 #pragma once
-/* Memory as a wake leaves it, without CRIU: a private mapping of a sparse file below /.dormouse/memory, and the guard told of it. */
+/*
+ * Memory as a wake leaves it, without CRIU: a private mapping of a sparse file below /.dormouse/memory, and the guard
+ * told of it.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +17,10 @@
 #define FILE_BYTE 0xee /* what the memory file holds: no read may ever show it once it was discarded */
 #define TAIL_PAGES 1024UL
 
-/* The engine's view of the table; the library's own header is not used, so that a change of the format is noticed here. */
+/*
+ * The engine's view of the table; the library's own header is not used, so that a change of the format is noticed
+ * here.
+ */
 struct table {
     char magic[8];
     uint32_t version, capacity, count, reserved;

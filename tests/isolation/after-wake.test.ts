@@ -5,7 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { LinuxBurrow } from '../../packages/engine-linux/src/burrow/linux-burrow.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 
-/** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT, AUDIT_WRITE, SETFCAP. */
+/**
+ * CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT, AUDIT_WRITE,
+ * SETFCAP.
+ */
 const CAPABILITIES = 0xa00405fbn
 const CYCLES = 20
 

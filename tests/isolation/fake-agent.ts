@@ -2,10 +2,16 @@ import { readFile } from 'node:fs/promises'
 import type { Sandbox } from '@dormouse/server'
 import { runIn, type TestCore } from '../server/test-core.ts'
 
-/** What a fake agent answers, by op: a result, an error when it has a `code`, or nothing at all. It answers `{}` to all others. */
+/**
+ * What a fake agent answers, by op: a result, an error when it has a `code`, or nothing at all. It answers `{}` to
+ * all others.
+ */
 export type Answers = Readonly<Record<string, object | 'silence'>>
 
-/** Replaces the agent of a sandbox as code inside can: it boots from files in which `/usr/bin/python3` starts another program. */
+/**
+ * Replaces the agent of a sandbox as code inside can: it boots from files in which `/usr/bin/python3` starts another
+ * program.
+ */
 export async function takeOverAgent(core: TestCore, sandbox: Sandbox, answers: Answers): Promise<void> {
   const program = await readFile(new URL('fake_agent.py', import.meta.url), 'utf8')
   const steps = [

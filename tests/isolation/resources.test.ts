@@ -105,7 +105,10 @@ for uid in range(2000, 2008):
     await bomber.destroy()
   })
 
-  /** Less than either costs. The sandbox pays in memory, so its own limit comes first if the ceiling is higher than that. */
+  /**
+   * Less than either costs. The sandbox pays in memory, so its own limit comes first if the ceiling is higher than
+   * that.
+   */
   const LEAST_BYTES = 128
 
   test.each(['/proc/sys/fs/file-max', '/proc/sys/fs/epoll/max_user_watches'])('%s', async (path) => {

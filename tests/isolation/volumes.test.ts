@@ -10,7 +10,10 @@ import { linuxFactory } from '../engine-linux/linux-factory.ts'
 const factory = await linuxFactory()
 afterAll(() => factory.cleanUp())
 
-/** Every way that mount(2) and its younger relatives offer to make a read-only mount writable or get at what is under it. */
+/**
+ * Every way that mount(2) and its younger relatives offer to make a read-only mount writable or get at what is under
+ * it.
+ */
 const REMOUNTS = `import ctypes, os, struct
 libc = ctypes.CDLL(None, use_errno=True)
 def attempt(call):

@@ -3,7 +3,10 @@ import { EVERYONE, useAttackers } from './attackers.ts'
 
 const sandbox = await useAttackers()
 
-/** chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, sys_chroot, audit_write, setfcap */
+/**
+ * chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, sys_chroot, audit_write,
+ * setfcap
+ */
 const ROOT_CAPABILITIES = '00000000a00405fb'
 const NONE = '0000000000000000'
 

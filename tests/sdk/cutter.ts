@@ -2,7 +2,10 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { ServerProcess } from '../server/server-process.ts'
 
-/** A proxy that breaks connections: on demand, or each after so many bytes of the answer. Follows a server that is restarted. */
+/**
+ * A proxy that breaks connections: on demand, or each after so many bytes of the answer. Follows a server that is
+ * restarted.
+ */
 export class Cutter {
   readonly #server: ServerProcess
   readonly #listener: Server

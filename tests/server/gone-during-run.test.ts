@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import type { LinuxBurrow } from '@dormouse/engine-linux'
 import { describe, expect, test, vi } from 'vitest'
-import type { LiveSandbox } from '../../packages/server/src/lifecycle/live-sandbox.ts'
-import type { Sandbox } from '../../packages/server/src/lifecycle/service.ts'
+import type { LiveSandbox } from '../../packages/server/src/sandbox/live-sandbox.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
 import { lines, useServer } from './harness.ts'
 
 const server = useServer()
@@ -40,18 +40,20 @@ const answer = async (response: Promise<Response>): Promise<Json> => {
 /** Not `expect.poll`, which tests that run at once do not have. */
 const until = (holds: () => Promise<void>) => vi.waitFor(holds, { timeout: HANGS_AFTER_MS, interval: 50 })
 
-/** A run that has begun. */
+/** A run that has begun, and whose first output has arrived. */
 async function begin(sandbox: Sandbox, more: object = {}) {
   const whole = answer(call(sandbox, '/run', { code: LONG, ...more }))
   const runs = async () => (await (await call(sandbox, '/runs?limit=1')).json()) as Json
   await until(async () => expect((await runs()).items[0]).toMatchObject({ state: 'running' }))
   const { runId } = (await runs()).items[0]
+  const events = async () =>
+    lines<Json>(await call(sandbox, `/runs/${runId}/events`, undefined, 'application/x-ndjson'))
   const follow = async () => {
-    const response = await call(sandbox, `/runs/${runId}/events`, undefined, 'application/x-ndjson')
-    const events: Json[] = []
-    for await (const event of lines<Json>(response)) events.push(event)
-    return events
+    const all: Json[] = []
+    for await (const event of await events()) all.push(event)
+    return all
   }
+  for await (const event of await events()) if (event.type === 'stdout') break
   return { whole, follow, runId, view: async () => (await call(sandbox, `/runs/${runId}`)).json() }
 }
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from 'vitest'
 import { WebSocket } from 'ws'
 import { createApp } from '../../packages/server/src/api/app.ts'
 import type { App } from '../../packages/server/src/api/route.ts'
-import type { Sandbox } from '../../packages/server/src/lifecycle/service.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 export type Call = Omit<RequestInit, 'body'> & { readonly body?: unknown; readonly raw?: BodyInit }
@@ -27,40 +27,53 @@ export interface TestServer {
 /** A whole server with HTTP on a port of its own, and one sandbox, for the tests of a describe block. */
 export function useServer(): TestServer {
   let host: TestHost | undefined
-  let core: TestCore
-  let app: App | undefined
-  let url = ''
-  let key = ''
-  let keyId = ''
-  let sandbox: Sandbox
-  const newSandbox = async () =>
-    (await core.services.sandboxes.create(wanted(), { keyId, isAdmin: false })).sandbox
-
+  let opened: Opened | undefined
+  const current = () => {
+    if (opened === undefined) throw new Error('the server is not open')
+    return opened
+  }
   beforeAll(async () => {
     host = await testHost()
-    core = await host.open()
-    const created = core.access.create({ name: 'harness', scopes: ['run'] })
-    key = created.key
-    keyId = created.view.id
-    const health = { check: () => ({ status: 'ok', version: '0.0.0' }) as const }
-    app = await createApp({ ...core.services, health }, { logger: false, checkAnswers: true })
-    await app.listen({ host: '127.0.0.1', port: 0 })
-    url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
-    sandbox = await newSandbox()
+    opened = await openOn(host)
   })
   afterAll(async () => {
-    await app?.close()
-    await core?.[Symbol.asyncDispose]()
+    await opened?.app.close()
+    await opened?.core[Symbol.asyncDispose]()
     await host?.cleanUp()
   })
+  return serverOn(current)
+}
 
-  const addressOf = (path: string) => `${url}/v1/sandboxes/${sandbox.id}${path}`
+interface Opened {
+  readonly core: TestCore
+  readonly app: App
+  readonly url: string
+  readonly key: string
+  readonly sandbox: Sandbox
+  newSandbox(): Promise<Sandbox>
+}
+
+async function openOn(host: TestHost): Promise<Opened> {
+  const core = await host.open()
+  const { key, view } = core.access.create({ name: 'harness', scopes: ['run'] })
+  const health = { check: () => ({ status: 'ok', version: '0.0.0' }) as const }
+  const app = await createApp({ ...core.services, health }, { logger: false, checkAnswers: true })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
+  const newSandbox = async () =>
+    (await core.services.sandboxes.create(wanted(), { keyId: view.id, isAdmin: false })).sandbox
+  return { core, app, url, key, sandbox: await newSandbox(), newSandbox }
+}
+
+function serverOn(current: () => Opened): TestServer {
+  const addressOf = (path: string) => `${current().url}/v1/sandboxes/${current().sandbox.id}${path}`
+  const authorization = () => ({ authorization: `Bearer ${current().key}` })
   const call: TestServer['call'] = async (path, { body, raw, headers, ...init } = {}) => {
     const isJson = body !== undefined
     return fetch(addressOf(path), {
       ...init,
       headers: {
-        authorization: `Bearer ${key}`,
+        ...authorization(),
         ...(isJson ? { 'content-type': 'application/json' } : {}),
         ...(headers as Record<string, string> | undefined),
       },
@@ -69,18 +82,18 @@ export function useServer(): TestServer {
   }
   return {
     get url() {
-      return url
+      return current().url
     },
     get key() {
-      return key
+      return current().key
     },
     get core() {
-      return core
+      return current().core
     },
     get sandbox() {
-      return sandbox
+      return current().sandbox
     },
-    newSandbox,
+    newSandbox: () => current().newSandbox(),
     call,
     async json<Answer>(path: string, { status = 200, ...init }: Call & { status?: number } = {}) {
       const response = await call(path, init)
@@ -89,12 +102,12 @@ export function useServer(): TestServer {
       return (text === '' ? undefined : JSON.parse(text)) as Answer
     },
     async bash(code) {
-      return sandbox.use({ cause: 'run', what: 'a test' }, async (guest) => {
+      return current().sandbox.use({ cause: 'run', what: 'a test' }, async (guest) => {
         const { stdout } = await guest.runs.run({ code, language: 'bash' })
         return stdout
       })
     },
-    socket(path, { protocols = [], headers = { authorization: `Bearer ${key}` } } = {}) {
+    socket(path, { protocols = [], headers = authorization() } = {}) {
       return new TestSocket(new WebSocket(addressOf(path).replace('http', 'ws'), protocols, { headers }))
     },
   }

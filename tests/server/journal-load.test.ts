@@ -8,8 +8,9 @@ const SANDBOXES = 10
 const HEALTHY_MS = 20
 const PROBES = 100
 /**
- * The machine that runs tests may have other work, and few cores. Busy sandboxes that print nothing tell: where answers take longer than
- * this with those, the measurement says nothing about the server. One that nothing disturbs is enough.
+ * The machine that runs tests may have other work, and few cores. Busy sandboxes that print nothing tell: where
+ * answers take longer than this with those, the measurement says nothing about the server. One that nothing disturbs
+ * is enough.
  */
 const QUIET_MS = 8
 const ATTEMPTS = 6

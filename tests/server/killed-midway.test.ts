@@ -20,7 +20,8 @@ afterEach(async () => {
   expect((await readdir(server.factory.layout.snapshotsDir)).filter(isSnapshotId)).toEqual([])
 })
 
-const LARGE = 'import os\nballast = bytearray(os.urandom(300 << 20))'
+/** Saving it takes long enough for a kill in the middle. */
+const LARGE = 'import os\nballast = bytearray(os.urandom(100 << 20))'
 
 async function create(name: string, more: object = {}): Promise<void> {
   await server.ok('/v1/sandboxes', { json: { name, idleTimeoutMs: 0, ...more } })

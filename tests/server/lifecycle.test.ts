@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sandbox } from '@dormouse/server'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { useHostTime } from './host-time.ts'
 import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
+const HOUR_MS = 3_600_000
+
+const time = useHostTime()
 let host: TestHost
 let core: TestCore
 
@@ -11,7 +15,7 @@ beforeAll(async () => {
   core = await host.open()
 })
 
-// What a test leaves that fails must not be in the way of its second try.
+// What a failed test leaves must not disturb the next one.
 afterEach(async () => {
   for (const sandbox of [...core.registry.all()]) await sandbox.delete()
 })
@@ -30,6 +34,11 @@ const put = (sandbox: Sandbox, path: string) =>
 async function create(change: Parameters<typeof wanted>[0] = {}) {
   const { sandbox } = await core.registry.create(wanted(change), core.caller)
   return sandbox
+}
+
+/** Resolves when the first output of a run has arrived. */
+async function printed(run: { events(): AsyncIterable<{ readonly type: string }> }): Promise<void> {
+  for await (const { type } of run.events()) if (type === 'stdout') return
 }
 
 async function until(what: () => boolean, timeoutMs = 30_000): Promise<void> {
@@ -81,9 +90,8 @@ describe('sleep and wake', () => {
       language: 'python',
       code: 'import time\nfor i in range(8):\n  print(i, flush=True)\n  time.sleep(0.25)',
     })
-    await sleep(600)
+    await printed(started)
     await sandbox.standby({ tier: 'stored', cause: 'asked' })
-    await sleep(400)
     await sandbox.resume('resume')
     const events = []
     for await (const event of started.events()) events.push(event)
@@ -94,18 +102,24 @@ describe('sleep and wake', () => {
   })
 
   test('idle: falls asleep by itself, first in memory, then on disk; work keeps it awake and `why` names it', async () => {
-    const sandbox = await create({ idleTimeoutMs: 1_500, storeAfterMs: 1_500 })
+    const sandbox = await create({ idleTimeoutMs: HOUR_MS, storeAfterMs: HOUR_MS })
+    const idle = await create({ idleTimeoutMs: HOUR_MS })
     const started = await core.services.runs.start(sandbox, {
       language: 'python',
       code: 'import os, time\nwhile not os.path.exists("/tmp/go"): time.sleep(0.05)',
     })
-    await sleep(3_000)
+    time.skip(2 * HOUR_MS)
+    await until(() => idle.view().state === 'standby')
     const why = await sandbox.why()
     expect(why).toMatchObject({ state: 'running', work: [{ kind: 'run' }], sleepsAt: undefined })
     expect(why.summary).toContain(started.runId)
     await put(sandbox, '/tmp/go')
     await started.result()
     expect((await sandbox.why()).sleepsAt).toBeDefined()
+    expect(sandbox.view().state).toBe('running')
+    time.skip(HOUR_MS)
+    await until(() => sandbox.view().tier === 'frozen')
+    time.skip(HOUR_MS)
     await until(() => sandbox.view().tier === 'stored')
     expect(sandbox.ledger({ limit: 9 }).items).toMatchObject([
       { event: 'created' },
@@ -121,7 +135,9 @@ describe('sleep and wake', () => {
       sandbox,
       'import os, threading\ndef burn():\n  while not os.path.exists("/tmp/go"): pass\nthreading.Thread(target=burn).start()',
     )
-    await sleep(2_500)
+    await expect.poll(async () => (await sandbox.why()).work).toMatchObject([{ kind: 'cpu' }])
+    const idle = await create({ idleTimeoutMs: 1_000 })
+    await until(() => idle.view().state === 'standby')
     expect(sandbox.view().state).toBe('running')
     expect((await sandbox.why()).work).toMatchObject([{ kind: 'cpu' }])
     await put(sandbox, '/tmp/go')
@@ -130,9 +146,10 @@ describe('sleep and wake', () => {
   })
 
   test('ephemeral ones are gone when idle, and expiry deletes also what sleeps', async () => {
-    const brief = await create({ idleTimeoutMs: 500, ephemeral: true })
-    const asleep = await create({ expires: { afterMs: 2_000, action: 'delete' } })
+    const brief = await create({ idleTimeoutMs: HOUR_MS, ephemeral: true })
+    const asleep = await create({ expires: { afterMs: 2 * HOUR_MS, action: 'delete' } })
     await asleep.standby({ tier: 'stored', cause: 'asked' })
+    time.skip(2 * HOUR_MS)
     await until(() => [brief, asleep].every(({ id }) => core.registry.find(id) === undefined))
     expect(await host.factory.traces()).toEqual([])
   })
@@ -190,7 +207,7 @@ describe('fork, snapshot, rollback', () => {
       language: 'python',
       code: 'import time\nfor i in range(6):\n  print(i, flush=True)\n  time.sleep(0.25)',
     })
-    await sleep(500)
+    await printed(started)
     const [view] = await sandbox.fork({ count: 1, reseed: true })
     const child = core.registry.get(view?.id ?? '', core.caller)
     const [mine, its] = await Promise.all([
@@ -266,7 +283,7 @@ describe('recovery', () => {
       code: 'import time\nfor i in range(10):\n  print(i, flush=True)\n  time.sleep(0.3)\nx = 8',
       idempotencyKey: 'only-once',
     })
-    await sleep(500)
+    await printed(started)
     core = await core.restart()
     expect(core.recovery).toMatchObject({ running: 1, standby: 2, lost: 0 })
     expect(core.registry.get('frozen', core.caller).view().tier).toBe('frozen')
@@ -290,7 +307,7 @@ describe('recovery', () => {
     await host.factory.killBurrow(burrow.id)
     await until(() => sandbox.view().state === 'standby')
     const { lostSince } = sandbox.view()
-    expect(Date.parse(lostSince ?? '')).toBeLessThan(Date.now())
+    expect(Date.parse(lostSince ?? '')).toBeLessThan(time.now())
     expect(await run(sandbox, 'print(x)')).toBe('saved\n')
     await sandbox.standby({ tier: 'stored', cause: 'asked' })
     expect(sandbox.view().lostSince).toBeUndefined()

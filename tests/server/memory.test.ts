@@ -34,13 +34,14 @@ const held = () => ({
 
 type Held = ReturnType<typeof held>
 
-/** As soon as there is no more than this of any, or as it is when the patience is over. */
+const keys = ['burrows', 'clients', 'connections', 'runs'] as const
+
+/** Looks until there is no more than this of any, or the patience is over. */
 async function heldInTheEnd(most: Held): Promise<Held> {
   const deadline = performance.now() + PATIENCE_MS
   for (;;) {
     const now = held()
-    const isMore = (Object.keys(now) as (keyof Held)[]).some((name) => now[name] > most[name])
-    if (!isMore || performance.now() > deadline) return now
+    if (keys.every((name) => now[name] <= most[name]) || performance.now() > deadline) return now
     await sleep(200)
   }
 }
@@ -59,7 +60,9 @@ describe('the memory of the server', () => {
       const few = { burrows: 3, clients: 3, connections: 3, runs: 0 }
       const before = await heldInTheEnd(few)
       for (let round = 0; round < ROUNDS; round += 1) await cycle()
-      expect(await heldInTheEnd(before)).toEqual(before)
+      const after = await heldInTheEnd(before)
+      // There may be fewer: the reserve is filled in the background.
+      for (const name of keys) expect(after[name], name).toBeLessThanOrEqual(before[name])
       await sandbox.delete()
     },
   )

@@ -145,17 +145,17 @@ describe('HTTP to a port inside', () => {
     expect(await send(server, `${at}/up`, { method: 'PUT', body })).toMatchObject({ status: 401 })
   })
 
-  test('300 MB are downloaded with flat memory, also by a reader that pauses', async () => {
+  test('200 MB are downloaded with flat memory, also by a reader that pauses', async () => {
     const resident = async () =>
       Number(/^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${server.pid}/status`, 'latin1'))?.[1]) * 1024
     await (await server.fetch(`${at}/big/10`)).arrayBuffer()
     const before = await resident()
-    const response = await server.fetch(`${at}/big/300`)
+    const response = await server.fetch(`${at}/big/200`)
     await sleep(1_500)
     const paused = (await resident()) - before
     let bytes = 0
     for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) bytes += part.byteLength
-    expect(bytes).toBe(300 * MIB)
+    expect(bytes).toBe(200 * MIB)
     expect(paused).toBeLessThan(120 * MIB)
     expect((await resident()) - before).toBeLessThan(120 * MIB)
   })

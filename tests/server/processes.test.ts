@@ -48,7 +48,8 @@ describe('processes over HTTP', () => {
     const { items } = await server.json<{ items: Process[] }>('/processes')
     expect(items.find((one) => one.pid === pid)).toMatchObject({ state: 'running', pty: false })
     const following = eventsOf(`/processes/${pid}/events`)
-    await sleep(300)
+    const soFar = () => eventsOf(`/processes/${pid}/events?follow=false`)
+    await expect.poll(soFar).toContainEqual(expect.objectContaining({ data: 'ready\n' }))
     expect((await post(`/processes/${pid}/signal`, { signal: 'SIGTERM' })).status).toBe(204)
     const events = await following
     const told = events.filter(({ type }) => type !== 'stderr').map(({ type, data }) => data ?? type)
@@ -219,9 +220,9 @@ describe('processes over HTTP', () => {
     await server.sandbox.use({ cause: 'run', what: 'a test' }, (guest) =>
       guest.runs.run({ code, context: 'second' }),
     )
-    await sleep(600)
-    const output = await eventsOf('/contexts/second/output?follow=false')
-    expect(output).toMatchObject([{ type: 'stdout', data: 'later\n', between: true }])
+    await expect
+      .poll(() => eventsOf('/contexts/second/output?follow=false'))
+      .toMatchObject([{ type: 'stdout', data: 'later\n', between: true }])
     await server.json('/contexts/second', { method: 'DELETE', status: 204 })
     expect(await refusal(await server.call('/contexts/second', { method: 'DELETE' }))).toBe('404 not_found')
     expect(await refusal(await server.call('/contexts/second/output'))).toBe('404 not_found')

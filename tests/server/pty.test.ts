@@ -19,7 +19,7 @@ describe('terminals over WebSocket', () => {
     socket.type('stty size\r')
     await socket.shows(/30 100\r\n/)
     socket.say({ type: 'resize', cols: 132, rows: 50 })
-    await sleep(100)
+    socket.type('until [ "$(stty size)" = "50 132" ]; do sleep 0.02; done\r')
     socket.type('stty size; echo $TERM größe\r')
     await socket.shows(/50 132\r\nxterm-256color größe\r\n/)
     socket.type('exit 7\r')

@@ -220,7 +220,7 @@ describe('a pass of the scrub', () => {
     await leaveOutTemplate(false)
     await newSleeper('kept')
     // So slowly that the template alone takes minutes.
-    await restartWith({ bytesPerSecond: 2 << 20, delayMs: NEVER_MS })
+    await restartWith({ bytesPerSecond: 8 << 20, delayMs: NEVER_MS })
     const began = Date.now()
     await server.ok('/v1/scrub', { json: {} })
     const done = () => [...checkedParts().values()].filter((at) => at >= began).length

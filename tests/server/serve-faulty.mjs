@@ -1,4 +1,5 @@
-// The server of serve.mjs, whose engine gets stuck or fails at chosen moments: those between two steps, too short to be hit from outside.
+// The server of serve.mjs, whose engine gets stuck or fails at chosen moments: those between two steps, too short to
+// be hit from outside.
 import { LinuxEngine } from '@dormouse/engine-linux'
 
 for (const { method, when, does } of JSON.parse(process.env.DORMOUSE_TEST_FAULTS ?? '[]')) {

@@ -4,13 +4,13 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Engine } from '@dormouse/engine'
 import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
+import { serverBundle } from './bundle-server.ts'
 
-const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
-const faultyProgram = fileURLToPath(new URL('serve-faulty.mjs', import.meta.url))
+const program = serverBundle('serve')
+const faultyProgram = serverBundle('serve-faulty')
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
 type Json = any
@@ -70,10 +70,15 @@ export class ServerProcess {
       logLevel: 'warn',
       ...config,
     }
-    await where.prepare?.(server.factory.stateDir)
-    await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
-    await server.begin()
-    return server
+    try {
+      await where.prepare?.(server.factory.stateDir)
+      await writeFile(join(server.factory.stateDir, 'config.json'), JSON.stringify(whole))
+      await server.begin()
+      return server
+    } catch (error) {
+      await server.cleanUp()
+      throw error
+    }
   }
 
   get url(): string {
@@ -130,7 +135,7 @@ export class ServerProcess {
     }
   }
 
-  /** Removes all that tests have made: what one leaves that fails must not be in the way of its second try. */
+  /** Removes all that tests have made: what a failed test leaves must not disturb the next one. */
   async clear(): Promise<void> {
     if (this.#faults.length > 0) await this.kill()
     if (!this.#isRunning) await this.begin()

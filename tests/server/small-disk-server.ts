@@ -31,16 +31,25 @@ export async function startOnSmallDisk(
     await exec('mount', ['-o', 'loop', image, directory])
     await rm(join(directory, 'lost+found'), { recursive: true })
   }
-  const server = await ServerProcess.start(config, { ...HERE, toolsDir, prepare })
+  const unmount = async () => {
+    if (dataDir !== '') await exec('umount', ['--lazy', dataDir])
+    await rm(scratch, { recursive: true, force: true })
+  }
+  const server = await ServerProcess.start(config, { ...HERE, toolsDir, prepare }).catch(async (error) => {
+    await unmount()
+    throw error
+  })
   return {
     server,
     dataDir,
     async cleanUp() {
-      await server.clear()
-      await server.kill()
-      await exec('umount', ['--lazy', dataDir])
-      await server.cleanUp()
-      await rm(scratch, { recursive: true, force: true })
+      try {
+        await server.clear()
+      } finally {
+        await server.kill()
+        await unmount()
+        await server.cleanUp()
+      }
     },
   }
 }

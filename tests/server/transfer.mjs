@@ -1,4 +1,5 @@
-// Puts 200 MB into a file of a sandbox and gets them again: a client of its own process, so that the server's memory can be seen alone.
+// Puts 200 MB into a file of a sandbox and gets them again: a client of its own process, so that the server's memory
+// can be seen alone.
 import { createHash } from 'node:crypto'
 
 const [url, key] = process.argv.slice(2)

@@ -29,7 +29,10 @@ async function newSleeper(): Promise<{ sandbox: string; snapshot: string }> {
 const verify = (id: string, options: { key?: string } = {}) =>
   server.call(`/v1/snapshots/${id}/verify`, { method: 'POST', ...options })
 
-/** The one with the file, once somebody has looked through it: before that nobody can tell that a file of it has changed. */
+/**
+ * The one with the file, once somebody has looked through it: before that nobody can tell that a file of it has
+ * changed.
+ */
 async function layerWith(name: string): Promise<string> {
   const { layersDir, sumsDir } = server.factory.layout
   let found = ''

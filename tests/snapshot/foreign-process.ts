@@ -15,8 +15,8 @@ os.execv("/usr/bin/python3.real", ["/usr/bin/python3.real", *sys.argv[1:]])
 `
 
 /**
- * Boots the sandbox again with a /usr/bin/python3 of its own, which is what the agent is started with. It makes a process that is
- * PID 1's child and not the agent's.
+ * Boots the sandbox again with a /usr/bin/python3 of its own, which is what the agent is started with. It makes a
+ * process that is PID 1's child and not the agent's.
  */
 export async function withOrphan(engine: Engine, burrow: Burrow): Promise<{ burrow: Burrow; pid: number }> {
   const replace = `

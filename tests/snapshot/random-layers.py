@@ -55,7 +55,8 @@ class Walk:
     def clear(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             # Now and then a large one; always would leave nothing to compare.
-            if sum(len(directories) + len(files) for _, directories, files in os.walk(path)) < 6 or self.dice.random() < 0.1:
+            entries = sum(len(directories) + len(files) for _, directories, files in os.walk(path))
+            if entries < 6 or self.dice.random() < 0.1:
                 shutil.rmtree(path)
         elif os.path.lexists(path):
             os.unlink(path)

@@ -1,5 +1,5 @@
-# Runs in a sandbox: allocates, frees, grows, shrinks, discards and changes memory of every kind, and knows at any time what each
-# piece has to hold. `seed` is defined before; it decides on every step.
+# Runs in a sandbox: allocates, frees, grows, shrinks, discards and changes memory of every kind, and knows at any
+# time what each piece has to hold. `seed` is defined before; it decides on every step.
 import gc
 import hashlib
 import mmap
@@ -47,7 +47,8 @@ class Holder:
 
     def size(self):
         # Of every order: from what lies in the arenas to what has a mapping of its own.
-        return int(2 ** self.random.uniform(4, 23.5)) if self.most_bytes > 64 << 20 else int(2 ** self.random.uniform(4, 21))
+        exponent_max = 23.5 if self.most_bytes > 64 << 20 else 21
+        return int(2 ** self.random.uniform(4, exponent_max))
 
     def allocate(self):
         n, kind = self.size(), self.random.choice(["bytes", "bytearray", "zeros", "array", "frame", "joined", "region"])

@@ -26,7 +26,10 @@ async function run(burrow: Burrow, code: string): Promise<string> {
   return stdout.trim()
 }
 
-/** Puts it to sleep and wakes it, in each of the ways there are in turn. Snapshots that are not needed go, memory files with them. */
+/**
+ * Puts it to sleep and wakes it, in each of the ways there are in turn. Snapshots that are not needed go, memory
+ * files with them.
+ */
 async function sleepAndWake(burrow: Burrow, cycle: number): Promise<Burrow> {
   const before = await engine.listSnapshots()
   let next: Burrow

@@ -5,7 +5,6 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { beforeSecondTry } from '../before-second-try.ts'
 import { Terminal } from '../cli/command-line.ts'
 import { ServerProcess } from '../server/server-process.ts'
 
@@ -27,12 +26,6 @@ export function useSsh(config: object = {}): SshBench {
     server = await ServerProcess.start(config)
     client = await SshClient.open(server)
     key = await client.addKey('laptop')
-    await server.ok('/v1/sandboxes', { json: { name: 'box' } })
-  })
-  beforeSecondTry(async () => {
-    await server.clear()
-    for (const { name } of (await server.ok('/v1/ssh-keys')).items)
-      if (name !== 'laptop') await server.call(`/v1/ssh-keys/${name}`, { method: 'DELETE' })
     await server.ok('/v1/sandboxes', { json: { name: 'box' } })
   })
   afterAll(async () => {

@@ -16,7 +16,10 @@ export type Step = Doing & { readonly expect: object }
 const file = new URL('scenario.json', import.meta.url)
 export const steps: readonly Step[] = JSON.parse(readFileSync(file, 'utf8')).steps
 
-/** Does the steps one after the other. Outcomes have no ids and no times, so that those of two surfaces can be compared. */
+/**
+ * Does the steps one after the other. Outcomes have no ids and no times, so that those of two surfaces can be
+ * compared.
+ */
 export class Player {
   readonly #surface: Surface
   readonly #ids = new Map<string, string>()

@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { broken } from './rules.ts'
+import { broken, brokenByTree, type SourceFile } from './rules.ts'
 
 // A rule that can never be broken proves nothing: each gets one file that breaks it.
 const offenders: Record<string, { path: string; text: string }> = {
   'no file is longer than 400 lines': { path: 'packages/engine/src/long.ts', text: 'x\n'.repeat(401) },
   'imports point inward': { path: 'packages/engine/src/a.ts', text: "import { b } from '@dormouse/server'" },
+  'folders import only the folders below them': {
+    path: 'packages/engine-linux/src/burrow/a.ts',
+    text: "import { b } from '../snapshot/b.ts'",
+  },
   'the SDK depends on nothing, not even for its types': {
     path: 'packages/sdk/src/a.ts',
     text: "import type { RunAnswer } from '@dormouse/contracts/http'",
@@ -27,11 +31,33 @@ const offenders: Record<string, { path: string; text: string }> = {
     path: 'tests/a.test.ts',
     text: "test('a', () => {})\ntest." + "skip('b', () => {})",
   },
+  'a retried test says why on the line above': {
+    path: 'tests/a.test.ts',
+    text: ['test("a", { re', 'try: 1 }, () => {})'].join(''),
+  },
+  'functions have at most 60 lines': {
+    path: 'packages/engine/src/a.ts',
+    text: `const a = () => {\n${'  a()\n'.repeat(60)}}\n`,
+  },
+  'comments and prose have at most 120 columns': {
+    path: 'packages/engine/src/a.ts',
+    text: `// ${'word '.repeat(25)}`,
+  },
   'the compiler is never silenced': {
     path: 'packages/engine/src/a.ts',
     text: ['// @ts', 'ignore'].join('-'),
   },
   'no path of a developer’s machine': { path: 'README.md', text: ['cd /work', 'main'].join('/') },
+}
+
+const offendingTrees: Record<string, readonly SourceFile[]> = {
+  'each package declares what it imports, and imports what it declares': [
+    { path: 'packages/a/package.json', text: '{ "name": "a", "dependencies": { "unused": "1" } }' },
+    { path: 'packages/a/src/a.ts', text: "import { z } from 'zod'" },
+  ],
+  'functions of Python have at most 60 lines': [
+    { path: 'python/a.py', text: `def a():\n${'    a()\n'.repeat(61)}` },
+  ],
 }
 
 describe('tidy rules', () => {
@@ -40,4 +66,47 @@ describe('tidy rules', () => {
     expect(offender, `an offender for "${rule}"`).toBeDefined()
     expect(check(offender!)).not.toEqual([])
   })
+
+  test.each(Object.entries(brokenByTree))('%s: is noticed when broken', (rule, check) => {
+    const offender = offendingTrees[rule]
+    expect(offender, `an offender for "${rule}"`).toBeDefined()
+    expect(check(offender!)).not.toEqual([])
+  })
+
+  test('an import that is not declared and a declaration that is not used are both noticed', () => {
+    const [rule = ''] = Object.keys(offendingTrees)
+    expect(brokenByTree[rule]!(offendingTrees[rule]!)).toEqual([
+      'packages/a/package.json does not declare zod',
+      'packages/a/package.json declares unused, which no source imports',
+    ])
+  })
+})
+
+const line = 'word '.repeat(26).trimEnd()
+
+describe('lines may be longer than 120 columns', () => {
+  const check = broken['comments and prose have at most 120 columns']!
+
+  test.each([
+    ['in a table', 'a.md', `| ${line} |`],
+    ['in a code block', 'a.md', `\`\`\`\n${line}\n\`\`\``],
+    ['for a link that cannot be broken', 'a.md', `see https://example.com/${'x'.repeat(120)}`],
+    ['in code', 'packages/a/src/a.ts', `const text = '${line}'`],
+  ])('%s', (_where, path, text) => {
+    expect(check({ path, text })).toEqual([])
+  })
+
+  test('and prose after a code block is checked again', () => {
+    const text = `\`\`\`\n${line}\n\`\`\`\n${line}`
+    expect(check({ path: 'a.md', text })).toEqual(['a.md:4: 129 columns'])
+  })
+})
+
+test('a suite may be longer than 60 lines, the tests and functions in it may not', () => {
+  const check = broken['functions have at most 60 lines']!
+  const long = `() => {\n${'  a()\n'.repeat(70)}}`
+  expect(check({ path: 'a.test.ts', text: `function suite() {\n  describe('a', ${long})\n}` })).toEqual([])
+  expect(check({ path: 'a.test.ts', text: `describe('a', () => {\n  test('b', ${long})\n})` })).not.toEqual(
+    [],
+  )
 })

@@ -1,3 +1,8 @@
+import { posix } from 'node:path'
+import { longFunctions, longPythonFunctions } from './function-length.ts'
+import { longLines } from './line-length.ts'
+import { importsAgree } from './package-imports.ts'
+
 /** The rules of STYLE that a machine can check. Each takes a file and says what is wrong with it. */
 export interface SourceFile {
   readonly path: string
@@ -5,6 +10,7 @@ export interface SourceFile {
 }
 
 type Rule = (file: SourceFile) => string[]
+type RuleOfTree = (files: readonly SourceFile[]) => string[]
 
 const MAX_LINES = 400
 
@@ -21,8 +27,38 @@ const PACKAGES = [
   'server',
   'cli',
 ]
-/** Packages that use fewer than they could: egress gets descriptors and policies, and knows neither burrows nor sandboxes. */
+/**
+ * Packages that use fewer than they could: egress gets descriptors and policies, and knows neither burrows nor
+ * sandboxes.
+ */
 const ONLY: Record<string, readonly string[]> = { egress: ['async', 'contracts'] }
+/**
+ * Folders and root files of a package, lowest first. A file may import from its own folder and from those before it; unit
+ * tests may import anything.
+ */
+export const LAYERS: Record<string, readonly string[]> = {
+  'packages/engine-linux/src': [
+    'native-programs.ts',
+    'host',
+    'process',
+    'network',
+    'cgroup',
+    'template',
+    'criu',
+    'image',
+    'volume',
+    'image-thread',
+    'guest-tools.ts',
+    'storage',
+    'burrow',
+    'snapshot',
+    'linux-engine.ts',
+    'prepare-template.ts',
+    'index.ts',
+    'doctor',
+    'setup.ts',
+  ],
+}
 /** The composition root is the one place of the outer packages that names a concrete engine. */
 const NAMES_AN_ENGINE = /^packages\/(server|cli)\/src\/(composition|local)\//
 /** The one file of the SDK that browsers do not load. */
@@ -34,10 +70,12 @@ const ENV = ['process', 'env'].join('.')
 const ENV_ALLOWED = /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|setup\/|tests\/|bench\/)/
 const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\b/
 const SKIP_REASON = /\/\/ Skip: \w+/
+const RETRY = /\bretry: (\{|[1-9])/
+const RETRY_REASON = /\/\/ Retry: \w+/
 const MACHINE_PATH = new RegExp(['/work', '/(main|shared)'].join(''))
 
-/** What it loads by path, and looks for by no name. */
-const WANTED_BY_VITEST = /\.config\.ts$|second-tries\.mjs$/
+/** Vitest loads its default export. */
+const WANTED_BY_VITEST = /\.config\.ts$/
 
 export const broken: Record<string, Rule> = {
   'no file is longer than 400 lines': ({ path, text }) => {
@@ -53,6 +91,18 @@ export const broken: Record<string, Rule> = {
     const outward = used.filter((name) => !allowed.includes(name))
     const across = [...text.matchAll(/from '((?:\.\.\/)+packages\/[^']+)'/g)].map((match) => match[1])
     return [...outward, ...across].map((name) => `${path} imports ${name}`)
+  },
+
+  'folders import only the folders below them': ({ path, text }) => {
+    const root = Object.keys(LAYERS).find((directory) => path.startsWith(`${directory}/`))
+    if (root === undefined || path.endsWith('.test.ts')) return []
+    const heightOf = (file: string) => LAYERS[root]?.indexOf(file.split('/')[0] ?? '') ?? -1
+    const own = path.slice(root.length + 1)
+    if (heightOf(own) === -1) return [`${path} is in no layer`]
+    return [...text.matchAll(/from '(\.[^']+)'/g)]
+      .map((match) => posix.relative(root, posix.join(posix.dirname(path), match[1] ?? '')))
+      .filter((target) => heightOf(target) > heightOf(own))
+      .map((target) => `${path} imports ${target}`)
   },
 
   'the SDK depends on nothing, not even for its types': ({ path, text }) => {
@@ -88,10 +138,29 @@ export const broken: Record<string, Rule> = {
     )
   },
 
+  'a retried test says why on the line above': ({ path, text }) => {
+    if (!path.endsWith('.test.ts') && path !== 'vitest.config.ts') return []
+    const lines = text.split('\n')
+    return lines.flatMap((line, index) =>
+      RETRY.test(line) && !RETRY_REASON.test(lines[index - 1] ?? '') ? [`${path}:${index + 1}`] : [],
+    )
+  },
+
+  'functions have at most 60 lines': longFunctions,
+
+  'comments and prose have at most 120 columns': longLines,
+
   'the compiler is never silenced': ({ path, text }) =>
     isScript(path) && new RegExp(['@ts-', '(ignore|nocheck)'].join('')).test(text) ? [path] : [],
 
   'no path of a developer’s machine': ({ path, text }) => (MACHINE_PATH.test(text) ? [path] : []),
+}
+
+/** Rules that need more than one file to judge. */
+export const brokenByTree: Record<string, RuleOfTree> = {
+  'each package declares what it imports, and imports what it declares': importsAgree,
+
+  'functions of Python have at most 60 lines': longPythonFunctions,
 }
 
 function isCode(path: string): boolean {

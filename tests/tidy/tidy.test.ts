@@ -3,7 +3,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { broken, type SourceFile } from './rules.ts'
+import { NOT_YET } from './not-yet.ts'
+import { broken, brokenByTree, type SourceFile } from './rules.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -21,8 +22,12 @@ describe('tidy', () => {
     expect(files.length).toBeGreaterThan(50)
   })
 
-  test.each(Object.entries(broken))('%s', (_rule, check) => {
-    expect(files.flatMap(check)).toEqual([])
+  test.each(Object.entries(broken))('%s', (rule, check) => {
+    expect(without(NOT_YET[rule], files.flatMap(check))).toEqual([])
+  })
+
+  test.each(Object.entries(brokenByTree))('%s', (rule, check) => {
+    expect(without(NOT_YET[rule], check(files))).toEqual([])
   })
 
   test('every package and boundary folder says what lives in it', () => {
@@ -34,3 +39,7 @@ describe('tidy', () => {
     expect([...folders].filter((folder) => !existsSync(join(root, folder, 'README.md')))).toEqual([])
   })
 })
+
+function without(excused: readonly string[] = [], found: readonly string[]): string[] {
+  return found.filter((one) => !excused.some((beginning) => one.startsWith(beginning)))
+}

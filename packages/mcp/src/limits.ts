@@ -1,7 +1,7 @@
 /** Limits, with the unit in the name. Most bound what a model has to read at once. */
 
 /** For stdout, stderr and a traceback, each: about five thousand tokens. The start and the end are kept. */
-export const OUTPUT_MAX_CHARACTERS = 20_000
+export const OUTPUT_MAX_BYTES = 20_000
 /** Per run. */
 export const IMAGES_MAX = 10
 /** As base64. Common models refuse larger images. */

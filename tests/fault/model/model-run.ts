@@ -65,7 +65,10 @@ export class ModelRun {
     this.#random = random
   }
 
-  /** One group of calls that run at once, most often on one sandbox, and in three of ten a `kill -9` of the server among them. */
+  /**
+   * One group of calls that run at once, most often on one sandbox, and in three of ten a `kill -9` of the server
+   * among them.
+   */
   async step(): Promise<void> {
     if (this.#sandboxes.length < 2 || (this.#sandboxes.length < SANDBOXES_MAX && this.#random.chance(0.1)))
       await this.#create()

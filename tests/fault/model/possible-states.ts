@@ -2,8 +2,8 @@
 type Tokens = ReadonlySet<string>
 
 /**
- * What a sandbox may hold, as far as a client can know. A call that was acknowledged changes every possibility; one whose answer was lost
- * leaves both: done, and not done.
+ * What a sandbox may hold, as far as a client can know. A call that was acknowledged changes every possibility; one
+ * whose answer was lost leaves both: done, and not done.
  */
 export class PossibleStates {
   readonly #states: ReadonlyMap<string, Tokens>

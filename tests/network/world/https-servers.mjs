@@ -14,7 +14,10 @@ process.on('message', ({ id, forget }) => {
 })
 process.on('disconnect', () => process.exit())
 
-/** `/redirect?to` leads there, `/echo` says in its body what it was sent, `/echo.gz` compressed, whether it was asked to or not. */
+/**
+ * `/redirect?to` leads there, `/echo` says in its body what it was sent, `/echo.gz` compressed, whether it was asked
+ * to or not.
+ */
 async function answer(request, response) {
   const body = []
   for await (const piece of request) body.push(piece)

@@ -1,4 +1,5 @@
-// Everything outside of the host, as far as the tests need it: answers on every address of its namespace, and is its name server.
+// Everything outside of the host, as far as the tests need it: answers on every address of its namespace, and is its
+// name server.
 import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
@@ -46,7 +47,10 @@ function reply(packet) {
   })
 }
 
-/** One at the name server's own address, so that answers come from there; one at all others, where nobody has business to ask. */
+/**
+ * One at the name server's own address, so that answers come from there; one at all others, where nobody has business
+ * to ask.
+ */
 const names = ['11.0.0.53', '::'].map(
   (address) =>
     new Promise((resolve) => {

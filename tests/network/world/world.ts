@@ -179,7 +179,10 @@ export class World {
   }
 }
 
-/** `get` says what came back, or the name of the error; nothing comes back from what is refused. `hear` takes what speaks no HTTP, too. */
+/**
+ * `get` says what came back, or the name of the error; nothing comes back from what is refused. `hear` takes what
+ * speaks no HTTP, too.
+ */
 const INSIDE = `
 import errno, socket, threading, time, urllib.request
 def get(host, port=80, path="/", timeout=10, source=None, name=None):

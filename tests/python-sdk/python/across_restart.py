@@ -1,4 +1,7 @@
-"""Follows a run and a command while the server is killed and comes back on another port. Says when to kill, then what it saw."""
+"""Follows a run and a command while the server is killed and comes back on another port.
+
+Says when to kill, then what it saw.
+"""
 
 import json
 import threading

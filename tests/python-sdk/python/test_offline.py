@@ -16,7 +16,6 @@ from unittest import mock
 from dormouse import AuthenticationError, Client, DormouseError, InvalidArgumentError, LimitError, Sandbox
 from dormouse import ServerUnreachableError
 from dormouse._address import find_address
-from dormouse._bounded_text import BoundedText
 from dormouse._errors import unreachable
 from dormouse._paths import path_part
 from dormouse._sync.websocket import WebSocket
@@ -200,8 +199,8 @@ class WebSockets(unittest.TestCase):
             key = [line[19:] for line in server.requests[-1][0].split("\r\n") if line.lower().startswith("sec-websocket-key:")]
             guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
             accept = base64.b64encode(hashlib.sha1((key[0].strip() + guid).encode()).digest()).decode()
-            head = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}"
-            talk(connection, (head + "\r\n\r\n").encode())
+            head = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: websocket"]
+            talk(connection, "\r\n".join([*head, f"Sec-WebSocket-Accept: {accept}", "", ""]).encode())
 
         server = ScriptedServer(step)
         self.addCleanup(server.__exit__)
@@ -272,21 +271,6 @@ class WebSockets(unittest.TestCase):
 
 
 class Small(unittest.TestCase):
-    def test_bounded_text_keeps_both_ends(self):
-        text = BoundedText(10)
-        for piece in ("abc", "defghij", "klm", "nö"):
-            text.add(piece)
-        self.assertEqual(text.text(), "abcde\n… 5 bytes left out …\nklmnö")
-        self.assertEqual(text.text(), "abcde\n… 5 bytes left out …\nklmnö")
-        short = BoundedText(10)
-        short.add("abcdefghij")
-        self.assertEqual((short.text(), short.lost_bytes), ("abcdefghij", 0))
-        gap = BoundedText(100)
-        gap.add("abc")
-        gap.lose(9)
-        gap.add("def")
-        self.assertEqual(gap.text(), "abc\n… 9 bytes left out …\ndef")
-
     def test_parts_of_paths_stay_parts(self):
         self.assertEqual([path_part(text) for text in ("..", "a/b", "ü", 5)], ["%2E%2E", "a%2Fb", "%C3%BC", "5"])
 

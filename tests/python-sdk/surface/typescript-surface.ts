@@ -18,8 +18,9 @@ export interface TypeScriptSurface {
 }
 
 /**
- * What the compiler sees, with all that is inherited, picked or left out. Names of parameters are in no type, but the compiler writes
- * them into declarations; names of options are put there as types. `limits.cpus` is an option of an option.
+ * What the compiler sees, with all that is inherited, picked or left out. Names of parameters are in no type, but the
+ * compiler writes them into declarations; names of options are put there as types. `limits.cpus` is an option of an
+ * option.
  */
 const PROBE = `
 type Defined<T> = Exclude<T, null | undefined>
@@ -119,7 +120,10 @@ function membersIn(type = ''): Members {
   )
 }
 
-/** Labels of what is no options object, and the options of what is one; those of the client that is to be used as `which`. */
+/**
+ * Labels of what is no options object, and the options of what is one; those of the client that is to be used as
+ * `which`.
+ */
 function namesIn(type: string): string[] {
   const plain = type.replace(/which: [^,\]]*/g, 'which: 0')
   const labels = [...plain.matchAll(/(\w+)\??: 0/g)].map((match) => match[1] ?? '')

@@ -185,4 +185,14 @@ export function breakDraft(draft: Draft, pick: Pick, fixtures: Fixtures): void {
     draft.faults.push(name)
     group[name]?.(draft, pick, fixtures)
   }
+  boundWait(draft)
+}
+
+/** Nothing listens on the port. Without a `timeoutMs` the server would wait for its default, which is half a minute. */
+function boundWait(draft: Draft): void {
+  if (draft.operation.id !== 'waitForPort') return
+  const text = draft.bytes?.toString() ?? JSON.stringify(draft.body) ?? ''
+  if (text !== '' && text !== '{}') return
+  draft.body = { timeoutMs: 0 }
+  draft.bytes = undefined
 }

@@ -42,7 +42,10 @@ export class OpenApi {
       : { ...this.#at(pointer(schema.$ref)), ...schema, $ref: undefined }
   }
 
-  /** What is wrong with a value that an operation answered with, in the words of the validator; undefined when nothing is. */
+  /**
+   * What is wrong with a value that an operation answered with, in the words of the validator; undefined when nothing
+   * is.
+   */
   faultOf(operation: Operation, status: number, type: string, value: unknown): string | undefined {
     const path = [
       'paths',

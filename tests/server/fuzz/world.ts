@@ -154,7 +154,10 @@ export class World {
     }
   }
 
-  /** States that a sandbox has slept with before are removed behind the scenes: that must not look like the work of the next request. */
+  /**
+   * States that a sandbox has slept with before are removed behind the scenes: that must not look like the work of
+   * the next request.
+   */
   async #settle(): Promise<void> {
     const until = Date.now() + SETTLE_MS
     for (;;) {

@@ -29,7 +29,8 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/redirect-away":
             return self.answer(302, b"", {"Location": "https://example.org/"})
         if path == "/cookies":
-            return self.answer(200, b"", [("Set-Cookie", "a=1; Domain=example.com; Path=/x"), ("Set-Cookie", "b=2"), ("Set-Cookie", "dormouse-preview=forged")])
+            cookies = ["a=1; Domain=example.com; Path=/x", "b=2", "dormouse-preview=forged"]
+            return self.answer(200, b"", [("Set-Cookie", cookie) for cookie in cookies])
         if path in ("/cut", "/slow"):
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -125,14 +126,18 @@ class Handler(BaseHTTPRequestHandler):
                 length = struct.unpack(*((">H", self.rfile.read(2)) if length == 126 else (">Q", self.rfile.read(8))))[0]
             mask = self.rfile.read(4)
             data = self.rfile.read(length)
-            plain = (int.from_bytes(data, "big") ^ int.from_bytes((mask * (length // 4 + 1))[:length], "big")).to_bytes(length, "big")
+            key = (mask * (length // 4 + 1))[:length]
+            plain = (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(length, "big")
             self.frame(first & 0x0F, plain)
             if first & 0x0F == 8:
                 return
 
     def frame(self, opcode, data):
         size = len(data)
-        head = bytes([size]) if size < 126 else struct.pack(">BH", 126, size) if size < 65536 else struct.pack(">BQ", 127, size)
+        if size < 126:
+            head = bytes([size])
+        else:
+            head = struct.pack(">BH", 126, size) if size < 65536 else struct.pack(">BQ", 127, size)
         self.wfile.write(bytes([0x80 | opcode]) + head + data)
         self.wfile.flush()
 

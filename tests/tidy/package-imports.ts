@@ -1,0 +1,46 @@
+import type { SourceFile } from './rules.ts'
+
+interface Manifest {
+  readonly name: string
+  readonly dependencies?: Record<string, string>
+}
+
+/** Not part of what a package runs: tests, and what only tests load. */
+const FOR_TESTS = /\.test\.ts$|\.inside\.ts$|\/(testing|contract)\//
+/** Files of the package itself, and what Node has. */
+const OWN = /^(\.|#|node:)/
+const IMPORT =
+  /^(?:import|export|\}) ?.*?\bfrom '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)|\bresolve\('([^']+)'\)/gm
+
+/** Every package declares what its sources import, and imports what it declares. */
+export function importsAgree(files: readonly SourceFile[]): string[] {
+  const manifests = files.filter(({ path }) => /^packages\/[^/]+\/package\.json$/.test(path))
+  return manifests.flatMap(({ path, text }) => {
+    const folder = path.slice(0, -'package.json'.length)
+    const { name, dependencies = {} } = JSON.parse(text) as Manifest
+    const sources = files.filter(
+      (file) => file.path.startsWith(`${folder}src/`) && !FOR_TESTS.test(file.path),
+    )
+    const used = new Set(sources.flatMap(({ text }) => imported(text)).filter((one) => one !== name))
+    const undeclared = [...used].filter((one) => dependencies[one] === undefined)
+    const unused = Object.keys(dependencies).filter((one) => !used.has(one))
+    return [
+      ...undeclared.map((one) => `${path} does not declare ${one}`),
+      ...unused.map((one) => `${path} declares ${one}, which no source imports`),
+    ]
+  })
+}
+
+function imported(text: string): string[] {
+  const specifiers = [...text.matchAll(IMPORT)].map(
+    (match) => match.slice(1).find((one) => one !== undefined) ?? '',
+  )
+  return specifiers.filter((one) => !OWN.test(one)).map(packageOf)
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
+}
