@@ -93,13 +93,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
 
 /** Classes of one SDK that have no twin, and why. */
 export const ONLY_TYPESCRIPT_CLASSES = {
-  BoundedOutput: 'inner',
+  Backoff: 'inner',
+  BoundedText: 'inner',
   Deadline: 'inner',
   Forks: 'inner',
   Http: 'inner',
-  HttpLine: 'inner',
-  Patience: 'inner',
-  SocketLine: 'inner',
+  HttpConnection: 'inner',
+  SocketConnection: 'inner',
 }
 
 export const ONLY_PYTHON_CLASSES = {

@@ -2,7 +2,8 @@ import { hasCode } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Http } from '../http/http.ts'
 import type { Abortable } from '../options.ts'
-import { BoundedOutput } from '../runs/collect-run.ts'
+import { BoundedText } from '../runs/bounded-text.ts'
+import { OUTPUT_MAX_BYTES } from '../runs/collect-run.ts'
 import type { CommandResult, OutputListeners, ProcessEvent, ProcessInfo } from './command-options.ts'
 
 /** A process in a sandbox. It does not end with this object; `commands.connect(pid)` returns another one. */
@@ -36,8 +37,8 @@ export class Command {
 
   /** Waits for its end and returns its output. Aborting only stops waiting. */
   async wait({ onStdout, onStderr, signal }: Abortable & OutputListeners = {}): Promise<CommandResult> {
-    const stdout = new BoundedOutput()
-    const stderr = new BoundedOutput()
+    const stdout = new BoundedText(OUTPUT_MAX_BYTES)
+    const stderr = new BoundedText(OUTPUT_MAX_BYTES)
     const result: CommandResult = { pid: this.pid, stdout: '', stderr: '', exitCode: -1, durationMs: 0 }
     for await (const event of this.events({ signal })) {
       if (event.type === 'stdout') {
