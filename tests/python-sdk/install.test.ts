@@ -58,7 +58,7 @@ describe('installing the Python SDK', () => {
       path.replace(/^.*?site-packages\//, ''),
     )
     expect(installed.filter((path) => /^dormouse\/.*(\.py|py\.typed)$/.test(path)).sort()).toEqual(files)
-    // Other packages of this machine may lack something; that is not asked here.
+    // Other packages of this machine may miss dependencies; only ours matter here.
     const checked = spawnSync(join(home, 'venv/bin/pip'), ['check'], { cwd: home, env, encoding: 'utf8' })
     expect(checked.stdout).not.toContain('dormouse')
     const shown = run(join(home, 'venv/bin/pip'), ['show', 'dormouse'], home)

@@ -1,9 +1,9 @@
-/** A class of the TypeScript SDK and the Python one that is the same, and all in which they are meant to differ. */
+/** A class of the TypeScript SDK, its twin in Python, and their intended differences. */
 export interface Twin {
   readonly python: string
-  /** Names that do not follow from each other: of members, and as `member(option)` of what they take. */
+  /** Members, and options as `member(option)`, with other names in Python. */
   readonly renamed?: Readonly<Record<string, string>>
-  /** Why it is in one only. A member, or `member(option)`, in the spelling of its language. */
+  /** Members, and options as `member(option)`, of one language only, and why. */
   readonly onlyTypeScript?: Readonly<Record<string, string>>
   readonly onlyPython?: Readonly<Record<string, string>>
 }
