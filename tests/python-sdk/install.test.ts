@@ -12,7 +12,7 @@ const sdk = join(root, 'python')
 const home = mkdtempSync(join(tmpdir(), 'dormouse-install-'))
 afterAll(() => rmSync(home, { recursive: true, force: true }))
 
-/** Without an index, configuration or cache. Debian's packages of httpx, websockets and hatchling stand for the index. */
+/** No index, configuration or cache. Debian's packages of httpx, websockets and hatchling are used instead. */
 const env = {
   PATH: '/usr/bin:/bin',
   HOME: home,
