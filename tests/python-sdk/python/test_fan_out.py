@@ -77,6 +77,10 @@ class FanOut(unittest.TestCase):
         threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with self.assertRaises(KeyboardInterrupt):
             self.s.map(range(6), "import time; time.sleep(600)", concurrency=3)
+        # A thread whose fork was under way deletes its children.
+        for thread in threading.enumerate():
+            if thread.name.startswith("dormouse"):
+                thread.join()
 
     def test_invalid_arguments_are_refused(self):
         for wrong in (
