@@ -1,11 +1,10 @@
-const encoder = new TextEncoder()
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-
 /**
  * Collects text and keeps at most `maxBytes` of its UTF-8: the beginning and the end. Never cuts a character in half.
  * The same as `BoundedText` of packages/contracts, for browsers too; both pass `bounded-text.cases.json`.
  */
 export class BoundedText {
+  readonly #encoder = new TextEncoder()
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #maxBytes: number
   readonly #head: string[] = []
   #headBytes = 0
@@ -21,7 +20,7 @@ export class BoundedText {
 
   /** Pre: `text` is well-formed; no surrogate pair is split over two calls. */
   add(text: string): void {
-    const bytes = encoder.encode(text)
+    const bytes = this.#encoder.encode(text)
     const cut = this.#isHeadFull ? 0 : this.#addToHead(bytes)
     if (cut < bytes.length) this.#addToTail(bytes.subarray(cut))
   }
@@ -40,7 +39,7 @@ export class BoundedText {
   text(): string {
     this.#trimTail()
     const head = this.#head.join('')
-    const tail = decoder.decode(joined(this.#tail, this.#tailBytes))
+    const tail = this.#decoder.decode(joined(this.#tail, this.#tailBytes))
     return this.#lostBytes === 0 ? head + tail : `${head}\n… ${this.#lostBytes} bytes left out …\n${tail}`
   }
 
@@ -49,7 +48,7 @@ export class BoundedText {
     const room = Math.floor(this.#maxBytes / 2) - this.#headBytes
     this.#isHeadFull = bytes.length > room
     const cut = this.#isHeadFull ? characterStart(bytes, room, -1) : bytes.length
-    this.#head.push(decoder.decode(bytes.subarray(0, cut)))
+    this.#head.push(this.#decoder.decode(bytes.subarray(0, cut)))
     this.#headBytes += cut
     return cut
   }
