@@ -134,7 +134,8 @@ describe('sleep and wake', () => {
   })
 
   test('processes that use the CPU by themselves keep it awake', async () => {
-    const sandbox = await create({ idleTimeoutMs: 1_000 })
+    // More than the other one has: on a busy machine it may get no CPU for a second.
+    const sandbox = await create({ idleTimeoutMs: 4_000 })
     await run(
       sandbox,
       'import os, threading\ndef burn():\n  while not os.path.exists("/tmp/go"): pass\nthreading.Thread(target=burn).start()',
