@@ -1,4 +1,5 @@
-// One sandbox, put to sleep and woken again and again: is its content right every time, does it stay as fast, does anything grow?
+// Puts one sandbox to sleep and wakes it, hundreds of times. Checks its content each time, and measures whether
+// latency or resource use grows.
 import { Content } from './cycles/content.mjs'
 import { footprint } from './cycles/footprint.mjs'
 import { median, megabytes, ms, report, summarize, table, timesTable, verdict } from './measure.mjs'
@@ -6,25 +7,25 @@ import { atWorkbench, readOptions, timed } from './workbench.mjs'
 
 const options = readOptions({ count: { type: 'string' }, 'asleep-ms': { type: 'string', default: '1500' } })
 const count = Number(options.count ?? (options.quick ? 20 : 300))
-/** By default long enough for the engine to begin its upkeep of the snapshot, which it leaves to those that sleep on. */
+/** The default is long enough for the engine to begin upkeep, which it does only for sandboxes that stay asleep. */
 const asleepMs = Number(options['asleep-ms'])
 const WINDOW = Math.min(50, Math.floor(count / 4))
-/** Spares and connections are made in the first cycles; what grows afterwards grows for ever. */
+/** The engine makes spares and connections in the first cycles; growth after that is a leak. */
 const SETTLED_AFTER = Math.min(10, Math.ceil(count / 4))
 const SETTLE_MS = 1500
-const LOOKS = 6
+const SAMPLES = 6
 const FLAT_GOAL = { atMost: 1.2 }
 
-const lookAfter = new Set([
+const sampleAfter = new Set([
   SETTLED_AFTER,
-  ...Array.from({ length: LOOKS }, (_, index) => Math.round(((index + 1) * count) / LOOKS)),
+  ...Array.from({ length: SAMPLES }, (_, index) => Math.round(((index + 1) * count) / SAMPLES)),
 ])
 
-/** The policy here is that of a sandbox that nobody asked to keep snapshots: only the newest is kept. */
+/** Keeps only the newest snapshot, as the server does for a sandbox without named snapshots. */
 async function measureCycles(bench) {
   const { engine, pause } = bench
   const cycles = []
-  const looks = []
+  const footprints = []
   const content = new Content()
   let burrow = await content.create(engine)
   let kept
@@ -36,34 +37,34 @@ async function measureCycles(bench) {
       if (kept !== undefined) await engine.deleteSnapshot(kept.id)
       kept = snapshot
       await pause(asleepMs)
-      if (lookAfter.has(cycle)) {
+      if (sampleAfter.has(cycle)) {
         await engine.upkeep()
         await pause(SETTLE_MS)
         const { bytes } = await engine.getSnapshot(snapshot.id)
-        looks.push({ cycle, imageBytes: bytes.images, ...(await footprint(bench)) })
+        footprints.push({ cycle, imageBytes: bytes.images, ...(await footprint(bench)) })
       }
       const resume = await timed(() => engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId }))
       burrow = resume.result
       const answer = await timed(() => content.check(burrow, cycle))
       cycles.push({ standby: standby.ms, resume: resume.ms, answer: resume.ms + answer.ms })
     } catch (error) {
-      return { cycles, looks, failure: { cycle, message: error.message, details: error.details } }
+      return { cycles, footprints, failure: { cycle, message: error.message, details: error.details } }
     }
   }
   await burrow.destroy()
-  return { cycles, looks }
+  return { cycles, footprints }
 }
 
-function summarizeCycles({ cycles, looks, failure }) {
+function summarizeCycles({ cycles, footprints, failure }) {
   const kinds = ['standby', 'resume', 'answer'].map((kind) => {
     const samples = cycles.map((cycle) => cycle[kind])
     const [first, last] = [samples.slice(0, WINDOW), samples.slice(-WINDOW)].map(median)
     return [kind, { ...summarize(samples), first, last, lastByFirst: last / first }]
   })
-  return { count, window: WINDOW, ...Object.fromEntries(kinds), looks, ...(failure && { failure }) }
+  return { count, window: WINDOW, ...Object.fromEntries(kinds), footprints, ...(failure && { failure }) }
 }
 
-function describeCycles({ standby, resume, answer, looks, failure }) {
+function describeCycles({ standby, resume, answer, footprints, failure }) {
   const ending =
     failure === undefined
       ? `${count} cycles; the content was right after every one.`
@@ -90,23 +91,23 @@ function describeCycles({ standby, resume, answer, looks, failure }) {
       ],
     ),
     '',
-    `What the engine holds while the sandbox sleeps (spares included), after cycle ${looks.map(({ cycle }) => cycle).join(', ')}:`,
+    `What the engine holds while the sandbox sleeps (spares included), after cycle ${footprints.map(({ cycle }) => cycle).join(', ')}:`,
     '',
     table(
-      ['what', ...looks.map(({ cycle }) => cycle)],
+      ['what', ...footprints.map(({ cycle }) => cycle)],
       [
-        ['processes in its cgroups', ...looks.map((look) => look.processes)],
-        ['child processes', ...looks.map((look) => look.children)],
-        ['cgroups', ...looks.map((look) => look.cgroups)],
-        ['mounts', ...looks.map((look) => look.mounts)],
-        ['open descriptors', ...looks.map((look) => look.descriptors)],
-        ['RSS of the engine’s process, MB', ...looks.map((look) => megabytes(look.rssBytes))],
-        ['burrow directories', ...looks.map((look) => look.burrowDirectories)],
-        ['entries in its run directory', ...looks.map((look) => look.runDirectories)],
-        ['snapshots', ...looks.map((look) => look.snapshots)],
-        ['file layers', ...looks.map((look) => look.layers)],
-        ['images of the snapshot, MB', ...looks.map((look) => megabytes(look.imageBytes))],
-        ['disk, MB', ...looks.map((look) => megabytes(look.diskBytes))],
+        ['processes in its cgroups', ...footprints.map((each) => each.processes)],
+        ['child processes', ...footprints.map((each) => each.children)],
+        ['cgroups', ...footprints.map((each) => each.cgroups)],
+        ['mounts', ...footprints.map((each) => each.mounts)],
+        ['open descriptors', ...footprints.map((each) => each.descriptors)],
+        ['RSS of the engine’s process, MB', ...footprints.map((each) => megabytes(each.rssBytes))],
+        ['burrow directories', ...footprints.map((each) => each.burrowDirectories)],
+        ['entries in its run directory', ...footprints.map((each) => each.runDirectories)],
+        ['snapshots', ...footprints.map((each) => each.snapshots)],
+        ['file layers', ...footprints.map((each) => each.layers)],
+        ['images of the snapshot, MB', ...footprints.map((each) => megabytes(each.imageBytes))],
+        ['disk, MB', ...footprints.map((each) => megabytes(each.diskBytes))],
       ],
     ),
   ].join('\n')

@@ -1,4 +1,5 @@
-// What the gate costs: throughput and time to the first byte, beside a direct connection on the same machine.
+// Measures the cost of the gate: throughput and time to the first byte, compared with a direct connection on the same
+// machine.
 // Run as root: python3 packages/egress/src/testing/namespaces.py node bench/egress.mjs
 import { execFile, fork } from 'node:child_process'
 import { createServer } from 'node:net'

@@ -1,10 +1,10 @@
-// Hot run and create latency, through the engine: no HTTP, no server.
+// Measures the latency of hot runs and creates through the engine, without HTTP or a server.
 import { newSandboxId } from '@dormouse/contracts'
 import { measure, report, summarize, timesTable } from './measure.mjs'
 import { atWorkbench, python, readOptions, timed } from './workbench.mjs'
 
 const options = readOptions()
-/** Runs and creates are divided by this in a quick run. */
+/** A quick run divides the number of runs and creates by this. */
 const share = options.quick ? 20 : 1
 const request = () => ({ sandboxId: newSandboxId(), template: 'python' })
 
@@ -26,7 +26,7 @@ async function measureHotRuns({ engine }) {
   return rows
 }
 
-/** One after the other without a pause: how fast they come when the spares cannot keep up. */
+/** Creates without a pause, so that the spares cannot keep up. */
 async function measureCreates({ engine, pause }) {
   const created = []
   const answered = []

@@ -1,4 +1,5 @@
-// What the guard costs a process that never slept: a malloc-heavy program with and without it, turn by turn, in CPU time.
+// Measures the CPU time that the guard costs a process that never slept: a malloc-heavy program with and without it, in
+// turns.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +10,7 @@ import { readOptions } from './workbench.mjs'
 
 const options = readOptions({ rounds: { type: 'string' } })
 const rounds = Number(options.rounds ?? (options.quick ? 5 : 100))
-/** Of four runs each. */
+/** Each turn has four runs. */
 const TURNS = 3
 const native = fileURLToPath(new URL('../packages/engine-linux/native/', import.meta.url))
 const guard = join(native, 'build/libdormouse-guard.so')
@@ -22,7 +23,7 @@ const dir = mkdtempSync(join(tmpdir(), 'dormouse-bench-guard-'))
 const program = join(dir, 'malloc-heavy')
 const empty = join(dir, 'empty.so')
 
-/** The first is no guard at all: what it shows is the noise of the method. */
+/** The first case has no guard and shows the noise of the method. */
 const cases = [
   { title: 'glibc, with an empty library instead of the guard', preload: empty },
   { title: 'glibc', goal: GOAL },
@@ -47,8 +48,9 @@ function cpuMs({ preload, libraries = [], env = {}, args = [] }) {
 }
 
 /**
- * Without, with, with, without, …: a machine that slows down or speeds up favours neither side. Neighbours on the machine only
- * ever add to the CPU time, through caches that they share, so the least of a few runs is what is nearest to the program's own.
+ * Runs without, with, with, without, …, so that a machine that slows down or speeds up favours neither side.
+ * Neighbours on the machine only add CPU time, through shared caches, so the fastest of a few runs is closest to the
+ * program's own.
  */
 function runRound(plain, samples) {
   const guarded = { ...plain, preload: plain.preload ?? guard }
@@ -68,7 +70,7 @@ function runRound(plain, samples) {
   samples.ratio.push(least.with / least.without)
 }
 
-/** The median of the rounds, with the interval that holds the true one in 95 of 100 cases, whatever the noise is like. */
+/** The median of the rounds and its 95 % confidence interval, which assumes no distribution of the noise. */
 function summarizeRatios(ratios) {
   const sorted = [...ratios].sort((a, b) => a - b)
   const at = (rank) => sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(rank)))]
@@ -81,7 +83,7 @@ function summarizeRatios(ratios) {
   }
 }
 
-/** Where even nothing shows a difference larger than the goal allows, this machine is too busy to decide anything. */
+/** False if even the case without a guard differs by more than the goal: the machine is then too busy to decide. */
 function isQuiet([{ interval }]) {
   return interval[0] > 2 - GOAL && interval[1] < GOAL
 }
@@ -97,7 +99,7 @@ function measureAll() {
   execFileSync('gcc', ['-O2', '-D_GNU_SOURCE', `-I${native}/src`, '-o', program, source])
   execFileSync('gcc', ['-shared', '-x', 'c', '-o', empty, '/dev/null'])
   const samples = cases.map(() => ({ without: [], with: [], ratio: [] }))
-  // All cases in every round: none of them gets a bad minute for itself.
+  // Every round has all cases, so that a slow minute affects all of them.
   for (let round = 0; round < rounds; round++)
     for (const [index, each] of cases.entries()) runRound(each, samples[index])
   return cases.map(({ title, goal }, index) => ({

@@ -1,8 +1,8 @@
 /*
- * malloc-heavy: small and large blocks, grown and freed at random, as fast as it goes. Prints the nanoseconds of CPU time (user
- * and system) it took. On jemalloc with immediate purging it also discards all the time, which is where the guard stands in the
- * way. With the argument `slept` the guard takes all memory for restored and checks every discard with the kernel: the worst
- * case after a wake.
+ * malloc-heavy allocates, grows and frees small and large blocks at random, as fast as it can. It prints its CPU time
+ * (user and system) in nanoseconds. On jemalloc with immediate purging it also discards memory all the time, and the
+ * guard intercepts every discard. With the argument `slept` the guard treats all memory as restored and checks every
+ * discard with the kernel: the worst case after a wake.
  */
 #include <dlfcn.h>
 #include <sched.h>
@@ -46,7 +46,7 @@ static void claim_to_have_slept(void)
     }
 }
 
-/* A move to another CPU costs as much as what is measured here. */
+/* A move to another CPU would cost as much as the effect that we measure. */
 static void stay_on_this_cpu(void)
 {
     cpu_set_t cpus;

@@ -2,8 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readFile, statfs, writeFile } from 'node:fs/promises'
 import { cpus, release, totalmem } from 'node:os'
 import { findCriu } from '@dormouse/engine-linux/setup'
+import { wrapProse } from '../docs/wrap-prose.mjs'
 
-/** Times `work` again and again, after a warm-up that does not count. */
+/** Times `work` `times` times, after `warmUp` runs that do not count. */
 export async function measure({ warmUp, times, work }) {
   for (let i = 0; i < warmUp; i++) await work()
   const samplesMs = []
@@ -15,7 +16,7 @@ export async function measure({ warmUp, times, work }) {
   return summarize(samplesMs)
 }
 
-/** With fewer than a hundred samples p99 is the largest of them. */
+/** With fewer than a hundred samples, p99 is the largest sample. */
 export function summarize(samples) {
   const sorted = [...samples].sort((a, b) => a - b)
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]
@@ -33,7 +34,7 @@ export function ms(value) {
   return value.toFixed(value < 10 ? 2 : 0)
 }
 
-/** Decimal, as disks and goals are counted. */
+/** Decimal megabytes, as for disks and goals. */
 export function megabytes(bytes) {
   return (bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)
 }
@@ -43,7 +44,7 @@ export function table(head, rows) {
   return [line(head), `|${head.map(() => '---').join('|')}|`, ...rows.map(line)].join('\n')
 }
 
-/** One line per measurement: `title`, what `summarize` says in milliseconds, and `goal`: the median that is aimed at. */
+/** One line per measurement: `title`, the result of `summarize` in milliseconds, and `goal`, a bound on the median. */
 export function timesTable(rows) {
   return table(
     ['what', 'times', 'p50 ms', 'p99 ms', 'goal'],
@@ -57,7 +58,7 @@ export function timesTable(rows) {
   )
 }
 
-/** Says what the goal was and whether it was met, e.g. `≤ 25 ms, missed`; nothing when there is none. */
+/** Describes the goal and whether it was met, e.g. `≤ 25 ms, **missed**`. Returns an empty string without a goal. */
 export function verdict(value, goal, unit = '') {
   if (goal === undefined) return ''
   const { atMost, atLeast } = goal
@@ -85,7 +86,7 @@ async function describeRun({ data }) {
 }
 
 /**
- * Prints what was measured; unless it was a dry run, also writes it to bench/results and between its marks in
+ * Prints the measurements. Unless this is a dry run, also writes them to bench/results and between their markers in
  * docs/benchmarks.md.
  */
 export async function report({ name, options, result, text }) {
@@ -93,7 +94,7 @@ export async function report({ name, options, result, text }) {
   const command = ['node', `bench/${name}.mjs`, ...process.argv.slice(2)].join(' ')
   const machine = `${run.cpus} × ${run.cpu}, ${Math.round(run.memoryBytes / 1024 ** 3)} GiB, ${run.fileSystem}`
   const versions = `Linux ${run.linux}, Node ${run.node}, CRIU ${run.criu}, commit ${run.commit}`
-  const page = `${text}\n\n${run.date.slice(0, 10)}, ${machine}, ${versions}. \`${command}\``
+  const page = wrapProse(`${text}\n\n${run.date.slice(0, 10)}, ${machine}, ${versions}.\n\`${command}\``)
   console.log(page)
   if (options.dry) return
   const results = new URL('results/', import.meta.url)

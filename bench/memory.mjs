@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 const KEYS = { privateDirty: 'Private_Dirty', anonymous: 'Anonymous', pss: 'Pss', rss: 'Rss' }
 
 /**
- * The memory of all processes of a burrow, in bytes. Private_Clean is left out: pages of the page cache that only one process
- * maps at this moment are in it, though they are nobody's own.
+ * The memory of all processes of a burrow, in bytes. Leaves out Private_Clean: it includes pages of the page cache that
+ * only one process maps at this moment.
  */
 export async function burrowMemory(burrow) {
   const sums = { privateDirty: 0, anonymous: 0, pss: 0, rss: 0 }

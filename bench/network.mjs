@@ -1,4 +1,5 @@
-// What the way out costs a create and a wake: burrows with a gate and somebody who answers there, beside burrows without, in turns.
+// Measures what a gate adds to a create and a wake: burrows with a gate and an egress worker, in turns with burrows
+// without.
 import { newSandboxId } from '@dormouse/contracts'
 import { Egress } from '@dormouse/egress'
 import { ms, report, summarize, timesTable } from './measure.mjs'
@@ -30,11 +31,11 @@ async function measure({ engine, egress, pause }) {
   }
   for (let round = 0; round < ROUNDS + 1; round++) {
     for (const [what, begin] of Object.entries(start)) {
-      // Whoever comes second finds caches warm: each is second every other time.
+      // The second one finds caches warm, so each kind is second every other time.
       for (const kind of round % 2 === 0 ? ['without', 'with'] : ['with', 'without']) {
         await pause()
         const { sample, openMs } = await once(begin, kind === 'with' ? egress : undefined)
-        // The first is for warming up.
+        // The first round only warms up.
         if (round === 0) continue
         found[what][kind].push(sample)
         if (openMs !== undefined) found.open.push(openMs)
@@ -45,7 +46,10 @@ async function measure({ engine, egress, pause }) {
   return { create: both(found.create), wake: both(found.wake), open: summarize(found.open) }
 }
 
-/** To the first result, which waits for the gate as a call of the server does: who connects before somebody answers there waits in its backlog. */
+/**
+ * Times one start up to the first result. Like a call of the server it waits for the gate but not for the worker:
+ * earlier connections wait in the gate's backlog.
+ */
 async function once(begin, egress) {
   const began = performance.now()
   const burrow = await begin()
@@ -74,7 +78,7 @@ function describe({ create, wake, open }) {
     { title: '… with one', ...create.with, goal: { atMost: Number(ms(share(create).atMost)) } },
     { title: 'wake to the first result, without a network', ...wake.without },
     { title: '… with one', ...wake.with, goal: { atMost: Number(ms(share(wake).atMost)) } },
-    { title: 'opening a gate, of these', ...open },
+    { title: '… of which opening the gate', ...open },
   ]
-  return `${timesTable(rows)}\n\nThe goal is a tenth more than without. In the server the opening overlaps with what else a wake does.`
+  return `${timesTable(rows)}\n\nThe goal is at most a tenth more than without. In the server, opening a gate overlaps with the rest of a wake.`
 }

@@ -1,4 +1,4 @@
-// A server inside a sandbox, reached through a preview, beside the same server on the host's loopback.
+// Measures a server inside a sandbox, reached through a preview, against the same server on the host's loopback.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile } from 'node:fs/promises'
@@ -34,7 +34,7 @@ try {
   const result = await measure({
     preview: { url: server.url, headers: { authorization: `Bearer ${server.key}` }, below },
     direct: { url: `http://127.0.0.1:${line}`, headers: {}, below: '' },
-    // As the preview reaches it: a connection for each request.
+    // Like a preview: one connection for each request.
     'direct, without keep-alive': {
       url: `http://127.0.0.1:${line}`,
       headers: {},
@@ -52,7 +52,7 @@ try {
   await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
 }
 
-/** In turns, so that all see the same noise. */
+/** Measures the targets in turns, so that all see the same noise. */
 async function measure(targets) {
   const found = Object.fromEntries(
     Object.keys(targets).map((name) => [name, { one: [], many: [], bytesPerSecond: [] }]),
@@ -63,7 +63,7 @@ async function measure(targets) {
       const one = await load({ ...small, clients: 1, ms: ROUND_SECONDS * 1000 })
       const many = await measureWithWrk({ ...small, connections: CLIENTS, seconds: ROUND_SECONDS })
       const bytesPerSecond = await download({ ...target, path: `${target.below}/big` })
-      // The first is for warming up.
+      // The first round only warms up.
       if (round === 0) continue
       found[name].one.push(...one.samples)
       found[name].many.push(many)
@@ -103,7 +103,7 @@ function describe(result) {
       'p50 ms',
       'p99 ms',
     ],
-    'one large answer: MB/s',
+    'one large response: MB/s',
   ]
-  return `${table(head, rows)}\n\nClients, server and what it serves share the CPUs.`
+  return `${table(head, rows)}\n\nThe clients, the Dormouse server and the server inside share the CPUs.`
 }

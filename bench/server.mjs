@@ -1,4 +1,4 @@
-// The server over HTTP: from the request to the first result, and a crowd of sandboxes woken in random order.
+// Measures the server over HTTP: the time from a request to the first result, and 200 sandboxes woken in random order.
 import { once } from 'node:events'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,9 +15,9 @@ const options = readOptions({ crowd: { type: 'string' }, clients: { type: 'strin
 const FULL = { hot: 2000, frozen: 100, stored: 20, creates: 40, crowd: 200, rounds: 3 }
 const QUICK = { hot: 100, frozen: 5, stored: 2, creates: 3, crowd: 8, rounds: 3 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
-/** So long that spares are made again, and what a sleep leaves to be tidied up is gone. */
+/** Long enough for the server to make spares again and to clean up after a sleep. */
 const PAUSE_MS = 500
-/** So many runs in a row before it is the other's turn. */
+/** Runs in a row before the other kernel takes its turn. */
 const TURN = 100
 const HEAP =
   'import numpy; heap = numpy.random.default_rng(1).integers(0, 255, 1_000_000_000, dtype=numpy.uint8)'
@@ -50,8 +50,8 @@ async function timed(work) {
 }
 
 /**
- * Ours and a plain ipykernel in turns of a hundred runs each: both see the same noise, and neither finds its caches full of the other.
- * Then ours after pauses, awake: what an idle machine takes to do anything at all, to be held against a wake.
+ * Runs ours and a plain ipykernel in turns of a hundred runs each, so that both see the same noise and neither finds
+ * its caches full of the other's data. Then runs ours after pauses, awake: a baseline for wakes on an idle machine.
  */
 async function measureHot(client) {
   const ipykernel = await startIpykernel()
@@ -121,6 +121,6 @@ function describe({ hot, frozen, stored, create, crowd }) {
   ]
   const rounds = crowd.residentAfter.map((bytes) => `${megabytes(bytes)} MB`)
   const memory = `server memory ${megabytes(crowd.residentBefore)} MB when all were asleep, ${rounds.join(', ')} after each round of wakes`
-  const live = `alive on its heap ${megabytes(crowd.heapBefore)} MB before and ${megabytes(crowd.heapAfter)} MB after`
-  return `${timesTable(rows)}\n\nThe crowd: ${crowd.errors} errors, ${crowd.roundMs.map(ms).join(', ')} ms for all of them; ${memory}; ${live}.`
+  const live = `live heap ${megabytes(crowd.heapBefore)} MB before and ${megabytes(crowd.heapAfter)} MB after`
+  return `${timesTable(rows)}\n\nThe ${crowd.count} sandboxes: ${crowd.errors} errors; ${crowd.roundMs.map(ms).join(', ')} ms for each round; ${memory}; ${live}.`
 }

@@ -1,4 +1,5 @@
-// Sleep, wake and fork through the engine, beside stock CRIU restoring the unmodified image of the same tree.
+// Measures sleep, wake and fork through the engine, compared with stock CRIU, which restores the unmodified image of
+// the same process tree.
 import { report } from './measure.mjs'
 import { describeAwake, measureCreate, measureThaw } from './sleep/awake.mjs'
 import { describeFirstTouch, measureFirstTouch } from './sleep/first-touch.mjs'
@@ -11,13 +12,13 @@ const PARTS = ['resume', 'awake', 'snapshots', 'touch', 'fork']
 const options = readOptions({ only: { type: 'string' } })
 const parts = new Set(options.only?.split(',') ?? PARTS)
 const unknown = [...parts].filter((part) => !PARTS.includes(part))
-if (unknown.length > 0) throw new Error(`--only: ${unknown.join()} is not one of ${PARTS.join()}`)
+if (unknown.length > 0) throw new Error(`--only takes ${PARTS.join()}, not ${unknown.join()}.`)
 
 const FULL = { rounds: 20, creates: 40, thaws: 200, firstSnapshots: 5, snapshots: 15, touches: 8, forks: 7 }
 const QUICK = { rounds: 2, creates: 3, thaws: 10, firstSnapshots: 1, snapshots: 2, touches: 1, forks: 1 }
 const times = options.quick ? QUICK : FULL
 const heapsMB = options.quick ? [64, 1000] : [64, 256, 1000, 2000]
-/** The size that everything but the resume is measured with: 1 GB. */
+/** The heap size of all parts but resume: 1 GB. */
 const MAIN_MB = 1000
 const heapBytes = MAIN_MB * 1e6
 
@@ -69,7 +70,7 @@ const sections = [
 ]
 await report({
   name: 'sleep',
-  // A part alone does not replace the results of a whole run.
+  // The results of a part do not replace those of a whole run.
   options: { ...options, dry: options.dry || options.only !== undefined },
   result,
   text: sections.filter(Boolean).join('\n\n'),

@@ -4,15 +4,18 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { LinuxEngine } from '@dormouse/engine-linux'
-// Inner parts of the engine: a benchmark looks at what callers have no business with.
+// Internal modules of the engine: a benchmark measures what callers cannot see.
 import { Layout } from '../packages/engine-linux/dist/burrow/layout.js'
 import { BurrowCgroup } from '../packages/engine-linux/dist/cgroup/burrow-cgroup.js'
 import { findHierarchies } from '../packages/engine-linux/dist/cgroup/find-hierarchies.js'
 
-/** Spares are made in the background; a sandbox that is woken once in a while finds them ready. */
+/**
+ * The engine makes spares in the background. After this pause they are ready, as for a sandbox that wakes now and
+ * then.
+ */
 const PAUSE_MS = 500
 
-/** The options of every benchmark, and its own. A quick run is for trying: it writes nothing. */
+/** Parses the options that all benchmarks share, and `own`. A quick run writes nothing. */
 export function readOptions(own = {}) {
   const { values } = parseArgs({
     options: {
@@ -26,12 +29,12 @@ export function readOptions(own = {}) {
 }
 
 /**
- * An engine with a state directory of its own. Whatever `work` leaves behind is removed, also when it fails or is interrupted:
- * SIGINT and SIGTERM make the next `pause` fail, so that no call of the engine is cut off half way.
+ * Runs `work` with an engine on a separate state directory, and removes what `work` leaves behind, also after a failure
+ * or an interruption. SIGINT and SIGTERM make the next `pause` fail, so they never interrupt a call to the engine.
  */
 export async function atWorkbench({ data }, work) {
   const dataDir = await realpath(data)
-  // Beside the templates: memory files are shared by hard links, which end at the border of a file system.
+  // Beside the templates: hard links share memory files, and they cannot cross file systems.
   const stateDir = await mkdtemp(join(dataDir, 'bench-'))
   const layout = new Layout(stateDir, dataDir)
   let interruptedBy
@@ -42,22 +45,22 @@ export async function atWorkbench({ data }, work) {
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt)
   const pause = async (ms = PAUSE_MS) => {
     await sleep(ms)
-    if (interruptedBy !== undefined) throw new Error(`interrupted by ${interruptedBy}`)
+    if (interruptedBy !== undefined) throw new Error(`Interrupted by ${interruptedBy}.`)
   }
   try {
     const engine = await LinuxEngine.open({ dataDir, stateDir })
     try {
-      // Without it sandboxes boot, and nothing here would measure what it says.
+      // Without the snapshot, sandboxes boot and the benchmarks measure something else.
       if (!(await engine.isTemplatePrepared('python')))
-        throw new Error('the template has no snapshot for this build: run ./dormouse up once')
+        throw new Error('The template has no snapshot for this build. Run `./dormouse up` once.')
       return await work({ engine, layout, dataDir, pause })
     } finally {
       await engine[Symbol.asyncDispose]()
     }
   } finally {
     await removeState({ dataDir, stateDir, layout }).catch((error) => {
-      // Why the work failed matters more.
-      console.error(`${stateDir} could not be removed:`, error)
+      // Only logged, so that it does not hide the failure of `work`.
+      console.error(`Could not remove ${stateDir}:`, error)
       process.exitCode = 1
     })
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt)
@@ -71,7 +74,7 @@ export async function removeState({ dataDir, stateDir, layout }) {
   await engine[Symbol.asyncDispose]()
   await rm(stateDir, { recursive: true, force: true })
   await rm(layout.runDir, { recursive: true, force: true })
-  // There is none where no burrow was.
+  // The directories exist only if there was a burrow.
   for (const directory of new BurrowCgroup(await findHierarchies(), layout.cgroupName).directories)
     if (existsSync(directory)) await rmdir(directory)
 }
@@ -82,7 +85,7 @@ export async function timed(work) {
   return { ms: performance.now() - start, result }
 }
 
-/** Runs Python and answers what it printed; a failure inside is a failure of the benchmark. */
+/** Runs Python and returns its output. Throws if the code fails. */
 export async function python(burrow, code) {
   const run = await burrow.guest.runs.run({ code })
   if (run.exitCode !== 0) throw new Error(run.stderr || JSON.stringify(run))

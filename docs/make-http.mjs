@@ -1,13 +1,13 @@
 // Writes http.md from the OpenAPI document of a running server: node docs/make-http.mjs [http://127.0.0.1:7070]
 import { writeFile } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
+import { wrapProse } from './wrap-prose.mjs'
 
 const INTRODUCTION = `# HTTP
 
-Written by \`node docs/make-http.mjs\` from the OpenAPI document that every server has at \`/openapi.json\`, with all fields, answers and errors; a test keeps it up to date.
+\`node docs/make-http.mjs\` writes this page from the OpenAPI document that every server serves at \`/openapi.json\`. That document has all fields, responses and errors. A test keeps this page up to date.
 
-Requests carry \`Authorization: Bearer dm_…\`, bodies are JSON, unknown fields are refused, and every failure has [a code](errors.md). A sandbox is named by its id or its name.
-Whatever needs a sandbox awake wakes it. *Scope* is what [the key](configuration.md#keys) must have: \`read\`, \`run\` or \`admin\`; \`open\` needs no key.
+Send \`Authorization: Bearer dm_…\` with every request. Bodies are JSON, and the server refuses unknown fields. Every failure has [a code](errors.md). Name a sandbox by its id or its name. A request that needs the sandbox awake wakes it. *Scope* is what [the key](configuration.md#keys) must have: \`read\`, \`run\` or \`admin\`; \`open\` needs no key.
 `
 
 /** @param {{ tags: { name: string, description: string }[], paths: Record<string, Record<string, any>> }} document */
@@ -25,7 +25,7 @@ export function httpReference({ tags, paths }) {
     if (rows.length === 0) return []
     return [`## ${name}\n\n${description}\n\n| route | does | scope |\n|---|---|---|\n${rows.join('\n')}\n`]
   })
-  return [INTRODUCTION, ...sections].join('\n')
+  return wrapProse([INTRODUCTION, ...sections].join('\n'))
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

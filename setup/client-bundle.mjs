@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What the bundle is made of. tsc writes its notes anew whenever it has built one of these. */
-const PACKAGES = ['cli', 'sdk', 'mcp', 'contracts']
+/** The packages in the bundle. tsc rewrites the build info of each package that it builds. */
+const PACKAGES = ['cli', 'sdk', 'mcp', 'contracts', 'async']
 
 /** @param {string} repoDir */
 export function clientBundlePaths(repoDir) {
@@ -11,8 +11,8 @@ export function clientBundlePaths(repoDir) {
 }
 
 /**
- * The commands of the client in few files: Node 20 takes longer to find and read the sixty that they are written in than to do what most of
- * them do. undefined when there is none, or something was built since.
+ * The entry of the bundle of client commands: finding and reading their sixty source files would take Node.js longer
+ * than most of them run. Undefined when there is no bundle, or one of its packages was built since.
  * @param {string} repoDir
  */
 export function findClientBundle(repoDir) {
@@ -25,7 +25,7 @@ export function findClientBundle(repoDir) {
 }
 
 /**
- * Which builds of the packages are there.
+ * Identifies the current builds of the packages.
  * @param {string} repoDir
  */
 export function builds(repoDir) {

@@ -7,7 +7,7 @@ import { builds, clientBundlePaths, findClientBundle } from './client-bundle.mjs
 let repo = ''
 beforeEach(() => {
   repo = mkdtempSync(join(tmpdir(), 'dormouse-bundle-'))
-  for (const name of ['cli', 'sdk', 'mcp', 'contracts']) {
+  for (const name of ['cli', 'sdk', 'mcp', 'contracts', 'async']) {
     mkdirSync(join(repo, 'packages', name), { recursive: true })
     writeFileSync(join(repo, 'packages', name, 'tsconfig.tsbuildinfo'), '{}')
   }
@@ -18,16 +18,19 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(repo, { recursive: true }))
 
-it('the bundle of the client is taken as long as nothing was built since', () => {
+it('findClientBundle finds the bundle as long as nothing was built since', () => {
   expect(findClientBundle(repo)).toBe(clientBundlePaths(repo).entry)
 })
 
-it.each(['cli', 'sdk', 'mcp', 'contracts'])('it is not taken when %s was built since', (name) => {
-  utimesSync(join(repo, 'packages', name, 'tsconfig.tsbuildinfo'), new Date(), new Date(Date.now() + 5))
-  expect(findClientBundle(repo)).toBeUndefined()
-})
+it.each(['cli', 'sdk', 'mcp', 'contracts', 'async'])(
+  'findClientBundle ignores the bundle when %s was built since',
+  (name) => {
+    utimesSync(join(repo, 'packages', name, 'tsconfig.tsbuildinfo'), new Date(), new Date(Date.now() + 5))
+    expect(findClientBundle(repo)).toBeUndefined()
+  },
+)
 
-it('it is not taken when it is only half there, or nothing is built', () => {
+it('findClientBundle ignores an incomplete bundle, and one whose packages are not built', () => {
   rmSync(clientBundlePaths(repo).stamp)
   expect(findClientBundle(repo)).toBeUndefined()
   rmSync(join(repo, 'packages'), { recursive: true })

@@ -1,6 +1,6 @@
 import { commandIndex } from './arguments.mjs'
 
-/** Commands that talk to a server, and need nothing of the set-up but what it has built. A test holds this against what they are. */
+/** Commands that call a server and need only the build. A test compares this list with the commands of the client. */
 export const CLIENT_COMMANDS = [
   'create',
   'ls',
@@ -34,7 +34,10 @@ export const CLIENT_COMMANDS = [
   'completion',
 ]
 
-/** `template build` works on the host itself. @param {readonly string[]} args the command and what follows */
+/**
+ * `template build` is no client command: it works on the host.
+ * @param {readonly string[]} args the command and its arguments
+ */
 export function isClientCommand([command, ...rest]) {
   const action = rest[commandIndex(rest)]
   return CLIENT_COMMANDS.includes(command ?? '') && !(command === 'template' && action === 'build')

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { JSON_FLAG, UsageError } from './arguments.mjs'
+import { JSON_FLAG, parseFlags, refuseArguments, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
 import { helpCommands, helpText } from './help.mjs'
 import { ProgressEvents } from './progress-events.mjs'
 import { runInForeground } from './run-command.mjs'
 import { runSteps } from './run-steps.mjs'
-import { serverFlags } from './server-flags.mjs'
+import { parseServerFlags } from './server-flags.mjs'
 import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
 import { templateStep } from './steps/template.mjs'
@@ -15,7 +15,8 @@ import { testPrograms } from './test-programs.mjs'
 
 /**
  * @typedef {{ write(text: string): unknown }} Output
- * @typedef {import('./run-steps.mjs').Context & { args: string[], isJson: boolean, stdout: Output, stderr: Output }} CommandContext
+ * @typedef {import('./run-steps.mjs').Context &
+ *   { args: string[], isJson: boolean, stdout: Output, stderr: Output }} CommandContext
  * @typedef {{ needsRoot: boolean, run: (context: CommandContext) => Promise<number> }} SetupCommand
  */
 
@@ -35,11 +36,11 @@ export const COMMANDS = {
 /** @type {SetupCommand['run']} */
 async function up(context) {
   const { stdout, isJson, signal, dataDir } = context
-  const args = serverFlags(context.args)
+  const flags = parseServerFlags(context.args)
   await runSteps(allSteps(context.repoDir), withEvents(context))
   const { loadConfig, readEnv, runServer } = await import('@dormouse/server')
   await runServer({
-    config: loadConfig({ env: readEnv(), args, dataDir }),
+    config: loadConfig({ env: readEnv(), flags, dataDir }),
     signal,
     ...(isJson
       ? { tell: (news) => stdout.write(`${JSON.stringify(news)}\n`) }
@@ -54,7 +55,7 @@ async function test(context) {
   await runSteps(allSteps(repoDir), context)
   const env = { ...process.env, DORMOUSE_DATA: dataDir }
   let status = 0
-  // The tests run even when the linter complains: one run shows everything there is to mend.
+  // The tests run even when the linter fails, so that one run shows every problem.
   for (const { argv, isNote } of testPrograms(args, { isJson })) {
     const [program, ...rest] = argv
     const path = join(repoDir, 'node_modules/.bin', program)
@@ -76,7 +77,7 @@ async function doctor(context) {
 async function template(context) {
   const [action, ...rest] = context.args
   if (action !== 'build')
-    throw new UsageError('`template` needs `build FILE`, `ls`, `create`, `show` or `rm`')
+    throw new UsageError('`template` needs one of `build FILE`, `ls`, `create`, `show` or `rm`')
   return buildTemplate(context, rest)
 }
 
@@ -96,9 +97,10 @@ async function key(context) {
  * @param {CommandContext} context
  * @param {string[]} args
  */
-async function buildTemplate(context, [file, ...rest]) {
+async function buildTemplate(context, args) {
+  const [file, ...others] = parseFlags(args).positionals
   if (file === undefined) throw new UsageError('`template build` needs the path of a description file')
-  refuseArguments(file.startsWith('-') ? [file] : rest)
+  refuseArguments(others)
   await runSteps(TOOL_STEPS, { ...withEvents(context), quiet: true })
   const { readTemplateDescription, getTemplate } = await import('@dormouse/engine-linux/setup')
   const { name } = await readTemplateDescription(resolve(file))
@@ -124,7 +126,7 @@ async function help({ args, stdout, isJson }) {
   const own = helpCommands(command)
   if (own.length > 0 && command !== undefined) {
     const more = command === 'key' ? await import('@dormouse/cli').catch(() => undefined) : undefined
-    const text = () => helpText(command) + (more === undefined ? '' : `\n${more.KEY_USAGE}`)
+    const text = () => helpText(command) + (more === undefined ? '' : `\n${more.keyHelp(args[1])}`)
     stdout.write(isJson ? `${JSON.stringify({ commands: own }, null, 2)}\n` : text())
     return 0
   }
@@ -135,11 +137,10 @@ async function help({ args, stdout, isJson }) {
     return 0
   }
   stdout.write(helpText())
-  if (client === undefined)
-    stdout.write('\nCommands about sandboxes are there once `./dormouse up` has built them.\n')
+  if (client === undefined) stdout.write('\n`./dormouse up` builds the commands for sandboxes.\n')
   else
     stdout.write(
-      `\nWhile the server runs (\`--help\` with each, docs/cli.md):\n\n${client.clientHelp(clientIo())}`,
+      `\nWhile the server runs (each has \`--help\`; see docs/cli.md):\n\n${client.clientHelp(clientIo())}`,
     )
   return 0
 }
@@ -153,15 +154,10 @@ async function version({ args, stdout, repoDir, isJson }) {
 }
 
 /**
- * Steps that take minutes are told of on stdout, to who reads JSON.
+ * With `--json`, set-up steps are reported on stdout as well: some of them take minutes.
  * @param {CommandContext} context
  * @returns {CommandContext}
  */
 function withEvents(context) {
   return context.isJson ? { ...context, progress: new ProgressEvents(context.stdout) } : context
-}
-
-/** @param {string[]} args */
-function refuseArguments(args) {
-  if (args.length > 0) throw new UsageError(`"${args[0]}" is not understood here`)
 }

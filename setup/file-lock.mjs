@@ -5,8 +5,8 @@ import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'nod
 const CONFLICT_STATUS = 75
 
 /**
- * Waits for the lock. flock(1) locks the file that we opened and ends; the kernel keeps the lock with the open file, so it is
- * free again when this process and every program it handed the file to are gone.
+ * Waits for the lock. flock(1) locks the file that this process opened, and exits. The kernel ties the lock to the open
+ * file, so it is released when this process and every program that inherited the file have exited.
  * @param {string} path
  * @param {{ onWait: (pid: string) => void, signal?: AbortSignal }} options
  * @returns {Promise<{ fd: number, release: () => void }>}

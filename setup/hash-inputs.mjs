@@ -5,7 +5,7 @@ import { join, relative } from 'node:path'
 const GENERATED = new Set(['node_modules', 'dist', 'build', '__pycache__'])
 
 /**
- * @param {readonly unknown[]} inputs anything that JSON can hold
+ * @param {readonly unknown[]} inputs JSON values
  * @returns {string}
  */
 export function hashOf(...inputs) {
@@ -13,7 +13,8 @@ export function hashOf(...inputs) {
 }
 
 /**
- * Name and content of every file below `root` that `wanted` picks, in a fixed order; generated folders are left out.
+ * Hashes name and content of every file below `root` that `wanted` selects, in a fixed order, without generated
+ * folders.
  * @param {string} root
  * @param {(path: string) => boolean} wanted gets the path relative to root
  * @returns {string}

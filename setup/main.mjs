@@ -8,17 +8,17 @@ import { isClientCommand } from './client-commands.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
 const interruption = new AbortController()
-// Every program that set-up starts listens to it.
+// Every program that set-up starts adds a listener.
 setMaxListeners(0, interruption.signal)
 const typed = process.argv.slice(2)
 const at = commandIndex(typed)
 
 if (isClientCommand(typed.slice(at))) {
-  // Node 22 and later keep compiled code: what is typed often should start fast.
+  // Node.js 22 and later cache compiled code, which makes client commands start faster.
   Reflect.get(moduleSystem, 'enableCompileCache')?.()
   const { runClientCommand } = await import('./run-client-command.mjs')
   const [command = '', ...rest] = typed.slice(at)
-  // What is still open (idle connections, stdin) is nothing to wait for.
+  // Open handles such as idle connections and stdin must not delay the exit.
   process.exit(await runClientCommand([command, ...typed.slice(0, at), ...rest]))
 }
 
@@ -33,7 +33,7 @@ try {
 } catch (error) {
   const { failureLine, showFailure } = await import('./show-failure.mjs')
   if (interruption.signal.aborted && error === interruption.signal.reason) {
-    const message = 'stopped. What was finished is kept; run it again to go on.'
+    const message = 'stopped. Finished steps are kept; run the command again to continue.'
     process.stderr.write(isJson ? failureLine({ code: 'cancelled', message }) : `dormouse: ${message}\n`)
     process.exitCode = 128 + signalNumber(interruption.signal.reason)
   } else {
@@ -45,13 +45,13 @@ async function runCommandLine() {
   const { command, args, dataDir } = parseArguments(typed, process.env)
   const { COMMANDS } = await import('./commands.mjs')
   const known = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
-  // `test` hands its arguments on.
+  // `test` passes its arguments to vitest.
   const wantsHelp = known !== undefined && command !== 'test' && args.some((arg) => HELP_FLAGS.has(arg))
   const chosen = wantsHelp ? COMMANDS.help : known
   if (chosen === undefined) throw new UsageError(`there is no command "${command}"`)
   if (chosen.needsRoot && process.getuid?.() !== 0) {
     const { failureLine } = await import('./show-failure.mjs')
-    const message = `\`${command}\` needs root: it makes namespaces, cgroups and mounts.`
+    const message = `\`${command}\` needs root to make namespaces, cgroups and mounts.`
     const hint = `Run \`sudo ./dormouse ${command}\`. Sandboxes themselves run without host privileges.`
     process.stderr.write(
       isJson
@@ -60,14 +60,14 @@ async function runCommandLine() {
     )
     return 1
   }
-  // What is set up is read by other users (the shifted root of sandboxes), whatever the caller's umask.
+  // Other users (the shifted root of sandboxes) read the files of set-up, so the caller's umask must not apply.
   process.umask(0o022)
   const { signal } = interruption
   const { stdout, stderr } = process
-  // Who reads JSON on stderr reads errors.
+  // With --json, stderr has only errors.
   const output = isJson ? { write: () => {} } : stderr
-  const given = wantsHelp ? [command, ...args.filter((arg) => !HELP_FLAGS.has(arg))] : args
-  return chosen.run({ repoDir, dataDir, signal, args: given, isJson, output, stdout, stderr })
+  const commandArgs = wantsHelp ? [command, ...args.filter((arg) => !HELP_FLAGS.has(arg))] : args
+  return chosen.run({ repoDir, dataDir, signal, args: commandArgs, isJson, output, stdout, stderr })
 }
 
 /** @param {NodeJS.Signals} name */

@@ -1,4 +1,4 @@
-// Puts the commands of the client into few files, so that they start fast: node setup/make-client-bundle.mjs
+// Bundles the client commands into few files, so that they start fast: node setup/make-client-bundle.mjs
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import { rolldown } from 'rolldown'
 import { builds, clientBundlePaths } from './client-bundle.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
-/** Ours, all of them: a class that is there twice is not the same class. */
+/** All of our packages: a class that is loaded twice would fail `instanceof`. */
 const BUNDLED = /^(?:[./#]|commander$|dormouse$|@dormouse\/)/
 
 const { directory, stamp } = clientBundlePaths(repoDir)
@@ -21,7 +21,7 @@ try {
   await bundle.write({ dir: made, format: 'es' })
   await bundle.close()
   writeFileSync(join(made, 'made-of.json'), madeOf)
-  // Without its stamp the old one is nobody's choice any more.
+  // Without its stamp, no command uses the old bundle while it is being replaced.
   rmSync(stamp, { force: true })
   rmSync(directory, { recursive: true, force: true })
   renameSync(made, directory)

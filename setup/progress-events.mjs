@@ -1,7 +1,8 @@
 const EVERY_MS = 1000
 
 /**
- * The steps for programs: an object per line when one begins, how it goes now and then, and when it ends. Has the methods of a progress line.
+ * Reports steps to programs: one JSON object per line when a step starts, progresses and ends. A counterpart of
+ * ProgressLine.
  * @typedef {import('./progress-line.mjs').ProgressLine} ProgressLine
  * @implements {Pick<ProgressLine, 'start' | 'update' | 'finish' | 'inPlace' | 'note' | 'clear'>}
  */
@@ -23,7 +24,7 @@ export class ProgressEvents {
 
   /** @param {{ percent?: number, doing?: string }} progress */
   update({ percent, doing }) {
-    // Some tell of every line that a compiler writes.
+    // Some steps report every line of a compiler.
     if (this.#step === undefined || Date.now() - this.#step.toldMs < EVERY_MS) return
     this.#step.toldMs = Date.now()
     this.#write({ type: 'progress', id: this.#step.id, percent, doing })

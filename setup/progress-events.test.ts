@@ -17,7 +17,7 @@ it('steps are an object per line, each with its id', () => {
   progress.inPlace({ id: 'one', title: 'One' })
   progress.start({ id: 'two', title: 'Two' })
   progress.update({ percent: 50, doing: 'half' })
-  // Now and then is enough.
+  // More frequent updates are dropped.
   for (let line = 0; line < 1000; line += 1) progress.update({ doing: `line ${line}` })
   progress.note('Stopping...')
   progress.finish('stopped')

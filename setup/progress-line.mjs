@@ -55,7 +55,7 @@ export class ProgressLine {
     this.#output.write(`${text}\n`)
   }
 
-  /** Leaves the terminal as if no bar had been there. */
+  /** Removes the bar from the terminal. */
   clear() {
     clearInterval(this.#timer)
     this.#step = undefined
@@ -69,7 +69,7 @@ export class ProgressLine {
     const bar = `[${'#'.repeat(filled)}${'.'.repeat(BAR_CELLS - filled)}]`
     const share = percent === undefined ? '  ..' : `${String(Math.floor(percent)).padStart(3)}%`
     const line = `.. ${title} ${bar} ${share} ${seconds(Date.now() - startedMs)} ${doing}`
-    // A line that wraps cannot be redrawn in place. A terminal that does not know its width says 0.
+    // A line that wraps cannot be redrawn in place. Some terminals report a width of 0.
     this.#output.write(CLEAR_LINE + line.slice(0, (this.#output.columns || 80) - 1))
   }
 }

@@ -7,8 +7,8 @@ import { failureLine } from './show-failure.mjs'
 const NOT_BUILT = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
 
 /**
- * Runs a command of a client: no root, no set-up, no waiting. Answers the exit status.
- * @param {string[]} args the command and what follows it
+ * Runs a client command, without root and without set-up. Returns the exit status.
+ * @param {string[]} args the command and its arguments
  */
 export async function runClientCommand(args) {
   const bundle = findClientBundle(dirname(dirname(fileURLToPath(import.meta.url))))
@@ -20,7 +20,7 @@ export async function runClientCommand(args) {
   })
   if (client === undefined) {
     const message = `\`${args[0]}\` is not built yet.`
-    const hint = '`sudo ./dormouse up` does that, and starts the server.'
+    const hint = 'Run `sudo ./dormouse up` to build it and start the server.'
     process.stderr.write(
       args.includes(JSON_FLAG)
         ? failureLine({ code: 'setup_failed', message, hint })
@@ -33,10 +33,10 @@ export async function runClientCommand(args) {
   return io.signal.reason === 'SIGPIPE' ? 0 : status
 }
 
-/** For what goes on inside to be ended when nobody reads any more. */
+/** After the reader of stdout has gone, the time to end what runs in the sandbox. */
 const UNREAD_MS = 10_000
 
-/** The terminal or pipes that this was started in. The first Ctrl-C is heard by the command, the second ends it at once. */
+/** The terminal or pipes of this process. The first Ctrl-C aborts `signal`; the second exits immediately. */
 export function clientIo() {
   const { stdin, stdout, stderr, env } = process
   const interruption = new AbortController()
@@ -50,7 +50,7 @@ export function clientIo() {
       interruption.abort(signal)
     })
   }
-  // Who reads no further, as `| head` does, has what they want; what would go on writing is ended.
+  // When the reader of stdout is gone, as with `| head`, the command ends.
   const unread = () => {
     interruption.abort('SIGPIPE')
     setTimeout(() => process.exit(0), UNREAD_MS).unref()

@@ -24,13 +24,13 @@ export class CommandError extends Error {
  * @property {AbortSignal} [signal]
  * @property {(line: string) => void} [onLine]
  * @property {number} [tailLines]
- * @property {readonly number[]} [heldFds] open files the command keeps too, so that a lock outlives us while it runs
+ * @property {readonly number[]} [heldFds] lock files that the command keeps open while it runs
  */
 
 /**
- * Runs a program to its end in a process group of its own, so that all of it can be ended.
+ * Runs a program in its own process group, so that the whole group can be killed, and waits for its end.
  * @param {Command} command
- * @returns {Promise<string>} what it wrote to stdout
+ * @returns {Promise<string>} its stdout
  */
 export async function runCommand(command) {
   const { argv, cwd, env, signal, onLine, tailLines = TAIL_LINES, heldFds = [] } = command
@@ -66,8 +66,8 @@ export async function runCommand(command) {
 }
 
 /**
- * Runs a program that talks to the terminal itself, and answers its exit status.
- * @param {Command & { isNote?: boolean }} command what is a note goes to stderr
+ * Runs a program that uses the terminal itself. Returns its exit status.
+ * @param {Command & { isNote?: boolean }} command with `isNote`, its stdout goes to stderr
  * @returns {Promise<number>}
  */
 export async function runInForeground({ argv: [program, ...args], cwd, env, signal, isNote = false }) {

@@ -14,10 +14,10 @@ import { openStamps } from './stamps.mjs'
  * @property {string} dataDir
  * @property {AbortSignal} signal
  * @property {import('./progress-line.mjs').Output} output
- * @property {Progress} [progress] hears of the steps, instead of a line on `output`
- * @property {boolean} [quiet] says nothing about steps that are in place
+ * @property {Progress} [progress] receives the steps, instead of a line on `output`
+ * @property {boolean} [quiet] does not report steps that are in place
  *
- * @typedef {object} Work what a running step may use
+ * @typedef {object} Work for a running step
  * @property {(progress: { percent?: number, doing?: string }) => void} report
  * @property {(command: import('./run-command.mjs').Command) => Promise<string>} run
  * @property {AbortSignal} signal
@@ -26,9 +26,9 @@ import { openStamps } from './stamps.mjs'
  * @property {string} id
  * @property {string} title
  * @property {'repo' | 'data'} scope where its result lives, and its stamp with it
- * @property {string} hint what to do when it fails
- * @property {(context: Context) => string} inputs a hash of everything the result depends on
- * @property {(context: Context) => boolean | Promise<boolean>} isInPlace a cheap look at whether the result is still there
+ * @property {string} hint shown when it fails
+ * @property {(context: Context) => string} inputs a hash of everything that the result depends on
+ * @property {(context: Context) => boolean | Promise<boolean>} isInPlace cheaply checks that the result still exists
  * @property {(work: Work, context: Context) => Promise<unknown>} run
  */
 
@@ -44,7 +44,7 @@ export class StepError extends Error {
 }
 
 /**
- * Brings every step up to date, one after another, while no other set-up works on the same directories.
+ * Brings every step up to date, one after another. A lock keeps other set-ups out of the same directories.
  * @param {readonly Step[]} steps
  * @param {Context} context
  */
@@ -82,7 +82,7 @@ function lockScope(scope, context, line) {
   return lockFile(join(directory, 'setup.lock'), {
     signal: context.signal,
     onWait: (pid) =>
-      line.note(`Another set-up (process ${pid || 'unknown'}) is at work here; waiting for it.`),
+      line.note(`Another set-up (process ${pid || 'unknown'}) is running here; waiting for it to finish.`),
   })
 }
 
@@ -98,11 +98,11 @@ async function bringUpToDate(step, { context, line, heldFds }) {
     if (context.quiet !== true) line.inPlace(step)
     return
   }
-  // What is being changed is not what the old stamp vouched for.
+  // The old stamp does not describe a result that is being replaced.
   stamps.remove(step.id)
   line.start(step)
   const { signal } = context
-  // Programs may take seconds to leave things in order; the one who pressed Ctrl-C should see that it was heard.
+  // Programs may take seconds to clean up; this shows that Ctrl-C was received.
   const onStop = () => line.note('Stopping...')
   signal.addEventListener('abort', onStop, { once: true })
   try {
@@ -114,7 +114,7 @@ async function bringUpToDate(step, { context, line, heldFds }) {
       },
       context,
     )
-    if (!(await step.isInPlace(context))) throw new Error('it ended well, but its result is not there')
+    if (!(await step.isInPlace(context))) throw new Error('the step succeeded, but its result is missing')
     stamps.write(step.id, hash)
     line.finish('ok')
   } catch (error) {

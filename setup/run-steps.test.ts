@@ -50,7 +50,7 @@ describe('runSteps', () => {
     expect(printed).toContain('ok File (in place)')
   })
 
-  it('tells who listens instead of printing', async () => {
+  it('reports to `progress` instead of printing', async () => {
     const { step } = fileStep()
     const progress = new ProgressEvents(output)
     await runSteps([step], { ...context(), progress })
@@ -80,10 +80,10 @@ describe('runSteps', () => {
     expect(step.runs).toBe(2)
   })
 
-  it('refuses a step that ended well without its result', async () => {
+  it('refuses a step that succeeds without its result', async () => {
     const { step } = fileStep()
     step.run = async () => {}
-    await expect(runSteps([step], context())).rejects.toThrow('its result is not there')
+    await expect(runSteps([step], context())).rejects.toThrow('its result is missing')
   })
 
   it('forgets the old stamp before a run that fails', async () => {
@@ -133,12 +133,12 @@ describe('runSteps', () => {
     await Promise.all([slow('first'), slow('second')])
     expect(events).toHaveLength(4)
     expect(events[1]).toBe(events[0]?.replace('begins', 'ends'))
-    expect(printed).toContain('waiting for it')
+    expect(printed).toContain('waiting for it to finish')
   })
 })
 
 describe('showFailure', () => {
-  it('shows what failed, the end of the output and what to do', async () => {
+  it('shows what failed, the end of the output and the hint', async () => {
     const { step } = fileStep()
     step.run = async (work) => {
       const { run } = work as { run: (command: object) => Promise<string> }

@@ -1,43 +1,32 @@
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { UsageError } from './arguments.mjs'
+import { parseFlags, refuseArguments } from './arguments.mjs'
 
 /**
- * What `up` takes for the server. The server checks the values; but it is built by the steps, which may take minutes, and a typo
- * should be known before. A test holds this list against the server's own.
- * @type {Readonly<Record<string, 'value' | 'file' | 'switch'>>}
+ * The flags of `up` that configure the server. `node docs/make-configuration.mjs` writes the file from the settings
+ * of the server, and a test compares the two: set-up must know the flags before the server is built, because a build
+ * takes minutes and a typing mistake should be reported before it.
+ * @typedef {{ flag: string, kind: 'value' | 'file' | 'switch', argument: string, default: string,
+ *   summary: string }} ServerFlag
+ * @returns {ServerFlag[]}
  */
-export const SERVER_FLAGS = {
-  '--host': 'value',
-  '--port': 'value',
-  '--tls-cert': 'file',
-  '--tls-key': 'file',
-  '--insecure-bind': 'switch',
-  '--ssh-host': 'value',
-  '--ssh-port': 'value',
+export function readServerFlags() {
+  return JSON.parse(readFileSync(new URL('server-flags.json', import.meta.url), 'utf8'))
 }
 
 /**
- * Refuses what the server would not understand; files are named from the directory that the command was given in.
+ * Parses the arguments of `up`. Relative file names become absolute: they are relative to the directory of the caller.
  * @param {readonly string[]} args
- * @returns {string[]}
+ * @returns {Record<string, string>} values by flag; the server checks them
  */
-export function serverFlags(args) {
-  const rest = [...args]
-  const flags = []
-  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
-    const [flag = '', ...values] = arg.split('=')
-    const kind = Object.hasOwn(SERVER_FLAGS, flag) ? SERVER_FLAGS[flag] : undefined
-    if (kind === undefined || (kind === 'switch' && values.length > 0)) {
-      throw new UsageError(`"${arg}" is not understood here`)
-    }
-    if (kind === 'switch') {
-      flags.push(flag)
-      continue
-    }
-    const value = values.length > 0 ? values.join('=') : rest.shift()
-    if (value === undefined || value === '' || value.startsWith('--'))
-      throw new UsageError(`${flag} needs a value`)
-    flags.push(`${flag}=${kind === 'file' ? resolve(value) : value}`)
+export function parseServerFlags(args) {
+  const known = readServerFlags()
+  const kinds = known.map(({ flag, kind }) => [flag, kind === 'switch' ? kind : 'value'])
+  const { flags, positionals } = parseFlags(args, Object.fromEntries(kinds))
+  refuseArguments(positionals)
+  for (const { flag, kind } of known) {
+    const value = flags[flag]
+    if (kind === 'file' && value !== undefined) flags[flag] = resolve(value)
   }
   return flags
 }

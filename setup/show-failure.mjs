@@ -2,7 +2,7 @@ import { UsageError } from './arguments.mjs'
 import { StepError } from './run-steps.mjs'
 
 /**
- * Says what failed, shows the end of the output of the program that failed, and says what to do. Answers the exit status.
+ * Shows what failed, the last output of the failed program, and a hint. Returns the exit status.
  * @param {unknown} error
  * @param {{ write(text: string): unknown }} output
  * @param {{ isJson?: boolean }} [how]
@@ -15,14 +15,14 @@ export function showFailure(error, output, { isJson = false } = {}) {
     return error instanceof UsageError ? 2 : 1
   }
   if (error instanceof UsageError) {
-    output.write(`dormouse: ${message}\nRun \`./dormouse help\` for what there is.\n`)
+    output.write(`dormouse: ${message}\nRun \`./dormouse help\` for a list of commands.\n`)
     return 2
   }
   const cause = error instanceof StepError ? error.cause : error
   const lines = outputOf(cause)
   output.write(`\ndormouse: ${message}\n`)
   if (lines.length > 0)
-    output.write(`\nThe end of its output:\n${lines.map((line) => `  | ${line}\n`).join('')}`)
+    output.write(`\nLast lines of its output:\n${lines.map((line) => `  | ${line}\n`).join('')}`)
   const hint = hintOf(cause) ?? (error instanceof StepError ? error.step.hint : undefined)
   if (hint !== undefined) output.write(`\nWhat to do: ${hint}\n`)
   else if (error instanceof Error && lines.length === 0) output.write(`${error.stack}\n`)
@@ -30,7 +30,7 @@ export function showFailure(error, output, { isJson = false } = {}) {
 }
 
 /**
- * An error for programs, as every command writes it.
+ * An error in JSON, in the format of every command.
  * @param {{ code: string, message: string, hint?: string | undefined, output?: string[] | undefined }} error
  */
 export function failureLine(error) {
@@ -43,7 +43,7 @@ export function failureLine(error) {
  */
 function describe(error, message) {
   if (error instanceof UsageError)
-    return { code: 'usage', message, hint: '`./dormouse help` says what there is.' }
+    return { code: 'usage', message, hint: 'Run `./dormouse help` for a list of commands.' }
   const isStep = error instanceof StepError
   const cause = isStep ? error.cause : error
   const output = outputOf(cause)

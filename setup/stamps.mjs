@@ -11,7 +11,7 @@ import {
 import { dirname, join } from 'node:path'
 
 /**
- * Remembers with which inputs a step last succeeded.
+ * Files that record the inputs with which each step last succeeded.
  * @param {string} directory
  */
 export function openStamps(directory) {

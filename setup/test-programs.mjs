@@ -1,5 +1,5 @@
 /**
- * What `test` runs, one after the other. With JSON, vitest's report is the answer, and what the others say are notes.
+ * The programs that `test` runs in order. With JSON, stdout has only the report of vitest; the others print to stderr.
  * @param {readonly string[]} args for vitest
  * @param {{ isJson: boolean }} how
  * @returns {{ argv: [string, ...string[]], isNote: boolean }[]}

@@ -2,14 +2,14 @@ import { expect, it } from 'vitest'
 import { testPrograms } from './test-programs.mjs'
 
 it('test hands its arguments to vitest, and with JSON only the report of vitest is on stdout', () => {
-  const told = (isJson: boolean) =>
+  const programs = (isJson: boolean) =>
     testPrograms(['tests/x'], { isJson }).map(({ argv, isNote }) => [argv.join(' '), isNote])
-  expect(told(false)).toEqual([
+  expect(programs(false)).toEqual([
     ['biome check --error-on-warnings .', false],
     ['tsc -p setup', false],
     ['vitest run tests/x', false],
   ])
-  expect(told(true)).toEqual([
+  expect(programs(true)).toEqual([
     ['biome check --error-on-warnings .', true],
     ['tsc -p setup', true],
     ['vitest run --reporter=json tests/x', false],

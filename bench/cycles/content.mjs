@@ -9,9 +9,9 @@ const FILES = 20
 const DIRECTORY = '/root/cycles'
 
 /**
- * A sandbox and, on this side, what must be in it: 32 MiB of numbers, of which every cycle changes one MiB, twenty files, of
- * which every cycle writes one and removes another, a thread, and a child process that echoes. Nothing that the sandbox says
- * of itself is believed: its checksums are compared with those of the copy here.
+ * A sandbox and the expected content on the host's side: 32 MiB of numbers, of which every cycle changes one MiB;
+ * twenty files, of which every cycle writes one and removes another; a thread; and a child process that echoes.
+ * `check` compares the sandbox's checksums with those of the copy here.
  */
 export class Content {
   #numbers = Uint32Array.from({ length: NUMBERS }, (_, index) => index)

@@ -5,7 +5,7 @@ import { BurrowCgroup } from '../../packages/engine-linux/dist/cgroup/burrow-cgr
 import { findHierarchies } from '../../packages/engine-linux/dist/cgroup/find-hierarchies.js'
 import { blockBytes } from '../sleep/disk.mjs'
 
-/** All that an engine holds of this machine, and only this engine: others may be at work beside it. */
+/** Measures what this engine uses on the machine. Ignores other engines that may run beside it. */
 export async function footprint({ layout }) {
   const stateDir = dirname(layout.burrowsDir)
   const cgroups = await cgroupsBelow(layout)
@@ -45,7 +45,7 @@ function union(one, other) {
   return new Set([...one, ...other])
 }
 
-/** Also those that have ended and that nobody has waited for. */
+/** Includes zombies. */
 async function childPids() {
   const text = await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')
   return text.split(' ').filter(Boolean)

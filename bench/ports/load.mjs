@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http'
 
-/** Requests from so many clients for so long: what each took, and how many there were in a second. */
+/** Sends requests from `clients` clients for `ms`. Returns the latency of each and the rate per second. */
 export async function load({ url, headers, path, clients, ms, keepAlive = true }) {
   const agent = keepAlive && new Agent({ keepAlive, maxSockets: clients })
   const samples = []
@@ -18,7 +18,7 @@ export async function load({ url, headers, path, clients, ms, keepAlive = true }
   return { samples, perSecond: (samples.length / (performance.now() - began)) * 1000 }
 }
 
-/** Bytes a second of one large answer. */
+/** Returns the bytes per second of one large response. */
 export async function download({ url, headers, path }) {
   const began = performance.now()
   const bytes = await get({ agent: false, url, headers, path })

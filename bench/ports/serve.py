@@ -1,4 +1,4 @@
-"""What is measured behind a preview and beside it: HTTP/1.1 with as little of its own in the way as the standard library allows."""
+"""The HTTP/1.1 server that bench/ports.mjs measures, with as little overhead as the standard library allows."""
 
 import asyncio
 import sys

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const UNITS = { us: 0.001, ms: 1, s: 1000 }
 
-/** As many requests as so many kept connections can make, by wrk (Debian's package of that name). */
+/** Sends as many requests as `connections` connections can carry, with wrk (Debian's package `wrk`). */
 export async function measureWithWrk({ url, headers, path, connections, seconds, keepAlive = true }) {
   const sent = { ...headers, ...(!keepAlive && { connection: 'close' }) }
   const { stdout } = await run('wrk', [
@@ -12,10 +12,10 @@ export async function measureWithWrk({ url, headers, path, connections, seconds,
     ...Object.entries(sent).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
     `${url}${path}`,
   ]).catch((error) => {
-    throw error.code === 'ENOENT' ? new Error('wrk is missing: apt-get install wrk') : error
+    throw error.code === 'ENOENT' ? new Error('wrk is missing. Run `apt-get install wrk`.') : error
   })
   const failed = /Non-2xx or 3xx responses: (\d+)|Socket errors: (.+)/.exec(stdout)
-  // A server that closes after each answer is counted as an error of reading.
+  // wrk counts a connection that the server closes after each response as a read error.
   if (failed !== null && keepAlive) throw new Error(`wrk: ${failed[0]}`)
   return {
     perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)[1]),

@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http'
 
-/** A client on kept connections, with as little of its own in the way as Node allows. */
+/** A client on kept connections, with as little overhead as Node allows. */
 export function clientOf({ url, key, connections = 32 }) {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const { hostname, port } = new URL(url)

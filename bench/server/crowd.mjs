@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { summarize } from '../measure.mjs'
 
-/** Many sandboxes on disk, all of them woken in random order, again and again: how long each waits, and what stays of it in the server. */
+/** Wakes `count` stored sandboxes in random order, `rounds` times. Measures latencies and the memory of the server. */
 export async function measureCrowd({ client, server, count, clients, rounds }) {
   const heapBefore = await server.liveBytes()
   const sandboxes = []
@@ -40,7 +40,7 @@ async function wakeAll({ client, clients, sandboxes }) {
         const began = performance.now()
         const { stdout } = await client.run(next.id, 'print(x)')
         samples.push(performance.now() - began)
-        if (stdout !== `${next.number}\n`) throw new Error(`sandbox ${next.number} says ${stdout}`)
+        if (stdout !== `${next.number}\n`) throw new Error(`Sandbox ${next.number} printed ${stdout}`)
         await client.standby(next.id, 'stored')
       } catch (error) {
         errors += 1
@@ -59,7 +59,7 @@ function shuffled(items) {
     .map(({ item }) => item)
 }
 
-/** As it is, garbage and all. */
+/** Includes garbage. */
 async function residentBytes({ child }) {
   const status = await readFile(`/proc/${child.pid}/status`, 'latin1')
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)[1]) * 1024

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 const program = fileURLToPath(new URL('ipykernel.py', import.meta.url))
 
-/** undefined where Debian's python3-ipykernel and python3-jupyter-client are not installed. */
+/** Returns undefined if Debian's python3-ipykernel and python3-jupyter-client are not installed. */
 export async function startIpykernel() {
   const child = spawn('/usr/bin/python3', [program], { stdio: ['pipe', 'pipe', 'ignore'] })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()

@@ -1,4 +1,4 @@
-"""Drives a plain ipykernel: for each line on stdin, one `print(1)`, and how long it took in milliseconds on stdout."""
+"""Drives a plain ipykernel: for each line on stdin, runs `print(1)` and prints how many milliseconds it took."""
 import sys
 import time
 from jupyter_client.manager import start_new_kernel
@@ -10,7 +10,7 @@ try:
         began = time.perf_counter()
         sent = client.execute("print(1)", store_history=False)
         text = ""
-        # All output has come when the kernel says that it is idle again.
+        # The kernel sends all output before it reports that it is idle.
         while True:
             message = client.get_iopub_msg(timeout=10)
             if message["parent_header"].get("msg_id") != sent:

@@ -1,4 +1,4 @@
-// The server that is measured, in a process of its own.
+// Runs the measured server in a separate process.
 import { loadConfig, runServer } from '@dormouse/server'
 
 const [dataDir, toolsDir] = process.argv.slice(2)
@@ -9,7 +9,7 @@ process.on('message', () => {
   process.send(process.memoryUsage().heapUsed)
 })
 await runServer({
-  config: loadConfig({ env: {}, dataDir, args: ['--port', '0'] }),
+  config: loadConfig({ env: {}, dataDir, flags: { '--port': '0' } }),
   toolsDir,
   signal: stop.signal,
   print: (line) => console.log(line),

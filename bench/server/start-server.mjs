@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-/** A server in a process of its own, on a state directory of its own. */
+/** Starts a server in a separate process with a separate state directory. */
 export async function startServer(stateDir, dataDir) {
   await writeFile(join(stateDir, 'config.json'), JSON.stringify({ logLevel: 'warn' }))
   const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
@@ -18,7 +18,7 @@ export async function startServer(stateDir, dataDir) {
     if (line.startsWith('Ctrl-C')) break
   }
   const { key } = JSON.parse(await readFile(join(stateDir, 'client.json'), 'utf8'))
-  /** What is left on its heap when it has collected its garbage. */
+  /** The size of the server's heap after a garbage collection. */
   const liveBytes = async () => {
     child.send('')
     const [bytes] = await once(child, 'message')

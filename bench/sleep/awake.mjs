@@ -3,14 +3,14 @@ import { summarize, timesTable } from '../measure.mjs'
 import { python, timed } from '../workbench.mjs'
 import { checkAnswer } from './tree.mjs'
 
-/** Create from the template's snapshot: nothing boots, numpy and pandas are imported already. */
-/** Until two burrows are restored ahead of need again. */
+/** After this pause the reserve holds two burrows again. */
 const RESERVED_AFTER_MS = 1_200
 
+/** Creates from the template's snapshot: nothing boots, and numpy and pandas are already imported. */
 export async function measureCreate({ engine, pause }, { times }) {
   const samples = { call: [], answer: [], unprepared: [] }
   const create = () => timed(() => engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' }))
-  // The first one of an engine checks the template's snapshot, and nothing is there for the second.
+  // The first create of an engine checks the template's snapshot, and the reserve is empty for the second.
   for (let i = -2; i < times; i++) {
     await pause(RESERVED_AFTER_MS)
     const first = await create()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 const STAT_BLOCK_BYTES = 512
 
-/** What the blocks of all files below these directories take; a file with several names counts once. */
+/** Bytes in the blocks of all files below these directories. Counts a file with several names once. */
 export async function blockBytes(...directories) {
   const seen = new Map()
   for (const directory of directories) {
@@ -17,8 +17,8 @@ export async function blockBytes(...directories) {
 }
 
 /**
- * Takes the files below a directory out of the page cache (POSIX_FADV_DONTNEED, by dd), and answers how many of their bytes are
- * still in it. Pre: they are on disk, and no process maps them.
+ * Drops the files below a directory from the page cache (POSIX_FADV_DONTNEED, by dd). Returns how many of their bytes
+ * are still in it. Pre: they are on disk, and no process maps them.
  */
 export async function dropFromCache(directory) {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true })

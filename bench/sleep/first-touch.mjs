@@ -3,12 +3,13 @@ import { timed } from '../workbench.mjs'
 import { dropFromCache } from './disk.mjs'
 import { growTree, sumMs } from './tree.mjs'
 
-/** The template's memory stays in the page cache while any sandbox of it is awake, as the one that never slept is here. */
+/** The sandbox that never slept keeps the template's memory in the page cache, so a small share stays warm. */
 const COLD_MAX_SHARE = 0.1
 
 /**
- * What a mapped wake leaves for later: pages come in when they are first touched. The sum of the whole frame, timed inside, in
- * a process that never slept, after a resume of ours with warm and with cold page cache, and after one by stock CRIU.
+ * Measures the work that a mapped wake defers: the kernel reads pages when they are first touched. Times the sum of the
+ * whole frame, inside, in a process that never slept, after our resume with warm and with cold page cache, and after a
+ * resume by stock CRIU.
  */
 export async function measureFirstTouch(bench, { ours, stock }, { heapBytes, rounds }) {
   const kinds = {
@@ -47,7 +48,7 @@ export async function measureFirstTouch(bench, { ours, stock }, { heapBytes, rou
   )
 }
 
-/** After it the page cache is warm, whatever it was before. */
+/** Warms the page cache. */
 async function touchOnce({ engine }, { id, sandboxId }) {
   const burrow = await engine.restore(id, { sandboxId })
   await sumMs(burrow)
@@ -57,7 +58,7 @@ async function touchOnce({ engine }, { id, sandboxId }) {
 async function makeCold({ layout }, { id }, heapBytes) {
   const leftBytes = await dropFromCache(layout.snapshot(id).dir)
   if (leftBytes > heapBytes * COLD_MAX_SHARE)
-    throw new Error(`${leftBytes} bytes did not leave the page cache`)
+    throw new Error(`${leftBytes} bytes are still in the page cache.`)
 }
 
 const TITLES = {

@@ -8,7 +8,7 @@ const GOALS = { 10: { atMost: 400 } }
 const PRIVATE_GOAL = { atMost: 8 }
 const MEMORY_KEYS = ['privateDirty', 'anonymous', 'pss', 'charged']
 
-/** From the call until every child has answered. The parent was woken before, so its memory is in memory files already. */
+/** Times a fork until every child has answered. The parent woke before, so its memory is already in memory files. */
 export async function measureFork(bench, base, { counts, times }) {
   const results = []
   for (const count of counts) {
@@ -25,7 +25,7 @@ export async function measureFork(bench, base, { counts, times }) {
   return results
 }
 
-/** A parent that was never saved has to be saved first, with all of its memory. */
+/** Times forks of a parent that was never saved: the fork first saves all of its memory. */
 export async function measureFirstFork(bench, { heapBytes, count, times }) {
   const samples = emptySamples()
   for (let i = 0; i < times; i++) {

@@ -4,13 +4,13 @@ import { takeStockSnapshot } from './stock.mjs'
 import { checkAnswer, checkContent, growTree } from './tree.mjs'
 
 const GOALS = { 1000: { ours: { atMost: 25 }, ratio: { atLeast: 20 } } }
-/** In which the engine has made of a new snapshot what it makes of them in the background. */
+/** Long enough for the engine's upkeep of a new snapshot. */
 const UPKEEP_MS = 5_000
 const GROWTH = { smallest: 64, largest: 2000, goal: { atMost: 1.3 } }
 
 /**
- * The same tree, saved twice: by stock CRIU, then, after that was restored, by the engine. Both are restored by the same
- * call into the same kind of burrow, in turns: ours, stock, ours.
+ * Saves the same tree twice: by stock CRIU and, after restoring that, by the engine. The same call restores both into
+ * the same kind of burrow, in turns: ours, stock, ours.
  */
 export async function saveBothWays(bench, heapMB) {
   const heapBytes = heapMB * 1e6
@@ -21,11 +21,11 @@ export async function saveBothWays(bench, heapMB) {
   const again = await bench.engine.restore(stock.id, { sandboxId: first.sandboxId })
   await bench.pause()
   const { snapshot: ours } = await bench.engine.snapshot(again, { leave: 'gone' })
-  if (ours.bytes.images > heapBytes / 2) throw new Error('the memory of ours is copied, not mapped')
+  if (ours.bytes.images > heapBytes / 2) throw new Error('Our snapshot copies memory instead of mapping it.')
   return { heapMB, ours, stock }
 }
 
-/** All sizes in every round: none of them gets a bad minute for itself. */
+/** Every round has all sizes, so that a slow minute affects all of them. */
 export async function measureResume(bench, trees, { rounds }) {
   const series = trees.map((tree) => ({ ...tree, samples: { ours: emptySamples(), stock: emptySamples() } }))
   for (const { ours, stock } of trees) for (const snapshot of [ours, stock]) await warmUp(bench, snapshot)
@@ -43,10 +43,10 @@ export async function measureResume(bench, trees, { rounds }) {
   return { sizes, ...(growth && { growth }) }
 }
 
-/** What is compared with must be what it is said to be, whatever the engine does in the background. */
+/** Checks that upkeep has not turned the stock image into mapped memory. */
 async function expectCopied({ engine }, { id }, heapMB) {
   const { bytes } = await engine.getSnapshot(id)
-  if (bytes.images < heapMB * 1e6) throw new Error('the stock image does not hold the memory')
+  if (bytes.images < heapMB * 1e6) throw new Error('The stock image does not hold the memory.')
 }
 
 function emptySamples() {
@@ -76,7 +76,7 @@ function summarizeSize({ heapMB, samples: { ours, stock } }) {
   }
 }
 
-/** The first restore of a snapshot checks all of its images; and here every byte of memory is compared. */
+/** The first restore of a snapshot checks all of its images. This also compares every byte of memory. */
 async function warmUp({ engine }, { id, sandboxId }) {
   const burrow = await engine.restore(id, { sandboxId })
   await checkContent(burrow)

@@ -5,7 +5,7 @@ import { changeBytes, growTree } from './tree.mjs'
 
 const CHANGED_BYTES = 10e6
 
-/** Until the snapshot is on disk and its burrow is gone. */
+/** Times snapshots until they are on disk and their burrow is gone. */
 export async function measureSnapshots(bench, base, { heapBytes, firstTimes, times }) {
   const first = new Samples(bench)
   for (let i = 0; i < firstTimes; i++) {
@@ -82,10 +82,10 @@ export function describeSnapshots({ first, changed, unchanged }) {
   return [
     timesTable(kinds),
     '',
-    'What those snapshots take, in MB (medians):',
+    'Size of those snapshots, in MB (medians):',
     '',
     table(
-      ['snapshot', 'added on disk, in blocks', 'images, as it says', 'memory files, shared ones too'],
+      ['snapshot', 'added on disk, in blocks', 'images, as reported', 'memory files, including shared ones'],
       rows,
     ),
   ].join('\n')

@@ -8,8 +8,9 @@ import { Dumper } from '../../packages/engine-linux/dist/snapshot/dumper.js'
 import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-snapshot.js'
 
 /**
- * Saves a burrow the way stock CRIU does: its memory stays in CRIU's own page images, and every restore copies all of it.
- * The engine does everything else as always, and restores the result like any other snapshot, with the same call and flags.
+ * Saves a burrow the way stock CRIU does: its memory stays in CRIU's own page images, and every restore copies all of
+ * it. The engine does everything else as usual, and restores the result like any other snapshot, with the same call
+ * and flags.
  */
 export async function takeStockSnapshot({ layout, dataDir }, burrow) {
   const { cgroupName } = layout
@@ -24,7 +25,10 @@ export async function takeStockSnapshot({ layout, dataDir }, burrow) {
   }
 }
 
-/** Memory is mapped only for processes that have the guard loaded. By this table, too small to be one, none has. */
+/**
+ * The engine maps memory only for processes that have the guard loaded. With this table, which is too small to be
+ * valid, it finds the guard in none.
+ */
 async function toolsWithoutGuard(layout) {
   const directory = join(layout.runDir, 'tools-without-guard')
   const library = join(directory, GUARD_IN_TOOLS)

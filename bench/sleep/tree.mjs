@@ -5,7 +5,7 @@ const COLUMNS = 16
 const ROW_BYTES = COLUMNS * 8
 const GIB = 1024 ** 3
 
-/** A burrow whose kernel holds a pandas frame of random numbers, of `bytes` (decimal: 1 GB is 10⁹ bytes). */
+/** Creates a burrow whose kernel holds a pandas frame of `bytes` random bytes (decimal: 1 GB is 10⁹ bytes). */
 export async function growTree(engine, bytes) {
   const burrow = await engine.createBurrow({
     sandboxId: newSandboxId(),
@@ -28,7 +28,7 @@ def timed_sum():
   return burrow
 }
 
-/** The first result: cheap, and wrong unless this is the same frame with its data. */
+/** Gets the first result: cheap to compute, and wrong unless this is the same frame with its data. */
 export async function checkAnswer(burrow) {
   await expectTrue(burrow, 'id(df) == address and df.iat[-1, -1] == last')
 }
@@ -48,5 +48,5 @@ export async function sumMs(burrow) {
 
 async function expectTrue(burrow, expression) {
   const answer = await python(burrow, `print(${expression})`)
-  if (answer !== 'True') throw new Error(`after a wake, ${expression} is ${answer}`)
+  if (answer !== 'True') throw new Error(`After a wake, ${expression} is ${answer}.`)
 }

@@ -1,4 +1,4 @@
-// A sandbox, a variable, a sleep, and two copies. Run as root after `./dormouse up` has set things up.
+// Uses the engine without a server: a burrow, a variable, a sleep, and two forks. Run it as root after `./dormouse up`.
 import assert from 'node:assert/strict'
 import { newSandboxId } from '@dormouse/contracts'
 import { LinuxEngine } from '@dormouse/engine-linux'

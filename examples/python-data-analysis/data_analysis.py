@@ -1,6 +1,6 @@
-"""A data-analysis agent: the data is loaded once, and every later question is one short line about what is in memory.
+"""A data-analysis agent: it loads the data once, and every later question is one short line about data in memory.
 
-Run with a server up: PYTHONPATH=python python3 examples/python-data-analysis/data_analysis.py
+Start a server, then run: PYTHONPATH=python python3 examples/python-data-analysis/data_analysis.py
 """
 
 from dormouse import Sandbox
@@ -9,7 +9,7 @@ CONVERSATION = "example-data-analysis"
 
 
 def run_python(code: str) -> str:
-    """The tool that the model is given. What goes wrong is an answer, too: the model reads it and tries again."""
+    """The tool that the model gets. It also returns errors, so that the model can read them and try again."""
     run = Sandbox.get_or_create(CONVERSATION).run_code(code, timeout=30)
     pictures = sum(1 for result in run.results if result.png)
     shown = [run.stdout.strip(), run.text or "", f"[{pictures} picture]" if pictures else ""]
@@ -23,7 +23,7 @@ def sales() -> str:
     return "month,region,revenue\n" + "".join(f"{month},{region},{revenue}\n" for month, region, revenue in rows)
 
 
-# What a model would write, and what it reads. The third has a mistake in it, which costs no variable.
+# What a model would write, and what it reads. The third line has a mistake; all variables survive it.
 TODAY = [
     ("import pandas as pd; df = pd.read_csv('/root/sales.csv'); df.shape", "(36, 3)"),
     ("df.groupby('region').revenue.sum().idxmax()", "'APAC'"),
@@ -48,7 +48,7 @@ sandbox = Sandbox.get_or_create(CONVERSATION)
 try:
     sandbox.files.write("/root/sales.csv", sales())
     ask(TODAY)
-    sandbox.standby("stored")  # as it would by itself: no process, no memory, only bytes on disk
+    sandbox.standby("stored")  # it would also do this by itself: no process, no memory, only bytes on disk
     assert sandbox.info().state == "standby"
     ask(TOMORROW)
 finally:

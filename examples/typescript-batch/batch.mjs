@@ -1,5 +1,5 @@
-// One prepared sandbox, many inputs: each is worked on in a fork of its own, a few at a time. One that fails spoils nothing.
-// Run with a server up: node examples/typescript-batch/batch.mjs
+// Processes many inputs with one prepared sandbox: each input gets its own fork, a few at a time. A failure affects
+// only its own input. Start a server, then run: node examples/typescript-batch/batch.mjs
 import assert from 'node:assert/strict'
 import { Sandbox } from 'dormouse'
 

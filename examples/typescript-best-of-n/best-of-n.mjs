@@ -1,5 +1,5 @@
-// Three ideas for the same problem, each tried in a fork of the same prepared sandbox. The best one is kept, the others never happened.
-// Run with a server up: node examples/typescript-best-of-n/best-of-n.mjs
+// Tries several ideas for one problem, each in a fork of the same prepared sandbox. Keeps the best fork and deletes the
+// others. Start a server, then run: node examples/typescript-best-of-n/best-of-n.mjs
 import assert from 'node:assert/strict'
 import { Sandbox } from 'dormouse'
 
@@ -22,7 +22,7 @@ assert.deepEqual(
   [2, 1, 0, 3],
 )
 
-const degree = await winner.runCode('model.order') // the winner lives on, with its model in memory
+const degree = await winner.runCode('model.order') // the winner is a sandbox with its model in memory
 console.log(`a polynomial of degree ${degree.text} won`)
 assert.equal(degree.text, '5')
 await Promise.all([sandbox.delete(), winner.delete()])

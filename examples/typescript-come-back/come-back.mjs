@@ -1,5 +1,5 @@
-// An agent loads data once, goes away, and comes back in another process to data that is still there.
-// Run with a server up: node examples/typescript-come-back/come-back.mjs
+// An agent loads data once, lets the sandbox sleep, and comes back to data that is still in memory.
+// Start a server, then run: node examples/typescript-come-back/come-back.mjs
 import assert from 'node:assert/strict'
 import { Sandbox } from 'dormouse'
 

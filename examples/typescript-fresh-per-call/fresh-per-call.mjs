@@ -1,5 +1,5 @@
-// Code that strangers may have written gets a sandbox of its own for every call: what it leaves behind never meets the next one.
-// Run with a server up: node examples/typescript-fresh-per-call/fresh-per-call.mjs
+// Runs every call of untrusted code in a fresh sandbox, so that nothing it leaves behind reaches the next call.
+// Start a server, then run: node examples/typescript-fresh-per-call/fresh-per-call.mjs
 import assert from 'node:assert/strict'
 import { Sandbox } from 'dormouse'
 
@@ -10,7 +10,7 @@ pathlib.Path('/root/pandas.py').write_text('raise SystemExit')
 `
 const OUTSIDE = 'import socket; socket.create_connection(("192.0.2.1", 443), timeout=5).recv(1)'
 
-/** A new sandbox, without a network, which is gone afterwards whatever the code did. */
+/** Runs the code in a new sandbox without a network, and deletes the sandbox whatever the code did. */
 async function runOnce(code) {
   const sandbox = await Sandbox.create({ ephemeral: true, network: { mode: 'none' } })
   try {
@@ -20,7 +20,7 @@ async function runOnce(code) {
   }
 }
 
-/** The same for data that takes long to load: `clean` has it and runs only our own code; every call gets a fork. */
+/** The same for data that takes long to load: `clean` holds it and runs only our own code; every call gets a fork. */
 async function runOnceWith(clean, code) {
   const [child] = await clean.fork(1)
   try {

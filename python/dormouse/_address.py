@@ -1,4 +1,4 @@
-"""Where the server is, and with what key it is asked."""
+"""The address of the server, and the API key."""
 
 from __future__ import annotations
 
@@ -21,16 +21,21 @@ class Address:
     host: str
     port: int
     is_tls: bool
-    # A path that a proxy puts in front of ours.
+    # The path under which a proxy serves the API.
     prefix: str
-    # From the file of a local server, which writes it anew when it starts.
+    # From the file that a local server writes whenever it starts.
     is_from_file: bool
+
+    @property
+    def origin(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
 
 
 def find_address(
     url: Optional[str] = None, api_key: Optional[str] = None, data_dir: Optional[str] = None
 ) -> Address:
-    """From the arguments, then the environment, then the file that a local server leaves for its owner."""
+    """From the arguments, then the environment, then the file of a local server."""
     asked = url or os.environ.get("DORMOUSE_URL") or None
     key = api_key or os.environ.get("DORMOUSE_API_KEY") or None
     is_from_file = False
@@ -39,7 +44,7 @@ def find_address(
         if local is not None:
             is_from_file = asked is None
             asked = asked or local[0]
-            # The key in the file is for the server that wrote it: no other address gets to see it.
+            # The key in the file is only for the server that wrote it.
             if key is None and _origin(local[0]) == _origin(asked):
                 key = local[1]
     asked = asked or DEFAULT_URL
@@ -47,12 +52,12 @@ def find_address(
         raise error_of(
             "unauthorized",
             f"No API key for {asked} was found",
-            hint="Give `api_key`, or set DORMOUSE_API_KEY. On the machine of the server, its own file is used by "
-            "who may read it.",
+            hint="Give `api_key`, or set DORMOUSE_API_KEY. On the machine of the server, a user who may read its file "
+            "needs neither.",
         )
     if not key.isascii() or any(ord(character) <= 32 for character in key):
-        # Anything else would end the header, or begin another one.
-        raise error_of("unauthorized", "The API key has characters that no key has")
+        # Other characters could end the header or start another one.
+        raise error_of("unauthorized", "The API key contains characters that are not allowed")
     scheme, host, port = _origin(asked)
     prefix = urlsplit(asked).path.rstrip("/")
     return Address(asked.rstrip("/"), key, host, port, scheme == "https", prefix, is_from_file)
@@ -67,7 +72,7 @@ def _origin(url: str) -> tuple[str, str, int]:
     if scheme not in ("http", "https") or not host:
         raise error_of(
             "invalid_argument",
-            f"url: {url!r} is not an address",
+            f"url: {url!r} is not a URL of a server",
             hint=f"Give one like {DEFAULT_URL}.",
         )
     return scheme, host, port or (443 if scheme == "https" else 80)

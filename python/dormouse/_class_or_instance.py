@@ -1,4 +1,4 @@
-"""One name that is a method of the class and of its instances: `Sandbox.resume(id)` and `sandbox.resume()`."""
+"""One name for a method of the class and a method of its instances: `Sandbox.resume(id)` and `sandbox.resume()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known to be damaged."""
+"""Damage that the server has found in what it stores."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Optional, Sequence
 
-from ._answers import converted, read, read_all, when
-
 
 @dataclass(frozen=True)
 class SnapshotDamage:
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
 
 
 @dataclass(frozen=True)
 class SandboxDamage:
-    """The state that a sandbox would come back with is damaged: it is not woken from it."""
+    """The snapshot that a sandbox would wake from is damaged. The server does not restore it."""
 
     snapshot_id: str
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
     # The newest older snapshot that is not known to be damaged.
     rollback_to: Optional[str] = None
 
@@ -31,14 +29,14 @@ class DamagedSnapshot:
     snapshot_id: str
     sandbox_id: str
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
 
 
 @dataclass(frozen=True)
 class DamagedTemplate:
     template: str
     reason: str
-    found_at: datetime = converted(when)
+    found_at: datetime
 
 
 @dataclass(frozen=True)
@@ -49,15 +47,15 @@ class ScrubProgress:
 
 @dataclass(frozen=True)
 class ScrubStatus:
-    """How far the check of all that a server stores has come, and what it found."""
+    """The progress and the findings of the scrub, which checks everything that the server stores."""
 
     # idle or running.
     state: str
-    # By all passes so far.
+    # In all passes so far.
     read_bytes: int
-    damaged_snapshots: Sequence[DamagedSnapshot] = converted(lambda all: read_all(DamagedSnapshot, all), default=())
-    damaged_templates: Sequence[DamagedTemplate] = converted(lambda all: read_all(DamagedTemplate, all), default=())
-    # While it runs.
-    progress: Optional[ScrubProgress] = converted(lambda said: read(ScrubProgress, said), default=None)
-    began_at: Optional[datetime] = converted(when, default=None)
-    finished_at: Optional[datetime] = converted(when, default=None)
+    damaged_snapshots: Sequence[DamagedSnapshot] = ()
+    damaged_templates: Sequence[DamagedTemplate] = ()
+    # While a pass runs.
+    progress: Optional[ScrubProgress] = None
+    began_at: Optional[datetime] = None
+    finished_at: Optional[datetime] = None

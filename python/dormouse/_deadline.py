@@ -8,17 +8,17 @@ from typing import Optional
 
 
 class Deadline:
-    """Of one answer, however many pieces it comes in. None: it takes what it takes."""
+    """The end of the time for one answer, however many pieces it comes in. None: no limit."""
 
     def __init__(self, seconds: Optional[float]) -> None:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def left(self, at_most: Optional[float] = None) -> Optional[float]:
+    def left(self) -> Optional[float]:
         """Seconds. Raises socket.timeout when there are none."""
         if self._end is None:
-            return at_most
+            return None
         left = self._end - time.monotonic()
         if left <= 0:
             raise socket.timeout(f"no answer within {self._seconds:g} s")
-        return left if at_most is None else min(left, at_most)
+        return left

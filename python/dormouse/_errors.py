@@ -1,4 +1,4 @@
-"""The one class of what goes wrong, with a few subclasses for `except`."""
+"""The error class, with a few subclasses for `except`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Mapping, Optional
 
 
 class DormouseError(Exception):
-    """Decide on `code`; `message` and `hint` are for people.
+    """Programs decide on `code`; `message` and `hint` are for people.
 
-    `status` is that of the HTTP answer, None when there was none. `request_id` finds the request in the
-    server's log. `retry_after` is how many seconds the server asks to wait before the next try.
+    `status` is the HTTP status, None if there was no answer. `request_id` identifies the request in the server's log.
+    `retry_after` is how many seconds the server asks to wait before the next attempt.
     """
 
     def __init__(
@@ -36,32 +36,32 @@ class DormouseError(Exception):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        said = f"{self.message} [{self.code}]"
-        return f"{said} {self.hint}" if self.hint else said
+        text = f"{self.message} [{self.code}]"
+        return f"{text} {self.hint}" if self.hint else text
 
     def __reduce__(self) -> Any:
-        # Exceptions are pickled with their arguments only; these have keywords. They come out of process pools, too.
+        # Exceptions are pickled with positional arguments only; process pools pickle them.
         return _restored, (type(self), {**self.__dict__})
 
 
 class InvalidArgumentError(DormouseError):
-    """The request is not right; `details["field"]` says where."""
+    """The request is invalid; `details["field"]` names the field."""
 
 
 class AuthenticationError(DormouseError):
-    """No key, a wrong one, or one that may not do this."""
+    """The API key is missing, wrong, or lacks a scope."""
 
 
 class NotFoundError(DormouseError):
-    """There is no such sandbox, file, process, template …"""
+    """The sandbox, file, process, template … does not exist."""
 
 
 class ConflictError(DormouseError):
-    """The state of things does not allow it."""
+    """The current state does not allow the request."""
 
 
 class LimitError(DormouseError):
-    """A quota or a rate limit."""
+    """A quota or a rate limit was reached."""
 
 
 class ServerUnreachableError(DormouseError):
@@ -69,7 +69,7 @@ class ServerUnreachableError(DormouseError):
 
 
 class RunFailedError(DormouseError):
-    """Code that had to succeed did not. `execution` is the run."""
+    """`check()` found that code or a command failed. `execution` is the run."""
 
     execution: Any = None
 
@@ -90,10 +90,10 @@ _CLASSES = {
     "run_failed": RunFailedError,
 }
 
-# What may be over in a moment: worth another try of what can be repeated.
-_PASSING = {"server_unreachable", "overloaded", "rate_limited", "agent_unreachable", "restore_failed"}
-# The server says of these that nothing was changed.
-_UNTOUCHED = {"overloaded", "rate_limited"}
+# May pass in a moment: a request that can be repeated is tried again.
+_TRANSIENT = {"server_unreachable", "overloaded", "rate_limited", "agent_unreachable", "restore_failed"}
+# The server has changed nothing.
+_UNCHANGED = {"overloaded", "rate_limited"}
 
 
 def error_of(code: str, message: str, **more: Any) -> DormouseError:
@@ -103,11 +103,11 @@ def error_of(code: str, message: str, **more: Any) -> DormouseError:
 def error_from_answer(
     error: Mapping[str, Any], *, status: Optional[int] = None, retry_after: Optional[float] = None
 ) -> DormouseError:
-    """From the `error` object of an answer or of a stream's last line."""
+    """From the `error` object of an answer or of the last event of a stream."""
     details = error.get("details") or {}
-    told = details.get("retryAfterMs")
-    if isinstance(told, (int, float)):
-        retry_after = told / 1000
+    retry_after_ms = details.get("retryAfterMs")
+    if isinstance(retry_after_ms, (int, float)):
+        retry_after = retry_after_ms / 1000
     return error_of(
         str(error.get("code", "internal")),
         str(error.get("message", "")),
@@ -121,7 +121,7 @@ def error_from_answer(
 
 
 def error_from_response(status: int, headers: Mapping[str, str], body: bytes) -> DormouseError:
-    """What the server, or something in front of it, said instead of a success."""
+    """From an answer with an error status, of the server or of a proxy in front of it."""
     retry_after = _seconds(headers.get("retry-after"))
     try:
         error = json.loads(body)["error"]
@@ -131,42 +131,42 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes) ->
         pass
     text = body[:200].decode("utf-8", "replace")
     return error_of(
-        # A proxy that cannot reach the server answers in its own words.
+        # A proxy that cannot reach the server sends its own page.
         "server_unreachable" if status in (502, 503, 504) else "internal",
-        f"The address answered {status} and not in the way of Dormouse: {text}",
-        hint="Look whether the address is right, and at what stands between here and the server.",
+        f"The address answered with status {status}, but not as a Dormouse server does: {text}",
+        hint="Check the address, and any proxy between this program and the server.",
         status=status,
         request_id=headers.get("x-request-id"),
         retry_after=retry_after,
     )
 
 
-_NOT_THERE = (
-    "Look whether it runs (`dormouse up`) and whether the address is right. "
-    "It may be starting; try again in a moment."
+_NOT_RUNNING = (
+    "Check that it runs (`dormouse up`) and that the address is right. "
+    "If it is starting, try again in a moment."
 )
 _UNTRUSTED = (
-    "It answers, but its certificate is not trusted here: give the path of your own authority in SSL_CERT_FILE, or "
+    "It answers, but its certificate is not trusted here. Set SSL_CERT_FILE to the file of your own authority, or give "
     "`tls=ssl.create_default_context(cafile=…)` to `Client`, and use the name that the certificate is for."
 )
 
 
 def unreachable(url: str, cause: BaseException) -> DormouseError:
-    said = str(cause) or type(cause).__name__
-    hint = _UNTRUSTED if "certificate" in said.lower() else _NOT_THERE
-    return error_of("server_unreachable", f"The server at {url} cannot be reached: {said}", hint=hint)
+    reason = str(cause) or type(cause).__name__
+    hint = _UNTRUSTED if "certificate" in reason.lower() else _NOT_RUNNING
+    return error_of("server_unreachable", f"The server at {url} cannot be reached: {reason}", hint=hint)
 
 
-def is_passing(error: DormouseError) -> bool:
-    return error.code in _PASSING
+def is_transient(error: DormouseError) -> bool:
+    return error.code in _TRANSIENT
 
 
-def is_untouched(error: DormouseError) -> bool:
-    return error.code in _UNTOUCHED
+def is_unchanged(error: DormouseError) -> bool:
+    return error.code in _UNCHANGED
 
 
 def _seconds(header: Optional[str]) -> Optional[float]:
-    """The date form is not used by the server, and a proxy's clock may be anything."""
+    """Ignores dates: the server sends none, and the clock of a proxy may be wrong."""
     try:
         seconds = float(header or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A run that is over, its events, and how events become a run."""
+"""A finished run, its events, and how events become a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field, fields
 from typing import Any, Mapping, Optional
 
-from ._answers import converted, read
+from ._json import decode
 from ._bounded_text import BoundedText
 from ._errors import RunFailedError
 from ._result import Result
@@ -14,10 +14,10 @@ from ._result import Result
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a run or a process. `type` says which of the other fields mean something.
+    """One event of a run or a process. `type` says which other fields are set.
 
     `start`: `run_id` or `pid`. `stdout`, `stderr`: `data` is text. `result`: `data` is a Result. `error`: `name`,
-    `message`, `traceback`. `truncated`: `bytes` that are not kept any more. `exit`, the last: `code`.
+    `message`, `traceback`. `truncated`: `bytes` that were left out. `exit`, the last event: `code`.
     """
 
     seq: int
@@ -31,7 +31,7 @@ class Event:
     message: Optional[str] = None
     traceback: Optional[str] = None
     main: Optional[bool] = None
-    # It was written when no run was going on, by something that an earlier run had started.
+    # Written between runs, by a thread or process that an earlier run started.
     between: Optional[bool] = None
     events: Optional[int] = None
     bytes: Optional[int] = None
@@ -46,22 +46,22 @@ class Event:
         return self.code
 
     def __repr__(self) -> str:
-        there = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return f"Event({', '.join(f'{name}={value!r}' for name, value in there if value is not None)})"
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return f"Event({', '.join(f'{name}={value!r}' for name, value in values if value is not None)})"
 
 
 def read_event(answer: Mapping[str, Any]) -> Event:
     kind = answer["type"]
     if kind == "exit":
-        return read(Event, {**answer, "code": answer["exitCode"]})
+        return decode(Event, {**answer, "code": answer["exitCode"]})
     if kind == "result":
-        return read(Event, {**answer, "data": Result(answer["data"], bool(answer.get("main")))})
-    return read(Event, answer)
+        return decode(Event, {**answer, "data": Result(answer["data"], bool(answer.get("main")))})
+    return decode(Event, answer)
 
 
 @dataclass(frozen=True)
 class RunError:
-    """What the code raised."""
+    """The exception that the code raised."""
 
     name: str
     message: str
@@ -79,20 +79,20 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Execution:
-    """What came of a run. An error in the code is a result, not an exception; `check()` makes it one."""
+    """The outcome of a run. An exception in the code is in `error`; `check()` raises it."""
 
     run_id: str
     stdout: str = ""
     stderr: str = ""
     exit_code: int = -1
     results: list[Result] = field(default_factory=list)
-    error: Optional[RunError] = converted(lambda error: read(RunError, error), default=None)
+    error: Optional[RunError] = None
     duration_ms: float = 0
     timed_out: bool = False
     interrupted: bool = False
-    # Why this run began with a fresh interpreter, or that it left one behind.
+    # Why the kernel was replaced before or during this run.
     context_restarted: Optional[str] = None
-    truncated: Optional[Truncated] = converted(lambda lost: read(Truncated, lost), default=None)
+    truncated: Optional[Truncated] = None
 
     @property
     def ok(self) -> bool:
@@ -109,11 +109,11 @@ class Execution:
         return None if self.result is None else self.result.text
 
     def check(self) -> Execution:
-        """Itself, if the code succeeded."""
+        """Returns the execution. Raises `run_failed` if the exit code is not 0."""
         if self.ok:
             return self
-        said = f"{self.error.name}: {self.error.message}" if self.error else f"exit code {self.exit_code}"
-        failed = RunFailedError("run_failed", said, hint="`error.execution` has all of its output.")
+        reason = f"{self.error.name}: {self.error.message}" if self.error else f"exit code {self.exit_code}"
+        failed = RunFailedError("run_failed", reason, hint="`error.execution` has its output.")
         failed.execution = self
         raise failed
 
@@ -123,7 +123,7 @@ class Execution:
         return {**shown, "text/plain": text or repr(self)}
 
     def _ipython_display_(self) -> None:
-        """As if the code had been run in the notebook itself."""
+        """Displays it as if the notebook itself had run the code."""
         from IPython.display import display  # type: ignore
 
         if self.stdout:
@@ -134,12 +134,12 @@ class Execution:
             display(result)
 
 
-# Results that one Execution keeps: about two hundred plots.
+# An Execution keeps at most this much of results: about two hundred plots.
 RESULTS_MAX_BYTES = 64 * 1024**2
 
 
 class RunCollector:
-    """Folds the events of a run into one bounded Execution, just as the server does."""
+    """Collects the events of a run into an Execution of bounded size, as the server does."""
 
     def __init__(self) -> None:
         self._stdout = BoundedText()

@@ -1,4 +1,4 @@
-"""What a sandbox may reach, and what it did reach."""
+"""What a sandbox may reach, what it reached, and what was refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Optional, Sequence, Union
 
-from ._answers import converted, read, read_all, when
-
-# `"public"`, `"none"`, or what may be reached: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`.
+# `"public"`, `"none"`, or a list of what it may reach: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`.
 Network = Union[str, Sequence[str]]
 
 
@@ -23,13 +21,13 @@ class NetworkInfo:
     # public, none or allow
     mode: str
     allow: Sequence[str] = ()
-    # Why it reaches nothing at all now, whatever the mode says.
+    # Why it reaches nothing now, in any mode.
     unavailable: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class Denied:
-    """Something that the policy refused, and how often."""
+    """A connection or name look-up that the policy refused, and how often."""
 
     # tcp or dns
     protocol: str
@@ -38,7 +36,7 @@ class Denied:
     name: Optional[str] = None
     address: Optional[str] = None
     port: Optional[int] = None
-    at: Optional[datetime] = converted(when, default=None)
+    at: Optional[datetime] = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,6 @@ class NetworkCounters:
 
 @dataclass(frozen=True)
 class NetworkReport(NetworkInfo):
-    counters: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
+    counters: Optional[NetworkCounters] = None
     # Newest first.
-    denied: Sequence[Denied] = converted(lambda all: read_all(Denied, all), default=())
+    denied: Sequence[Denied] = ()

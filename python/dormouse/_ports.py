@@ -1,4 +1,4 @@
-"""What listens inside a sandbox, as the server tells it."""
+"""Ports of a sandbox."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import List
 
-from ._answers import converted, when
 
 
 @dataclass(frozen=True)
 class Port:
     port: int
     is_listening: bool
-    # What is bound to. Only loopback and every address can be reached.
+    # The addresses that it listens on. Only loopback and `0.0.0.0` or `::` can be reached.
     addresses: List[str]
-    # "private": with a key or a link. "public": anybody who knows the address.
+    # "private": needs a key or a link. "public": open to everyone who knows the URL.
     access: str
-    # Where it is reached from outside. A request wakes the sandbox.
+    # Its URL from outside. A request wakes the sandbox.
     url: str
 
 
 @dataclass(frozen=True)
 class PortLink:
-    """Opens a port without a key, for a while."""
+    """A URL that opens a port without a key until it expires."""
 
     url: str
-    expires_at: datetime = converted(when)
+    expires_at: datetime

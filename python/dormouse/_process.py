@@ -18,7 +18,7 @@ class CommandResult:
     exit_code: int = -1
     duration_ms: float = 0
     timed_out: bool = False
-    # What ended it, such as `SIGKILL`.
+    # The signal that ended it, such as `SIGKILL`.
     signal: Optional[str] = None
     truncated: Optional[Truncated] = None
 
@@ -27,7 +27,7 @@ class CommandResult:
         return self.exit_code == 0
 
     def check(self) -> CommandResult:
-        """Itself, if the command succeeded."""
+        """Returns the result. Raises `run_failed` if the exit code is not 0."""
         if self.ok:
             return self
         failed = RunFailedError("run_failed", f"exit code {self.exit_code}: {self.stderr[-500:]}")
@@ -42,12 +42,12 @@ class PtyExit:
     exit_code: int
     duration_ms: float
     timed_out: bool = False
-    # What ended it, such as `SIGKILL`.
+    # The signal that ended it, such as `SIGKILL`.
     signal: Optional[str] = None
 
 
 class CommandCollector:
-    """Folds the events of a process into one bounded result."""
+    """Collects the events of a process into a result of bounded size."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -1,4 +1,4 @@
-"""What code has shown: text, tables, pictures."""
+"""A value that code displayed: text, tables, pictures."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Optional
 
 
 class Result(dict):  # type: ignore[type-arg]
-    """Mime type to value, as a notebook knows it: text as it is, binary as base64, JSON as JSON.
+    """Mime types and values, as in a notebook: text as it is, binary as base64, JSON as JSON.
 
-    In a notebook it displays as what it is. `is_main` is true for the value of the last line, false for what was
-    shown on the way.
+    A notebook displays it like its own results. `is_main` is true for the value of the last line, false for what the
+    code displayed before.
     """
 
     def __init__(self, data: Any = (), is_main: bool = False) -> None:
@@ -51,7 +51,7 @@ class Result(dict):  # type: ignore[type-arg]
         return self.data_of("image/jpeg")
 
     def data_of(self, mime_type: str) -> Optional[bytes]:
-        """Bytes of a value that is binary."""
+        """The bytes of a binary value; None if there is none."""
         value = self.get(mime_type)
         if not isinstance(value, str):
             return None

@@ -1,4 +1,4 @@
-"""An argument that was not given, where None says something."""
+"""The default of arguments for which None has a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server says of sandboxes, files, processes and the rest. Names and units are those of the HTTP API."""
+"""What the server returns about sandboxes, files, processes and the rest. Names and units are those of the HTTP API."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._answers import converted, given, milliseconds, read, read_all, when, when_text
+from ._json import decode, decode_all, format_time, given, milliseconds, parse_time
 from ._damage import SandboxDamage, SnapshotDamage
 from ._network import Denied, NetworkCounters, NetworkInfo
 
 
 @dataclass(frozen=True)
 class Expires:
-    """When a sandbox is deleted by itself: so many seconds after it was created, after it was last used, or at a time."""
+    """When the server deletes a sandbox: seconds after its creation, seconds after its last use, or at a time."""
 
     after: Optional[float] = None
     idle: Optional[float] = None
@@ -23,16 +23,18 @@ class Expires:
         return given(
             after_ms=milliseconds(self.after),
             idle_ms=milliseconds(self.idle),
-            at=when_text(self.at),
+            at=format_time(self.at),
             action="delete",
         )
 
-
-def read_expires(answer: Mapping[str, Any]) -> Expires:
-    after, idle, at = answer.get("afterMs"), answer.get("idleMs"), answer.get("at")
-    return Expires(
-        None if after is None else after / 1000, None if idle is None else idle / 1000, when(at) if at else None
-    )
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> Expires:
+        after, idle, at = answer.get("afterMs"), answer.get("idleMs"), answer.get("at")
+        return cls(
+            None if after is None else after / 1000,
+            None if idle is None else idle / 1000,
+            None if at is None else parse_time(at),
+        )
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class VolumeMount:
         return given(volume=self.volume, path=self.path, read_only=self.read_only)
 
 
-# `{"/data": "datasets"}`, or mounts that say more.
+# `{"/data": "datasets"}`, or mounts with options.
 Mounts = Union[Mapping[str, str], Sequence[VolumeMount]]
 
 
@@ -74,38 +76,38 @@ class SandboxInfo:
     idle_timeout_ms: int
     store_after_ms: int
     ephemeral: bool
-    created_at: datetime = converted(when)
-    last_active_at: datetime = converted(when)
-    state_since: datetime = converted(when)
-    limits: Limits = converted(lambda limits: read(Limits, limits))
-    network: Optional[NetworkInfo] = converted(lambda network: read(NetworkInfo, network), default=None)
+    created_at: datetime
+    last_active_at: datetime
+    state_since: datetime
+    limits: Limits
+    network: Optional[NetworkInfo] = None
     name: Optional[str] = None
     # While asleep: `frozen` in memory, or `stored` on disk only.
     tier: Optional[str] = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    expires: Optional[Expires] = converted(read_expires, default=None)
-    volumes: Sequence[VolumeMount] = converted(lambda all: read_all(VolumeMount, all), default=())
+    expires: Optional[Expires] = None
+    volumes: Sequence[VolumeMount] = ()
     # Names of secrets that it may use.
     secrets: Sequence[str] = ()
     head_snapshot_id: Optional[str] = None
     forked_from: Optional[str] = None
-    # The host or its processes died: what happened after this moment is gone.
-    lost_since: Optional[datetime] = converted(when, default=None)
-    # The state that it would come back with is damaged: it is not woken from it.
-    damage: Optional[SandboxDamage] = converted(lambda said: read(SandboxDamage, said), default=None)
+    # The host or the processes of the sandbox died: its state after this time is lost.
+    lost_since: Optional[datetime] = None
+    # The snapshot that it would wake from is damaged; the server does not restore it.
+    damage: Optional[SandboxDamage] = None
 
 
 @dataclass(frozen=True)
 class Work:
     kind: str
     what: str
-    since: datetime = converted(when)
+    since: datetime
 
 
 @dataclass(frozen=True)
 class CannotSleep:
     reason: str
-    retry_at: datetime = converted(when)
+    retry_at: datetime
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,12 @@ class Why:
     state: str
     summary: str
     tier: Optional[str] = None
-    work: Sequence[Work] = converted(lambda all: read_all(Work, all), default=())
-    sleeps_at: Optional[datetime] = converted(when, default=None)
-    stores_at: Optional[datetime] = converted(when, default=None)
-    expires_at: Optional[datetime] = converted(when, default=None)
-    cannot_sleep: Optional[CannotSleep] = converted(lambda said: read(CannotSleep, said), default=None)
-    damage: Optional[SandboxDamage] = converted(lambda said: read(SandboxDamage, said), default=None)
+    work: Sequence[Work] = ()
+    sleeps_at: Optional[datetime] = None
+    stores_at: Optional[datetime] = None
+    expires_at: Optional[datetime] = None
+    cannot_sleep: Optional[CannotSleep] = None
+    damage: Optional[SandboxDamage] = None
 
     def __str__(self) -> str:
         return self.summary
@@ -131,31 +133,31 @@ class LedgerEntry:
     seq: int
     event: str
     cause: str
-    at: datetime = converted(when)
+    at: datetime
     tier: Optional[str] = None
     latency_ms: Optional[float] = None
     bytes: Optional[int] = None
     detail: Optional[str] = None
-    denied: Optional[Denied] = converted(lambda said: read(Denied, said), default=None)
+    denied: Optional[Denied] = None
 
 
 @dataclass(frozen=True)
 class Memory:
-    """How much of what a sandbox has in memory is its own."""
+    """How much memory of a sandbox is its own."""
 
-    # What it made itself and nobody else has.
+    # Pages that it wrote itself.
     private_bytes: int
-    # Pages of files that it maps, and the memory that it has in common with its snapshot and its siblings.
+    # Pages of mapped files, and memory shared with its snapshot and its siblings.
     shared_bytes: int
-    # Its part when every page is divided among all that map it.
+    # Its share when every page is divided by the number of processes that map it.
     proportional_bytes: int
-    # The last look may be kept for a while.
-    at: datetime = converted(when)
+    # When it was measured: the server caches the measurement.
+    at: datetime
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a sandbox uses now. The numbers are None while nothing of it is in memory."""
+    """What a sandbox uses now. The numbers are None while it is only on disk."""
 
     sandbox_id: str
     state: str
@@ -165,9 +167,9 @@ class Metrics:
     cpu_ms: Optional[float] = None
     pids: Optional[int] = None
     oom_kills: Optional[int] = None
-    network: Optional[NetworkCounters] = converted(lambda said: read(NetworkCounters, said), default=None)
-    # If it was asked for.
-    memory: Optional[Memory] = converted(lambda memory: read(Memory, memory), default=None)
+    network: Optional[NetworkCounters] = None
+    # If the caller asked for it.
+    memory: Optional[Memory] = None
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,8 @@ class RunInfo:
     context: str
     language: str
     state: str
-    started_at: datetime = converted(when)
-    finished_at: Optional[datetime] = converted(when, default=None)
+    started_at: datetime
+    finished_at: Optional[datetime] = None
     exit_code: Optional[int] = None
 
 
@@ -187,7 +189,7 @@ class ContextInfo:
     name: str
     user: str
     state: str
-    # How often its interpreter had to be replaced; each time its variables were lost.
+    # How often its kernel was replaced. Each time its variables were lost.
     restarts: int
     pid: Optional[int] = None
 
@@ -205,18 +207,18 @@ class FileStat:
     gid: int
     user: str
     group: str
-    modified_at: datetime = converted(when)
-    # Where a symbolic link leads.
+    modified_at: datetime
+    # The target of a symbolic link.
     target: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """`type` is created, modified, deleted, moved, or overflow: changes in or below `path` were missed, look again."""
+    """`type` is created, modified, deleted, moved, or overflow: changes in or below `path` were lost, list it again."""
 
     type: str
     path: str
-    # Where it was before it was moved.
+    # The path before the move.
     from_path: Optional[str] = None
 
 
@@ -228,7 +230,7 @@ class ProcessInfo:
     # running or exited
     state: str
     pty: bool
-    started_at: datetime = converted(when)
+    started_at: datetime
     exit_code: Optional[int] = None
 
 
@@ -242,17 +244,17 @@ class SnapshotBytes:
 class Snapshot:
     id: str
     sandbox_id: str
-    # full: files and memory. files: only those.
+    # full: files and memory. files: only files.
     kind: str
     template: str
-    # Belongs to the life of its sandbox and goes with it.
+    # The sandbox wakes from it, and the server deletes both together.
     is_head: bool
-    bytes: SnapshotBytes = converted(lambda sizes: read(SnapshotBytes, sizes))
-    created_at: datetime = converted(when)
+    bytes: SnapshotBytes
+    created_at: datetime
     name: Optional[str] = None
     parent_id: Optional[str] = None
-    # It is known to be damaged, and nothing is restored from it.
-    damage: Optional[SnapshotDamage] = converted(lambda said: read(SnapshotDamage, said), default=None)
+    # It is damaged; the server does not restore it.
+    damage: Optional[SnapshotDamage] = None
 
 
 @dataclass(frozen=True)
@@ -265,14 +267,14 @@ class Material:
     version: str
     # Of a deb.
     architecture: Optional[str] = None
-    # Of the file that it was installed from; none when that is not known.
+    # Of the file that it was installed from; None if that is not known.
     sha256: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class MaterialsSummary:
     count: int
-    # Of the whole list: templates with the same one were built from the same packages.
+    # Of the whole list: templates with the same digest were built from the same packages.
     sha256: str
 
 
@@ -280,7 +282,7 @@ class MaterialsSummary:
 class TemplateMaterials:
     count: int
     sha256: str
-    items: Sequence[Material] = converted(lambda items: read_all(Material, items), default=())
+    items: Sequence[Material] = ()
 
 
 @dataclass(frozen=True)
@@ -290,15 +292,15 @@ class Template:
     state: str
     # built_in, description or snapshot
     source: str
-    created_at: datetime = converted(when)
+    created_at: datetime
     description: Optional[str] = None
-    # The template that it was built on.
+    # The template that it is based on.
     from_: Optional[str] = None
     snapshot_id: Optional[str] = None
     bytes: Optional[int] = None
-    # None: they were not recorded.
-    materials: Optional[MaterialsSummary] = converted(lambda answer: read(MaterialsSummary, answer), default=None)
-    # What the build said last, and why it failed.
+    # None if they were not recorded.
+    materials: Optional[MaterialsSummary] = None
+    # The end of the log of the build, and why it failed.
     log_tail: Optional[str] = None
     error: Optional[str] = None
 
@@ -306,11 +308,11 @@ class Template:
 @dataclass(frozen=True)
 class Volume:
     name: str
-    created_at: datetime = converted(when)
-    # As last measured: getting one volume measures it.
+    created_at: datetime
+    # As last measured; `get` measures a volume.
     bytes: Optional[int] = None
     files: Optional[int] = None
-    # What it may hold.
+    # How much it may hold.
     size_bytes: int = 0
     # Ids of sandboxes that mount it.
     used_by: Sequence[str] = ()
@@ -321,32 +323,32 @@ class Secret:
     name: str
     # What sandboxes have instead of the value.
     placeholder: str
-    created_at: datetime = converted(when)
-    updated_at: datetime = converted(when)
+    created_at: datetime
+    updated_at: datetime
     domains: Sequence[str] = ()
-    # Ids of sandboxes that have it.
+    # Ids of sandboxes that use it.
     used_by: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class SshKey:
     name: str
-    # The API key that it belongs to: it reaches what that key reaches.
+    # The API key that it belongs to. It gives access to the sandboxes of that key.
     key_id: str
     type: str
     # As `ssh-keygen -l` shows it.
     fingerprint: str
     public_key: str
-    # Its holder has shown to have the private key. Until then it lets nobody in.
+    # Whether its holder has proved to have the private key. Before that it gives no access.
     confirmed: bool
-    created_at: datetime = converted(when)
-    # The user name with which its holder connects once to confirm it; None when that is done.
+    created_at: datetime
+    # The user name with which its holder connects once to confirm it; None after that.
     confirm_as: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class SshEndpoint:
-    # What it listens on: `0.0.0.0` or `::` for every address.
+    # The address it listens on: `0.0.0.0` or `::` for all.
     host: str
     port: int
     # For `known_hosts`.
@@ -378,12 +380,12 @@ class Usage:
     total: UsageNumbers
     sandboxes: Sequence[UsageNumbers]
 
-
-def read_usage(answer: Mapping[str, Any]) -> Usage:
-    return Usage(
-        start=when(answer["from"]),
-        end=when(answer["to"]),
-        currency=answer["currency"],
-        total=read(UsageNumbers, answer["total"]),
-        sandboxes=read_all(UsageNumbers, answer["sandboxes"]),
-    )
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> Usage:
+        return cls(
+            start=parse_time(answer["from"]),
+            end=parse_time(answer["to"]),
+            currency=answer["currency"],
+            total=decode(UsageNumbers, answer["total"]),
+            sandboxes=decode_all(UsageNumbers, answer["sandboxes"]),
+        )

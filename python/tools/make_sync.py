@@ -1,4 +1,4 @@
-"""Writes `dormouse/_sync` from `dormouse/_async`. `--check` only says whether it is as it would be written."""
+"""Writes `dormouse/_sync` from `dormouse/_async`. `--check` only reports files that are not up to date."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ NAMES = {
     "__aexit__": "__exit__",
     "StopAsyncIteration": "StopIteration",
     "AsyncIterator": "Iterator",
+    # Of httpx.
+    "aclose": "close",
+    "aiter_raw": "iter_raw",
 }
 
 
 def sync_source(source: str, name: str) -> str:
-    # What is awaited here is the value itself there.
+    # An awaitable of a value becomes the value.
     source = re.sub(r"Awaitable\[([^\[\]]+)\]", r"\1", source)
     source = re.sub(r"\bAwaitable, ", "", source)
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     lines = source.splitlines(keepends=True)
-    # From the end, so that places stay where they were.
+    # From the end, so that the positions of earlier tokens stay right.
     for index in range(len(tokens) - 1, -1, -1):
         token = tokens[index]
         (row, start), (_, end) = token.start, token.end
@@ -55,7 +58,7 @@ def _words(text: str) -> str:
 
 
 def _unique_imports(source: str) -> str:
-    """`AsyncIterator, Iterator` has become the same name twice."""
+    """`AsyncIterator, Iterator` has become one name twice."""
 
     def once(match: re.Match[str]) -> str:
         names = dict.fromkeys(match.group(1).split(", "))
@@ -80,7 +83,7 @@ def main() -> int:
             target.write_text(written, "utf-8")
     extra = sorted({path.name for path in (PACKAGE / "_sync").glob("*.py")} - wanted)
     for name in [*stale, *extra]:
-        print(f"dormouse/_sync/{name} is not what dormouse/_async would make of it", file=sys.stderr)
+        print(f"dormouse/_sync/{name} is not up to date with dormouse/_async", file=sys.stderr)
     return 1 if (is_check and stale) or extra else 0
 
 

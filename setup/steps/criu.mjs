@@ -8,7 +8,7 @@ export const criu = {
   title: 'CRIU',
   scope: 'data',
   hint: 'Check the network, then run this again. `./dormouse doctor` shows what the kernel lacks.',
-  // A CRIU that is content with one kernel may not be with the next.
+  // A CRIU that works with one kernel may not work with another.
   inputs: ({ repoDir }) =>
     hashOf(process.arch, release(), hashFiles(join(repoDir, 'packages/engine-linux/src/criu'), isSource)),
   async isInPlace({ dataDir }) {

@@ -7,14 +7,14 @@ import { templateStep } from './template.mjs'
 import { templateSnapshotStep } from './template-snapshot.mjs'
 import { typescriptBuild } from './typescript-build.mjs'
 
-/** Enough to run the TypeScript parts: they can then say what else is missing. */
+/** Enough to run the TypeScript code, which can then check what else is missing. */
 export const BUILD_STEPS = [npmPackages, typescriptBuild]
 
 /** Enough to build a template. */
 export const TOOL_STEPS = [systemPackages, npmPackages, typescriptBuild, nativeBuild]
 
 /**
- * Everything a sandbox needs.
+ * Everything that sandboxes need.
  * @param {string} repoDir
  */
 export function allSteps(repoDir) {

@@ -30,7 +30,7 @@ export const nativeBuild = {
     const make = /** @type {const} */ (['make', '-C', join(repoDir, NATIVE)])
     const onLine = (/** @type {string} */ line) => report({ doing: line })
     await run({ argv: [...make, 'all'], onLine })
-    // Whoever cannot build them has sandboxes all the same, without a network; the doctor says what is missing.
+    // Without the addons, sandboxes run without a network; `./dormouse doctor` reports what is missing.
     await run({ argv: [...make, 'addons', `NODE_API_HEADERS=${headers(repoDir)}`], onLine }).catch(() =>
       signal.throwIfAborted(),
     )

@@ -15,7 +15,7 @@ const NEEDED = [
   'dormouse',
   'ssh2',
 ]
-/** npm begins its explanations with what went wrong and ends them with general advice. */
+/** npm prints the cause first and general advice last. */
 const NPM_TAIL_LINES = 40
 
 /** @type {import('../run-steps.mjs').Step} */
@@ -35,13 +35,13 @@ export const npmPackages = {
   isInPlace: ({ repoDir }) => NEEDED.every((path) => existsSync(join(repoDir, 'node_modules', path))),
   async run({ report, run }, { repoDir }) {
     const began = join(repoDir, '.dormouse/npm-install-began')
-    // npm takes a package it unpacked by half for whole; after an interruption only a new start is safe.
+    // npm keeps a package that it has unpacked only in part; after an interruption, everything is installed again.
     if (existsSync(began)) rmSync(join(repoDir, 'node_modules'), { recursive: true, force: true })
     mkdirSync(dirname(began), { recursive: true })
     writeFileSync(began, '')
-    // Not `npm ci`: it refuses a lock file without the packages of every other platform, and a registry mirror need not
-    // have those. This installs what the lock file says and leaves it as it is. No package gets to run a script on this host:
-    // those that have one would only look for a compiler (sqlite comes built, ssh2 works without its own).
+    // Not `npm ci`: it refuses a lock file without the packages of other platforms, and a registry mirror may lack
+    // those. This installs the versions in the lock file and does not change it. Packages may not run scripts on this
+    // host: their scripts only look for a compiler (sqlite is prebuilt, and ssh2 works without its addon).
     await run({
       argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts'],
       cwd: repoDir,

@@ -3,7 +3,7 @@ import { accessSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { hashOf } from '../hash-inputs.mjs'
 
-/** Package, and a file or program that shows on other distributions whether the same thing is there. */
+/** Debian package, and a file or program that shows on other distributions whether it is installed. */
 const PACKAGES = [
   ['gcc', 'gcc'],
   ['make', 'make'],
@@ -15,11 +15,15 @@ const PACKAGES = [
   ['gpg', 'gpg'],
   ['tar', 'tar'],
   ['util-linux', 'setpriv'],
-  // For the tests of the guard: an allocator that relies on what the guard keeps.
+  // For the tests of the guard: an allocator that depends on it.
   ['libjemalloc2', `/usr/lib/${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu/libjemalloc.so.2`],
-  // For the tests of SSH, and `dormouse ssh`: the clients that people use.
+  // For the tests of SSH, and for `dormouse ssh`.
   ['openssh-client', 'ssh'],
   ['rsync', 'rsync'],
+  // For the tests of the Python SDK: what it needs, and what builds it.
+  ['python3-httpx', '/usr/lib/python3/dist-packages/httpx'],
+  ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
+  ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
 ]
 
 /** @type {import('../run-steps.mjs').Step} */
@@ -35,7 +39,7 @@ export const systemPackages = {
     if (missing.length === 0) return
     if (!isProgramThere('apt-get')) {
       throw new Error(
-        `this is not a Debian-like machine, and these are missing (Debian's names): ${missing.join(', ')}. ` +
+        `this machine has no apt-get, and these packages are missing (names in Debian): ${missing.join(', ')}. ` +
           'Install them with your package manager, then run this again',
       )
     }
@@ -43,7 +47,7 @@ export const systemPackages = {
     const onLine = (/** @type {string} */ line) => report({ doing: line })
     report({ percent: 0, doing: 'reading package lists' })
     await run({ argv: ['apt-get', 'update'], env, onLine, heldFds: [] }).catch(() => {
-      // One broken source of many must not stop what the others can give; the installation shows whether it matters.
+      // One broken package source must not stop the others; the installation fails if it matters.
       signal.throwIfAborted()
     })
     report({ percent: 30, doing: `installing ${missing.join(', ')}` })

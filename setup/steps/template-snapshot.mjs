@@ -1,7 +1,7 @@
 import { hashOf } from '../hash-inputs.mjs'
 
 /**
- * Boots a template once, imports what it is to preload and saves it: sandboxes start from there.
+ * Boots a template once, imports its preloaded modules and takes the snapshot that sandboxes start from.
  * @param {string} name
  * @returns {import('../run-steps.mjs').Step}
  */
@@ -10,8 +10,8 @@ export function templateSnapshotStep(name) {
     id: `template-snapshot-${name}`,
     title: `Snapshot of template "${name}"`,
     scope: 'data',
-    hint: 'Run `./dormouse doctor`: it says what this host lacks.',
-    // What it depends on (the build, the guest, CRIU, the kernel) is part of its name: only looking tells.
+    hint: 'Run `./dormouse doctor` to see what this host lacks.',
+    // The build, the guest, CRIU and the kernel are part of the snapshot's name, so `isInPlace` alone decides.
     inputs: () => hashOf(name),
     async isInPlace({ dataDir }) {
       const { isTemplatePrepared } = await import('@dormouse/engine-linux/setup')

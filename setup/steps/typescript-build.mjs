@@ -10,7 +10,7 @@ export const typescriptBuild = {
   id: 'typescript-build',
   title: 'TypeScript build',
   scope: 'repo',
-  hint: 'The sources do not compile: correct what is named above, then run this again.',
+  hint: 'The sources do not compile. Fix the errors above, then run this again.',
   inputs: ({ repoDir }) =>
     hashOf(
       readFileSync(join(repoDir, 'package-lock.json'), 'utf8'),
@@ -22,7 +22,7 @@ export const typescriptBuild = {
     existsSync(clientBundlePaths(repoDir).entry) &&
     readdirSync(join(repoDir, 'packages')).every((name) => isBuilt(join(repoDir, 'packages', name))),
   run: async ({ run }, { repoDir }) => {
-    // Forced, because tsc trusts its own notes about outputs that someone may have removed.
+    // Forced, because tsc does not notice outputs that were removed.
     await run({
       argv: [join(repoDir, 'node_modules/.bin/tsc'), '-b', '--force', '--pretty', 'false'],
       cwd: repoDir,

@@ -79,7 +79,7 @@ describe('dormouse key, no server running', () => {
     expect(keys[1]?.quotas.sandboxes).toBeUndefined()
     expect(JSON.stringify(keys)).not.toContain(ci.key.slice(-43))
     const revoked = await key('revoke', ci.id)
-    expect(revoked).toMatchObject({ status: 0, stdout: '', stderr: `Key ${ci.id} (ci) is revoked.\n` })
+    expect(revoked).toMatchObject({ status: 0, stdout: '', stderr: `Revoked key ${ci.id} (ci).\n` })
     expect((await key('list')).stdout).toMatch(/ci .* revoked \d{4}/)
     expect(readdirSync(dataDir).filter((file) => file.startsWith('state.db'))).toEqual(['state.db'])
   })
@@ -101,7 +101,7 @@ describe('dormouse key, beside a running server', () => {
     expect(await ask(shown!)).toBe(200)
     const created = await keyJson<Created>('create', 'second', '--scope=admin', '--rate=1', '--burst=3')
     expect(await ask(created.key)).toBe(200)
-    expect((await key('revoke', created.id)).stderr).toContain('is revoked')
+    expect((await key('revoke', created.id)).stderr).toContain('Revoked key')
     expect(await ask(created.key)).toBe(401)
     const run = await keyJson<Created>('create', 'run')
     expect(await ask(run.key)).toBe(403)
@@ -156,18 +156,18 @@ describe('dormouse key, beside a running server', () => {
   })
 })
 
-describe('dormouse key, typed wrong', () => {
+describe('dormouse key with mistakes', () => {
   it.each([
     [[], '`create`'],
-    [['destroy'], '`create`'],
-    [['create'], 'a NAME'],
-    [['create', 'a', 'b'], '"b"'],
+    [['destroy'], '"destroy"'],
+    [['create'], "missing required argument 'name'"],
+    [['create', 'a', 'b'], 'too many arguments'],
     [['create', 'a', '--max-sandboxs=1'], '--max-sandboxs'],
     [['create', 'a', '--max-memory=lots'], '--max-memory'],
     [['create', 'a', '--max-memory=4GiBs'], '--max-memory'],
     [['create', 'a', '--burst=2'], '--burst needs --rate'],
-    [['update', '--max-running=1'], 'the ID'],
-    [['list', 'all'], '"all"'],
+    [['update', '--max-running=1'], "missing required argument 'id'"],
+    [['list', 'all'], 'too many arguments'],
   ])('%j ends with 2 and says why', async (args, message) => {
     const { status, stderr, stdout } = await key(...args)
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })

@@ -32,7 +32,7 @@ describe('names', () => {
     )
     const none = await cli.run(['resume', 'omega'])
     expect(none).toMatchObject({ status: 1, stdout: '' })
-    expect(none.stderr).toContain('There is no sandbox "omega"\n  `dormouse ls`')
+    expect(none.stderr).toContain('There is no sandbox "omega"\n  Run `dormouse ls` for a list.')
     expect((await cli.run(['resume', '../keys'])).status).toBe(2)
     const json = await cli.run(['resume', 'omega', '--json'])
     expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'not_found', hint: expect.any(String) } })
@@ -75,7 +75,7 @@ describe('run', () => {
   test('--timeout interrupts it', async () => {
     const { status, stderr } = await cli.run(['run', 'alpha', '--timeout', '300ms', 'while True: pass'])
     expect(status).not.toBe(0)
-    expect(stderr).toContain('its time was over')
+    expect(stderr).toContain('interrupted after its timeout')
   })
 })
 
@@ -199,7 +199,7 @@ describe('life', () => {
     const told = await cli.run(['snapshot', 'verify', 'bad', 'good'])
     expect(told.status).toBe(1)
     expect(told.stdout).toMatch(new RegExp(`^${bad}  damaged  .* is missing\\.\n${good}  good\n$`))
-    expect(told.stderr).toBe('1 of 2 cannot be restored here.\n')
+    expect(told.stderr).toBe('1 of 2 snapshots cannot be restored.\n')
     const { status, stdout, stderr } = await cli.run(['snapshot', 'verify', '--json'])
     expect({ status, stderr }).toEqual({ status: 1, stderr: '' })
     const all = JSON.parse(stdout).snapshots

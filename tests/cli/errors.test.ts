@@ -12,12 +12,12 @@ test.each([
   [['standby'], "missing required argument 'sandbox'"],
   [['run', 'box', '--language', 'cobol', 'x'], 'python, bash'],
   [['run', 'box', 'x', '-f', 'y'], 'not both'],
-  [['run', '--new', 'a', 'b'], 'only the code'],
+  [['run', '--new', 'a', 'b'], 'the only argument is the code'],
   [['create', '--idle', 'soon'], '15s'],
   [['create', '--memory', 'lots'], '4GiB'],
   [['create', '--env', 'novalue'], 'NAME=VALUE'],
   [['create', '-v', 'data'], 'VOLUME:/PATH'],
-  [['create', 'a', '--name', 'b'], 'two names'],
+  [['create', 'a', '--name', 'b'], 'there are two names'],
   [['exec', 'box'], 'command'],
   [['forward', 'box', 'http'], 'is not a port'],
   [['snapshot', 'ls', 'a', 'b'], 'too many arguments'],
@@ -35,14 +35,14 @@ test.each([
   [['ls', '--bogus'], 'ls'],
   [['snapshot', 'ls', 'a', 'b'], 'snapshot ls'],
   [['volume', 'creat', 'x'], 'volume'],
-])('%j names the help that says more, in words and in JSON', async (args, command) => {
-  const hint = `\`dormouse ${command} --help\` says how it is used.`
+])('%j points to the help of the command, in text and in JSON', async (args, command) => {
+  const hint = `Run \`dormouse ${command} --help\` for its usage.`
   expect((await cli.run(args)).stderr).toMatch(new RegExp(`^dormouse: .*\\n(.*\\n)?  ${hint}\\n$`))
   expect(JSON.parse((await cli.run([...args, '--json'])).stderr).error.hint).toContain(hint)
 })
 
 test.each([
-  [['create', 'my box'], /^dormouse: name: must be .*\n {2}`dormouse create --help` says/],
+  [['create', 'my box'], /^dormouse: name: must be .*\n {2}Run `dormouse create --help` for/],
   [['volume', 'show', 'nothing'], /There is no volume "nothing"\.\n {2}.*`dormouse volume create NAME`/],
   [['secret', 'show', 'NOTHING'], /There is no secret "NOTHING"\.\n {2}.*`dormouse secret create NAME`/],
   [['cp', '/no/such/file', 'box:/root/'], /^dormouse: \/no\/such\/file: no such file or directory\n$/],
@@ -92,7 +92,7 @@ test('who may not read the key of the server is told to use sudo, and needs no r
       env: { ...cli.env, ...env },
     })
   const refused = as({ DORMOUSE_DATA: cli.server.factory.stateDir })
-  expect(refused.stderr).toContain('only root may read it: run this with sudo')
+  expect(refused.stderr).toContain('Only root can read the key in')
   expect(refused.status).toBe(1)
   const allowed = as({ DORMOUSE_URL: cli.server.url, DORMOUSE_API_KEY: cli.server.key })
   expect(allowed).toMatchObject({ status: 0, stdout: '' })

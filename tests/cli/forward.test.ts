@@ -71,7 +71,7 @@ test('forward says what refuses a connection', async () => {
     while (!pattern.test(text)) await once(child.stderr, 'data')
     return pattern.exec(text)?.[1] ?? ''
   }
-  const port = Number(await until(/127\.0\.0\.1:(\d+) is port 4002 of box/))
+  const port = Number(await until(/127\.0\.0\.1:(\d+) to port 4002 of box/))
   await exchange(port, 1).catch(() => {})
   await until(/port 4002: .*listen/i)
   child.kill('SIGINT')

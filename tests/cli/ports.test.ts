@@ -47,7 +47,7 @@ test('a port is waited for, listed, linked to, made public and private again', a
     ports: [{ port: 8000, access: 'public' }],
   })
   const closed = await cli.run(['port', 'set', 'site', '8000', 'private'])
-  expect(closed.stderr).toContain('Only who has a key or a link reaches port 8000 of site')
+  expect(closed.stderr).toContain('Only requests with a key or a link can now reach port 8000 of site')
   expect((await ask()).status).toBe(401)
 })
 

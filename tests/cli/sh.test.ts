@@ -48,7 +48,7 @@ test('sh is left with ~. and comes back to the same shell with --attach; a full 
   await terminal.shows(/\[\?1049hready/)
   terminal.type('\r~.')
   await terminal.shows(/\[\?1049l/)
-  await terminal.shows(/Left\. It goes on: `dormouse sh shell --attach (\d+)`/)
+  await terminal.shows(/Detached; the shell keeps running\. Return with `dormouse sh shell --attach (\d+)`/)
   expect(await terminal.status()).toBe(0)
   const { items } = await cli.server.ok('/v1/sandboxes/shell/processes')
   const { pid } = items.find(
@@ -81,7 +81,7 @@ test('sh runs a command instead of a shell, as a user, in a directory', async ()
 test('sh that is ended by a signal restores the terminal and says how to come back', async () => {
   const terminal = await shell('shell')
   terminal.signal('SIGTERM')
-  await terminal.shows(/Left\. It goes on/)
+  await terminal.shows(/Detached; the shell keeps running/)
   expect(await terminal.status()).toBe(143)
 })
 

@@ -35,11 +35,11 @@ test('create says how much a sandbox may write, and update changes only what is 
   expect(await cli.json(['update', 'box', '--no-name'])).not.toHaveProperty('name')
   const named = await cli.run(['update', id, '--name', 'box'])
   expect(named).toMatchObject({ status: 0, stdout: `${id}\n` })
-  expect(named.stderr).toContain('box is changed')
+  expect(named.stderr).toContain('Changed box')
 })
 
 test.each([
-  [[], 'nothing was said to change'],
+  [[], 'there is nothing to change'],
   [['--no-expires', '--expires-idle', '1h'], 'contradicts'],
   [['--disk', 'lots'], '4GiB'],
 ])('update box %j is refused with status 2', async (flags, message) => {

@@ -1,11 +1,13 @@
 import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { prepareKdat } from '../../packages/engine-linux/src/burrow/prepare-kdat.ts'
 import { SparePool } from '../../packages/engine-linux/src/burrow/spare.ts'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { findCriu } from '../../packages/engine-linux/src/criu/find-criu.ts'
-import { kdatDirectory, prepareKdat } from '../../packages/engine-linux/src/criu/kdat.ts'
+import { kdatDirectory } from '../../packages/engine-linux/src/criu/kdat.ts'
 import { prepareGuestTools } from '../../packages/engine-linux/src/guest-tools.ts'
+import { FailureLog } from '../../packages/engine-linux/src/host/failure-log.ts'
 import { testDataDir } from '../test-data-dir.ts'
 import { linuxFactory } from './linux-factory.ts'
 
@@ -20,9 +22,10 @@ test('on a machine that has just started, CRIU looks at the kernel, as the host 
   const criu = { ...found, version: `${found.version}-test-${process.pid}` }
   const hierarchies = await findHierarchies()
   const toolsDir = await prepareGuestTools(testDataDir)
-  const spares = new SparePool({ layout, hierarchies, criu })
+  const failures = new FailureLog()
+  const spares = new SparePool({ layout, hierarchies, failures, criu })
   try {
-    await prepareKdat({ layout, hierarchies, spares }, { criu, dataDir: testDataDir, toolsDir })
+    await prepareKdat({ layout, hierarchies, spares, failures }, { criu, dataDir: testDataDir, toolsDir })
     for (const as of ['host', 'burrow'])
       expect((await stat(join(kdatDirectory(criu), as, 'criu.kdat'))).size).toBeGreaterThan(0)
   } finally {

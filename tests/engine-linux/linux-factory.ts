@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import type { BurrowId } from '@dormouse/contracts'
 import type { EngineFactory } from '@dormouse/engine/contract'
 import { LinuxEngine } from '@dormouse/engine-linux'
-import { Layout } from '../../packages/engine-linux/src/burrow/layout.ts'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
+import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 export interface LinuxFactory extends EngineFactory {

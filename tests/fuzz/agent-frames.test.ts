@@ -72,7 +72,6 @@ const CALLS: readonly ((client: AgentClient) => Promise<unknown>)[] = [
   (client) => client.info(),
   (client) => client.runs.run({ code: '1' }),
   (client) => all(client.runs.stream({ code: '1' })),
-  (client) => client.runs.list(),
   (client) => client.runs.interrupt('r'),
   (client) => client.contexts.list(),
   (client) => all(client.contexts.output('default')),

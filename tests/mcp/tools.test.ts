@@ -103,7 +103,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
   test('long output keeps its beginning and its end', async () => {
     const text = await mcp.text('run_python', { code: 'print("a" * 50_000 + "z" * 50_000)' })
     expect(text.length).toBeLessThan(21_000)
-    expect(text).toMatch(/^a+\n… 80001 characters left out.*\nz+$/s)
+    expect(text).toMatch(/^a+\n… 80001 bytes left out.*\nz+$/s)
   })
 
   test('files: text, images, binary, parts, listing', async () => {

@@ -64,7 +64,7 @@ print(sum(b"reached" in s.makefile("rb").read() for s in [get() for _ in range(8
   const reports = () => Promise.all(greedy.map((one) => world.server.ok(`/v1/sandboxes/${one}/network`)))
   await expect
     .poll(async () => JSON.stringify(await reports()), { timeout: 20_000 })
-    .toContain('gave way to another API key')
+    .toContain('closed for another API key')
   for (const one of [...greedy, id]) await world.server.call(`/v1/sandboxes/${one}`, { method: 'DELETE' })
 })
 

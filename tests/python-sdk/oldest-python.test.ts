@@ -1,11 +1,11 @@
-import { existsSync, readdirSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from '../server/server-process.ts'
-import { expectToPass, moduleNames } from './run-python.ts'
+import { expectToPass, moduleNames, PYTHON, runPython, sdkDir } from './run-python.ts'
 
-/** The oldest that the SDK promises, where this machine has it. */
+/** The oldest Python that the SDK supports, if this machine has it. */
 function findOldest(): string | undefined {
   const versions = join(homedir(), '.pyenv/versions')
   const found = existsSync(versions)
@@ -19,12 +19,21 @@ const oldest = findOldest()
 // Skip: only some machines have the oldest Python.
 describe.skipIf(oldest === undefined)('the Python SDK with Python 3.9', () => {
   let server: ServerProcess
+  // httpx and websockets of Debian, without the other packages of its Python.
+  const dependencies = mkdtempSync(join(tmpdir(), 'dormouse-python-'))
   beforeAll(async () => {
+    const { code, output } = await runPython(PYTHON, ['dependencies.py', dependencies])
+    expect(code, output).toBe(0)
     server = await ServerProcess.start()
   })
-  afterAll(() => server?.cleanUp())
+  afterAll(async () => {
+    await server?.cleanUp()
+    rmSync(dependencies, { recursive: true, force: true })
+  })
 
   test.each(moduleNames)('%s', { timeout: 180_000 }, (name) =>
-    expectToPass(server, oldest!, ['-m', 'unittest', '-q', name]),
+    expectToPass(server, oldest!, ['-m', 'unittest', '-q', name], {
+      PYTHONPATH: `${sdkDir}:${dependencies}`,
+    }),
   )
 })

@@ -8,7 +8,7 @@ export const PYTHON = '/usr/bin/python3'
 export const sdkDir = fileURLToPath(new URL('../../python', import.meta.url))
 export const testsDir = fileURLToPath(new URL('python', import.meta.url))
 
-/** The modules of tests that are written in Python. */
+/** The test modules that are written in Python. */
 export const moduleNames = readdirSync(testsDir)
   .filter((name) => /^test_\w+\.py$/.test(name))
   .map((name) => name.slice(0, -'.py'.length))
@@ -32,9 +32,14 @@ export function runPython(program: string, args: string[], env: NodeJS.ProcessEn
   })
 }
 
-/** A program that passes leaves nothing on the server. What a failed one leaves must not disturb the next one. */
-export async function expectToPass(server: ServerProcess, program: string, args: string[]): Promise<void> {
-  const env = { DORMOUSE_URL: server.url, DORMOUSE_API_KEY: server.key }
+/** Tests that pass leave nothing on the server. After a failure the server is cleared for the next test. */
+export async function expectToPass(
+  server: ServerProcess,
+  program: string,
+  args: string[],
+  more: NodeJS.ProcessEnv = {},
+): Promise<void> {
+  const env = { DORMOUSE_URL: server.url, DORMOUSE_API_KEY: server.key, ...more }
   const { code, output } = await runPython(program, args, env)
   if (code !== 0) await server.clear()
   expect(code, output).toBe(0)

@@ -1,7 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { LiveSandbox } from '../../packages/server/src/lifecycle/live-sandbox.ts'
+import type { LiveSandbox } from '../../packages/server/src/sandbox/live-sandbox.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const MIB = 1024 ** 2

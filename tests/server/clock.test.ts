@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import type { CreateSandbox, Sandbox } from '../../packages/server/src/lifecycle/service.ts'
+import type { CreateSandbox, Sandbox } from '../../packages/server/src/sandbox/service.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const HOUR_MS = 3_600_000

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import type { LinuxBurrow } from '@dormouse/engine-linux'
 import { describe, expect, test, vi } from 'vitest'
-import type { LiveSandbox } from '../../packages/server/src/lifecycle/live-sandbox.ts'
-import type { Sandbox } from '../../packages/server/src/lifecycle/service.ts'
+import type { LiveSandbox } from '../../packages/server/src/sandbox/live-sandbox.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
 import { lines, useServer } from './harness.ts'
 
 const server = useServer()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from 'vitest'
 import { WebSocket } from 'ws'
 import { createApp } from '../../packages/server/src/api/app.ts'
 import type { App } from '../../packages/server/src/api/route.ts'
-import type { Sandbox } from '../../packages/server/src/lifecycle/service.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 export type Call = Omit<RequestInit, 'body'> & { readonly body?: unknown; readonly raw?: BodyInit }

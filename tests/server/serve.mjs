@@ -1,11 +1,12 @@
 // A server as `dormouse up` runs it, on a data directory of the test's own with the templates of the host.
 import { loadConfig, runServer } from '@dormouse/server'
+import { parseServerFlags } from '../../setup/server-flags.mjs'
 
 const [dataDir, toolsDir, ...args] = process.argv.slice(2)
 const stop = new AbortController()
 process.on('SIGTERM', () => stop.abort())
 await runServer({
-  config: loadConfig({ env: {}, dataDir, args }),
+  config: loadConfig({ env: {}, dataDir, flags: parseServerFlags(args) }),
   toolsDir,
   signal: stop.signal,
   print: (line) => console.log(line),

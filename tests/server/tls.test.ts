@@ -107,7 +107,7 @@ describe('a server with TLS', () => {
     const python =
       'from dormouse import Sandbox\nwith Sandbox() as s: print(s.run_code("print(1)").stdout.strip())'
     const env = environment({ PYTHONPATH: here('../../python'), SSL_CERT_FILE: authorityFile })
-    expect((await run('python3', ['-c', python], { env })).stdout).toBe('1\n')
+    expect((await run('/usr/bin/python3', ['-c', python], { env })).stdout).toBe('1\n')
   })
 
   test('is not trusted without its authority, and the command line says so', async () => {

@@ -6,9 +6,10 @@ import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { LinuxBurrow } from '../../packages/engine-linux/src/burrow/linux-burrow.ts'
-import { findProcess, type ThreadStatus } from '../../packages/engine-linux/src/burrow/process-status.ts'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { findCriu } from '../../packages/engine-linux/src/criu/find-criu.ts'
+import { FailureLog } from '../../packages/engine-linux/src/host/failure-log.ts'
+import { findProcess, type ThreadStatus } from '../../packages/engine-linux/src/process/process-status.ts'
 import { Dumper } from '../../packages/engine-linux/src/snapshot/dumper.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
@@ -60,13 +61,17 @@ describe('a CRIU that saves', () => {
     const linux = burrow as LinuxBurrow
     const imagesDir = await mkdtemp(join(factory.stateDir, 'dump-'))
     const criu = await findCriu(testDataDir)
-    await using dumper = new Dumper(criu!, { hierarchies, cgroupName: factory.layout.cgroupName })
+    await using dumper = new Dumper(criu!, {
+      hierarchies,
+      cgroupName: factory.layout.cgroupName,
+      failures: new FailureLog(),
+    })
     await linux.quiesce()
-    const saver = await dumper.take()
-    await saver.allowMemory(2 ** 30)
+    const dump = await dumper.take()
+    await dump.allowMemory(2 ** 30)
     await linux.freeze()
     const { first, freezerDir } = linux
-    const saved = saver.save({
+    const saved = dump.run({
       first,
       freezerDir,
       imagesDir,
@@ -96,7 +101,7 @@ describe('a CRIU that saves', () => {
     expect(limits.flat()).toContain(2 ** 30 + 2 ** 29)
 
     expect(await saved).toMatchObject({ isCutOff: true })
-    await linux.goOn({ areStopped: false })
+    await linux.resumeAfterFailedSave({ areStopped: false })
     expect(await burrow.ended).toEqual({ reason: 'killed' })
     await expect.poll(own).toEqual([])
     await burrow.destroy()

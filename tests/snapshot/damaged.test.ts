@@ -15,7 +15,7 @@ import { promisify } from 'node:util'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { SnapshotPaths } from '../../packages/engine-linux/src/burrow/layout.ts'
+import type { SnapshotPaths } from '../../packages/engine-linux/src/host/layout.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 
 const run = promisify(execFile)

@@ -10,8 +10,9 @@ import type { LinuxBurrow } from '../../packages/engine-linux/src/burrow/linux-b
 import { BurrowCgroup } from '../../packages/engine-linux/src/cgroup/burrow-cgroup.ts'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { findCriu } from '../../packages/engine-linux/src/criu/find-criu.ts'
+import { FailureLog } from '../../packages/engine-linux/src/host/failure-log.ts'
+import { dumpDeadlineMs } from '../../packages/engine-linux/src/snapshot/dump-process.ts'
 import { Dumper } from '../../packages/engine-linux/src/snapshot/dumper.ts'
-import { dumpDeadlineMs } from '../../packages/engine-linux/src/snapshot/saver.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 import { withOrphan } from './foreign-process.ts'
@@ -63,19 +64,23 @@ test('a process outside the tree does not run while CRIU dumps the tree', async 
   const imagesDir = await mkdtemp(join(factory.stateDir, 'dump-'))
   const hierarchies = await findHierarchies()
   const criu = await findCriu(testDataDir)
-  await using dumper = new Dumper(criu!, { hierarchies, cgroupName: factory.layout.cgroupName })
+  await using dumper = new Dumper(criu!, {
+    hierarchies,
+    cgroupName: factory.layout.cgroupName,
+    failures: new FailureLog(),
+  })
   await linux.quiesce()
   try {
-    const saver = await dumper.take()
+    const dump = await dumper.take()
     await linux.freeze()
     const before = count()
     const { first, freezerDir } = linux
     const target = { first, freezerDir, imagesDir, hasVolumes: false }
-    const result = await saver.save({ ...target, deadlineMs: dumpDeadlineMs(0) })
+    const result = await dump.run({ ...target, deadlineMs: dumpDeadlineMs(0) })
     expect(result).toMatchObject({ exitCode: 0, isCutOff: false })
     expect(count()).toBe(before)
   } finally {
-    await linux.goOn({ areStopped: true })
+    await linux.resumeAfterFailedSave({ areStopped: true })
   }
   expect(await print('print(shared[:] != bytes(8))')).toBe('True')
 })

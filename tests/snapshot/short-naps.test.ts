@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, expect, test } from 'vitest'
-import { LONGEST_CHAIN_LAYERS } from '../../packages/engine-linux/src/storage/choose-run.ts'
+import { LONGEST_CHAIN_LAYERS } from '../../packages/engine-linux/src/storage/choose-layers-to-merge.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, realpath, rm, statfs, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
-import { Layout } from '../../packages/engine-linux/src/burrow/layout.ts'
+import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const run = promisify(execFile)

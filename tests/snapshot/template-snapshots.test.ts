@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { newLayerId, newSandboxId } from '@dormouse/contracts'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, expect, test } from 'vitest'
-import { Layout } from '../../packages/engine-linux/src/burrow/layout.ts'
+import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const dataDir = await mkdtemp(join(tmpdir(), 'dormouse-template-'))

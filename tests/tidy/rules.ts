@@ -1,3 +1,4 @@
+import { posix } from 'node:path'
 import { longFunctions, longPythonFunctions } from './function-length.ts'
 import { longLines } from './line-length.ts'
 import { importsAgree } from './package-imports.ts'
@@ -31,6 +32,33 @@ const PACKAGES = [
  * sandboxes.
  */
 const ONLY: Record<string, readonly string[]> = { egress: ['async', 'contracts'] }
+/**
+ * Folders and root files of a package, lowest first. A file may import from its own folder and from those before it; unit
+ * tests may import anything.
+ */
+export const LAYERS: Record<string, readonly string[]> = {
+  'packages/engine-linux/src': [
+    'native-programs.ts',
+    'host',
+    'process',
+    'network',
+    'cgroup',
+    'template',
+    'criu',
+    'image',
+    'volume',
+    'image-thread',
+    'guest-tools.ts',
+    'storage',
+    'burrow',
+    'snapshot',
+    'linux-engine.ts',
+    'prepare-template.ts',
+    'index.ts',
+    'doctor',
+    'setup.ts',
+  ],
+}
 /** The composition root is the one place of the outer packages that names a concrete engine. */
 const NAMES_AN_ENGINE = /^packages\/(server|cli)\/src\/(composition|local)\//
 /** The one file of the SDK that browsers do not load. */
@@ -63,6 +91,18 @@ export const broken: Record<string, Rule> = {
     const outward = used.filter((name) => !allowed.includes(name))
     const across = [...text.matchAll(/from '((?:\.\.\/)+packages\/[^']+)'/g)].map((match) => match[1])
     return [...outward, ...across].map((name) => `${path} imports ${name}`)
+  },
+
+  'folders import only the folders below them': ({ path, text }) => {
+    const root = Object.keys(LAYERS).find((directory) => path.startsWith(`${directory}/`))
+    if (root === undefined || path.endsWith('.test.ts')) return []
+    const heightOf = (file: string) => LAYERS[root]?.indexOf(file.split('/')[0] ?? '') ?? -1
+    const own = path.slice(root.length + 1)
+    if (heightOf(own) === -1) return [`${path} is in no layer`]
+    return [...text.matchAll(/from '(\.[^']+)'/g)]
+      .map((match) => posix.relative(root, posix.join(posix.dirname(path), match[1] ?? '')))
+      .filter((target) => heightOf(target) > heightOf(own))
+      .map((target) => `${path} imports ${target}`)
   },
 
   'the SDK depends on nothing, not even for its types': ({ path, text }) => {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import {
   abortable,
+  KeyedMutex,
   Limiter,
   Mutex,
   onAbort,
@@ -109,6 +110,24 @@ describe('Limiter', () => {
     await expect(mutex.run(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
     expect(mutex.isLocked).toBe(false)
     await expect(mutex.run(() => 1)).resolves.toBe(1)
+  })
+})
+
+describe('KeyedMutex', () => {
+  test('runs work of one key in order, and work of other keys beside it', async () => {
+    const mutex = new KeyedMutex()
+    const { promise, open } = gate()
+    const order: string[] = []
+    const first = mutex.run('a', async () => {
+      await promise
+      order.push('a1')
+    })
+    const second = mutex.run('a', () => void order.push('a2'))
+    await mutex.run('b', () => void order.push('b'))
+    await expect(mutex.run('b', () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
+    open()
+    await Promise.all([first, second])
+    expect(order).toEqual(['b', 'a1', 'a2'])
   })
 })
 

@@ -11,7 +11,7 @@ export interface DoctorCommand {
   readonly examine?: (dataDir: string) => Promise<HostReport>
 }
 
-/** Answers the exit status: 0 exactly when sandboxes can run. */
+/** Returns the exit status: 0 only when sandboxes can run. */
 export async function doctorCommand({
   dataDir,
   json,

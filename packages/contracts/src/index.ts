@@ -1,5 +1,5 @@
 export { type AllowRule, allowRuleProblem, parseAllowRule } from './allow-rule.ts'
-export { BoundedText } from './bounded-text.ts'
+export { BoundedText, boundText } from './bounded-text.ts'
 export { type BurrowLimits, type BurrowLimitsInput, burrowLimitsSchema } from './burrow-limits.ts'
 export {
   DormouseError,

@@ -1,15 +1,5 @@
 import { mkdir, realpath } from 'node:fs/promises'
-import {
-  burrowLimitsSchema,
-  DormouseError,
-  ENV_MAX_BYTES,
-  ENV_MAX_ENTRIES,
-  isSandboxId,
-  parseInput,
-  type SandboxId,
-  type SnapshotId,
-  type VolumeId,
-} from '@dormouse/contracts'
+import { DormouseError, parseInput, type SnapshotId, type VolumeId } from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -17,8 +7,10 @@ import type {
   CreateBurrow,
   Engine,
   EngineCapabilities,
+  EngineFailureKind,
   ForkedBurrow,
   ForkOptions,
+  Log,
   Measurement,
   PartCheck,
   RestoreOptions,
@@ -29,140 +21,110 @@ import type {
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
-import { z } from 'zod'
-import { adoptBurrows } from './burrow/adopt-burrows.ts'
 import { bootBurrow } from './burrow/boot-burrow.ts'
-import { Layout } from './burrow/layout.ts'
+import type { BurrowHost } from './burrow/burrow-host.ts'
+import { bootSchema, createSchema } from './burrow/create-schema.ts'
 import { LinuxBurrow } from './burrow/linux-burrow.ts'
+import { prepareKdat } from './burrow/prepare-kdat.ts'
 import { SparePool } from './burrow/spare.ts'
-import type { BurrowHost } from './burrow/start-burrow.ts'
 import { findHierarchies } from './cgroup/find-hierarchies.ts'
 import { ParentCgroup, sandboxShare } from './cgroup/parent-cgroup.ts'
-import { type Criu, findCriu, isUsable } from './criu/find-criu.ts'
-import { kdatDirectory, prepareKdat } from './criu/kdat.ts'
+import { findCriu, isUsable } from './criu/find-criu.ts'
+import { kdatDirectory } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
+import { FailureLog } from './host/failure-log.ts'
+import { Layout } from './host/layout.ts'
 import { findGateAddon } from './network/gate-addon.ts'
-import { describeSnapshot } from './snapshot/describe-snapshot.ts'
-import { Sleeper } from './snapshot/sleeper.ts'
+import { adoptBurrows } from './snapshot/adopt-burrows.ts'
+import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
+import {
+  createFromTemplate,
+  expectCreate,
+  isTemplatePrepared,
+  prepareTemplate,
+} from './snapshot/create-from-template.ts'
+import { forkBurrow } from './snapshot/fork-burrow.ts'
+import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
+import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
+import { saveBurrow } from './snapshot/save-burrow.ts'
+import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
+import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
-import { checkPart, isSamePlace, type LinuxPart } from './storage/stored-parts.ts'
-import { Upkeep } from './storage/upkeep.ts'
+import type { LinuxPart } from './storage/stored-parts.ts'
+import { UpkeepQueue } from './storage/upkeep-queue.ts'
 import { getTemplate } from './template/template-store.ts'
-import { volumeMountsSchema } from './volume/volume-mounts.ts'
 import { VolumeStore } from './volume/volume-store.ts'
 
 export interface LinuxEngineOptions {
-  /** Templates and tools. */
+  /** Holds templates and tools. */
   readonly dataDir: string
-  /** Burrows; the data directory when not given. Tests share the templates of a host but not its burrows. */
+  /** Holds burrows and snapshots; the data directory by default. Tests share the templates of a host but not its burrows. */
   readonly stateDir?: string
-  /** Memory that sandboxes together leave to the host. */
+  /** Memory that all sandboxes together leave to the host. */
   readonly hostMemoryBytes?: number
+  /** Gets failures of background work. */
+  readonly log?: Log
 }
 
 /** What a small host needs for itself. */
 const DEFAULT_HOST_MEMORY_BYTES = 256 * 1024 ** 2
-/** Those who have waited for a server come first. */
+/** Upkeep after a start waits until clients that waited for the server are served. */
 const UPKEEP_AFTER_START_MS = 10_000
 
-const envSchema = z
-  .record(
-    z.string().regex(/^[^=\0]+$/, 'must be a name without = and NUL'),
-    z.string().regex(/^[^\0]*$/, 'must not contain NUL'),
-  )
-  .refine((env) => Object.keys(env).length <= ENV_MAX_ENTRIES, `has more than ${ENV_MAX_ENTRIES} entries`)
-  .refine((env) => JSON.stringify(env).length <= ENV_MAX_BYTES, `is longer than ${ENV_MAX_BYTES} bytes`)
-
-const createSchema = z.strictObject({
-  sandboxId: z.custom<SandboxId>(
-    (value) => typeof value === 'string' && isSandboxId(value),
-    'is not a sandbox id',
-  ),
-  template: z.string(),
-  limits: burrowLimitsSchema.prefault({}),
-  user: z
-    .string()
-    .regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'is not a user name')
-    .optional(),
-  env: envSchema.optional(),
-  volumes: volumeMountsSchema.prefault([]),
-})
-
-const bootSchema = createSchema.pick({ user: true, env: true })
+interface LinuxEngineParts {
+  readonly dataDir: string
+  readonly toolsDir: string
+  readonly host: BurrowHost
+  readonly parent: ParentCgroup
+  /** Undefined on a host without a CRIU that works. */
+  readonly snapshots: SnapshotEngine | undefined
+  readonly hasNetwork: boolean
+}
 
 /** Burrows from namespaces, cgroups and overlayfs on this host. */
 export class LinuxEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
-  readonly #dataDir: string
-  readonly #toolsDir: string
-  readonly #host: BurrowHost
-  readonly #parent: ParentCgroup
-  readonly #sleeper: Sleeper | undefined
+  readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
-  /** All that this engine ever held: the files of one that has ended by itself can still be saved. */
+  /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
   readonly #known = new WeakSet<LinuxBurrow>()
-  readonly #upkeep: Upkeep
+  readonly #upkeep: UpkeepQueue
   readonly #volumes: VolumeStore
   #storage: StorageMeter | undefined
 
-  private constructor(parts: {
-    dataDir: string
-    toolsDir: string
-    host: BurrowHost
-    criu: Criu | undefined
-    parent: ParentCgroup
-    network: boolean
-  }) {
-    const { dataDir, toolsDir, host, criu } = parts
-    this.#dataDir = dataDir
-    this.#toolsDir = toolsDir
-    this.#host = host
-    this.#parent = parts.parent
+  private constructor(parts: LinuxEngineParts) {
+    const { host, snapshots, hasNetwork } = parts
+    this.#parts = parts
     this.#volumes = new VolumeStore(host.layout.volumesDir)
-    this.#sleeper = criu === undefined ? undefined : new Sleeper({ host, criu, dataDir, toolsDir })
-    this.#upkeep = new Upkeep({
-      // A sandbox that is awake has gone on from the version there was.
+    this.#upkeep = new UpkeepQueue({
+      // A sandbox that is awake runs on the version that it was restored from.
       isWanted: async (id) => {
-        const { manifest } = await this.#canSleep().store.get(id)
+        const { manifest } = await this.#snapshots.store.get(id)
         return ![...this.#burrows].some(({ sandboxId }) => sandboxId === manifest.sandboxId)
       },
-      keepUp: async (id, signal) => {
-        const isNew = await this.#canSleep().keepUp(id, signal)
-        await this.#canSleep().makeSums(id, signal)
+      improve: async (id, signal) => {
+        const isNew = await improveStored(this.#snapshots, id, signal)
+        await makeMissingSums(this.#snapshots, id, signal)
         return isNew
       },
+      failures: host.failures,
     })
     const { v1, v2 } = host.hierarchies
     const has = (name: 'memory' | 'cpu' | 'pids') => v1.has(name) || v2?.controllers.has(name) === true
     this.capabilities = {
-      snapshot: criu !== undefined,
+      snapshot: snapshots !== undefined,
       adopt: true,
       limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
-      network: parts.network,
+      network: hasNetwork,
     }
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
-  static async open({
-    dataDir,
-    stateDir = dataDir,
-    hostMemoryBytes = DEFAULT_HOST_MEMORY_BYTES,
-  }: LinuxEngineOptions): Promise<LinuxEngine> {
-    await mkdir(stateDir, { recursive: true, mode: 0o711 })
-    const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
-    for (const path of [
-      layout.burrowsDir,
-      layout.sparesDir,
-      layout.layersDir,
-      layout.sumsDir,
-      layout.snapshotsDir,
-      layout.volumesDir,
-      layout.rootMountPoint,
-    ]) {
-      await mkdir(path, { recursive: true, mode: 0o700 })
-    }
+  static async open(options: LinuxEngineOptions): Promise<LinuxEngine> {
+    const { dataDir, stateDir = dataDir, hostMemoryBytes = DEFAULT_HOST_MEMORY_BYTES } = options
+    const layout = await makeDirectories(stateDir, dataDir)
     const [hierarchies, toolsDir, found, gates] = await Promise.all([
       findHierarchies(),
       prepareGuestTools(dataDir),
@@ -170,45 +132,33 @@ export class LinuxEngine implements Engine {
       findGateAddon(),
     ])
     const criu = found !== undefined && isUsable(found) ? found : undefined
-    const share = await sandboxShare(hostMemoryBytes)
-    const parent = new ParentCgroup(hierarchies, layout.cgroupName, share)
-    const spares = new SparePool({ layout, hierarchies, criu, parent })
-    const host = { layout, hierarchies, spares, ...(criu !== undefined && { kdatDir: kdatDirectory(criu) }) }
+    const failures = new FailureLog(options.log)
+    const parent = new ParentCgroup(hierarchies, layout.cgroupName, await sandboxShare(hostMemoryBytes))
+    const spares = new SparePool({ layout, hierarchies, failures, criu, parent })
+    const kdat = criu !== undefined && { kdatDir: kdatDirectory(criu) }
+    const host = { layout, hierarchies, spares, failures, ...kdat }
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
-    return new LinuxEngine({ dataDir, toolsDir, host, criu, parent, network: 'addon' in gates })
+    const snapshots = criu && new SnapshotEngine({ host, criu, dataDir, toolsDir })
+    return new LinuxEngine({ dataDir, toolsDir, host, parent, snapshots, hasNetwork: 'addon' in gates })
+  }
+
+  get failures(): ReadonlyMap<EngineFailureKind, number> {
+    return this.#parts.host.failures.counts
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
+    const { dataDir, toolsDir, host, snapshots } = this.#parts
     const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
     await Promise.all(volumes.map(({ volumeId }) => this.#volumes.find(volumeId)))
-    const template = await getTemplate(this.#dataDir, request.template)
-    const missing = (['memory', 'cpu', 'pids'] as const).filter((name) => !this.capabilities.limits[name])
-    if (missing.length > 0) {
-      throw new DormouseError(
-        'host_unsupported',
-        `This host has no cgroup controller for ${missing.join(', ')}.`,
-      )
-    }
-    const toolsDir = this.#toolsDir
-    const restored = await this.#sleeper
-      ?.create({
-        ...request,
-        user,
-        env,
-        limits,
-        volumes,
-        template,
-        toolsDir,
-        signal,
-      })
-      .catch(throwExplained)
+    const template = await getTemplate(dataDir, request.template)
+    this.#requireControllers()
+    const create = { sandboxId: request.sandboxId, limits, volumes, user, env, signal }
+    const restored =
+      snapshots && (await createFromTemplate(snapshots, template, create).catch(throwExplained))
     if (restored !== undefined) return this.#hold(restored)
     const whole = { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) }
-    return this.#hold(
-      await bootBurrow(this.#host, { request: whole, volumes, limits, template, toolsDir }, signal).catch(
-        throwExplained,
-      ),
-    )
+    const boot = { request: whole, volumes, limits, template, toolsDir, signal }
+    return this.#hold(await bootBurrow(host, boot).catch(throwExplained))
   }
 
   /**
@@ -216,60 +166,63 @@ export class LinuxEngine implements Engine {
    * Pre: state and data directory are the same.
    */
   async prepareTemplate(name: string): Promise<void> {
-    const template = await getTemplate(this.#dataDir, name)
-    await this.#sleeper?.prepareTemplate(template, this.#toolsDir)
+    const { dataDir, snapshots } = this.#parts
+    const template = await getTemplate(dataDir, name)
+    if (snapshots !== undefined) await prepareTemplate(snapshots, template)
   }
 
   async isTemplatePrepared(name: string): Promise<boolean> {
-    const template = await getTemplate(this.#dataDir, name)
-    // Without CRIU there is nothing that could be prepared.
-    return this.#sleeper === undefined || this.#sleeper.isTemplatePrepared(template, this.#toolsDir)
+    const { dataDir, snapshots } = this.#parts
+    const template = await getTemplate(dataDir, name)
+    // Without CRIU there is nothing to prepare.
+    return snapshots === undefined || isTemplatePrepared(snapshots, template)
   }
 
-  /** Somebody is likely to create a sandbox of this template: one is restored ahead, soon. */
+  /** A sandbox of this template is likely to be created: restores one ahead of need. */
   async expectCreate(name: string): Promise<void> {
-    const template = await getTemplate(this.#dataDir, name)
-    await this.#sleeper?.expectCreate(template, this.#toolsDir, { hasNetwork: this.capabilities.network })
+    const { dataDir, snapshots, hasNetwork } = this.#parts
+    const template = await getTemplate(dataDir, name)
+    if (snapshots !== undefined) await expectCreate(snapshots, template, { hasNetwork })
   }
 
-  /** Before a template is removed: nothing that was made ahead of need stands on it any more. */
+  /** Call before a template is removed. Post: the reserve holds no burrow of it. */
   async forgetTemplate(name: string): Promise<void> {
-    await this.#sleeper?.forgetTemplate(name)
+    await this.#parts.snapshots?.reserve.forget(({ template }) => template.name === name)
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
-    const result = await this.#canSleep().snapshot(this.#own(burrow, options), options)
-    this.#upkeep.schedule(result.snapshot.id)
-    return result.burrow === undefined ? result : { ...result, burrow: this.#hold(result.burrow) }
+    const saved = await saveBurrow(this.#snapshots, this.#own(burrow, options), options)
+    this.#upkeep.schedule(saved.snapshot.id)
+    return saved.burrow === undefined ? saved : { ...saved, burrow: this.#hold(saved.burrow) }
   }
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
     const { user, env } = parseInput(bootSchema, { user: options.user, env: options.env }, 'restore')
-    const whole = { ...options, user, env }
-    return this.#hold(await this.#canSleep().restore(snapshotId, whole).catch(throwExplained))
+    const restored = restoreSnapshot(this.#snapshots, snapshotId, { ...options, user, env })
+    return this.#hold(await restored.catch(throwExplained))
   }
 
   async fork(burrow: Burrow, { onParent, ...options }: ForkOptions): Promise<ForkedBurrow> {
-    const forked = await this.#canSleep().fork(this.#own(burrow), {
+    const forked = await forkBurrow(this.#snapshots, this.#own(burrow), {
       ...options,
-      onParent: ({ burrow: next, snapshot: saved }) => {
+      onParent: ({ burrow: next, snapshot }) => {
         this.#hold(next as LinuxBurrow)
-        onParent?.({ burrow: next, snapshot: saved })
+        onParent?.({ burrow: next, snapshot })
       },
     })
     return { ...forked, children: forked.children.map((child) => this.#hold(child)) }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
-    return this.#hold(await this.#canSleep().rollback(this.#own(burrow), snapshotId))
+    return this.#hold(await rollBackBurrow(this.#snapshots, this.#own(burrow), snapshotId))
   }
 
   async listSnapshots(): Promise<readonly Snapshot[]> {
-    return (await this.#canSleep().store.list()).map(describeSnapshot)
+    return (await this.#snapshots.store.list()).map(describeSnapshot)
   }
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
-    return describeSnapshot((await this.#canSleep().store.get(snapshotId)).manifest)
+    return describeSnapshot((await this.#snapshots.store.get(snapshotId)).manifest)
   }
 
   async createVolume(volumeId: VolumeId): Promise<void> {
@@ -302,68 +255,76 @@ export class LinuxEngine implements Engine {
     return this.#storageMeter().written(paths.upper, record.layers, stopAt)
   }
 
-  #storageMeter(): StorageMeter {
-    this.#storage ??= new StorageMeter(this.#host.layout, this.#canSleep().store)
-    return this.#storage
-  }
-
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
-    await this.#canSleep().delete(snapshotId)
+    const { reserve, store, collector } = this.#snapshots
+    await reserve.forget(({ manifest }) => manifest.id === snapshotId)
+    await store.delete(snapshotId)
+    await collector.collect()
   }
 
   async verifySnapshot(snapshotId: SnapshotId): Promise<void> {
-    await this.#canSleep().verify(snapshotId)
+    await verifyStored(this.#snapshots, snapshotId)
   }
 
   async listParts(snapshotId?: SnapshotId): Promise<readonly StoredPart[]> {
-    return this.#canSleep().listParts(snapshotId)
+    return listParts(this.#snapshots, snapshotId)
   }
 
-  /** Pre: `listParts` of an engine of this kind has made it. */
+  /** Pre: `part` comes from `listParts` of an engine of this kind. */
   async checkPart(part: StoredPart, options: CheckPartOptions): Promise<PartCheck> {
-    const found = await checkPart(part as LinuxPart, options)
-    if (found.damage === undefined) return found
-    // What was deleted or replaced while it was read is not damaged: another link to it is read, if there is one.
-    const current = (await this.#canSleep().listParts()).find(({ key }) => key === part.key)
-    if (current === undefined) return { readBytes: found.readBytes }
-    return isSamePlace(current, part as LinuxPart) ? found : checkPart(current, options)
+    return checkListedPart(this.#snapshots, part as LinuxPart, options)
   }
 
   /**
-   * Makes snapshots of sandboxes that sleep faster to restore, where there is something to gain; answers which. It happens by
-   * itself, soon after a sandbox has gone to sleep; this is for those who want to wait for it.
+   * Makes snapshots of sleeping sandboxes faster to restore, where there is something to gain, and returns those that got a new
+   * version. Upkeep also runs in the background soon after a sandbox falls asleep; this waits for it.
    */
   async upkeep(): Promise<SnapshotId[]> {
-    const snapshots = await this.#canSleep().store.list()
+    const snapshots = await this.#snapshots.store.list()
     return this.#upkeep.run(snapshots.map(({ id }) => id))
   }
 
   async adoptBurrows(): Promise<AdoptedBurrows> {
-    const { burrows, lost } = await adoptBurrows(this.#host.layout, this.#host.hierarchies)
+    const { host, snapshots } = this.#parts
+    const { burrows, lost } = await adoptBurrows(host)
     for (const burrow of burrows) this.#hold(burrow)
-    await this.#sleeper?.collectLeftovers()
+    await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()
-    // What the one before did not come to.
-    for (const { id } of (await this.#sleeper?.store.list()) ?? [])
+    // Upkeep that the last server did not get to.
+    for (const { id } of (await snapshots?.store.list()) ?? [])
       this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const { host, snapshots, parent } = this.#parts
     await this.#upkeep[Symbol.asyncDispose]()
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
-    await this.#sleeper?.[Symbol.asyncDispose]()
-    await this.#host.spares[Symbol.asyncDispose]()
-    await this.#parent.remove()
+    await snapshots?.[Symbol.asyncDispose]()
+    await host.spares[Symbol.asyncDispose]()
+    await parent.remove()
   }
 
-  #canSleep(): Sleeper {
-    if (this.#sleeper !== undefined) return this.#sleeper
+  get #snapshots(): SnapshotEngine {
+    const { snapshots } = this.#parts
+    if (snapshots !== undefined) return snapshots
     throw new DormouseError(
       'host_unsupported',
       'This host has no CRIU that works, so sandboxes cannot be saved.',
     )
+  }
+
+  #storageMeter(): StorageMeter {
+    this.#storage ??= new StorageMeter(this.#parts.host.layout, this.#snapshots.store)
+    return this.#storage
+  }
+
+  #requireControllers(): void {
+    const missing = (['memory', 'cpu', 'pids'] as const).filter((name) => !this.capabilities.limits[name])
+    if (missing.length === 0) return
+    const message = `This host has no cgroup controller for ${missing.join(', ')}.`
+    throw new DormouseError('host_unsupported', message)
   }
 
   #own(burrow: Burrow, saving?: SnapshotOptions): LinuxBurrow {
@@ -380,11 +341,28 @@ export class LinuxEngine implements Engine {
     void burrow.ended.then(({ reason }) => {
       this.#burrows.delete(burrow)
       const { parent } = burrow.record
-      // What it came from is all that is left of its sandbox, as of one that was frozen and is asleep on disk now.
+      // Its sandbox now sleeps on the snapshot that the burrow came from, for example after it was frozen.
       if (parent !== undefined && reason !== 'stored') this.#upkeep.schedule(parent)
     })
     return burrow
   }
+}
+
+async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {
+  await mkdir(stateDir, { recursive: true, mode: 0o711 })
+  const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
+  for (const path of [
+    layout.burrowsDir,
+    layout.sparesDir,
+    layout.layersDir,
+    layout.sumsDir,
+    layout.snapshotsDir,
+    layout.volumesDir,
+    layout.rootMountPoint,
+  ]) {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+  }
+  return layout
 }
 
 function throwExplained(error: unknown): never {

@@ -7,7 +7,7 @@ export type { Check } from './doctor/check.ts'
 export { examineHost, type HostReport } from './doctor/examine-host.ts'
 export { FileLock } from './host/file-lock.ts'
 export type { Progress, ReportProgress } from './host/progress.ts'
-export { isTemplatePrepared, prepareTemplate } from './snapshot/prepare-template.ts'
+export { isTemplatePrepared, prepareTemplate } from './prepare-template.ts'
 export { type BuildTemplate, buildTemplate, templateHash } from './template/build-template.ts'
 export {
   parseTemplateDescription,

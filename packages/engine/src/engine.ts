@@ -6,6 +6,7 @@ import type {
   SnapshotId,
   VolumeId,
 } from '@dormouse/contracts'
+import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
@@ -134,6 +135,8 @@ export interface Burrow extends AsyncDisposable {
 export interface Engine extends AsyncDisposable {
   readonly name: string
   readonly capabilities: EngineCapabilities
+  /** How often background work has failed since the engine was opened. */
+  readonly failures: ReadonlyMap<EngineFailureKind, number>
 
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes exist (`not_found`),
@@ -293,15 +296,15 @@ export interface PartCheck {
   readonly damage?: string
 }
 
-/** Begins a restore for this sandbox when its turn has come: whoever knows about all restores on a host says when. */
-export type Admit = <Value>(sandboxId: SandboxId, restore: () => Promise<Value>) => Promise<Value>
+/** Runs `restore` when the caller's limiter has room for one more restore on this host. */
+export type LimitRestore = <Value>(sandboxId: SandboxId, restore: () => Promise<Value>) => Promise<Value>
 
 export interface SnapshotOptions {
   readonly leave: 'running' | 'frozen' | 'gone'
   /** `full` unless said otherwise. */
   readonly kind?: 'full' | 'files'
-  /** Asked before the sandbox goes on. A refusal leaves it saved and asleep. */
-  readonly admit?: Admit
+  /** Limits the restore that continues the sandbox. When it refuses, the sandbox stays saved and asleep. */
+  readonly limitRestore?: LimitRestore
 }
 
 export interface RestoreOptions {
@@ -332,8 +335,8 @@ export interface ForkOptions {
   readonly sandboxIds: readonly SandboxId[]
   /** Called as soon as the parent goes on, before the children are there. It goes on also when they fail. */
   readonly onParent?: (parent: { readonly burrow: Burrow; readonly snapshot: Snapshot }) => void
-  /** Asked for the parent and for every child. */
-  readonly admit?: Admit
+  /** Limits the restore of the parent and of every child. */
+  readonly limitRestore?: LimitRestore
   readonly reseed?: boolean
   readonly signal?: AbortSignal
 }

@@ -42,20 +42,8 @@ export interface GuestRuns {
   run(request: StartRun, options?: { signal?: AbortSignal }): Promise<RunResult>
   /** Runs and yields events as they come. Leaving the loop does not end the run. */
   stream(request: StartRun, options?: { signal?: AbortSignal }): AsyncIterable<RunEvent>
-  /** Starts and returns at once. */
-  start(request: StartRun): Promise<RunId>
   events(runId: string, options?: Follow): AsyncIterable<RunEvent>
   interrupt(runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
-  list(): Promise<readonly RunInfo[]>
-}
-
-export interface RunInfo {
-  readonly runId: string
-  readonly context: string
-  readonly language: 'python' | 'bash'
-  readonly state: 'queued' | 'running' | 'finished'
-  readonly exitCode?: number
-  readonly startedAt?: number
 }
 
 export interface CreateContext {
@@ -227,7 +215,7 @@ export interface GuestPorts {
    * Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved: its other end is not in the snapshot.
    * Aborting `signal` resets it at any time.
    */
-  connect(port: number, options?: { host?: '127.0.0.1' | '::1'; signal?: AbortSignal }): Promise<Duplex>
+  connect(port: number, options?: { signal?: AbortSignal }): Promise<Duplex>
   /** Throws `port_closed` when nothing listens after that time. Looks, and does not connect. */
   wait(port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ListeningPort>
   /** By port, then address. */

@@ -1,5 +1,4 @@
 export type {
-  Admit,
   AdoptedBurrows,
   Burrow,
   BurrowEnd,
@@ -13,6 +12,7 @@ export type {
   ForkedBurrow,
   ForkOptions,
   Gate,
+  LimitRestore,
   LostBurrow,
   Measurement,
   PartCheck,
@@ -25,6 +25,7 @@ export type {
   StoredPart,
   VolumeMount,
 } from './engine.ts'
+export type { EngineFailureKind, Log } from './engine-log.ts'
 export type {
   ByteSource,
   ConnectProcess,
@@ -47,7 +48,6 @@ export type {
   ProcessExit,
   ProcessInfo,
   ProcessOutput,
-  RunInfo,
   StartProcess,
   StartRun,
 } from './guest.ts'

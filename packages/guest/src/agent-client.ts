@@ -1,30 +1,31 @@
 import type { Socket } from 'node:net'
+import { onAbort, settledWithin } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Guest, GuestInfo } from '@dormouse/engine'
-import type { Channel, ChannelHandlers } from './channel.ts'
+import type { Channel } from './channel.ts'
+import { checkGuestInfo } from './check-answers.ts'
 import { AgentConnection } from './connection.ts'
 import { AgentContexts } from './contexts.ts'
 import { AgentFiles } from './files.ts'
-import { checkGuestInfo } from './info-check.ts'
+import { silent } from './liveness-monitor.ts'
 import { AgentPorts } from './ports.ts'
 import { AgentProcesses } from './processes.ts'
 import { AgentRuns } from './runs.ts'
-import { silent } from './silence-watch.ts'
 
 export interface AgentClientOptions {
   /** Makes a connected socket to the agent. */
   readonly connect: () => Promise<Socket>
-  /** Called each time a connection ends that was not closed here. Calls that were under way fail once it has settled. */
+  /** Called when a connection ends that this client did not close. Open calls fail after it has settled. */
   readonly onDisconnect?: () => Promise<void>
-  /** Called each time none can be made, before the call fails. */
+  /** Called when no connection can be made, before the call fails. */
   readonly onUnreachable?: () => Promise<void>
 }
 
-/** An agent that has agreed to close its connections does so at once. */
+/** An agent that answered `agent.quiesce` closes its connections at once. */
 const QUIESCE_TIMEOUT_MS = 5_000
-/** More than an honest agent needs for any call that has one answer: one in hostile hands keeps a caller no longer. */
+/** More than an honest agent needs for a call with one answer. Bounds how long a hostile one can block a caller. */
 const ANSWER_TIMEOUT_MS = 5 * 60_000
-/** For requests of the engine itself: others wait until they are answered, and the agent answers them at once. */
+/** For requests of the engine itself, which the agent answers at once. */
 const ENGINE_TIMEOUT_MS = 20_000
 
 export interface AgentIdentity {
@@ -33,9 +34,9 @@ export interface AgentIdentity {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface RequestOptions extends ChannelHandlers {
+interface RequestOptions {
   readonly signal?: AbortSignal | undefined
-  /** Until the answer, once the request is sent. */
+  /** From sending the request to its answer. */
   readonly timeoutMs?: number
 }
 
@@ -50,12 +51,12 @@ export class AgentClient implements Guest {
   #connection: AgentConnection | undefined
   #connecting: Promise<AgentConnection> | undefined
   #closedWith: DormouseError | undefined
-  /** Ends a greeting that is under way. */
+  /** Aborts a greeting in progress. */
   readonly #closing = new AbortController()
   #isQuiet = false
-  /** The host has stopped the processes of the burrow: that they say nothing means nothing. */
+  /** The host has stopped the processes of the burrow, so their silence is not a failure. */
   isHeld = false
-  /** Settles when the latest connection has ended and it is known what that means. */
+  /** Settles when the last connection has ended and `onDisconnect` has settled. */
   #disconnected: Promise<void> = Promise.resolve()
 
   constructor(options: AgentClientOptions) {
@@ -66,27 +67,27 @@ export class AgentClient implements Guest {
     await this.call('agent.configure', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
   }
 
-  /** After a restore: who the sandbox is now, and why it woke. */
+  /** Tells a restored agent its sandbox and why it woke. */
   async wake(identity: AgentIdentity & { reason: string; reseed: boolean }): Promise<void> {
     await this.call('agent.wake', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
   }
 
-  /** Makes the agent close all connections. Calls fail until `resume`. Throws `agent_unreachable` when it does not answer. */
+  /** Makes the agent close all connections. Calls fail until `resume`. Throws `agent_unreachable` without an answer. */
   async quiesce(): Promise<void> {
     await this.call('agent.quiesce', {}, { timeoutMs: ENGINE_TIMEOUT_MS })
     this.#isQuiet = true
-    // The agent closes its end; waiting for that, not closing ours, tells that it has.
+    // Waiting for the agent to close its end, instead of closing ours, shows that it has closed it.
     const connection = this.#connection
-    const timer = setTimeout(() => connection?.close(), QUIESCE_TIMEOUT_MS)
-    await connection?.closed
-    clearTimeout(timer)
+    if (connection === undefined || (await settledWithin(connection.closed, QUIESCE_TIMEOUT_MS))) return
+    connection.close()
+    await connection.closed
   }
 
   resume(): void {
     this.#isQuiet = false
   }
 
-  /** Whether it would be told if the agent ended now. */
+  /** Whether this client would notice if the agent ended now. */
   get isConnected(): boolean {
     return this.#connection?.isOpen === true
   }
@@ -95,8 +96,8 @@ export class AgentClient implements Guest {
     return checkGuestInfo(await this.call('agent.info', {}, { timeoutMs: ENGINE_TIMEOUT_MS }))
   }
 
-  /** Ends the connection for good. Calls made afterwards fail with `reason`. */
-  close(reason = new DormouseError('agent_unreachable', 'The connection to this burrow was let go.')): void {
+  /** Closes the connection for good. Later calls fail with `reason`. */
+  close(reason = new DormouseError('agent_unreachable', 'The connection to this burrow was closed.')): void {
     this.#closedWith ??= reason
     this.#closing.abort()
     this.#connection?.close()
@@ -109,26 +110,19 @@ export class AgentClient implements Guest {
   }
 
   /** A request that streams; see Channel. */
-  async open(
-    op: string,
-    fields: object,
-    { signal, timeoutMs: _, ...handlers }: RequestOptions = {},
-  ): Promise<Channel> {
+  async open(op: string, fields: object, { signal }: Pick<RequestOptions, 'signal'> = {}): Promise<Channel> {
     if (signal?.aborted)
       throw new DormouseError('cancelled', 'The call was cancelled.', { cause: signal.reason })
     const connection =
       this.#connection?.isOpen && this.#closedWith === undefined ? this.#connection : await this.#connect()
-    const channel = connection.request(op, fields, handlers)
-    if (signal !== undefined) {
-      const cancel = () => channel.cancel(signal.reason)
-      signal.addEventListener('abort', cancel, { once: true })
-      const forget = () => signal.removeEventListener('abort', cancel)
-      channel.result.then(forget, forget)
-    }
+    const channel = connection.request(op, fields)
+    const listener = onAbort(signal, () => channel.cancel(signal?.reason))
+    const stopListening = () => listener[Symbol.dispose]()
+    channel.result.then(stopListening, stopListening)
     return channel
   }
 
-  /** Streams what a request yields, each element checked by `check`. */
+  /** Streams the items of a request, each checked by `check`. */
   async *stream<Element>(
     op: string,
     fields: object,
@@ -142,7 +136,7 @@ export class AgentClient implements Guest {
     }
   }
 
-  /** What comes on a channel, in time. Where the burrow has ended, that says more than a broken connection. */
+  /** Awaits `result` of a channel in time. If the burrow has ended, throws that instead of the broken connection. */
   async answer<Value>(
     channel: Channel,
     result: Promise<Value>,
@@ -153,12 +147,12 @@ export class AgentClient implements Guest {
       isLate = true
       channel.cancel(undefined)
     }
-    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(giveUp, timeoutMs).unref()
+    const timer = setTimeout(giveUp, timeoutMs).unref()
     try {
       return await result
     } catch (error) {
       throw isLate
-        ? silent('The agent of the sandbox has not answered in time.', error)
+        ? silent('The agent of the sandbox did not answer in time.', error)
         : await this.#reasonFor(error)
     } finally {
       clearTimeout(timer)
@@ -166,7 +160,7 @@ export class AgentClient implements Guest {
   }
 
   async #reasonFor(error: unknown): Promise<unknown> {
-    // A connection that lasts has no end to wait for: the agent answered, with something malformed.
+    // The connection is still open: the agent sent a malformed answer, and there is no disconnect to wait for.
     if (!hasErrorCode(error, 'agent_unreachable') || this.#connection?.isOpen) return error
     await this.#disconnected
     return this.#closedWith ?? error
@@ -185,9 +179,9 @@ export class AgentClient implements Guest {
     const connection = await this.#options
       .connect()
       .catch((cause: unknown) => {
-        // It listens, and has taken none of the connections that wait.
+        // The agent listens, but its queue of connections is full.
         if ((cause as NodeJS.ErrnoException).code === 'EAGAIN')
-          throw silent('The agent of the sandbox does not take connections.', cause)
+          throw silent('The agent of the sandbox does not accept connections.', cause)
         throw new DormouseError('agent_unreachable', 'The agent cannot be reached.', { cause })
       })
       .then((socket) =>

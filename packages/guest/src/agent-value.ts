@@ -1,14 +1,14 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** The last moment that a JavaScript date can hold. */
+/** The latest time that a JavaScript Date can hold. */
 const TIME_MAX_MS = 8.64e15
 /** Far beyond any journal; sums with it stay exact. */
 const COUNT_MAX = 2 ** 48
 const INT32_MAX = 2 ** 31 - 1
 
 /**
- * Reads the fields of an object that the agent sent. Sandbox code can take the agent over, so a field that is missing or of another type ends
- * the call, and only fields that are asked for reach the host.
+ * Reads the fields of an object that the agent sent. Sandbox code can take over the agent, so a missing or wrong
+ * field fails the call, and only the fields read here reach the host.
  */
 export class AgentValue {
   readonly #fields: Readonly<Record<string, unknown>>
@@ -42,7 +42,7 @@ export class AgentValue {
     return this.#fields[name] === true
   }
 
-  /** A length, a position or a number of things. */
+  /** A length, a position or a number of items. */
   count(name: string): number {
     return this.#integer(name, 0, COUNT_MAX)
   }

@@ -2,18 +2,12 @@ import { DormouseError } from '@dormouse/contracts'
 import type { ByteSource } from '@dormouse/engine'
 import { FrameQueue } from './frame-queue.ts'
 import { DATA_FRAME_BYTES, FrameType, WINDOW_BYTES } from './frames.ts'
-import { parseAgentJson } from './parse-json.ts'
-
-export interface ChannelHandlers {
-  /** Takes an item at once. Without it items wait for `items()`. */
-  readonly onItem?: (item: unknown) => void
-}
+import { parseAgentJson } from './parse-agent-json.ts'
 
 interface ChannelLink {
-  readonly handlers: ChannelHandlers
   readonly send: (type: number, payload?: Uint8Array) => void
   readonly onClose: () => void
-  /** Whether what was sent waits for the agent to read it. */
+  /** Whether sent frames wait for the agent to read them. */
   readonly isBackedUp: () => boolean
   /** Ends the connection, and with it this channel. */
   readonly onMalformed: (cause: unknown) => void
@@ -21,7 +15,7 @@ interface ChannelLink {
 
 /** CREDIT is returned in steps of this size rather than per frame. */
 const CREDIT_STEP_BYTES = WINDOW_BYTES / 4
-/** A result may be JSON of any shape, of up to 4 MiB: a number and its comma take two bytes. */
+/** A result may be 4 MiB of any JSON: a number and its comma take two bytes. */
 const ITEM_VALUES_MAX = 2_200_000
 
 /** One request and its answer: items or data, then a result. */
@@ -31,7 +25,7 @@ export class Channel {
   #settle: { resolve: (value: unknown) => void; reject: (error: DormouseError) => void } | undefined
   readonly #waiting = new FrameQueue()
   #wakeReader: (() => void) | undefined
-  #owedBytes = 0
+  #consumedBytes = 0
   #receivableBytes = WINDOW_BYTES
   #sendableBytes = WINDOW_BYTES
   #wakeSender: (() => void) | undefined
@@ -53,24 +47,19 @@ export class Channel {
 
   receiveItem(payload: Buffer): void {
     this.#receive(payload.byteLength)
-    const onItem = this.#link?.handlers.onItem
-    if (onItem === undefined) {
-      this.#enqueue(FrameType.item, payload)
-      return
-    }
-    onItem(parseItem(payload))
-    this.#consumed(payload.byteLength)
+    this.#enqueue(FrameType.item, payload)
   }
 
   receiveData(payload: Buffer): void {
-    // An empty one says nothing, and would use up no window.
+    // An empty frame would use up no window.
     if (payload.byteLength === 0) return
     this.#receive(payload.byteLength)
     this.#enqueue(FrameType.data, payload)
   }
 
   receiveCredit(bytes: number): void {
-    if (this.#sendableBytes + bytes > WINDOW_BYTES) throw new Error('more credit was given than was used up')
+    if (this.#sendableBytes + bytes > WINDOW_BYTES)
+      throw new Error('the agent gave more credit than was used up')
     this.#sendableBytes += bytes
     this.#wakeSender?.()
   }
@@ -85,14 +74,14 @@ export class Channel {
     settle?.reject(error)
   }
 
-  /** Tells the agent that nobody listens any more. */
+  /** Tells the agent to stop. */
   cancel(reason: unknown): void {
     if (this.#settle === undefined) return
     this.#link?.send(FrameType.cancel)
     this.fail(new DormouseError('cancelled', 'The call was cancelled.', { cause: reason }))
   }
 
-  /** Items or data in order. Ends with the request; throws its error. Leaving the loop cancels it. */
+  /** Yields items or data in order. Ends with the request, and throws its error. Leaving the loop cancels it. */
   async *received(): AsyncGenerator<unknown, void> {
     try {
       for (;;) {
@@ -111,7 +100,7 @@ export class Channel {
     }
   }
 
-  /** Sends all of `source`, as fast as the agent takes it, then END. Stops early when the request has failed. */
+  /** Sends all of `source`, as fast as the agent reads it, then END. Stops early when the request has failed. */
   async send(source: ByteSource): Promise<void> {
     try {
       for await (const piece of pieces(source)) if (!(await this.sendPiece(piece))) return
@@ -122,7 +111,7 @@ export class Channel {
     this.sendEnd()
   }
 
-  /** Post: there was room for it and it is on its way, or (false) the request is over. */
+  /** Waits for room and sends. False when the request has ended. */
   async sendPiece(piece: Uint8Array): Promise<boolean> {
     for (let at = 0; at < piece.byteLength; at += DATA_FRAME_BYTES) {
       if (!(await this.#canSend())) return false
@@ -146,9 +135,9 @@ export class Channel {
     return this.#settle !== undefined
   }
 
-  /** An agent in hostile hands could otherwise fill the memory of the host. */
+  /** Enforces the window: a hostile agent could otherwise fill the memory of the host. */
   #receive(bytes: number): void {
-    if (this.#receivableBytes <= 0) throw new Error('more was sent than the window allows')
+    if (this.#receivableBytes <= 0) throw new Error('the agent sent more than the window allows')
     this.#receivableBytes -= bytes
   }
 
@@ -160,26 +149,27 @@ export class Channel {
 
   #parse(payload: Buffer): unknown {
     try {
-      return parseItem(payload)
+      return parseAgentJson(payload, { valuesMax: ITEM_VALUES_MAX })
     } catch (cause) {
       this.#waiting.clear()
       this.#link?.onMalformed(cause)
-      throw new DormouseError('agent_unreachable', 'The agent sent something malformed.', { cause })
+      throw new DormouseError('agent_unreachable', 'The agent sent malformed data.', { cause })
     }
   }
 
   #consumed(bytes: number): void {
-    this.#owedBytes += bytes
+    this.#consumedBytes += bytes
     this.returnCredit()
   }
 
-  /** An agent that does not read gets no more credit, or what it is told would fill the memory of the host. */
+  /** Sends CREDIT, but not to an agent that does not read: the frames would fill the memory of the host. */
   returnCredit(): void {
-    if (this.#owedBytes < CREDIT_STEP_BYTES || this.#settle === undefined || this.#link?.isBackedUp()) return
+    if (this.#consumedBytes < CREDIT_STEP_BYTES || this.#settle === undefined || this.#link?.isBackedUp())
+      return
     const credit = Buffer.allocUnsafe(4)
-    credit.writeUInt32BE(this.#owedBytes)
-    this.#receivableBytes += this.#owedBytes
-    this.#owedBytes = 0
+    credit.writeUInt32BE(this.#consumedBytes)
+    this.#receivableBytes += this.#consumedBytes
+    this.#consumedBytes = 0
     this.#link?.send(FrameType.credit, credit)
   }
 
@@ -193,10 +183,6 @@ export class Channel {
   }
 }
 
-function parseItem(payload: Buffer): unknown {
-  return parseAgentJson(payload, { valuesMax: ITEM_VALUES_MAX })
-}
-
 async function* pieces(source: ByteSource): AsyncGenerator<Uint8Array> {
   if (typeof source === 'string') {
     yield Buffer.from(source)
@@ -207,13 +193,13 @@ async function* pieces(source: ByteSource): AsyncGenerator<Uint8Array> {
     return
   }
   for await (const piece of source) {
-    // Anything else has no length here and would be left out without a word.
+    // Anything else has no byteLength and would be skipped silently.
     if (!(piece instanceof Uint8Array)) throw notBytes(piece)
     yield piece
   }
 }
 
-/** Checked before the request is sent, so that nothing has begun when it is refused. */
+/** Called before the request is sent, so that a refusal changes nothing. */
 export function requireByteSource(source: unknown): void {
   if (typeof source === 'string' || source instanceof Uint8Array) return
   if (typeof source === 'object' && source !== null && Symbol.asyncIterator in source) return

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
+import { onAbort } from '@dormouse/async'
 import { DormouseError, type ErrorCode } from '@dormouse/contracts'
-import { Channel, type ChannelHandlers } from './channel.ts'
+import { Channel } from './channel.ts'
 import {
   answerMaxBytes,
   encodeFrame,
@@ -12,23 +13,23 @@ import {
   HEADER_BYTES,
   PROTOCOL_VERSION,
 } from './frames.ts'
-import { parseAgentJson } from './parse-json.ts'
-import { SilenceWatch, silent } from './silence-watch.ts'
+import { LivenessMonitor, silent } from './liveness-monitor.ts'
+import { parseAgentJson } from './parse-agent-json.ts'
 
-/** An agent that accepts the connection but does not greet within this time is as good as gone. */
+/** An agent that accepts the connection but does not greet within this time counts as gone. */
 const HELLO_TIMEOUT_MS = 10_000
 const CHANNEL_MAX = 0xffffffff
-/** A frame that has begun ends within this time, or the host would hold its beginning for ever. */
+/** A frame must be complete within this time, or the host would hold its beginning forever. */
 const FRAME_TIMEOUT_MS = 60_000
-/** What may wait for an agent to read it before further requests are refused. */
+/** Above this many bytes that the agent has not read, further requests are refused. */
 const UNREAD_MAX_BYTES = 64 * 1024 ** 2
-/** What an agent may send to channels that are over: a little behind each one that was cancelled. */
+/** What an agent may send to closed channels: some data may follow each cancelled request. */
 const STRAY_MAX_BYTES = 64 * 1024 ** 2
 const STRAY_BYTES_PER_REQUEST = 2 * 1024 ** 2
-/** More than all runs and processes that an agent knows have fields. */
+/** More values than the longest list of an agent has. */
 const RESULT_VALUES_MAX = 100_000
 
-/** One multiplexed connection to an agent. The agent may be in hostile hands: whatever is malformed ends the connection. */
+/** One multiplexed connection to an agent. The agent may be hostile: malformed frames end the connection. */
 export class AgentConnection {
   readonly #socket: Socket
   readonly #decoder = new FrameDecoder(answerMaxBytes)
@@ -36,19 +37,19 @@ export class AgentConnection {
   #nextChannel = 1
   #greeted: ((error?: DormouseError) => void) | undefined
   #closedWith: DormouseError | undefined
-  readonly #silence: SilenceWatch
+  readonly #liveness: LivenessMonitor
   #strayBytes = 0
   #frames = 0
   #frameTimer: NodeJS.Timeout | undefined
-  /** Settles when the connection is over; never rejects. */
+  /** Settles when the connection has ended. Never rejects. */
   readonly closed: Promise<void>
 
   private constructor(socket: Socket, isHeld: () => boolean) {
     this.#socket = socket
-    this.#silence = new SilenceWatch({
+    this.#liveness = new LivenessMonitor({
       isWaiting: () => this.#channels.size > 0,
       isHeld,
-      ask: () => void this.request('agent.info', {}),
+      ping: () => void this.request('agent.info', {}),
       onSilence: () => this.#close(silent('The agent of the sandbox does not answer.')),
     })
     this.closed = new Promise((resolve) => {
@@ -66,7 +67,10 @@ export class AgentConnection {
     })
   }
 
-  /** Greets the agent. Pre: the socket is connected and nothing has been read from it. `isHeld`: the host itself keeps the agent from answering. */
+  /**
+   * Greets the agent. `isHeld`: the host itself keeps the agent from answering. Pre: the socket is connected and
+   * nothing has been read from it.
+   */
   static async open(
     socket: Socket,
     { isHeld = () => false, signal }: { isHeld?: () => boolean; signal?: AbortSignal } = {},
@@ -75,9 +79,7 @@ export class AgentConnection {
     const greeting = new Promise<void>((resolve, reject) => {
       connection.#greeted = (error) => (error === undefined ? resolve() : reject(error))
     })
-    const giveUp = () => connection.close()
-    if (signal?.aborted) giveUp()
-    signal?.addEventListener('abort', giveUp, { once: true })
+    using _closing = onAbort(signal, () => connection.close())
     const timer = setTimeout(() => {
       connection.#close(silent('The agent of the sandbox does not answer a new connection.'))
     }, HELLO_TIMEOUT_MS)
@@ -87,7 +89,6 @@ export class AgentConnection {
       return connection
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', giveUp)
     }
   }
 
@@ -95,8 +96,8 @@ export class AgentConnection {
     return this.#closedWith === undefined
   }
 
-  /** Sends a request; the channel carries what comes back. */
-  request(op: string, fields: object, handlers: ChannelHandlers = {}): Channel {
+  /** Sends a request. The channel carries its answer. */
+  request(op: string, fields: object): Channel {
     const id = this.#nextChannel
     if (this.#closedWith !== undefined) return Channel.failed(this.#closedWith)
     if (id > CHANNEL_MAX) {
@@ -110,14 +111,13 @@ export class AgentConnection {
       return Channel.failed(new DormouseError('agent_unreachable', 'The agent does not read its requests.'))
     this.#nextChannel += 1
     const channel = new Channel({
-      handlers,
       send: (type, payload) => this.#socket.write(encodeFrame(type, id, payload)),
       onClose: () => this.#channels.delete(id),
       isBackedUp: () => this.#socket.writableNeedDrain,
       onMalformed: (cause) => this.#close(malformed(cause)),
     })
     this.#channels.set(id, channel)
-    this.#silence.begin()
+    this.#liveness.start()
     this.#socket.write(frame)
     return channel
   }
@@ -127,22 +127,22 @@ export class AgentConnection {
   }
 
   #receive(chunk: Buffer): void {
-    this.#silence.heard()
+    this.#liveness.onData()
     try {
       for (const frame of this.#decoder.push(chunk)) this.#dispatch(frame)
-      if (this.#decoder.heldBytes > 0) this.#frameTimer ??= this.#limitFrame()
+      if (this.#decoder.heldBytes > 0) this.#frameTimer ??= this.#startFrameTimer()
     } catch (cause) {
       this.#close(malformed(cause))
     }
   }
 
-  #limitFrame(): NodeJS.Timeout {
+  #startFrameTimer(): NodeJS.Timeout {
     const before = this.#frames
     return setTimeout(() => {
       this.#frameTimer = undefined
       if (this.#decoder.heldBytes === 0 || this.#closedWith !== undefined) return
       if (this.#frames === before) this.#close(malformed(new Error('a frame did not end in time')))
-      else this.#frameTimer = this.#limitFrame()
+      else this.#frameTimer = this.#startFrameTimer()
     }, FRAME_TIMEOUT_MS).unref()
   }
 
@@ -153,9 +153,9 @@ export class AgentConnection {
       this.#greet(frame)
       return
     }
-    // A channel that is gone was cancelled or has failed here; what was under way is of no interest.
+    // A missing channel was cancelled or has failed here: its late frames are ignored.
     const channel = this.#channels.get(frame.channel)
-    if (channel === undefined) this.#passOver(frame)
+    if (channel === undefined) this.#ignore(frame)
     else if (frame.type === FrameType.item) channel.receiveItem(frame.payload)
     else if (frame.type === FrameType.data) channel.receiveData(frame.payload)
     else if (frame.type === FrameType.end) channel.finish(parseJson(frame.payload))
@@ -164,11 +164,11 @@ export class AgentConnection {
     else throw new Error(`unexpected frame type ${frame.type}`)
   }
 
-  /** Frames that no call waits for, without end, would keep the host busy. */
-  #passOver({ payload }: Frame): void {
+  /** Bounded, because endless frames for closed channels would keep the host busy. */
+  #ignore({ payload }: Frame): void {
     this.#strayBytes += HEADER_BYTES + payload.byteLength
     if (this.#strayBytes > STRAY_MAX_BYTES + this.#nextChannel * STRAY_BYTES_PER_REQUEST)
-      throw new Error('too much was sent to channels that are over')
+      throw new Error('too much was sent to closed channels')
   }
 
   #greet(frame: Frame): void {
@@ -193,12 +193,12 @@ export class AgentConnection {
     this.#greeted = undefined
     clearTimeout(this.#frameTimer)
     this.#socket.destroy()
-    this.#silence.stop()
+    this.#liveness.stop()
     for (const channel of [...this.#channels.values()]) channel.fail(error)
   }
 }
 
-/** The agent ends a connection over a frame that is too long, and with it every other call; so it never leaves the host. */
+/** Refuses a frame that is too long: the agent would close the connection, which ends every other call too. */
 function encodeRequest(channel: number, request: object): Buffer | DormouseError {
   let frame: Buffer
   try {
@@ -217,12 +217,12 @@ function parseJson(payload: Buffer): unknown {
 }
 
 function malformed(cause: unknown): DormouseError {
-  return new DormouseError('agent_unreachable', 'The agent sent something malformed.', { cause })
+  return new DormouseError('agent_unreachable', 'The agent sent malformed data.', { cause })
 }
 
 const MESSAGE_MAX_CHARACTERS = 2000
 
-/** The codes that PROTOCOL.md gives to agents. Every other code says something that only the host can know. */
+/** The codes that PROTOCOL.md allows agents. Other codes state what only the host can know. */
 const AGENT_CODES: ReadonlySet<unknown> = new Set<ErrorCode>([
   'invalid_argument',
   'not_found',
@@ -241,7 +241,7 @@ const AGENT_CODES: ReadonlySet<unknown> = new Set<ErrorCode>([
   'internal',
 ])
 
-/** Keeps a listed code and a bounded message. Details are dropped: the host acts on details, so they must be its own. */
+/** Keeps a listed code and a bounded message. Drops details: the host acts on details, so they must be its own. */
 function agentError(value: unknown): DormouseError {
   const { code, message } = (value ?? {}) as { code?: unknown; message?: unknown }
   const known = AGENT_CODES.has(code) ? (code as ErrorCode) : 'internal'

@@ -1,8 +1,8 @@
 import type { RunEvent } from '@dormouse/contracts'
 import type { ContextInfo, CreateContext, Follow, GuestContexts } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
-import { checkRunEvent } from './event-check.ts'
-import { checkContextInfo, checkList, checkText } from './info-check.ts'
+import { checkContextInfo, checkList, checkText } from './check-answers.ts'
+import { checkRunEvent } from './check-events.ts'
 
 export class AgentContexts implements GuestContexts {
   readonly #client: AgentClient

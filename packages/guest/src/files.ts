@@ -2,7 +2,7 @@ import type { ByteSource, FileChange, FileStat, FileUser, GuestFiles, OpenFile }
 import type { AgentClient } from './agent-client.ts'
 import { malformed } from './agent-value.ts'
 import { requireByteSource } from './channel.ts'
-import { checkFileChange, checkFileStat } from './file-check.ts'
+import { checkFileChange, checkFileStat } from './check-files.ts'
 
 export class AgentFiles implements GuestFiles {
   readonly #client: AgentClient

@@ -1,25 +1,25 @@
 import type { Frame } from './frames.ts'
 
-/** Shorter payloads share a buffer: as objects of their own they would take a hundred times their size. */
+/** Shorter payloads share a buffer: as separate objects they would take a hundred times their size. */
 const SMALL_BYTES = 1024
 const SHARED_BYTES = 4096
 const HEAD_BYTES = 3
 
 type Waiting = Pick<Frame, 'type' | 'payload'>
 
-/** Small frames one behind the other: type, length in two bytes, payload. */
+/** Small frames in one buffer, each as type, length in two bytes, payload. */
 interface Pack {
   readonly bytes: Buffer
   from: number
   to: number
 }
 
-/** Frames that wait for a reader, as bytes: what they take is what they are long, however many there are. */
+/** Frames that wait for a reader, stored as bytes: many small frames take little more memory than their payloads. */
 export class FrameQueue {
   #entries: (Waiting | Pack)[] = []
 
   push(type: number, payload: Buffer): void {
-    // A payload is a view of a shared read buffer; what waits must not pin that.
+    // A payload is a view of a read buffer. Copying keeps a waiting frame from holding the whole buffer.
     if (payload.byteLength > SMALL_BYTES) this.#entries.push({ type, payload: Buffer.from(payload) })
     else this.#pack(type, payload)
   }
@@ -54,7 +54,7 @@ export class FrameQueue {
     pack.to += needed
   }
 
-  /** One that waits alone gets what it needs: a reader that keeps up takes it before the next comes. */
+  /** A frame that waits alone gets a buffer of its own size: a fast reader takes it before the next comes. */
   #packBytes(needed: number): number {
     return this.#entries.length === 0 ? needed : SHARED_BYTES
   }

@@ -18,11 +18,11 @@ export interface Frame {
 
 export const PROTOCOL_VERSION = 1
 export const HEADER_BYTES = 10
-/** The longest payload that is ever sent, that of a REQUEST: a code string of the largest size, escaped, with room to spare. */
+/** The longest payload that the host sends: a REQUEST with the longest code, escaped, and room to spare. */
 export const FRAME_MAX_BYTES = 32 * 1024 ** 2
-/** DATA is sent in pieces of this size, so that channels take turns. */
+/** DATA is sent in pieces of this size, so that channels alternate. */
 export const DATA_FRAME_BYTES = 256 * 1024
-/** How much may be under way on one channel in one direction. */
+/** Bytes in flight on one channel in one direction. */
 export const WINDOW_BYTES = 1024 ** 2
 
 export function encodeFrame(type: number, channel: number, payload?: Uint8Array): Buffer {
@@ -47,8 +47,8 @@ export function encodeJsonFrame(type: number, channel: number, value: unknown): 
 }
 
 /**
- * The longest payload of each type that an agent may send (PROTOCOL.md). A result of a run is one ITEM, of up to 24 MiB; no END is longer than
- * a list of every run and process that an agent knows.
+ * The longest payload of each type that an agent may send (PROTOCOL.md). A result of a run is one ITEM of up to 24
+ * MiB. The longest END is a list of processes.
  */
 const ANSWER_MAX_BYTES: Readonly<Record<number, number>> = {
   [FrameType.hello]: 4 * 1024,
@@ -61,7 +61,7 @@ const ANSWER_MAX_BYTES: Readonly<Record<number, number>> = {
 
 export function answerMaxBytes(type: number): number {
   const bytes = ANSWER_MAX_BYTES[type]
-  if (bytes === undefined) throw new Error(`an agent sends no frames of type ${type}`)
+  if (bytes === undefined) throw new Error(`an agent must not send frames of type ${type}`)
   return bytes
 }
 
@@ -73,20 +73,23 @@ export class FrameTooLargeError extends Error {
 
 const NOTHING = Buffer.alloc(0)
 
-/** Cuts a byte stream into frames. Payloads are views of what was pushed where that is possible without copying. */
+/** Splits a byte stream into frames. Payloads are views of the pushed chunks where possible. */
 export class FrameDecoder {
   readonly #maxBytesOf: (type: number) => number
-  /** The beginning of a frame. One buffer that grows with what has come: neither the announced length nor many small pieces cost more. */
+  /**
+   * The beginning of an incomplete frame. The buffer grows with the bytes received, so neither a large announced
+   * length nor many small pieces cost more memory.
+   */
   #held = NOTHING
   #heldBytes = 0
   #neededBytes = HEADER_BYTES
 
-  /** `maxBytesOf` says how long the payload of a type may be; it throws for types that must not come. */
+  /** `maxBytesOf` returns the longest payload of a type, and throws for types that are not allowed. */
   constructor(maxBytesOf: (type: number) => number = () => FRAME_MAX_BYTES) {
     this.#maxBytesOf = maxBytesOf
   }
 
-  /** Bytes of a frame whose end has not come yet. */
+  /** Bytes of a frame that is not complete yet. */
   get heldBytes(): number {
     return this.#heldBytes
   }
@@ -115,7 +118,7 @@ export class FrameDecoder {
     return frames
   }
 
-  /** What is held and this behind it, or undefined while the frame is not whole. */
+  /** The held bytes followed by `chunk`, or undefined while the frame is incomplete. */
   #join(chunk: Buffer): Buffer | undefined {
     this.#hold(chunk)
     if (this.#heldBytes < this.#neededBytes) return undefined
@@ -128,7 +131,7 @@ export class FrameDecoder {
   #hold(piece: Buffer): void {
     const bytes = this.#heldBytes + piece.byteLength
     if (bytes > this.#held.byteLength) {
-      // Doubling keeps a long frame that arrives in many pieces linear.
+      // Doubling keeps the cost of a long frame in many pieces linear.
       const grown = Buffer.allocUnsafe(
         Math.max(bytes, Math.min(2 * this.#held.byteLength, this.#neededBytes)),
       )

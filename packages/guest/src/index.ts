@@ -1,5 +1,5 @@
 export { AgentClient, type AgentClientOptions, type AgentIdentity } from './agent-client.ts'
-export { RunCollector } from './collect-run.ts'
 export { PROTOCOL_VERSION } from './frames.ts'
+export { isSilent } from './liveness-monitor.ts'
 export { guestPythonDir } from './python-sources.ts'
-export { isSilent } from './silence-watch.ts'
+export { RunCollector } from './run-collector.ts'

@@ -2,13 +2,13 @@ import { Duplex } from 'node:stream'
 import { malformed } from './agent-value.ts'
 import type { Channel } from './channel.ts'
 
-/** What each direction may hold besides the channel's window. */
+/** Buffered in each direction besides the channel's window. */
 const BUFFERED_BYTES = 64 * 1024
 
-/** A TCP connection inside, as a stream. Destroying it resets the connection, ending it ends this half only. */
+/** A TCP connection inside, as a stream. Destroying it resets the connection; ending it ends this half only. */
 export class PortConnection extends Duplex {
   readonly #channel: Channel
-  #wanted: (() => void) | undefined
+  #resumeReading: (() => void) | undefined
   #hasEnded = false
   #hasFailed = false
 
@@ -17,7 +17,7 @@ export class PortConnection extends Duplex {
     this.#channel = channel
   }
 
-  /** Post: it is connected. Throws what the agent says instead. */
+  /** Resolves when the connection is open. Throws the error of the agent. */
   static async open(channel: Channel): Promise<PortConnection> {
     const received = channel.received()
     const first = await received.next()
@@ -36,7 +36,7 @@ export class PortConnection extends Duplex {
       for await (const value of received) {
         if (value instanceof Uint8Array) {
           if (this.#hasEnded) throw malformed('order of a connection')
-          if (!this.push(value)) await this.#untilWanted()
+          if (!this.push(value)) await this.#waitUntilRead()
         } else {
           if (this.#hasEnded || typeOf(value) !== 'end') throw malformed('message of a connection')
           this.#hasEnded = true
@@ -50,26 +50,29 @@ export class PortConnection extends Duplex {
     }
   }
 
-  async #untilWanted(): Promise<void> {
+  async #waitUntilRead(): Promise<void> {
     if (this.#hasFailed) return
     await new Promise<void>((resolve) => {
-      this.#wanted = resolve
+      this.#resumeReading = resolve
     })
   }
 
-  /** What came before a failure is passed on, and then the failure, also when nobody reads: whoever holds the other end must hear of it. */
+  /**
+   * Passes on what came before a failure, then the failure, even if the stream is not read: its holder must notice
+   * it.
+   */
   #stopWaiting(): void {
     this.#hasFailed = true
     this._read()
   }
 
   override _read(): void {
-    this.#wanted?.()
-    this.#wanted = undefined
+    this.#resumeReading?.()
+    this.#resumeReading = undefined
   }
 
   override _write(piece: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
-    // When the request is over `#follow` hears why.
+    // If the request has ended, `#follow` reports why.
     this.#channel.sendPiece(piece).then(() => done(), done)
   }
 
@@ -79,7 +82,7 @@ export class PortConnection extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    // When both halves have ended, the last bytes may still be on their way in: cancelling would overtake them.
+    // When both halves have ended, the last bytes may still be on their way in. Cancelling would drop them.
     if (error !== null || !this.#hasEnded || !this.writableFinished) this.#channel.cancel(error)
     this._read()
     done(error)

@@ -1,8 +1,9 @@
+import { Mutex } from '@dormouse/async'
 import type { ProcessConnection, ProcessExit, ProcessOutput } from '@dormouse/engine'
 import { malformed } from './agent-value.ts'
 import type { Channel } from './channel.ts'
 
-/** The first byte of DATA, PROTOCOL.md. */
+/** By the first byte of DATA (PROTOCOL.md, Connected processes). */
 const STREAMS: readonly (ProcessOutput['stream'] | undefined)[] = [undefined, 'stdout', 'stderr']
 const SIGNAL = /^SIG[A-Z0-9]{1,16}$/
 
@@ -12,18 +13,19 @@ export class AgentProcessConnection implements ProcessConnection {
   readonly output: AsyncIterable<ProcessOutput>
   readonly exit: Promise<ProcessExit>
   readonly #channel: Channel
-  #writing: Promise<boolean> = Promise.resolve(true)
+  /** Keeps pieces in order for callers that do not wait. */
+  readonly #writing = new Mutex()
 
   private constructor(channel: Channel, pid: number, received: AsyncGenerator<unknown, void>) {
     this.#channel = channel
     this.pid = pid
     this.output = outputOf(received)
     this.exit = channel.result.then(checkExit)
-    // Whoever reads the output hears of a failure there.
+    // The reader of the output sees the failure there.
     this.exit.catch(() => {})
   }
 
-  /** Post: it has been started. Throws what the agent says instead. */
+  /** Resolves when the process has started. Throws the error of the agent. */
   static async open(channel: Channel): Promise<AgentProcessConnection> {
     const received = channel.received()
     const first = await received.next()
@@ -36,13 +38,11 @@ export class AgentProcessConnection implements ProcessConnection {
   }
 
   write(data: Uint8Array): Promise<boolean> {
-    // One after the other, also for callers that do not wait.
-    this.#writing = this.#writing.then(() => this.#channel.sendPiece(data))
-    return this.#writing
+    return this.#writing.run(() => this.#channel.sendPiece(data))
   }
 
   end(): void {
-    void this.#writing.then(() => this.#channel.sendEnd())
+    void this.#writing.run(() => this.#channel.sendEnd())
   }
 
   close(): void {

@@ -10,8 +10,8 @@ import type {
 } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { requireByteSource } from './channel.ts'
-import { checkProcessEvent } from './event-check.ts'
-import { checkCount, checkList, checkProcessInfo } from './info-check.ts'
+import { checkCount, checkList, checkProcessInfo } from './check-answers.ts'
+import { checkProcessEvent } from './check-events.ts'
 import { AgentProcessConnection } from './process-connection.ts'
 
 export class AgentProcesses implements GuestProcesses {

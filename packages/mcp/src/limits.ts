@@ -1,7 +1,7 @@
 /** Bounds, each with its unit in the name and its reason. Most are about what a model can take in at once. */
 
 /** Of stdout, of stderr and of a traceback, each: about five thousand tokens. The beginning and the end are kept. */
-export const OUTPUT_MAX_CHARACTERS = 20_000
+export const OUTPUT_MAX_BYTES = 20_000
 /** Of one run. A model looks at a few pictures, not at a film. */
 export const IMAGES_MAX = 10
 /** As base64; what common models refuse is just above. */

@@ -1,4 +1,6 @@
+export type { SandboxAnswer } from '@dormouse/contracts/http'
 export type { Access, CreatedKey, CreateKey, KeyView, Scope, UpdateKey } from './access/access.ts'
+export type { Caller } from './access/caller.ts'
 export { type Client, clientFile, findClient, writeClient } from './access/client-file.ts'
 export { type OpenAccess, openStoredAccess } from './access/open-stored-access.ts'
 export { linuxBuilder } from './composition/linux-builder.ts'
@@ -10,9 +12,4 @@ export { type LoadConfig, loadConfig, type ServerConfig } from './config/config.
 export { type Env, readEnv } from './config/env.ts'
 export { openDataDirectory } from './data-directory/open-data-directory.ts'
 export { SpaceReserve } from './host/space-reserve.ts'
-export type {
-  Caller,
-  CreateSandbox,
-  Sandbox,
-  SandboxView,
-} from './lifecycle/service.ts'
+export type { CreateSandbox, Sandbox } from './sandbox/service.ts'

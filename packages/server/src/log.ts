@@ -8,6 +8,13 @@ import {
   stdTimeFunctions,
 } from 'pino'
 
+/** What the parts of the server use of the logger. */
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
 export interface OpenLog {
   readonly level: string
   readonly dataDir: string

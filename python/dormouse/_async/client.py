@@ -1,4 +1,4 @@
-"""A server."""
+"""The client of a server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ssl
 from datetime import datetime
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .._answers import given, milliseconds, read, read_all, when_text
+from .._json import decode, decode_all, format_time, given, milliseconds
 from .._execution import Execution
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
-from .._values import Mounts, SandboxInfo, Usage, mounts_body, read_usage
-from .._wish import limits_body
+from .._values import Mounts, SandboxInfo, Usage, mounts_body
+from .._create_body import limits_body
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
@@ -19,12 +19,12 @@ from .run_once import run_once
 
 
 class AsyncClient:
-    """A server, and the connections to it. Sandboxes find one by themselves; make one to talk to several servers.
+    """A server, and the connections to it. Sandboxes make a client by themselves; make one to use several servers.
 
-    Where it is and the key: from the arguments, then DORMOUSE_URL and DORMOUSE_API_KEY, then the file that a local
-    server leaves in its data directory (`data_dir`, DORMOUSE_DATA, /var/lib/dormouse). `tls` is for certificates of
-    your own. `timeout` is how many seconds one answer may take, None for no limit; runs and files take what they take.
-    It may be used by any number of threads and tasks at once.
+    The address and the key come from the arguments, then from DORMOUSE_URL and DORMOUSE_API_KEY, then from the file
+    that a local server writes to its data directory (`data_dir`, DORMOUSE_DATA, /var/lib/dormouse). `tls` is for your
+    own certificates. `timeout` is how many seconds one answer may take, None for no limit; it does not limit runs and
+    file transfers. Any number of threads and tasks may use a client at once.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class AsyncClient:
         timeout: Optional[float] = ANSWER_SECONDS,
     ) -> None:
         self.http = Http(url, api_key, data_dir, tls, timeout)
-        # Made for one sandbox, whose end is its own.
+        # Made for one sandbox, and closed with it.
         self._is_private = False
         self.templates = AsyncTemplates(self.http)
         self.volumes = AsyncVolumes(self.http)
@@ -62,9 +62,9 @@ class AsyncClient:
         end: Optional[datetime] = None,
         sandbox_id: Optional[str] = None,
     ) -> Usage:
-        """What was used, per sandbox and in total; this month if not given."""
-        query = {"from": when_text(start), "to": when_text(end), "sandboxId": sandbox_id}
-        return read_usage(await self.http.json("GET", "/v1/usage", query=query))
+        """What was used, per sandbox and in total. The default is this month."""
+        query = {"from": format_time(start), "to": format_time(end), "sandboxId": sandbox_id}
+        return Usage.from_json(await self.http.json("GET", "/v1/usage", query=query))
 
     async def run_once(
         self,
@@ -86,10 +86,10 @@ class AsyncClient:
         on_stderr: Optional[Callable[[str], Any]] = None,
         on_result: Optional[Callable[[Any], Any]] = None,
     ) -> Execution:
-        """Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted.
+        """Runs untrusted code in a sandbox of its own, which the server deletes afterwards.
 
-        Sent again only when nothing was done: a connection that is lost in the middle raises `server_unreachable`.
-        Being cancelled, or Ctrl-C, ends both the run and the sandbox.
+        Repeated only if nothing was done: a connection lost in the middle raises `server_unreachable`.
+        Cancelling the task, or Ctrl-C, ends the run and the sandbox.
         """
         body = given(
             code=code,
@@ -106,8 +106,8 @@ class AsyncClient:
         return await run_once(self.http, body, handlers)
 
     async def get_sandbox(self, id_or_name: str) -> SandboxInfo:
-        """Does not wake it."""
-        return read(SandboxInfo, await self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
+        """Does not wake the sandbox."""
+        return decode(SandboxInfo, await self.http.json("GET", f"/v1/sandboxes/{path_part(id_or_name)}"))
 
     async def list_sandboxes(
         self,
@@ -117,15 +117,15 @@ class AsyncClient:
         name: Optional[str] = None,
         metadata: Optional[Mapping[str, str]] = None,
     ) -> list[SandboxInfo]:
-        """All that is given must match."""
+        """Sandboxes that match all arguments."""
         query: dict[str, Any] = {"state": state, "template": template, "name": name}
         query.update({f"metadata[{key}]": value for key, value in (metadata or {}).items()})
-        return read_all(SandboxInfo, await self.http.pages("/v1/sandboxes", query))
+        return decode_all(SandboxInfo, await self.http.pages("/v1/sandboxes", query))
 
     async def create_sandbox(self, body: Mapping[str, Any]) -> SandboxInfo:
-        """Sent again only with `getOrCreate`, when it is not known whether it arrived: twice would be one too many."""
+        """Repeated after a lost connection only with `getOrCreate`: otherwise it could create two sandboxes."""
         repeatable = body.get("getOrCreate") is True
-        return read(
+        return decode(
             SandboxInfo, await self.http.json("POST", "/v1/sandboxes", body=body, repeatable=repeatable)
         )
 
@@ -133,10 +133,10 @@ class AsyncClient:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
-        self.close()
+        await self.http.close_and_wait()
 
     def close(self) -> None:
-        """Ends connections that nobody uses. It can go on to be used."""
+        """Closes connections that are not in use. The client stays usable."""
         self.http.close()
 
 
@@ -144,7 +144,7 @@ _shared: Optional[AsyncClient] = None
 
 
 def client_of(client: Optional[AsyncClient], url: Optional[str], api_key: Optional[str]) -> AsyncClient:
-    """The one that is given, one for this address, or the one that all others share."""
+    """The given client, a new one for this address, or the shared one."""
     global _shared
     if client is not None:
         return client

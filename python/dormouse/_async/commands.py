@@ -1,20 +1,20 @@
-"""Commands of a sandbox, beside its REPLs."""
+"""Commands of a sandbox."""
 
 from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, read_all
+from .._json import decode, decode_all, given, milliseconds
 from .._errors import DormouseError
 from .._execution import Event, read_event
-from .._http1 import path_part
+from .._paths import path_part
 from .._process import CommandCollector, CommandResult
 from .._values import ProcessInfo
 from .follow import SSE, Follower
 from .http import Http
-from .io import call, finish, run_all, unbroken
+from .io import call_handler, clean_up, run_concurrently, uninterrupted
 
-# A line for `bash -c`, or a program with its arguments and no shell.
+# A line for `bash -c`, or a program and its arguments without a shell.
 CommandLine = Union[str, Sequence[str]]
 KILL_SECONDS = 5.0
 
@@ -36,7 +36,7 @@ class AsyncCommands:
         on_stdout: Any = None,
         on_stderr: Any = None,
     ) -> CommandResult:
-        """Runs it to its end, with `input` to read. Being cancelled, or Ctrl-C, kills it."""
+        """Runs a command to its end, with `input` as its stdin. Cancelling the task, or Ctrl-C, kills it."""
         known: List[AsyncCommand] = []
 
         async def start() -> None:
@@ -47,8 +47,8 @@ class AsyncCommands:
             )
 
         try:
-            # A command whose pid nobody has heard could not be killed.
-            await unbroken(start)
+            # Without its pid, a command that was started could not be killed.
+            await uninterrupted(start)
             if input is None:
                 return await known[0].wait(on_stdout=on_stdout, on_stderr=on_stderr)
             return await self._feed(known[0], input, on_stdout, on_stderr)
@@ -56,7 +56,7 @@ class AsyncCommands:
             raise
         except BaseException:
             for started in known:
-                await finish(started.kill, KILL_SECONDS)
+                await clean_up(started.kill, KILL_SECONDS)
             raise
 
     async def start(
@@ -69,23 +69,23 @@ class AsyncCommands:
         timeout: Optional[float] = None,
         stdin: bool = False,
     ) -> AsyncCommand:
-        """Starts it in the background. It ends by itself, by a signal or by its time-out.
+        """Starts a command in the background. It ends by itself, by a signal or by its time-out.
 
-        `stdin` keeps its input open for `send_stdin`; otherwise it is empty.
+        `stdin` keeps its stdin open for `send_stdin`; otherwise it is empty.
         """
         options = given(cwd=cwd, env=env, user=user, stdin=stdin or None, timeout_ms=milliseconds(timeout))
         return await self._start({**command_body(command), **options})
 
     async def connect(self, pid: int) -> AsyncCommand:
-        """One that was started before."""
+        """A command that was started before."""
         found = AsyncCommand(self._http, self._sandbox, pid)
         await found.info()
         return found
 
     async def list(self) -> List[ProcessInfo]:
-        """Those that were started here and run, and the last that have ended."""
+        """The commands that run, and the last ones that have ended."""
         answer = await self._http.json("GET", await self._sandbox._at("processes"))
-        return read_all(ProcessInfo, answer["items"])
+        return decode_all(ProcessInfo, answer["items"])
 
     async def _start(self, body: Mapping[str, Any]) -> AsyncCommand:
         answer = await self._http.json("POST", await self._sandbox._at("processes"), body=body)
@@ -94,24 +94,24 @@ class AsyncCommands:
     async def _feed(
         self, started: AsyncCommand, input: Union[str, bytes], on_stdout: Any, on_stderr: Any
     ) -> CommandResult:
-        # Both at once: it may write more than anybody holds before it has read all.
+        # Both at once: it may fill its output before it has read all input.
         async def feed() -> None:
             try:
                 await started.send_stdin(input, close=True)
             except DormouseError:
-                # A command that does not read all of its input is no failure.
+                # A command may end without reading all of its input.
                 pass
 
         async def wait() -> CommandResult:
             return await started.wait(on_stdout=on_stdout, on_stderr=on_stderr)
 
-        results: list[Any] = await run_all([wait, feed], 2)
+        results: list[Any] = await run_concurrently([wait, feed], 2)
         result: CommandResult = results[0]
         return result
 
 
 class AsyncCommand:
-    """A process in a sandbox. It does not depend on this object: nobody's leaving ends it, and `connect(pid)` finds it again."""
+    """A process in a sandbox. It does not end with this object; `connect(pid)` returns another one."""
 
     def __init__(self, http: Http, sandbox: Any, pid: int) -> None:
         self._http = http
@@ -119,11 +119,11 @@ class AsyncCommand:
         self.pid = pid
 
     async def info(self) -> ProcessInfo:
-        """What it is, and how it ended."""
-        return read(ProcessInfo, await self._http.json("GET", await self._at()))
+        """Its command, user and state, and its exit code."""
+        return decode(ProcessInfo, await self._http.json("GET", await self._at()))
 
     def events(self, *, after: int = -1) -> AsyncEvents:
-        """What it says, from the beginning or behind `after`, until it ends. Keeps the sandbox awake while it is read."""
+        """Its events from the start, or those after `after`, until it ends. Reading keeps the sandbox awake."""
 
         async def open(seen: int) -> Any:
             return await self._http.open("GET", await self._at("events"), query={"after": seen}, headers=SSE)
@@ -131,24 +131,24 @@ class AsyncCommand:
         return AsyncEvents(Follower(open, after))
 
     async def wait(self, *, on_stdout: Any = None, on_stderr: Any = None) -> CommandResult:
-        """Its end, with all that it wrote. An exit code other than 0 is a result, and nothing is raised."""
+        """Waits for its end and returns its output. An exit code other than 0 raises nothing; `check()` does."""
         collector = CommandCollector(self.pid)
         handlers = {"stdout": on_stdout, "stderr": on_stderr}
         async with self.events() as events:
             async for event in events:
                 collector.add(event)
-                await call(handlers.get(event.type), event.data)
+                await call_handler(handlers.get(event.type), event.data)
         return collector.result()
 
     async def send_stdin(self, data: Union[str, bytes], *, close: bool = False) -> None:
-        """Writes to its input, as fast as it reads. `close`: that was all."""
+        """Writes to its stdin, as fast as it reads. `close` ends its input."""
         content = data.encode() if isinstance(data, str) else bytes(data)
         await self._http.json(
             "POST", await self._at("stdin"), query={"close": close}, content=content, timeout=None
         )
 
     async def kill(self, signal: str = "SIGKILL") -> None:
-        """A signal to it and its group. One that has ended already is fine."""
+        """Sends a signal to it and its process group. Does nothing if it has ended."""
         try:
             await self._http.json("POST", await self._at("signal"), body={"signal": signal})
         except DormouseError as error:
@@ -156,7 +156,7 @@ class AsyncCommand:
                 raise
 
     async def resize(self, cols: int, rows: int) -> None:
-        """Of one with a terminal."""
+        """Resizes its terminal."""
         body = {"cols": cols, "rows": rows}
         await self._http.json("POST", await self._at("resize"), body=body, repeatable=True)
 
@@ -169,7 +169,7 @@ class AsyncCommand:
 
 
 class AsyncEvents:
-    """Events as they come, over as many connections as it takes. Leaving early ends nothing."""
+    """Events as they come, over as many connections as needed. Leaving the loop early does not end the process."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower

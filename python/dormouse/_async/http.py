@@ -1,44 +1,37 @@
-"""Requests to one server: connections that are kept, keys, and repetition where it is safe."""
+"""Requests to one server: its address, keys, and repetition where it is safe."""
 
 from __future__ import annotations
 
 import json
 import socket
 import ssl
-import time
-from collections import deque
+import weakref
 from typing import Any, Mapping, Optional, Union
 
 from .._address import Address, find_address
+from .._backoff import Backoff
 from .._deadline import Deadline
 from .._errors import (
     DormouseError,
     error_from_response,
     error_of,
-    is_passing,
-    is_untouched,
+    is_transient,
+    is_unchanged,
     unreachable,
 )
-from .._http1 import ProtocolError, request_head, with_query
-from .._patience import Patience
+from .._paths import with_query
 from .._unset import UNSET, Unset
 from .._version import VERSION
-from .connection import Body, Connection, Response
-from .io import ConnectTimeout, Job, Stream, Value, sleep
+from .io import Job, Value, here, is_over, sleep
+from .session import Body, NeverSent, Response, Session, SessionRetired
 
-CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 120.0
 # A server that has answered before is being restarted; one that never has is probably not there.
 RESTART_SECONDS = 30.0
 FIRST_CONTACT_SECONDS = 2.0
-# The server closes connections that were idle for 75 seconds.
-IDLE_SECONDS = 60.0
-IDLE_CONNECTIONS_MAX = 32
+# The server writes to a stream at least every 15 seconds; one that is silent for three times as long is lost.
+SILENCE_SECONDS = 45.0
 PAGE_ITEMS = 1000
-
-
-class NeverSent(Exception):
-    """No byte of the request can have arrived."""
 
 
 class Http:
@@ -51,21 +44,38 @@ class Http:
         timeout: Optional[float],
     ) -> None:
         if timeout is not None and not timeout > 0:
-            hint = "Give seconds, or None for as long as it takes."
+            hint = "Give seconds, or None for no limit."
             raise error_of("invalid_argument", f"timeout: must be more than 0 (saw {timeout!r})", hint=hint)
-        self._asked = (url, api_key, data_dir)
+        self._given_address = (url, api_key, data_dir)
         self._tls = tls
         self._timeout = timeout
         self._address: Optional[Address] = None
-        # Those last used are at the right: the others are let grow old.
-        self._idle: deque[tuple[float, str, Connection]] = deque()
+        # By process, event loop and origin.
+        self._sessions: dict[tuple[int, Any, str], Session] = {}
         self._has_answered = False
+        # A client that was not closed does not leave open connections behind.
+        weakref.finalize(self, _retire_all, self._sessions)
 
     @property
     def address(self) -> Address:
         if self._address is None:
-            self._address = find_address(*self._asked)
+            self._address = find_address(*self._given_address)
         return self._address
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of every request."""
+        return {
+            "authorization": f"Bearer {self.address.api_key}",
+            "user-agent": f"dormouse-python/{VERSION}",
+        }
+
+    def tls(self) -> Optional[ssl.SSLContext]:
+        """None for plain HTTP."""
+        if not self.address.is_tls:
+            return None
+        self._tls = self._tls or ssl.create_default_context()
+        return self._tls
 
     async def json(
         self,
@@ -78,25 +88,25 @@ class Http:
         repeatable: Optional[bool] = None,
         timeout: Union[float, None, Unset] = UNSET,
     ) -> Any:
-        """The JSON of a success. GET and DELETE can be repeated, and what `repeatable` says. `content` is sent as bytes.
+        """Returns the JSON of a success. Repeats GET and DELETE, and requests that are `repeatable`.
 
-        `timeout` is for one answer: that of the client if not given, no limit if None.
+        `content` is sent as it is. `timeout` is for one answer: that of the client if not given, no limit if None.
         """
         can_repeat = method in ("GET", "DELETE") if repeatable is None else repeatable
-        # What was read from a file or an iterable is gone.
+        # What was read from a file or an iterable cannot be read a second time.
         is_whole = content is None or isinstance(content, bytes)
-        tries = 0
+        attempts = 0
 
         async def attempt() -> Any:
-            nonlocal tries
-            tries += 1
+            nonlocal attempts
+            attempts += 1
             deadline = Deadline(self._timeout if isinstance(timeout, Unset) else timeout)
             try:
                 response = await self._open(method, path, query, body, content, {}, deadline)
                 return await self._parsed(response, path, deadline)
             except DormouseError as error:
-                if method == "DELETE" and error.status == 404 and tries > 1:
-                    # An earlier try of this very call has done it.
+                if method == "DELETE" and error.status == 404 and attempts > 1:
+                    # An earlier attempt of this call deleted it.
                     return None
                 raise
 
@@ -111,29 +121,33 @@ class Http:
         json_body: Optional[Mapping[str, Any]] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> Response:
-        """A success whose body is still to be read; the time-out is for its beginning.
+        """Returns a success whose body is still to be read; the time-out of the client is for its beginning.
 
-        Not repeated: who reads knows where to go on.
+        Not repeated: the reader knows where to continue.
         """
-        return await self._open(method, path, query, json_body, None, headers or {}, Deadline(self._timeout))
+        response = await self._open(
+            method, path, query, json_body, None, headers or {}, Deadline(self._timeout)
+        )
+        response.limit_silence(SILENCE_SECONDS)
+        return response
 
     async def begin(
         self, method: str, path: str, *, json_body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Response:
-        """The same for a body that can be read only once: repeated as any call is, until it begins."""
+        """The same for a body that can be read only once: repeated like any call until the body begins."""
         return await self._repeat(
             lambda: self.open(method, path, json_body=json_body, headers=headers), can_repeat=False
         )
 
     async def _repeat(self, attempt: Job[Value], can_repeat: bool) -> Value:
-        patience = Patience(RESTART_SECONDS if self._has_answered else FIRST_CONTACT_SECONDS)
+        backoff = Backoff(RESTART_SECONDS if self._has_answered else FIRST_CONTACT_SECONDS)
         while True:
             try:
                 return await attempt()
             except DormouseError as error:
                 if not _may_repeat(error, can_repeat):
                     raise
-                await sleep(patience.next_wait(error))
+                await sleep(backoff.next_delay(error))
 
     async def _open(
         self,
@@ -145,32 +159,46 @@ class Http:
         headers: Mapping[str, str],
         deadline: Deadline,
     ) -> Response:
-        address = self.address
-        all_headers = dict(headers)
+        all_headers = {**self.headers, **headers}
         if json_body is not None:
             content = json.dumps(json_body).encode()
             all_headers["content-type"] = "application/json"
         elif content is not None:
             all_headers["content-type"] = "application/octet-stream"
         try:
-            response = await self._exchange(address, method, path, query, content, all_headers, deadline)
+            response = await self._send(method, with_query(path, query), all_headers, content, deadline)
         except socket.timeout as cause:
             raise _late(path) from cause
-        except (OSError, ProtocolError, NeverSent) as cause:
+        except OSError as cause:
             raise self.lost(cause) from cause
         self._has_answered = True
         if response.status < 300:
             return response
         raise error_from_response(response.status, response.headers, await self._read(response, path, deadline))
 
-    async def upgrade(self, path: str, headers: Mapping[str, str], query: Mapping[str, object]) -> Connection:
-        """A connection that speaks another protocol from now on. The answer's head is still to be read."""
-        try:
-            connection = await self._connect(self.address, Deadline(CONNECT_SECONDS))
-            await connection.send(self._head("GET", path, query, None, headers), None)
-            return connection
-        except (OSError, NeverSent) as cause:
-            raise self.lost(cause) from cause
+    async def _send(
+        self, method: str, path: str, headers: Mapping[str, str], content: Optional[Body], deadline: Deadline
+    ) -> Response:
+        while True:
+            try:
+                return await self._session().send(method, path, headers, content, deadline)
+            except SessionRetired:
+                # Another thread has closed it since.
+                continue
+
+    def _session(self) -> Session:
+        place, address = here(), self.address
+        session = self._sessions.get((*place, address.origin))
+        if session is not None:
+            return session
+        for key, other in [*self._sessions.items()]:
+            if key[:2] == place:
+                # The server came back at another address.
+                other.retire()
+            elif not is_over(key[:2]):
+                continue
+            self._sessions.pop(key, None)
+        return self._sessions.setdefault((*place, address.origin), Session(address, self.tls()))
 
     def lost(self, cause: BaseException) -> DormouseError:
         url = self.address.url
@@ -182,9 +210,16 @@ class Http:
         return error
 
     def close(self) -> None:
-        """Ends connections that nobody uses. It can go on to be used."""
-        while self._idle:
-            self._idle.pop()[2].stream.abort()
+        """Closes connections, each when its response is closed. The client stays usable."""
+        _retire_all(self._sessions)
+
+    async def close_and_wait(self) -> None:
+        """The same, and returns when they are closed."""
+        place = here()
+        sessions = [session for key, session in [*self._sessions.items()] if key[:2] == place]
+        self.close()
+        for session in sessions:
+            await session.wait_closed()
 
     async def pages(self, path: str, query: Optional[Mapping[str, object]] = None) -> list[Any]:
         """All items of a list, page by page."""
@@ -201,101 +236,33 @@ class Http:
         try:
             return await response.read(deadline)
         except socket.timeout as cause:
-            response.close()
             raise _late(path) from cause
-        except (OSError, ProtocolError) as cause:
+        except OSError as cause:
             raise self.lost(cause) from cause
+        finally:
+            response.close()
 
     async def _parsed(self, response: Response, path: str, deadline: Deadline) -> Any:
-        said = await self._read(response, path, deadline)
+        text = await self._read(response, path, deadline)
         try:
-            return json.loads(said) if said else None
+            return json.loads(text) if text else None
         except ValueError:
             raise error_of("internal", "The answer is not JSON", status=response.status) from None
 
-    async def _exchange(
-        self,
-        address: Address,
-        method: str,
-        path: str,
-        query: Optional[Mapping[str, object]],
-        content: Optional[Body],
-        headers: Mapping[str, str],
-        deadline: Deadline,
-    ) -> Response:
-        connection = self._reuse(address) or await self._connect(address, deadline)
-        try:
-            head = self._head(method, path, query, content, headers)
-            was_taken = await connection.send(head, content)
-            answer = await connection.head(method, deadline)
-        except BaseException:
-            connection.stream.abort()
-            raise
-        url = address.url
 
-        def give_back(used: Connection, keeps_alive: bool) -> None:
-            if keeps_alive and was_taken and len(self._idle) < IDLE_CONNECTIONS_MAX:
-                self._idle.append((time.monotonic(), url, used))
-            else:
-                used.stream.abort()
-
-        return Response(connection, answer, give_back)
-
-    def _reuse(self, address: Address) -> Optional[Connection]:
-        while self._idle:
-            try:
-                since, url, connection = self._idle.pop()
-            except IndexError:
-                # Another thread was faster.
-                return None
-            fresh = time.monotonic() - since < IDLE_SECONDS and url == address.url
-            if fresh and connection.stream.is_usable():
-                return connection
-            connection.stream.abort()
-        return None
-
-    async def _connect(self, address: Address, deadline: Deadline) -> Connection:
-        tls, seconds = self._tls, deadline.left(CONNECT_SECONDS) or CONNECT_SECONDS
-        if address.is_tls and tls is None:
-            tls = self._tls = ssl.create_default_context()
-        try:
-            return Connection(
-                await Stream.open(address.host, address.port, tls if address.is_tls else None, seconds)
-            )
-        except (ConnectTimeout, OSError) as cause:
-            raise NeverSent(str(cause)) from cause
-
-    def _head(
-        self,
-        method: str,
-        path: str,
-        query: Optional[Mapping[str, object]],
-        content: Optional[Body],
-        headers: Mapping[str, str],
-    ) -> bytes:
-        address = self.address
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        all_headers = {
-            "host": f"{host}:{address.port}",
-            "authorization": f"Bearer {address.api_key}",
-            "user-agent": f"dormouse-python/{VERSION}",
-            **headers,
-        }
-        if isinstance(content, bytes):
-            all_headers["content-length"] = str(len(content))
-        elif content is not None:
-            all_headers["transfer-encoding"] = "chunked"
-        elif method in ("POST", "PUT", "PATCH"):
-            all_headers["content-length"] = "0"
-        return request_head(method, with_query(address.prefix + path, query), all_headers)
+def _retire_all(sessions: dict[Any, Session]) -> None:
+    for key in [*sessions]:
+        session = sessions.pop(key, None)
+        if session is not None and not is_over(key[:2]):
+            session.retire()
 
 
 def _late(path: str) -> DormouseError:
-    hint = "Give the client a longer `timeout`, or look at what the server is doing."
+    hint = "Give the client a longer `timeout`, or check what the server is doing."
     return error_of("server_unreachable", f"The server did not answer {path} in time", hint=hint)
 
 
 def _may_repeat(error: DormouseError, can_repeat: bool) -> bool:
-    if is_untouched(error) or error.details.get("neverSent") is True:
+    if is_unchanged(error) or error.details.get("neverSent") is True:
         return True
-    return can_repeat and is_passing(error)
+    return can_repeat and is_transient(error)

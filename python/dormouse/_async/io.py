@@ -1,4 +1,4 @@
-"""All that waits, by asyncio. Its twin in `_sync` has the same names over sockets and threads."""
+"""What waits, by asyncio. Its twin in `_sync` has the same names over sockets and threads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,63 @@ import ssl
 import weakref
 from typing import Any, Awaitable, Callable, Generator, Optional, Sequence, TypeVar
 
-from .._sockets import keep_alive
+from .._sockets import tune
 
 Value = TypeVar("Value")
 Opener = Callable[[int], Awaitable[Any]]
 Job = Callable[[], Awaitable[Value]]
-# Connections end with their loop, and nobody would close those of a client that belongs to no one.
+# Connections end with their event loop: one client for all sandboxes would have connections of loops that are over.
 CAN_SHARE = False
+
+
+def here() -> tuple[int, Any]:
+    """The process and the event loop: a connection works only in those that it was made in."""
+    return os.getpid(), asyncio.get_running_loop()
+
+
+def is_over(place: tuple[int, Any]) -> bool:
+    pid, loop = place
+    return pid != os.getpid() or loop.is_closed()
+
+
+class Closer:
+    """Closes things in the background, for callers that cannot await."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def start(self, close: Job[Any]) -> None:
+        if _running_loop() is self._loop:
+            self._begin(close)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._begin, close)
+        except RuntimeError:
+            # The loop is over, and its connections with it.
+            pass
+
+    async def wait(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, close: Job[Any]) -> None:
+        task = asyncio.ensure_future(_quietly(close))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _running_loop() -> Optional[asyncio.AbstractEventLoop]:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def _quietly(job: Job[Any]) -> None:
+    try:
+        await job()
+    except Exception:
+        pass
 
 
 class Stream:
@@ -36,10 +86,10 @@ class Stream:
         try:
             reader, writer = await asyncio.wait_for(opening, timeout)
         except asyncio.TimeoutError:
-            raise ConnectTimeout(f"no connection within {timeout:g} s") from None
+            raise OSError(f"no connection within {timeout:g} s") from None
         raw = writer.get_extra_info("socket")
         if raw is not None:
-            keep_alive(raw)
+            tune(raw)
         return cls(reader, writer)
 
     async def read(self, limit: int, timeout: Optional[float]) -> bytes:
@@ -49,24 +99,15 @@ class Stream:
         try:
             return await asyncio.wait_for(self._reader.read(limit), timeout)
         except asyncio.TimeoutError:
-            raise socket.timeout(f"nothing was heard for {timeout:g} s") from None
+            raise socket.timeout(f"nothing was received for {timeout:g} s") from None
 
     async def write(self, data: bytes) -> None:
         """Raises OSError."""
         self._writer.write(data)
         await self._writer.drain()
 
-    def is_usable(self) -> bool:
-        """Nobody has ended it while it was idle, and it belongs to this loop and this process."""
-        return (
-            self._pid == os.getpid()
-            and self._loop is asyncio.get_running_loop()
-            and not self._reader.at_eof()
-            and not self._writer.transport.is_closing()
-        )
-
     def abort(self) -> None:
-        """Ends it at once, whoever is waiting."""
+        """Ends it, also while a task waits for it."""
         _abort(self._writer, self._loop, self._pid)
 
 
@@ -79,20 +120,16 @@ def _abort(writer: asyncio.StreamWriter, loop: asyncio.AbstractEventLoop, pid: i
         pass
 
 
-class ConnectTimeout(ConnectionError):
-    """No byte was sent."""
+class Creatable:
+    """A constructor cannot await: `await`, `async with` or the first call creates the object on the server."""
 
-
-class Beginning:
-    """A constructor cannot wait: what it is to make is made at the first need, by `await` or by `async with`."""
-
-    def _begin(self) -> None:
+    def _after_init(self) -> None:
         pass
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self._begun().__await__()
+        return self._created().__await__()
 
-    async def _begun(self) -> Any:
+    async def _created(self) -> Any:
         await self._ready()  # type: ignore[attr-defined]
         return self
 
@@ -105,30 +142,30 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-async def call(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
-    """A function of the caller, if there is one."""
-    return None if function is None else await call_all(function, value)
+async def call_handler(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
+    """Calls a function of the caller, if there is one."""
+    return None if function is None else await call_function(function, value)
 
 
-async def call_all(function: Callable[..., Any], *values: Any) -> Any:
-    """A function of the caller, which may be a coroutine function."""
+async def call_function(function: Callable[..., Any], *values: Any) -> Any:
+    """Calls a function of the caller, which may be a coroutine function."""
     answer = function(*values)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
-    """Their values in order, so many at once. The first failure ends the others."""
-    turns = asyncio.Semaphore(concurrency)
+async def run_concurrently(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
+    """Runs at most `concurrency` jobs at once. Returns their values in order. The first failure cancels the others."""
+    semaphore = asyncio.Semaphore(concurrency)
 
-    async def in_turn(job: Job[Value]) -> Value:
-        async with turns:
+    async def limited(job: Job[Value]) -> Value:
+        async with semaphore:
             return await job()
 
-    tasks = [asyncio.ensure_future(in_turn(job)) for job in jobs]
+    tasks = [asyncio.ensure_future(limited(job)) for job in jobs]
     try:
         return list(await asyncio.gather(*tasks))
     except asyncio.CancelledError:
-        # They have been told: told twice, they would not tidy up.
+        # `gather` has cancelled them. Cancelled a second time, they would not clean up.
         raise
     except BaseException:
         for task in tasks:
@@ -138,8 +175,8 @@ async def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def unbroken(job: Job[Value]) -> Value:
-    """To its end also when the caller is cancelled meanwhile: what it makes is then known, and can be cleared away."""
+async def uninterrupted(job: Job[Value]) -> Value:
+    """Runs `job` to its end, also if the caller is cancelled, so that the caller can clean up what it made."""
     task = asyncio.ensure_future(job())
     try:
         return await asyncio.shield(task)
@@ -152,13 +189,13 @@ async def unbroken(job: Job[Value]) -> Value:
         raise
 
 
-async def finish(job: Job[Any], timeout: float) -> None:
-    """Tidying up that must happen although the caller is being cancelled. What goes wrong with it is not said."""
+async def clean_up(job: Job[Any], timeout: float) -> None:
+    """Runs `job` although the caller is being cancelled. Ignores its failure."""
     task = asyncio.ensure_future(asyncio.wait_for(job(), timeout))
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
-        # Cancelled once more: it goes on by itself.
+        # Cancelled a second time: the job continues in the background.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
     except Exception:

@@ -1,48 +1,48 @@
-"""What listens inside a sandbox, and who may reach it from outside."""
+"""Ports of a sandbox."""
 
 from __future__ import annotations
 
 from typing import Any, List
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._ports import Port, PortLink
 from .http import Http
 
-# The server's own time-out has to come first.
+# Longer than the time-out of the server, so that the server answers first.
 ANSWER_SECONDS = 10
 
 
 class AsyncPorts:
-    """Ports of a sandbox. A request to the `url` of one wakes it."""
+    """Ports of a sandbox. A request to the `url` of a port wakes the sandbox."""
 
     def __init__(self, http: Http, sandbox: Any) -> None:
         self._http = http
         self._sandbox = sandbox
 
     async def list(self) -> List[Port]:
-        """Those that something listens on, and those that are public."""
+        """Ports that a process listens on, and public ports."""
         answer = await self._http.json("GET", await self._sandbox._at("ports"))
-        return read_all(Port, answer["items"])
+        return decode_all(Port, answer["items"])
 
     async def get(self, port: int) -> Port:
-        return read(Port, await self._http.json("GET", await self._sandbox._at("ports", str(port))))
+        return decode(Port, await self._http.json("GET", await self._sandbox._at("ports", str(port))))
 
     async def wait(self, port: int, *, timeout: float = 30) -> Port:
-        """Until something listens. Raises `port_closed` when nothing does in time."""
+        """Waits until a process listens. Raises `port_closed` if none does in time."""
         path = await self._sandbox._at("ports", str(port), "wait")
         body = {"timeoutMs": round(timeout * 1000)}
         answer = await self._http.json(
             "POST", path, body=body, repeatable=True, timeout=timeout + ANSWER_SECONDS
         )
-        return read(Port, answer)
+        return decode(Port, answer)
 
     async def set_access(self, port: int, access: str) -> Port:
-        """`"private"`: with a key or a link. `"public"`: anybody who knows the address."""
+        """`"private"` needs a key or a link. `"public"` is open to everyone who knows the URL."""
         path = await self._sandbox._at("ports", str(port))
-        return read(Port, await self._http.json("PUT", path, body={"access": access}, repeatable=True))
+        return decode(Port, await self._http.json("PUT", path, body={"access": access}, repeatable=True))
 
     async def link(self, port: int, *, expires_in: float = 3600, path: str = "/") -> PortLink:
-        """An address that opens the port without a key for so many seconds."""
+        """Returns a URL that opens the port without a key for `expires_in` seconds."""
         at = await self._sandbox._at("ports", str(port), "link")
         body = given(expires_in_ms=round(expires_in * 1000), path=path)
-        return read(PortLink, await self._http.json("POST", at, body=body, repeatable=True))
+        return decode(PortLink, await self._http.json("POST", at, body=body, repeatable=True))

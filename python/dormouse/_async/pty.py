@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, Optional, Union
 
-from .._answers import given, milliseconds, read
-from .._errors import DormouseError, error_from_answer, error_of, is_passing
-from .._patience import Patience
+from .._json import decode, given, milliseconds
+from .._errors import DormouseError, error_from_answer, error_of, is_transient
+from .._backoff import Backoff
 from .._process import PtyExit
 from .commands import AsyncCommand, AsyncCommands, CommandLine, command_body
-from .follow import PATIENCE_SECONDS
+from .follow import RECONNECT_SECONDS
 from .http import Http
 from .io import new_lock, sleep
 from .websocket import WebSocket
 
 SHELL = ("/bin/bash", "-i")
-# The server takes no longer message.
+# The longest message that the server accepts.
 MESSAGE_BYTES = 256 * 1024
 
 
@@ -37,7 +37,7 @@ class AsyncPtys:
         user: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> AsyncPty:
-        """Opens a shell, or starts a command, in a terminal."""
+        """Starts a shell or another command in a terminal."""
         options = given(cwd=cwd, user=user, timeout_ms=milliseconds(timeout))
         body = {
             **command_body(command),
@@ -48,14 +48,14 @@ class AsyncPtys:
         return AsyncPty(self._http, await self._commands._start(body), -1, is_new=True)
 
     async def connect(self, pid: int, *, after: int = -1) -> AsyncPty:
-        """The terminal of a process that was started before; `after`: only what came after this `seq`."""
+        """Connects to the terminal of a process. `after` skips output up to this `seq`."""
         return AsyncPty(self._http, await self._commands.connect(pid), after)
 
 
 class AsyncPty:
-    """A terminal with a process in it: going through it gives what it shows, as text.
+    """A process with a terminal. Iterate over it to read its output as text.
 
-    Connections that are lost are made again, and nothing that was shown is missed. The process lives on without any.
+    It reconnects after a lost connection and misses no output. The process continues without a connection.
     One thread or task may read while another writes.
     """
 
@@ -64,18 +64,18 @@ class AsyncPty:
         self._command = command
         self._socket: Optional[WebSocket] = None
         self._opening = new_lock()
-        self._patience = Patience(PATIENCE_SECONDS)
+        self._backoff = Backoff(RECONNECT_SECONDS)
         self._seen = after
         self._is_closed = False
-        # Just started, and not looked at yet.
+        # Started by this object, so it need not be asked whether it has ended.
         self._is_new = is_new
         self.pid = command.pid
-        # How it ended; None until then.
+        # How it ended; None before.
         self.exit: Optional[PtyExit] = None
 
     @property
     def exit_code(self) -> Optional[int]:
-        """None until it has ended."""
+        """None before it has ended."""
         return None if self.exit is None else self.exit.exit_code
 
     def __aiter__(self) -> AsyncPty:
@@ -94,33 +94,33 @@ class AsyncPty:
         await self.disconnect()
 
     async def read(self) -> Optional[str]:
-        """What it shows next, with its control sequences. None when it has ended, or was disconnected."""
+        """Returns its next output, with control sequences. None after it has ended or was disconnected."""
         while self.exit is None and not self._is_closed:
             try:
                 message = await (await self._connected()).receive()
                 if message is None:
                     self._socket = None
                     continue
-                self._patience.renew()
+                self._backoff.reset()
                 is_text, payload = message
                 if not is_text:
                     # One event of the process.
                     self._seen += 1
                     return payload.decode("utf-8", "replace")
-                self._hear(json.loads(payload))
+                self._on_message(json.loads(payload))
             except DormouseError as error:
-                self._hang_up()
+                self._drop_connection()
                 if self._is_closed:
                     return None
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
-                await sleep(self._patience.next_wait(error))
+                await sleep(self._backoff.next_delay(error))
         return None
 
     async def write(self, data: Union[str, bytes]) -> None:
-        """Types. Wakes the sandbox if need be. What is lost with a connection is not typed again.
+        """Types `data`. Wakes the sandbox. Does not type again what a lost connection may have lost.
 
-        Raises `conflict` when it has ended, or was disconnected.
+        Raises `conflict` if it has ended or was disconnected.
         """
         content = data.encode() if isinstance(data, str) else bytes(data)
         for start in range(0, len(content), MESSAGE_BYTES):
@@ -128,28 +128,28 @@ class AsyncPty:
             try:
                 await socket.send_bytes(content[start : start + MESSAGE_BYTES])
             except OSError as cause:
-                self._hang_up()
+                self._drop_connection()
                 raise self._http.lost(cause) from cause
 
     async def resize(self, cols: int, rows: int) -> None:
         await self._command.resize(cols, rows)
 
     async def kill(self, signal: str = "SIGKILL") -> None:
-        """A signal to it and its group."""
+        """Sends a signal to it and its process group."""
         await self._command.kill(signal)
 
     async def wait(self) -> int:
-        """Goes through what is left to its end. Its exit code; `exit` says more."""
+        """Reads to the end and returns the exit code; `exit` has more."""
         while await self.read() is not None:
             pass
         if self.exit is None:
-            # Disconnected: it is waited for all the same.
+            # Disconnected: wait without its output.
             ended = await self._command.wait()
             self.exit = PtyExit(ended.exit_code, ended.duration_ms, ended.timed_out, ended.signal)
         return self.exit.exit_code
 
     async def disconnect(self) -> None:
-        """Hangs up. The process goes on, and `pty.connect(pid)` finds it again."""
+        """Closes the connection. The process continues; `pty.connect(pid)` connects again."""
         self._is_closed = True
         socket, self._socket = self._socket, None
         if socket is not None:
@@ -159,7 +159,7 @@ class AsyncPty:
         async with self._opening:
             self._require_open()
             if self._socket is None:
-                # The terminal of a process that has ended can be read, and takes what is typed without a word.
+                # The server ignores what is typed into the terminal of a process that has ended.
                 if is_typing and not self._is_new and (await self._command.info()).state == "exited":
                     raise self._ended()
                 path = await self._command._at("pty")
@@ -174,24 +174,24 @@ class AsyncPty:
         if self.exit is not None:
             raise self._ended()
         if self._is_closed:
-            raise self._no_more("was disconnected", "`pty.connect(pid)` connects to it again.")
+            raise self._closed_error("was disconnected", "`pty.connect(pid)` connects to it again.")
 
     def _ended(self) -> DormouseError:
-        return self._no_more("has ended", "`pty.wait()` says how; `pty.create()` opens another one.")
+        return self._closed_error("has ended", "`pty.wait()` says how; `pty.create()` opens another one.")
 
-    def _no_more(self, why: str, hint: str) -> DormouseError:
+    def _closed_error(self, why: str, hint: str) -> DormouseError:
         return error_of("conflict", f"The terminal of process {self.pid} {why}", hint=hint)
 
-    def _hear(self, said: Mapping[str, Any]) -> None:
-        if said["type"] in ("start", "truncated"):
-            self._seen = said["seq"]
-        elif said["type"] == "exit":
-            self.exit = read(PtyExit, said)
-            self._hang_up()
-        elif said["type"] == "error":
-            raise error_from_answer(said["error"])
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        if message["type"] in ("start", "truncated"):
+            self._seen = message["seq"]
+        elif message["type"] == "exit":
+            self.exit = decode(PtyExit, message)
+            self._drop_connection()
+        elif message["type"] == "error":
+            raise error_from_answer(message["error"])
 
-    def _hang_up(self) -> None:
+    def _drop_connection(self) -> None:
         socket, self._socket = self._socket, None
         if socket is not None:
             socket.abort()

@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
-from .._answers import given, milliseconds, read, when
+from .._json import decode, given, milliseconds, parse_time
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, SandboxInfo, Snapshot
-from .._wish import limits_body, wish_body
+from .._create_body import limits_body, create_body
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
 from .files import AsyncFiles
-from .io import Beginning, new_lock
+from .io import Creatable, new_lock
 from .ports import AsyncPorts
 from .pty import AsyncPtys
 from .resources import AsyncContexts, AsyncRuns
@@ -25,20 +25,19 @@ from .running import AsyncRunning
 from .views import AsyncViews
 
 
-class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
-    """A Linux machine that never forgets. Left alone it goes to sleep; any call wakes it, with its variables, threads,
-    processes and files as they were.
+class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
+    """A Linux machine that never forgets. Without work it goes to sleep; any call wakes it, with its variables,
+    threads, processes and files as they were.
 
-    Without `persistent` it is deleted at the end of its `with` block, or by `close()`; should your program die before,
-    after an hour without use. With `persistent` it stays until it is deleted.
+    Without `persistent`, the end of its `with` block or `close()` deletes it; if your program dies before, the server
+    deletes it after an hour without use. With `persistent` it stays until it is deleted.
 
-    Durations are seconds. `idle_timeout`: asleep after so long without work (0: never by itself); `store_after`: then
-    on disk only after so long. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep.
-    `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`.
-    `secrets` are names of `Client().secrets` that it may use.
+    Durations are seconds. It sleeps after `idle_timeout` without work (0: never), and `store_after` later it is only on
+    disk. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep. `network` is `"public"`,
+    `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
     """
 
-    _goes_at_end: bool
+    _delete_on_close: bool
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         api_key: Optional[str] = None,
         client: Optional[AsyncClient] = None,
     ) -> None:
-        body = wish_body(
+        body = create_body(
             template=template,
             name=name,
             persistent=persistent,
@@ -83,21 +82,21 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
             secrets=secrets,
             ephemeral=ephemeral,
         )
-        self._set_up(client_of(client, url, api_key), None, body, goes_at_end=not persistent)
-        self._begin()
+        self._set_up(client_of(client, url, api_key), None, body, delete_on_close=not persistent)
+        self._after_init()
 
     @classmethod
     async def create(cls, template: Optional[str] = None, **options: Any) -> AsyncSandbox:
-        """Takes what the constructor takes."""
+        """Takes the arguments of the constructor."""
         sandbox = cls(template, **options)
         await sandbox._ready()
         return sandbox
 
     @classmethod
     async def get_or_create(cls, name: str, template: Optional[str] = None, **options: Any) -> AsyncSandbox:
-        """The sandbox of that name, or a new, persistent one. One that exists is left as it is."""
+        """Returns the sandbox of that name, unchanged, or creates a persistent one."""
         client = client_of(options.pop("client", None), options.pop("url", None), options.pop("api_key", None))
-        body = wish_body(template=template, name=name, persistent=True, **options)
+        body = create_body(template=template, name=name, persistent=True, **options)
         return cls._of(client, await client.create_sandbox({**body, "getOrCreate": True}))
 
     @classmethod
@@ -109,7 +108,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         api_key: Optional[str] = None,
         client: Optional[AsyncClient] = None,
     ) -> AsyncSandbox:
-        """One that exists. Does not wake it."""
+        """Returns a sandbox that exists. Does not wake it."""
         which = client_of(client, url, api_key)
         return cls._of(which, await which.get_sandbox(id_or_name))
 
@@ -125,7 +124,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         api_key: Optional[str] = None,
         client: Optional[AsyncClient] = None,
     ) -> List[AsyncSandbox]:
-        """All that is given must match."""
+        """Sandboxes that match all arguments."""
         which = client_of(client, url, api_key)
         found = await which.list_sandboxes(state=state, template=template, name=name, metadata=metadata)
         return [cls._of(which, info) for info in found]
@@ -138,15 +137,15 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         api_key: Optional[str] = None,
         client: Optional[AsyncClient] = None,
     ) -> AsyncSandbox:
-        """`AsyncSandbox.resume(id)`: the one that `idle()` returned the id of, awake. `sandbox.resume()`: wakes it.
+        """`AsyncSandbox.resume(id)` wakes and returns a sandbox by the id that `idle()` returned.
 
-        Waking is not needed before other calls: they do it by themselves.
+        `sandbox.resume()` wakes it. Other calls wake it by themselves.
         """
         sandbox: AsyncSandbox = await cls.connect(id_or_name, url=url, api_key=api_key, client=client)
         return await sandbox.resume()
 
     async def _resume(self) -> AsyncSandbox:
-        """Wakes it. Not needed before other calls: they do it by themselves."""
+        """Wakes it. Other calls wake it by themselves."""
         self._note(await self._post("resume", None, repeatable=True))
         return self
 
@@ -164,42 +163,42 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
 
     @property
     def last_info(self) -> SandboxInfo:
-        """As of the last answer about it; `info()` asks anew."""
+        """As of the last answer; `info()` asks the server."""
         return self._known
 
     async def info(self) -> SandboxInfo:
-        """As it is now. Does not wake it."""
+        """Asks the server for its current state. Does not wake it."""
         return self._note(await self.client.http.json("GET", await self._at()))
 
     async def fork(self, n: int = 1, *, reseed: bool = True) -> List[AsyncSandbox]:
-        """Children with the memory, processes and files of this one, shared until they write to them. This one goes on.
+        """Makes children with the memory, processes and files of this sandbox, which continues. Pages are copied on write.
 
-        `reseed` gives each child random numbers of its own. Each is a sandbox like this one, to be closed on its own.
+        `reseed` gives each child its own random numbers. Close each child on its own.
         """
         answer = await self._post("fork", {"count": n, "reseed": reseed})
-        return [self._of(self.client, read(SandboxInfo, child), self._goes_at_end) for child in answer["children"]]
+        return [self._of(self.client, decode(SandboxInfo, child), self._delete_on_close) for child in answer["children"]]
 
     async def standby(self, tier: str = "frozen") -> SandboxInfo:
-        """Puts it to sleep now: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
+        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
         return self._note(await self._post("standby", {"tier": tier}, repeatable=True))
 
     async def idle(self, tier: str = "frozen") -> str:
-        """Puts it to sleep, for as long as you like. The id to `resume` it with.
+        """Puts it to sleep and returns its id for `resume`.
 
-        From now on it is persistent: the end of a `with` block does not delete it.
+        It becomes persistent: the end of a `with` block does not delete it.
         """
-        if self._goes_at_end:
+        if self._delete_on_close:
             await self.update(expires=None, ephemeral=False)
-            self._goes_at_end = False
+            self._delete_on_close = False
         await self.standby(tier)
         return self.id
 
     async def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:
-        """Saves its state under an id, and goes on. `kind` is full (files and memory) or files."""
-        return read(Snapshot, await self._post("snapshots", given(name=name, kind=kind)))
+        """Saves its state; it continues. `kind` is full (files and memory) or files."""
+        return decode(Snapshot, await self._post("snapshots", given(name=name, kind=kind)))
 
     async def rollback(self, snapshot: Union[str, Snapshot]) -> AsyncSandbox:
-        """Back to one of its snapshots, under the same id. What happened since is gone."""
+        """Puts it back to one of its snapshots, under the same id. Later changes are lost."""
         snapshot_id = snapshot if isinstance(snapshot, str) else snapshot.id
         self._note(await self._post("rollback", {"snapshotId": snapshot_id}))
         return self
@@ -221,7 +220,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
-        """What is not given stays as it is. None takes the name away, or lets it never expire. Does not wake it."""
+        """Changes what is given. None removes the name or the expiry. Does not wake it."""
         body = given(
             metadata=metadata,
             idle_timeout_ms=milliseconds(idle_timeout),
@@ -239,30 +238,30 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         return self._note(answer)
 
     async def wait_for_port(self, port: int, *, timeout: float = 30) -> Port:
-        """Until something inside listens there; `url` of the answer reaches it. Raises `port_closed` when nothing does in time."""
+        """Waits until a process inside listens. Raises `port_closed` if none does in time."""
         return await self.ports.wait(port, timeout=timeout)
 
     async def hold(self, what: str, seconds: float) -> datetime:
-        """Keeps it awake for a while, for work that cannot be seen from outside. Until when."""
+        """Keeps it awake for work that the server cannot see. Returns when the hold ends."""
         answer = await self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
-        return when(answer["until"])
+        return parse_time(answer["until"])
 
     async def delete(self) -> None:
-        """Nothing of it is left."""
+        """Deletes it with all its state."""
         await self.client.http.json("DELETE", await self._at())
-        self._hang_up()
+        await self._release_client()
 
     async def close(self) -> None:
-        """Deletes it, unless it is persistent: then it is left to sleep by itself."""
+        """Deletes it unless it is persistent."""
         info = self._info
         try:
-            if info is not None and (self._goes_at_end or info.ephemeral):
+            if info is not None and (self._delete_on_close or info.ephemeral):
                 await self.delete()
         except NotFoundError:
-            # It may have deleted itself.
+            # The server may have deleted it already.
             pass
         finally:
-            self._hang_up()
+            await self._release_client()
 
     async def __aenter__(self) -> AsyncSandbox:
         await self._ready()
@@ -277,17 +276,17 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         return f"<{type(self).__name__} {what}>"
 
     @classmethod
-    def _of(cls, client: AsyncClient, info: SandboxInfo, goes_at_end: bool = False) -> AsyncSandbox:
+    def _of(cls, client: AsyncClient, info: SandboxInfo, delete_on_close: bool = False) -> AsyncSandbox:
         sandbox = cls.__new__(cls)
-        sandbox._set_up(client, info, None, goes_at_end)
+        sandbox._set_up(client, info, None, delete_on_close)
         return sandbox
 
-    def _set_up(self, client: AsyncClient, info: Optional[SandboxInfo], wish: Any, goes_at_end: bool) -> None:
+    def _set_up(self, client: AsyncClient, info: Optional[SandboxInfo], create_body: Any, delete_on_close: bool) -> None:
         self.client = client
         self._info = info
-        self._wish = wish
+        self._create_body = create_body
         self._creating: Any = None
-        self._goes_at_end = goes_at_end
+        self._delete_on_close = delete_on_close
         self.files = AsyncFiles(client.http, self)
         self.commands = AsyncCommands(client.http, self)
         self.pty = AsyncPtys(client.http, self, self.commands)
@@ -297,11 +296,11 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
 
     async def _ready(self) -> SandboxInfo:
         if self._info is None:
-            # Made here: a lock belongs to the loop that it was made in.
+            # Made here: a lock belongs to the event loop in which it was made.
             self._creating = self._creating or new_lock()
             async with self._creating:
                 if self._info is None:
-                    self._info = await self.client.create_sandbox(self._wish)
+                    self._info = await self.client.create_sandbox(self._create_body)
         return self._info
 
     async def _at(self, *what: str) -> str:
@@ -311,9 +310,9 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
     async def _post(self, what: str, body: Optional[Mapping[str, Any]], repeatable: bool = False) -> Any:
         return await self.client.http.json("POST", await self._at(what), body=body, repeatable=repeatable)
 
-    def _hang_up(self) -> None:
+    async def _release_client(self) -> None:
         if self.client._is_private:
-            self.client.close()
+            await self.client.http.close_and_wait()
 
     @property
     def _known(self) -> SandboxInfo:
@@ -322,5 +321,5 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Beginning):
         return self._info
 
     def _note(self, answer: Any) -> SandboxInfo:
-        self._info = read(SandboxInfo, answer)
+        self._info = decode(SandboxInfo, answer)
         return self._info

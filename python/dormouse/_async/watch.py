@@ -1,13 +1,13 @@
-"""Changes of files."""
+"""Watching for changes of files."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from .._errors import DormouseError, error_from_answer, is_passing
-from .._patience import Patience
+from .._errors import DormouseError, error_from_answer, is_transient
+from .._backoff import Backoff
 from .._values import FileChange
-from .follow import PATIENCE_SECONDS, SSE, EventLines
+from .follow import RECONNECT_SECONDS, SSE, EventLines
 from .http import Http
 from .io import sleep
 
@@ -15,7 +15,7 @@ from .io import sleep
 class AsyncWatch:
     """Changes as they come. Close it, or use it with `with`.
 
-    They are not numbered: what happened while a connection was lost is one `overflow`, which means "look again".
+    Changes are not numbered: one `overflow` stands for those during a lost connection. List the files again then.
     """
 
     def __init__(self, http: Http, path: str, query: Mapping[str, object]) -> None:
@@ -23,7 +23,7 @@ class AsyncWatch:
         self._path = path
         self._query = query
         self._lines: Optional[EventLines] = None
-        self._patience = Patience(PATIENCE_SECONDS)
+        self._backoff = Backoff(RECONNECT_SECONDS)
         self._is_over = False
 
     def __aiter__(self) -> AsyncWatch:
@@ -44,10 +44,10 @@ class AsyncWatch:
                     # Another thread has closed it.
                     break
                 self._drop()
-                if not is_passing(error):
+                if not is_transient(error):
                     self._is_over = True
                     raise
-                await sleep(self._patience.next_wait(error))
+                await sleep(self._backoff.next_delay(error))
         raise StopAsyncIteration
 
     async def __aenter__(self) -> AsyncWatch:
@@ -61,7 +61,7 @@ class AsyncWatch:
         self._drop()
 
     async def _connect(self) -> FileChange:
-        """From now on nothing is missed; what happened before may have been."""
+        """Opens a connection. Earlier changes may be lost, later ones are not."""
         lines = EventLines(await self._http.open("GET", self._path, query=self._query, headers=SSE))
         ready = await lines.next()
         self._lines = lines
@@ -72,7 +72,7 @@ class AsyncWatch:
     def _read(self, change: Mapping[str, Any]) -> FileChange:
         if change["type"] == "failed":
             raise error_from_answer(change["error"])
-        self._patience.renew()
+        self._backoff.reset()
         return FileChange(change["type"], change["path"], change.get("from"))
 
     def _drop(self) -> None:

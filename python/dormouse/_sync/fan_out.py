@@ -1,5 +1,5 @@
 # Written by tools/make_sync.py from _async/fan_out.py: change that one.
-"""Work in forks: `map` over inputs, `race` for the best."""
+"""Work in forks: `map` and `race`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 
 from .._errors import DormouseError, error_of
 from .._fan_out import Candidate, Candidates, MapOutcome, RaceEntry, candidates_of, ranked, require_count
-from .io import call_all, finish, new_lock, run_all, unbroken
+from .io import call_function, clean_up, new_lock, run_concurrently, uninterrupted
 
-# A Python expression that is evaluated in the child, or a function of `(value, child)`.
+# A Python expression to evaluate in the child, or a function of `(value, child)`.
 Score = Union[str, Callable[[Any, Any], Any]]
 # Code that finds its input in a variable, or a function of `(child, input)`.
 Work = Union[str, Callable[[Any, Any], Any]]
 
 FORK_MAX = 100
-# Should this process die, its children delete themselves so long after their last work.
+# If this process dies, the server deletes its children this long after their last work.
 ORPHAN_SECONDS = 600.0
 DROP_SECONDS = 30.0
 
 
 class RaceOutcome:
-    """`winner` is the best child, as it came out, treated like its parent from now on. `ranking` has the best first."""
+    """`winner` is the best child, which now has the policy of its parent. `ranking` starts with the best."""
 
     def __init__(self, winner: Any, ranking: Sequence[RaceEntry]) -> None:
         self.winner = winner
@@ -35,7 +35,7 @@ class RaceOutcome:
 
 
 class Forks:
-    """Children on demand, as many at once as there is work for: a fork costs the same for many as for one."""
+    """Makes children in batches: forking many at once costs as much as forking one."""
 
     def __init__(self, parent: Any, wanted: int, batch: int) -> None:
         self._parent = parent
@@ -46,25 +46,25 @@ class Forks:
         self._failures = 0
         self._failure: Optional[Exception] = None
         self._is_over = False
-        # Whatever happens, nothing of these stays.
+        # Children that are not deleted yet.
         self.alive: List[Any] = []
 
     def take(self) -> Any:
-        """Those who wait for a fork that fails, fail with it; who comes afterwards tries anew."""
+        """Returns a child. Callers that waited for a fork that failed get its error; later callers fork again."""
         failures = self._failures
         with self._lock:
             self._wanted -= 1
             if not self._ready:
                 if self._failure is not None and self._failures > failures:
                     raise self._failure
-                unbroken(self._fork)
+                uninterrupted(self._fork)
             child = self._ready.pop(0)
         child.update(ephemeral=True, idle_timeout=ORPHAN_SECONDS)
         return child
 
     def _fork(self) -> None:
         try:
-            # For who asks, and those who have not asked yet.
+            # For this caller, and for those that will come.
             children = self._parent.fork(min(self._batch, self._wanted + 1))
         except Exception as error:
             self._failures += 1
@@ -73,11 +73,11 @@ class Forks:
         self.alive += children
         if self._is_over:
             self.drop_all()
-            raise error_of("cancelled", "The caller gave up before the end.")
+            raise error_of("cancelled", "The caller was cancelled before the end.")
         self._ready += children
 
     def drop(self, child: Any) -> None:
-        """One that is gone already is fine, and one that cannot be deleted now will delete itself."""
+        """Deletes a child. Ignores errors: it may be deleted already, and the server deletes it later otherwise."""
         try:
             self.alive.remove(child)
         except ValueError:
@@ -88,7 +88,7 @@ class Forks:
             pass
 
     def drop_all(self) -> None:
-        """Also those of a fork that is still under way."""
+        """Deletes all children, also those of a fork that is under way."""
         self._is_over = True
         for child in [*self.alive]:
             self.drop(child)
@@ -104,7 +104,7 @@ def map_over_forks(
 ) -> List[MapOutcome]:
     require_count("concurrency", concurrency)
     if not variable.isidentifier():
-        raise error_of("invalid_argument", f"variable: {variable!r} is not a name of Python")
+        raise error_of("invalid_argument", f"variable: {variable!r} is not a Python identifier")
     forks = Forks(parent, len(inputs), concurrency)
 
     def job(index: int, value: Any) -> Callable[[], MapOutcome]:
@@ -116,9 +116,9 @@ def map_over_forks(
                         _bind(child, variable, value, options)
                         done = (child.run_code(work, **options)).check()
                     else:
-                        done = call_all(work, child, value)
+                        done = call_function(work, child, value)
                 finally:
-                    finish(lambda: forks.drop(child), DROP_SECONDS)
+                    clean_up(lambda: forks.drop(child), DROP_SECONDS)
                 return MapOutcome(index, value, True, done)
             except Exception as error:
                 return MapOutcome(index, value, False, None, error)
@@ -126,9 +126,9 @@ def map_over_forks(
         return one
 
     try:
-        return run_all([job(index, value) for index, value in enumerate(inputs)], concurrency)
+        return run_concurrently([job(index, value) for index, value in enumerate(inputs)], concurrency)
     finally:
-        finish(forks.drop_all, DROP_SECONDS)
+        clean_up(forks.drop_all, DROP_SECONDS)
 
 
 def race_forks(
@@ -141,7 +141,7 @@ def race_forks(
     concurrency: Optional[int],
     options: Mapping[str, Any],
 ) -> RaceOutcome:
-    """Raises `run_failed`, with the ranking in `details`, when no candidate came through."""
+    """Raises `run_failed`, with the ranking in `details`, if all candidates failed."""
     candidates = candidates_of(wanted, given, run)
     if best not in ("highest", "lowest"):
         raise error_of("invalid_argument", f'best: must be "highest" or "lowest" (saw {best!r})')
@@ -170,20 +170,20 @@ def race_forks(
             finally:
                 entry.duration_ms = (time.monotonic() - began) * 1000
                 if loser is not None:
-                    finish(lambda: forks.drop(loser), DROP_SECONDS)
+                    clean_up(lambda: forks.drop(loser), DROP_SECONDS)
             return entry
 
         return one
 
     try:
-        entries = run_all([job(index, each) for index, each in enumerate(candidates)], at_once)
+        entries = run_concurrently([job(index, each) for index, each in enumerate(candidates)], at_once)
         ranking = ranked(entries, best)
         if not leading:
-            raise _nobody(ranking)
+            raise _all_failed(ranking)
         winner = leading["child"]
         forks.alive.remove(winner)
     finally:
-        finish(forks.drop_all, DROP_SECONDS)
+        clean_up(forks.drop_all, DROP_SECONDS)
     was = parent.last_info
     winner.update(ephemeral=was.ephemeral, idle_timeout=was.idle_timeout_ms / 1000)
     return RaceOutcome(winner, ranking)
@@ -192,7 +192,7 @@ def race_forks(
 def _perform(child: Any, candidate: Candidate, index: int, options: Mapping[str, Any]) -> Any:
     if isinstance(candidate, str):
         return (child.run_code(candidate, **options)).check()
-    return call_all(candidate, child, index)
+    return call_function(candidate, child, index)
 
 
 def _score_of(child: Any, value: Any, score: Score, options: Mapping[str, Any]) -> float:
@@ -200,15 +200,15 @@ def _score_of(child: Any, value: Any, score: Score, options: Mapping[str, Any]) 
         how = {name: each for name, each in options.items() if name != "language"}
         found = float((child.run_code(f"float((\n{score}\n))", **how)).check().text or "nan")
     else:
-        found = float(call_all(score, value, child))
+        found = float(call_function(score, value, child))
     if math.isnan(found):
-        hint = "A score has to be a number that can be compared; NaN is none."
+        hint = "NaN cannot be compared. Return another number."
         raise error_of("run_failed", "The score is not a number", hint=hint)
     return found
 
 
 def _bind(child: Any, variable: str, value: Any, options: Mapping[str, Any]) -> None:
-    # A JSON text is a Python string as well when it is written as JSON once more.
+    # JSON text, encoded as JSON again, is a Python string literal.
     text = json.dumps(json.dumps(value))
     code = f"import json as _json; {variable} = _json.loads({text}); del _json"
     (child.run_code(code, context=options.get("context"))).check()
@@ -218,11 +218,11 @@ def _is_better(score: float, than: float, best: str) -> bool:
     return score < than if best == "lowest" else score > than
 
 
-def _nobody(ranking: Sequence[RaceEntry]) -> DormouseError:
+def _all_failed(ranking: Sequence[RaceEntry]) -> DormouseError:
     error = error_of(
         "run_failed",
-        f"None of {len(ranking)} candidates came through: {ranking[0].error}",
-        hint='What each failed with is in `details["ranking"]`.',
+        f"All {len(ranking)} candidates failed: {ranking[0].error}",
+        hint='`details["ranking"]` has the error of each.',
         details={"ranking": ranking},
     )
     error.__cause__ = ranking[0].error

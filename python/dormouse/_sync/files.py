@@ -1,17 +1,15 @@
 # Written by tools/make_sync.py from _async/files.py: change that one.
-"""The files of a sandbox."""
+"""Files of a sandbox."""
 
 from __future__ import annotations
 
 from typing import IO, Any, Iterator, Iterable, List, Optional, Union
 
-from .._answers import given, read, read_all
-from .._errors import DormouseError, error_of, is_passing
-from .._http1 import ProtocolError
-from .._patience import Patience
+from .._json import decode, decode_all, given
+from .._errors import DormouseError, error_of, is_transient
+from .._backoff import Backoff
 from .._values import FileStat
-from .connection import PIECE_BYTES, Body, Response
-from .follow import SILENCE_SECONDS
+from .session import PIECE_BYTES, Body, Response
 from .http import RESTART_SECONDS, Http
 from .io import sleep
 from .watch import Watch
@@ -20,25 +18,25 @@ Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], I
 
 
 class Files:
-    """Paths are absolute, or relative to the home of the user. `user` is one of the sandbox; its default one if None."""
+    """Paths are absolute, or relative to the home of `user`, a user of the sandbox. None is its default user."""
 
     def __init__(self, http: Http, sandbox: Any) -> None:
         self._http = http
         self._sandbox = sandbox
 
     def read(self, path: str, *, encoding: str = "utf-8", user: Optional[str] = None) -> str:
-        """The whole file as text."""
+        """Returns the file as text."""
         return (self.read_bytes(path, user=user)).decode(encoding)
 
     def read_bytes(self, path: str, *, user: Optional[str] = None) -> bytes:
-        """The whole file."""
+        """Returns the file."""
         pieces = []
         for piece in self.stream(path, user=user):
             pieces.append(piece)
         return b"".join(pieces)
 
     def stream(self, path: str, *, user: Optional[str] = None) -> FileStream:
-        """A file of any size in pieces, as fast as they are taken. One that changes meanwhile ends it with `conflict`."""
+        """Reads a file of any size in pieces. Raises `conflict` if the file changes after a lost connection."""
         return FileStream(self._http, self._sandbox, path, user)
 
     def write(
@@ -51,25 +49,25 @@ class Files:
         append: bool = False,
         user: Optional[str] = None,
     ) -> FileStat:
-        """Readers see the old file or the new one, never a part. An open file or an iterable is sent as it is read."""
+        """Replaces the file: readers see the old one or the new one. Streams an open file or an iterable."""
         query = {"path": path, "mode": _octal(mode), "parents": parents, "append": append, "user": user}
         content = _body(data)
         repeatable = not append
         target = self._sandbox._at("files")
-        # A big file takes what it takes.
+        # A big file may take long.
         answer = self._http.json(
             "PUT", target, query=query, content=content, repeatable=repeatable, timeout=None
         )
-        return read(FileStat, answer)
+        return decode(FileStat, answer)
 
     def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
-        """In name order, directories before their contents; links are not followed."""
+        """Sorted by name, directories before their contents. Does not follow links."""
         query = {"path": path, "depth": depth, "user": user}
-        return read_all(FileStat, (self._get("list", query))["items"])
+        return decode_all(FileStat, (self._get("list", query))["items"])
 
     def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
-        """`follow=False`: about a link itself."""
-        return read(FileStat, self._get("stat", {"path": path, "follow": follow, "user": user}))
+        """`follow=False` describes a link itself."""
+        return decode(FileStat, self._get("stat", {"path": path, "follow": follow, "user": user}))
 
     def exists(self, path: str, *, user: Optional[str] = None) -> bool:
         try:
@@ -78,30 +76,30 @@ class Files:
         except DormouseError as error:
             if error.code not in ("not_found", "not_a_directory"):
                 raise
-        # It may be the sandbox that is not there: then this says so.
+        # Raises `not_found` if it is the sandbox that does not exist.
         self._http.json("GET", self._sandbox._at())
         return False
 
     def mkdir(
         self, path: str, *, parents: bool = True, mode: Optional[int] = None, user: Optional[str] = None
     ) -> FileStat:
-        """With `parents`, an existing directory is fine."""
+        """With `parents`, makes missing parents and accepts an existing directory."""
         body = given(path=path, parents=parents, mode=_octal(mode), user=user)
-        return read(FileStat, self._post("mkdir", body, repeatable=parents))
+        return decode(FileStat, self._post("mkdir", body, repeatable=parents))
 
     def move(
         self, source: str, target: str, *, overwrite: bool = True, user: Optional[str] = None
     ) -> FileStat:
         body = {"from": source, "to": target, **given(overwrite=overwrite, user=user)}
-        return read(FileStat, self._post("move", body))
+        return decode(FileStat, self._post("move", body))
 
     def remove(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
-        """A symbolic link is removed itself, never what it leads to."""
+        """Removes a symbolic link itself, not its target."""
         query = {"path": path, "recursive": recursive, "user": user}
         self._http.json("DELETE", self._sandbox._at("files"), query=query)
 
     def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> Watch:
-        """Changes from now on. Keeps the sandbox awake until it is closed."""
+        """Watches for changes from now on. Keeps the sandbox awake until it is closed."""
         query = {"path": path, "recursive": recursive, "user": user}
         target = self._sandbox._at("files", "watch")
         watch = Watch(self._http, target, query)
@@ -117,7 +115,7 @@ class Files:
 
 
 class FileStream:
-    """The content of a file in pieces. Goes on over a new connection when one is lost, if the file is still the same."""
+    """The content of a file in pieces. Continues after a lost connection if the file is still the same."""
 
     def __init__(self, http: Http, sandbox: Any, path: str, user: Optional[str]) -> None:
         self._http = http
@@ -126,11 +124,11 @@ class FileStream:
         self._response: Optional[Response] = None
         self._is_over = False
         self._read_bytes = 0
-        self._patience = Patience(RESTART_SECONDS)
-        # Of the very file that is being read: after a lost connection only that one is gone on with.
+        self._backoff = Backoff(RESTART_SECONDS)
+        # The ETag of the file: after a lost connection, only the same file is continued.
         self._tag: Optional[str] = None
-        # Without a length the kernel makes it up as it is read: what was read cannot be skipped.
-        self._is_steady = True
+        # A file without a length, as in /proc, cannot be continued in the middle.
+        self._has_length = True
 
     def __iter__(self) -> FileStream:
         return self
@@ -140,16 +138,16 @@ class FileStream:
             try:
                 if self._response is None:
                     self._response = self._open()
-                piece = self._response.piece(SILENCE_SECONDS)
-            except (OSError, ProtocolError, DormouseError) as cause:
+                piece = self._response.piece()
+            except (OSError, DormouseError) as cause:
                 self._drop()
                 error = cause if isinstance(cause, DormouseError) else self._http.lost(cause)
-                if not is_passing(error) or (self._read_bytes > 0 and not self._is_steady):
+                if not is_transient(error) or (self._read_bytes > 0 and not self._has_length):
                     self._is_over = True
                     raise error
-                sleep(self._patience.next_wait(error))
+                sleep(self._backoff.next_delay(error))
                 continue
-            self._patience.renew()
+            self._backoff.reset()
             self._read_bytes += len(piece)
             if piece:
                 return piece
@@ -173,7 +171,7 @@ class FileStream:
 
     def _open(self) -> Response:
         path = self._sandbox._at("files")
-        # Not If-Range: tags are weak and may not be used there, and a date is the same for a whole second.
+        # Not If-Range: it does not allow weak ETags, and a date has a resolution of one second.
         headers = {"range": f"bytes={self._read_bytes}-"} if self._read_bytes > 0 else {}
         try:
             response = self._http.open("GET", path, query=self._query, headers=headers)
@@ -186,12 +184,12 @@ class FileStream:
             response.close()
             raise self._changed()
         self._tag = tag
-        self._is_steady = "content-length" in response.headers
+        self._has_length = "content-length" in response.headers
         return response
 
     def _changed(self) -> DormouseError:
-        said = f"{self._query['path']}: changed while it was read"
-        return error_of("conflict", said, hint="Something wrote to it meanwhile. Read it again, or read a copy.")
+        message = f"{self._query['path']}: changed while it was read"
+        return error_of("conflict", message, hint="Read it again, or read a copy.")
 
 
 def _octal(mode: Optional[int]) -> Optional[str]:

@@ -1,36 +1,33 @@
 # Written by tools/make_sync.py from _async/follow.py: change that one.
-"""Numbered events, each once and in order, over as many connections as it takes."""
+"""Numbered events, each once and in order, over as many connections as needed."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Optional
 
-from .._errors import DormouseError, error_from_answer, error_of, is_passing
-from .._http1 import ProtocolError
-from .._patience import Patience
-from .connection import Response
-from .io import Opener, sleep
+from .._errors import DormouseError, error_from_answer, error_of, is_transient
+from .._backoff import Backoff
+from .session import Response
+from .io import Opener, clean_up, sleep
 
 SSE = {"accept": "text/event-stream"}
-# How long to try to be connected again without one event more.
-PATIENCE_SECONDS = 60.0
-# The server writes something at least every 15 seconds: who is silent for three times as long is gone.
-SILENCE_SECONDS = 45.0
+# How long a reader tries to connect again without receiving another event.
+RECONNECT_SECONDS = 60.0
 END_SECONDS = 1.0
 
 
 class EventLines:
-    """The objects in the `data:` lines of an event stream, as they come."""
+    """Parses the `data:` lines of an event stream."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
         self._lines: list[bytes] = []
-        # Pieces of a line that is not whole yet: an image may arrive in thousands of them.
+        # The pieces of an incomplete line: an image may arrive in thousands of them.
         self._begun: list[bytes] = []
 
-    def next(self, timeout: float = SILENCE_SECONDS) -> Optional[dict[str, Any]]:
-        """None at the end. Raises `server_unreachable` when the stream breaks."""
+    def next(self) -> Optional[dict[str, Any]]:
+        """Returns the next object, None at the end. Raises `server_unreachable` if the stream breaks."""
         while True:
             while self._lines:
                 line = self._lines.pop()
@@ -38,8 +35,8 @@ class EventLines:
                     event: dict[str, Any] = json.loads(line[len(b"data: ") :])
                     return event
             try:
-                piece = self._response.piece(timeout)
-            except (OSError, ProtocolError) as cause:
+                piece = self._response.piece()
+            except OSError as cause:
                 raise error_of("server_unreachable", f"The stream broke: {cause}") from cause
             if not piece:
                 return None
@@ -55,18 +52,18 @@ class EventLines:
 
 
 class Follower:
-    """`open` is given the last `seq` that was seen, and called again whenever the connection is lost."""
+    """Calls `open` with the last `seq` that it has seen, again after every lost connection."""
 
     def __init__(self, open: Opener, after: int = -1, may_end: bool = False) -> None:
         self._open = open
         self._may_end = may_end
         self._lines: Optional[EventLines] = None
-        self._patience = Patience(PATIENCE_SECONDS)
+        self._backoff = Backoff(RECONNECT_SECONDS)
         self.seen = after
         self.is_over = False
 
     def next(self) -> Optional[dict[str, Any]]:
-        """None after the last one."""
+        """Returns the next event, None after the last."""
         while not self.is_over:
             try:
                 if self._lines is None:
@@ -84,14 +81,14 @@ class Follower:
                 raise error_of("server_unreachable", "The stream ended before the last event.")
             except DormouseError as error:
                 self.drop()
-                if not is_passing(error):
+                if not is_transient(error):
                     self.is_over = True
                     raise
-                sleep(self._patience.next_wait(error))
+                sleep(self._backoff.next_delay(error))
         return None
 
     def drop(self) -> None:
-        """Lets the connection go; the next event is asked for on a new one."""
+        """Closes the connection. The next event opens a new one."""
         lines, self._lines = self._lines, None
         if lines is not None:
             lines.close()
@@ -102,15 +99,13 @@ class Follower:
         if event["seq"] <= self.seen:
             return False
         self.seen = event["seq"]
-        self._patience.renew()
+        self._backoff.reset()
         return True
 
     def _end(self, lines: EventLines) -> None:
-        """Behind the last event there is only the end of the answer: read, its connection can be used again."""
+        """Reads the end of the response, which follows the last event, so that the connection can be used again."""
         self.is_over = True
         try:
-            lines.next(END_SECONDS)
-        except DormouseError:
-            pass
+            clean_up(lines.next, END_SECONDS)
         finally:
             self.drop()

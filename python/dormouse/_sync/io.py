@@ -1,4 +1,4 @@
-"""All that waits, by sockets and threads. Its twin in `_async` has the same names over asyncio."""
+"""What waits, by sockets and threads. Its twin in `_async` has the same names over asyncio."""
 
 from __future__ import annotations
 
@@ -13,13 +13,32 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Optional, Sequence, TypeVar
 
-from .._sockets import keep_alive
+from .._sockets import shut_down, tune
 
 Value = TypeVar("Value")
 Opener = Callable[[int], Any]
 Job = Callable[[], Value]
-# One client may serve all that asks for none of its own.
+# One client may serve all sandboxes that were given none.
 CAN_SHARE = True
+
+
+def here() -> tuple[int, Any]:
+    """The process: a connection works only in the one that it was made in, and not after a fork."""
+    return os.getpid(), None
+
+
+def is_over(place: tuple[int, Any]) -> bool:
+    return place[0] != os.getpid()
+
+
+class Closer:
+    """Closes things at once; its twin does so in the background."""
+
+    def start(self, close: Job[Any]) -> None:
+        _quietly(close)
+
+    def wait(self) -> None:
+        pass
 
 
 class Stream:
@@ -28,7 +47,7 @@ class Stream:
     def __init__(self, raw: socket.socket) -> None:
         self._raw = raw
         self._pid = os.getpid()
-        # Not __del__: among garbage in a circle the socket would complain first that nobody has closed it.
+        # Not __del__: in a reference cycle the socket could be collected first, with a ResourceWarning.
         self._close = weakref.finalize(self, raw.close)
 
     @classmethod
@@ -37,10 +56,9 @@ class Stream:
         try:
             raw = socket.create_connection((host, port), timeout)
         except socket.timeout:
-            raise ConnectTimeout(f"no connection within {timeout:g} s") from None
+            raise OSError(f"no connection within {timeout:g} s") from None
         try:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keep_alive(raw)
+            tune(raw)
             if tls is not None:
                 raw = tls.wrap_socket(raw, server_hostname=host)
             raw.settimeout(None)
@@ -51,44 +69,30 @@ class Stream:
 
     def read(self, limit: int, timeout: Optional[float]) -> bytes:
         """Empty at the end. Raises OSError."""
-        # Not settimeout: it would also be that of a thread that writes.
+        # Not settimeout: it would also apply to a thread that writes.
         if timeout is not None and not self._has_pending() and not _is_readable(self._raw, timeout):
-            raise socket.timeout(f"nothing was heard for {timeout:g} s")
+            raise socket.timeout(f"nothing was received for {timeout:g} s")
         return self._raw.recv(limit)
 
     def write(self, data: bytes) -> None:
         """Raises OSError."""
         self._raw.sendall(data)
 
-    def is_usable(self) -> bool:
-        """Nobody has ended it while it was idle, and it was not opened before a fork of this process."""
-        try:
-            return self._pid == os.getpid() and not self._has_pending() and not _is_readable(self._raw, 0)
-        except (OSError, ValueError):
-            return False
-
     def abort(self) -> None:
-        """Ends it at once, also for a thread that waits for it."""
+        """Ends it, also while a thread waits for it."""
         if self._pid == os.getpid():
-            try:
-                self._raw.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            shut_down(self._raw)
         self._close()
 
     def _has_pending(self) -> bool:
-        # TLS may have deciphered more than was asked for.
+        # TLS may have decrypted more than was read.
         return isinstance(self._raw, ssl.SSLSocket) and self._raw.pending() > 0
 
 
-class ConnectTimeout(ConnectionError):
-    """No byte was sent."""
+class Creatable:
+    """The constructor creates the object on the server."""
 
-
-class Beginning:
-    """What a constructor is to make is there when it returns."""
-
-    def _begin(self) -> None:
+    def _after_init(self) -> None:
         self._ready()  # type: ignore[attr-defined]
 
 
@@ -100,18 +104,18 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def call(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
-    """A function of the caller, if there is one."""
+def call_handler(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
+    """Calls a function of the caller, if there is one."""
     return None if function is None else function(value)
 
 
-def call_all(function: Callable[..., Any], *values: Any) -> Any:
-    """A function of the caller."""
+def call_function(function: Callable[..., Any], *values: Any) -> Any:
+    """Calls a function of the caller."""
     return function(*values)
 
 
-def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
-    """Their values in order, so many at once. After the first failure no other is begun."""
+def run_concurrently(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
+    """Runs at most `concurrency` jobs at once. Returns their values in order. Starts none after the first failure."""
     pool = ThreadPoolExecutor(max_workers=max(1, min(concurrency, len(jobs))), thread_name_prefix="dormouse")
     futures = [pool.submit(job) for job in jobs]
     try:
@@ -119,41 +123,40 @@ def run_all(jobs: Sequence[Job[Value]], concurrency: int) -> list[Value]:
     finally:
         for future in futures:
             future.cancel()
-        # Who called deletes what those that are under way work with: they end by themselves.
+        # The caller deletes the sandboxes that the running jobs work with, which ends them.
         pool.shutdown(wait=False)
 
 
-def unbroken(job: Job[Value]) -> Value:
-    """To its end also when Ctrl-C comes meanwhile: what it makes is then known, and can be cleared away."""
-    if threading.current_thread() is not threading.main_thread() or not _is_ctrl_c_usual():
-        # Ctrl-C arrives in the main thread only, and nobody cancels any other.
+def uninterrupted(job: Job[Value]) -> Value:
+    """Runs `job` to its end, also after Ctrl-C, so that the caller can clean up what it made."""
+    if threading.current_thread() is not threading.main_thread() or not _is_default_ctrl_c():
+        # Ctrl-C interrupts the main thread only.
         return job()
-    heard: list[int] = []
+    received: list[int] = []
 
-    def hear(number: int, frame: Any) -> None:
-        if heard:
-            # A second one does not wait.
+    def on_signal(number: int, frame: Any) -> None:
+        if received:
+            # A second Ctrl-C interrupts at once.
             signal.default_int_handler(number, frame)
-        heard.append(number)
+        received.append(number)
 
-    signal.signal(signal.SIGINT, hear)
+    signal.signal(signal.SIGINT, on_signal)
     try:
         return job()
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if heard:
+        if received:
             raise KeyboardInterrupt
 
 
-
-def finish(job: Job[Any], timeout: float) -> None:
-    """Tidying up that must happen although the caller was interrupted. What goes wrong with it is not said."""
+def clean_up(job: Job[Any], timeout: float) -> None:
+    """Runs `job` although the caller was interrupted. Ignores its failure."""
     worker = threading.Thread(target=_quietly, args=(job,), daemon=True)
     worker.start()
     worker.join(timeout)
 
 
-def _is_ctrl_c_usual() -> bool:
+def _is_default_ctrl_c() -> bool:
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -166,7 +169,7 @@ def _quietly(job: Job[Any]) -> None:
 
 def _is_readable(raw: socket.socket, timeout: float) -> bool:
     if hasattr(select, "poll"):
-        # Not select: it cannot take descriptors above 1023.
+        # Not select: it fails for descriptors above 1023.
         poller = select.poll()
         poller.register(raw, select.POLLIN)
         return bool(poller.poll(timeout * 1000))

@@ -1,24 +1,24 @@
 # Written by tools/make_sync.py from _async/resources.py: change that one.
-"""What a server has besides sandboxes: templates, volumes, secrets, snapshots, SSH keys. And what a sandbox has besides files and commands."""
+"""Templates, volumes, secrets, snapshots and SSH keys of a server, contexts and runs of a sandbox."""
 
 from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence
 
-from .._answers import given, read, read_all
+from .._json import decode, decode_all, given
 from .._damage import ScrubStatus
 from .._errors import error_of
 from .._execution import Execution
-from .._http1 import path_part
+from .._paths import path_part
 from .._network import Network, network_body
 from .._result import Result
 from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, TemplateMaterials, Volume
 from .commands import Events
 from .follow import SSE, Follower
 from .http import Http
-from .io import call, sleep
+from .io import call_handler, sleep
 
-LOOK_EVERY_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 class Templates:
@@ -40,11 +40,11 @@ class Templates:
         commands: Optional[Sequence[str]] = None,
         preload: Optional[Sequence[str]] = None,
     ) -> Template:
-        """From a snapshot at once; from a description it is `building` first: see `wait`.
+        """Makes a template from a snapshot, or starts to build one: `wait` returns when it is ready.
 
-        It is built in a sandbox: on the template `from_` (`python` unless said otherwise), reaching what `network` allows
-        (where packages come from, unless said otherwise). `packages` are Debian's, `pip` Python's, `commands` are run by
-        bash as root of that sandbox afterwards, and `preload` are modules that every sandbox starts with already imported.
+        The build runs in a sandbox of the template `from_` (default `python`), which may reach what `network` allows
+        (default: package registries). `packages` are Debian's and `pip` Python's. Then bash runs `commands` as root.
+        Every sandbox starts with the modules of `preload` imported.
         """
         body = given(
             name=name,
@@ -57,25 +57,25 @@ class Templates:
             commands=commands,
             preload=preload,
         )
-        return read(Template, self._http.json("POST", "/v1/templates", body=body))
+        return decode(Template, self._http.json("POST", "/v1/templates", body=body))
 
     def list(self) -> List[Template]:
-        return read_all(Template, self._http.pages("/v1/templates"))
+        return decode_all(Template, self._http.pages("/v1/templates"))
 
     def get(self, name: str) -> Template:
-        return read(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
+        return decode(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
 
     def materials(self, name: str) -> TemplateMaterials:
-        """Every package that it was built from, with its digest. Raises `not_found` when that was not recorded."""
+        """All packages that it was built from, with digests. Raises `not_found` if they were not recorded."""
         answer = self._http.json("GET", f"/v1/templates/{path_part(name)}/materials")
-        return read(TemplateMaterials, answer)
+        return decode(TemplateMaterials, answer)
 
     def wait(self, name: str, *, on_log: Any = None) -> Template:
-        """Until it is ready. A build that failed raises `setup_failed` with the end of its log in `details`."""
+        """Waits until it is ready. A failed build raises `setup_failed` with the end of its log in `details`."""
         while True:
             template = self.get(name)
             if template.log_tail is not None:
-                call(on_log, template.log_tail)
+                call_handler(on_log, template.log_tail)
             if template.state == "ready":
                 return template
             if template.state == "failed":
@@ -85,10 +85,10 @@ class Templates:
                     hint='The end of its log is in `details["logTail"]`.',
                     details={"logTail": template.log_tail},
                 )
-            sleep(LOOK_EVERY_SECONDS)
+            sleep(POLL_SECONDS)
 
     def delete(self, name: str) -> None:
-        """Refused while a sandbox needs it. A build under way is ended."""
+        """Refused while a sandbox needs it. Ends a build that runs."""
         self._http.json("DELETE", f"/v1/templates/{path_part(name)}")
 
 
@@ -100,87 +100,87 @@ class Volumes:
 
     def create(self, name: str, *, size_bytes: Optional[int] = None) -> Volume:
         body = given(name=name, size_bytes=size_bytes)
-        return read(Volume, self._http.json("POST", "/v1/volumes", body=body))
+        return decode(Volume, self._http.json("POST", "/v1/volumes", body=body))
 
     def list(self) -> List[Volume]:
-        return read_all(Volume, self._http.pages("/v1/volumes"))
+        return decode_all(Volume, self._http.pages("/v1/volumes"))
 
     def get(self, name: str) -> Volume:
-        return read(Volume, self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
+        return decode(Volume, self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
 
     def update(self, name: str, *, size_bytes: int) -> Volume:
-        """Changes what it may hold."""
+        """Changes how much it may hold."""
         body = given(size_bytes=size_bytes)
-        return read(Volume, self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
+        return decode(Volume, self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
 
     def delete(self, name: str) -> None:
-        """With all that is in it. Refused while a sandbox mounts it."""
+        """Deletes it with its files. Refused while a sandbox mounts it."""
         self._http.json("DELETE", f"/v1/volumes/{path_part(name)}")
 
 
 class Secrets:
-    """Values that sandboxes use in requests and never hold. Give them with `secrets` of a new sandbox."""
+    """Values that sandboxes use in requests without seeing them. Name them in `secrets` of a new sandbox."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     def create(self, name: str, value: str, *, domains: Sequence[str]) -> Secret:
-        """A sandbox that has it finds a placeholder in the variable `name`; HTTPS requests to `domains` get the value."""
+        """Sandboxes see a placeholder in the variable `name`; HTTPS requests to `domains` carry the value."""
         body = {"name": name, "value": value, "domains": list(domains)}
-        return read(Secret, self._http.json("POST", "/v1/secrets", body=body))
+        return decode(Secret, self._http.json("POST", "/v1/secrets", body=body))
 
     def list(self) -> List[Secret]:
-        return read_all(Secret, self._http.pages("/v1/secrets"))
+        return decode_all(Secret, self._http.pages("/v1/secrets"))
 
     def get(self, name: str) -> Secret:
-        return read(Secret, self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
+        return decode(Secret, self._http.json("GET", f"/v1/secrets/{path_part(name)}"))
 
     def update(
         self, name: str, *, value: Optional[str] = None, domains: Optional[Sequence[str]] = None
     ) -> Secret:
-        """Counts for the next requests of all sandboxes that have it."""
+        """Applies to the next requests of all sandboxes that use it."""
         body = given(value=value, domains=domains)
         path = f"/v1/secrets/{path_part(name)}"
-        return read(Secret, self._http.json("PATCH", path, body=body, repeatable=True))
+        return decode(Secret, self._http.json("PATCH", path, body=body, repeatable=True))
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """Refused while a sandbox has it, unless `force` takes it from them."""
+        """Refused while a sandbox uses it; `force` takes it from them."""
         query = {"force": "true"} if force else None
         self._http.json("DELETE", f"/v1/secrets/{path_part(name)}", query=query)
 
 
 class SshKeys:
-    """Public keys whose holders get into your sandboxes with `ssh <sandbox>@host`."""
+    """Public keys that give access to your sandboxes with `ssh <sandbox>@host`."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     def add(self, name: str, public_key: str) -> SshKey:
-        """One line as in `~/.ssh/id_ed25519.pub`. It reaches what this API key reaches, until either is gone.
+        """Adds a key, one line as in `~/.ssh/id_ed25519.pub`. It gives access to the sandboxes of this API key.
 
-        It lets nobody in until its holder has confirmed it: by connecting once, with the private key, as the user `confirm_as`
+        It works after its holder has confirmed it: by connecting once with the private key as the user `confirm_as`
         (`ssh <confirm_as>@host -p <port>`).
         """
         body = {"name": name, "publicKey": public_key}
-        return read(SshKey, self._http.json("POST", "/v1/ssh-keys", body=body))
+        return decode(SshKey, self._http.json("POST", "/v1/ssh-keys", body=body))
 
     def list(self) -> List[SshKey]:
-        return read_all(SshKey, self._http.pages("/v1/ssh-keys"))
+        return decode_all(SshKey, self._http.pages("/v1/ssh-keys"))
 
     def get(self, name: str) -> SshKey:
-        return read(SshKey, self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
+        return decode(SshKey, self._http.json("GET", f"/v1/ssh-keys/{path_part(name)}"))
 
     def delete(self, name: str) -> None:
-        """Its open connections end at once."""
+        """Closes its open connections."""
         self._http.json("DELETE", f"/v1/ssh-keys/{path_part(name)}")
 
     def endpoint(self) -> SshEndpoint:
-        """Where SSH clients connect. A server that takes none refuses with `not_found`."""
-        return read(SshEndpoint, self._http.json("GET", "/v1/ssh"))
+        """Where SSH clients connect. Raises `not_found` if the server has SSH turned off."""
+        return decode(SshEndpoint, self._http.json("GET", "/v1/ssh"))
 
 
 class Scrub:
-    """The check of all that a server stores, which runs in the background. Damaged snapshots are not restored from.
+    """Checks everything that the server stores, in the background. The server does not restore damaged snapshots.
 
     Needs a key with the scope `admin`.
     """
@@ -189,42 +189,42 @@ class Scrub:
         self._http = http
 
     def status(self) -> ScrubStatus:
-        """How far it has come, and what it found."""
-        return read(ScrubStatus, self._http.json("GET", "/v1/scrub"))
+        """Its progress and its findings."""
+        return decode(ScrubStatus, self._http.json("GET", "/v1/scrub"))
 
     def start(self) -> ScrubStatus:
-        """Begins a pass, unless one is under way. Returns at once."""
-        return read(ScrubStatus, self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
+        """Starts a pass unless one runs. Does not wait for its end."""
+        return decode(ScrubStatus, self._http.json("POST", "/v1/scrub", body={}, repeatable=True))
 
 
 class Snapshots:
-    """Saved states. They are taken with `sandbox.snapshot()` and gone back to with `sandbox.rollback()`."""
+    """Saved states: `sandbox.snapshot()` takes one, `sandbox.rollback()` returns to it."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     def list(self, *, sandbox_id: Optional[str] = None) -> List[Snapshot]:
         """Of all sandboxes, or of one."""
-        return read_all(Snapshot, self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
+        return decode_all(Snapshot, self._http.pages("/v1/snapshots", {"sandboxId": sandbox_id}))
 
     def get(self, id: str) -> Snapshot:
-        return read(Snapshot, self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
+        return decode(Snapshot, self._http.json("GET", f"/v1/snapshots/{path_part(id)}"))
 
     def verify(self, id: str) -> None:
-        """Reads all of it, and wakes nothing.
+        """Reads the whole snapshot. Wakes nothing, and may take long.
 
-        Raises `snapshot_unusable` with the reason when it is damaged or cannot be restored there. Takes as long as the disk needs.
+        Raises `snapshot_unusable` with the reason if it is damaged or cannot be restored on this server.
         """
         path = f"/v1/snapshots/{path_part(id)}/verify"
         self._http.json("POST", path, repeatable=True, timeout=None)
 
     def delete(self, id: str) -> None:
-        """Refused for the one that a sandbox would come back with."""
+        """Refused for the snapshot that a sandbox would wake from."""
         self._http.json("DELETE", f"/v1/snapshots/{path_part(id)}")
 
 
 class Contexts:
-    """The REPLs of a sandbox. `default` exists always."""
+    """The REPLs of a sandbox. `default` always exists."""
 
     def __init__(self, http: Http, sandbox: Any) -> None:
         self._http = http
@@ -238,22 +238,22 @@ class Contexts:
         env: Optional[Mapping[str, str]] = None,
         user: Optional[str] = None,
     ) -> ContextInfo:
-        """Runs may be sent to it at once: `run_code(..., context=name)`."""
+        """Makes a REPL for `run_code(..., context=name)`."""
         body = given(name=name, cwd=cwd, env=env, user=user)
-        return read(
+        return decode(
             ContextInfo, self._http.json("POST", self._sandbox._at("contexts"), body=body)
         )
 
     def list(self) -> List[ContextInfo]:
         answer = self._http.json("GET", self._sandbox._at("contexts"))
-        return read_all(ContextInfo, answer["items"])
+        return decode_all(ContextInfo, answer["items"])
 
     def delete(self, name: str) -> None:
-        """Its runs end as interrupted. `default` is replaced by a fresh one."""
+        """Interrupts its runs. `default` is replaced by a new one."""
         self._http.json("DELETE", self._sandbox._at("contexts", path_part(name)))
 
     def output(self, name: str = "default", *, after: int = -1) -> Events:
-        """What threads and child processes write while no run is going on. Keeps the sandbox awake while it is read."""
+        """What threads and child processes write between runs. Reading keeps the sandbox awake."""
 
         def open(seen: int) -> Any:
             path = self._sandbox._at("contexts", path_part(name), "output")
@@ -263,28 +263,28 @@ class Contexts:
 
 
 class Runs:
-    """The runs of a sandbox: also those that somebody else has started, or that nobody waits for."""
+    """The runs of a sandbox, also those that other programs started."""
 
     def __init__(self, http: Http, sandbox: Any) -> None:
         self._http = http
         self._sandbox = sandbox
 
     def list(self) -> List[RunInfo]:
-        """The newest first."""
-        return read_all(RunInfo, self._http.pages(self._sandbox._at("runs")))
+        """Newest first."""
+        return decode_all(RunInfo, self._http.pages(self._sandbox._at("runs")))
 
     def get(self, run_id: str) -> RunInfo:
-        return read(RunInfo, self._http.json("GET", self._at(run_id)))
+        return decode(RunInfo, self._http.json("GET", self._at(run_id)))
 
     def result(self, run_id: str) -> Optional[Execution]:
-        """What came of it; None while it is not over."""
+        """Its outcome; None while it runs."""
         answer = (self._http.json("GET", self._at(run_id))).get("result")
         if answer is None:
             return None
-        return read(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
+        return decode(Execution, {**answer, "results": [Result(data) for data in answer["results"]]})
 
     def events(self, run_id: str, *, after: int = -1, follow: bool = True) -> Events:
-        """Replays its events behind `after` and follows it to its end; `follow=False`: only what is there now."""
+        """Its events after `after`, to its end; with `follow=False`, only those that exist now."""
 
         def open(seen: int) -> Any:
             path = self._at(run_id, "events")
@@ -294,7 +294,7 @@ class Runs:
         return Events(Follower(open, after, may_end=not follow))
 
     def interrupt(self, run_id: str) -> str:
-        """KeyboardInterrupt; the REPL and its variables live on. `interrupting`, `cancelled` or `finished`."""
+        """Raises KeyboardInterrupt in it. Returns `interrupting`, `cancelled` or `finished`."""
         answer = self._http.json("POST", self._at(run_id, "interrupt"), repeatable=True)
         outcome: str = answer["outcome"]
         return outcome

@@ -1,5 +1,5 @@
 # Written by tools/make_sync.py from _async/run_once.py: change that one.
-"""A run in a sandbox that lives for it alone."""
+"""A run in a sandbox that the server deletes afterwards."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .._errors import DormouseError, error_from_answer, error_of
 from .._execution import Execution, RunCollector, read_event
 from .follow import SSE, EventLines
 from .http import Http
-from .io import call
+from .io import call_handler
 
 
 def run_once(http: Http, body: Mapping[str, Any], handlers: Mapping[str, Any]) -> Execution:
-    """As events, which come as long as the code runs: an answer that comes at the end is given up by what is in between.
+    """Reads events while the code runs: a proxy could time out waiting for an answer at the end.
 
-    There is no second connection to them, as the sandbox goes with the first.
+    It cannot reconnect, because the server deletes the sandbox with the first connection.
     """
     lines = EventLines(http.begin("POST", "/v1/run", json_body=body, headers=SSE))
     collector = RunCollector()
     is_over = False
     try:
-        # To the end of the stream, and not of the run: then the sandbox is gone.
+        # To the end of the stream, not only of the run: the sandbox is deleted then.
         while True:
             answer = lines.next()
             if answer is None:
@@ -31,13 +31,13 @@ def run_once(http: Http, body: Mapping[str, Any], handlers: Mapping[str, Any]) -
             event = read_event(answer)
             is_over = event.type == "exit"
             collector.add(event)
-            call(handlers.get(event.type), event.data)
+            call_handler(handlers.get(event.type), event.data)
     except DormouseError:
         if not is_over:
             raise
     finally:
         lines.close()
     if not is_over:
-        hint = "The run may have been done, and its sandbox is deleted. Run it again if that is as good as once."
+        hint = "The code may have run, and its sandbox is deleted. Run it again if running it twice does no harm."
         raise error_of("server_unreachable", "The connection was lost before the end of the run.", hint=hint)
     return collector.execution()

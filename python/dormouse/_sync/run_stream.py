@@ -1,5 +1,5 @@
 # Written by tools/make_sync.py from _async/run_stream.py: change that one.
-"""A run, event by event."""
+"""The events of a run."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Mapping, Optional
 from .._execution import Event, Execution, RunCollector, read_event
 from .follow import SSE, Follower
 from .http import Http
-from .io import call, finish
+from .io import call_handler, clean_up
 
-# How long somebody who gives up waits for the run to be told.
+# How long a cancelled caller waits until the run is interrupted.
 INTERRUPT_SECONDS = 5.0
 
 
 class RunStream:
-    """The events of a run as they come; it begins when it is first looked at.
+    """The events of a run as they come. The run starts with the first read.
 
-    Leaving it early (`break`) does not end the run: `interrupt()` does. So does being cancelled, or Ctrl-C, while
-    it waits for an event. A connection that is lost is taken up again, and nothing is lost with it.
+    Leaving the loop early (`break`) does not end the run; `interrupt()` does. So does cancelling the task, or Ctrl-C,
+    while it waits for an event. It reconnects after a lost connection and misses no event.
     """
 
     def __init__(self, http: Http, sandbox: Any, body: Mapping[str, Any]) -> None:
         self._http = http
         self._sandbox = sandbox
-        # With a key, a request whose answer got lost can be sent again, and nothing runs twice.
+        # With a key, a request whose answer was lost can be repeated without running twice.
         self._body = {"idempotencyKey": uuid.uuid4().hex, **body}
         self._follower = Follower(self._open)
         self._collector = RunCollector()
@@ -47,30 +47,30 @@ class RunStream:
         self.close()
 
     def wait(self, on_stdout: Any = None, on_stderr: Any = None, on_result: Any = None) -> Execution:
-        """Goes through the events that are left. The whole run, also what was seen before."""
+        """Reads the remaining events. Returns the whole run, including events read before."""
         handlers = {"stdout": on_stdout, "stderr": on_stderr, "result": on_result}
         while True:
             event = self._next()
             if event is None:
                 return self._collector.execution()
-            call(handlers.get(event.type), event.data)
+            call_handler(handlers.get(event.type), event.data)
 
     def interrupt(self) -> None:
-        """KeyboardInterrupt in the run; the REPL and its variables live on. One that has not begun never will."""
+        """Raises KeyboardInterrupt in the run; the REPL keeps its variables. A run in the queue never starts."""
         if self._follower.is_over:
             return
         if self.run_id is not None:
             path = self._sandbox._at("runs", self.run_id, "interrupt")
             self._http.json("POST", path, repeatable=True)
             return
-        # It has not begun, and so has not said its id. Who comes with its key stands for it, and takes it along when leaving.
+        # In the queue it has no id yet. A request with its key joins it, and interrupts it on disconnect.
         path = self._sandbox._at("run")
         body = {**self._body, "onDisconnect": "interrupt"}
         response = self._http.open("POST", path, headers=SSE, json_body=body)
         response.close()
 
     def close(self) -> None:
-        """Lets go of the connection; the run goes on. Reading on is fine."""
+        """Closes the connection. The run continues, and so can reading."""
         self._follower.drop()
 
     def _next(self) -> Optional[Event]:
@@ -79,9 +79,9 @@ class RunStream:
         except Exception:
             raise
         except BaseException:
-            # Cancelled, or Ctrl-C: nobody waits for this run any more.
+            # Cancelled, or Ctrl-C: the caller does not want this run any more.
             self.close()
-            finish(self.interrupt, INTERRUPT_SECONDS)
+            clean_up(self.interrupt, INTERRUPT_SECONDS)
             raise
         if answer is None:
             return None

@@ -1,11 +1,11 @@
 # Written by tools/make_sync.py from _async/running.py: change that one.
-"""Code that runs in a sandbox, and in forks of it."""
+"""Running code in a sandbox, and in forks of it."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
-from .._answers import given, milliseconds
+from .._json import given, milliseconds
 from .._execution import Execution
 from .._fan_out import Candidate, Candidates, MapOutcome
 from .client import Client
@@ -14,7 +14,7 @@ from .run_stream import RunStream
 
 
 class Running:
-    """The calls that give a sandbox something to do. They wake it."""
+    """The calls that run code. They wake the sandbox."""
 
     client: Client
 
@@ -30,10 +30,10 @@ class Running:
         on_stderr: Optional[Callable[[str], Any]] = None,
         on_result: Optional[Callable[[Any], Any]] = None,
     ) -> Execution:
-        """Runs code in a REPL that remembers. What it raises is in `error` of the result, and nothing is raised here.
+        """Runs code in a REPL that keeps its variables. An exception in the code is in `error` of the result.
 
-        After `timeout` it is interrupted. Being cancelled, or Ctrl-C, interrupts it too; the REPL lives on.
-        With the `idempotency_key` of a run that was started before, that one is followed, and nothing is run twice.
+        After `timeout` seconds the run is interrupted; so it is when the task is cancelled, or by Ctrl-C. The REPL
+        continues. With the `idempotency_key` of an earlier run, returns that run and runs nothing.
         """
         stream = self.run_code_stream(
             code, language, context=context, timeout=timeout, idempotency_key=idempotency_key
@@ -49,7 +49,7 @@ class Running:
         timeout: Optional[float] = None,
         idempotency_key: Optional[str] = None,
     ) -> RunStream:
-        """The same as it happens, event by event. Leaving the loop early leaves the run going."""
+        """Like `run_code`, event by event. Leaving the loop early does not end the run."""
         body = given(
             code=code,
             language=language,
@@ -72,12 +72,11 @@ class Running:
         context: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> RaceOutcome:
-        """Best of n: runs each candidate in a fork of its own, scores them, keeps the best child, deletes the others.
+        """Best of n: runs each candidate in its own fork, scores them, keeps the best child, deletes the others.
 
-        `race(candidates, …)`: a candidate is code, or a function of `(child, index)`. `race(n, candidates, …)` says how
-        many children there are: a list that is shorter takes turns, a function of the index makes each candidate, and
-        one string, or `race(n, run=…)`, is the same n times.
-        `score` is a Python expression for the child, or a function of `(value, child)`. This sandbox stays as it was.
+        A candidate is code, or a function of `(child, index)`. `race(n, candidates, …)` makes n children: a shorter list
+        is repeated, a function returns the candidate of an index, and one string, or `race(n, run=…)`, is for all.
+        `score` is a Python expression for the child, or a function of `(value, child)`. This sandbox does not change.
         """
         options = {"language": language, "context": context, "timeout": timeout}
         return race_forks(self, n, candidates, score, run, best, concurrency, options)
@@ -92,9 +91,9 @@ class Running:
         context: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> Sequence[MapOutcome]:
-        """Runs code, or a function of `(child, input)`, once per input, each in a fork of its own that is deleted afterwards.
+        """Runs code, or a function of `(child, input)`, once per input, each in its own fork, which is deleted afterwards.
 
-        Code finds its input in `variable`, given as JSON. Outcomes come in the order of the inputs; one that fails does
+        Code finds its input, which must be JSON, in `variable`. Outcomes are in the order of the inputs; a failure does
         not stop the others.
         """
         options = {"context": context, "timeout": timeout}

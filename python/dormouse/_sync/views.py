@@ -1,19 +1,19 @@
 # Written by tools/make_sync.py from _async/views.py: change that one.
-"""What a sandbox says of itself."""
+"""Reading the state of a sandbox."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Optional, Sequence
 
-from .._answers import read, read_all
+from .._json import decode, decode_all
 from .._network import NetworkReport
 from .._values import LedgerEntry, Metrics, SandboxInfo, Usage, Why
 from .client import Client
 
 
 class Views:
-    """The calls that only look. None of them wakes it."""
+    """The calls that only read. None of them wakes the sandbox."""
 
     client: Client
 
@@ -25,23 +25,23 @@ class Views:
 
     def why(self) -> Why:
         """What keeps it awake, and when it will sleep."""
-        return read(Why, self.client.http.json("GET", self._at("why")))
+        return decode(Why, self.client.http.json("GET", self._at("why")))
 
     def ledger(self, *, after: int = -1) -> Sequence[LedgerEntry]:
         """Every sleep and wake, with cause and latency, oldest first."""
-        return read_all(LedgerEntry, self.client.http.pages(self._at("ledger"), {"after": after}))
+        return decode_all(LedgerEntry, self.client.http.pages(self._at("ledger"), {"after": after}))
 
     def metrics(self, *, memory: bool = False) -> Metrics:
-        """What it uses now: memory, CPU, processes; with `memory` also how much of it is its own. Does not wake it."""
+        """What it uses now: memory, CPU, processes. `memory` adds how much memory is its own."""
         query = {"memory": memory or None}
         answer = self.client.http.json("GET", self._at("metrics"), query=query)
-        return read(Metrics, {**answer, **(answer.get("usage") or {})})
+        return decode(Metrics, {**answer, **(answer.get("usage") or {})})
 
     def network(self) -> NetworkReport:
-        """What it may reach, what it did, and what was refused. Does not wake it; `update` changes it."""
-        return read(NetworkReport, self.client.http.json("GET", self._at("network")))
+        """What it may reach, what it reached, and what was refused. `update` changes the policy."""
+        return decode(NetworkReport, self.client.http.json("GET", self._at("network")))
 
     def usage(self, *, start: Optional[datetime] = None, end: Optional[datetime] = None) -> Usage:
-        """What it has used in a span of time, this month if not given."""
+        """What it used between `start` and `end`. The default is this month."""
         info = self._ready()
         return self.client.usage(start=start, end=end, sandbox_id=info.id)

@@ -119,7 +119,7 @@ class RunOnce(unittest.TestCase):
     def test_one_that_breaks_off_is_not_done_again(self):
         with self.assertRaises(ServerUnreachableError) as raised:
             self.run_once(self.START)
-        self.assertIn("may have been done", raised.exception.hint)
+        self.assertIn("may have run", raised.exception.hint)
         self.assertEqual(len(self.server.requests), 1)
         failed = {"type": "failed", "error": {"code": "no_space", "message": "full"}}
         with self.assertRaises(DormouseError) as raised:

@@ -1,13 +1,25 @@
 """In a notebook, results display as themselves. The kernel of a sandbox is one: it displays what it was itself asked for."""
 
+import io
 import json
 import pathlib
+import tarfile
 import unittest
 
 import dormouse
+from dependencies import package_directories
 from dormouse import Execution, Result, Sandbox
 
 PACKAGE = pathlib.Path(dormouse.__file__).parent
+
+
+def sources_archive(directories):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for directory in directories:
+            for path in directory.rglob("*.py"):
+                tar.add(path, str(path.relative_to(directory.parent)))
+    return archive.getvalue()
 
 
 class Display(unittest.TestCase):
@@ -27,8 +39,9 @@ class Display(unittest.TestCase):
             plot = "import matplotlib.pyplot as plt; plt.plot([1, 2]); print('said'); plt.show()\n[1, 2]"
             seen = s.run_code(plot)
             self.assertTrue(seen.results[0].png.startswith(b"\x89PNG"))
-            for path in PACKAGE.rglob("*.py"):
-                s.files.write(f"/root/sdk/dormouse/{path.relative_to(PACKAGE)}", path.read_bytes(), parents=True)
+            s.files.write("/root/sdk.tar", sources_archive([PACKAGE, *package_directories()]))
+            unpacked = s.commands.run("mkdir sdk && tar -xf sdk.tar -C sdk", cwd="/root")
+            self.assertEqual((unpacked.stderr, unpacked.exit_code), ("", 0))
             # The kernel has a module of that name already: both are there under it.
             results = json.dumps([dict(result) for result in seen.results])
             code = f"""

@@ -1,11 +1,14 @@
 """What can be said without a real server."""
 
+import base64
+import hashlib
 import json
 import os
 import pickle
 import socket
 import struct
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -13,15 +16,33 @@ from unittest import mock
 from dormouse import AuthenticationError, Client, DormouseError, InvalidArgumentError, LimitError, Sandbox
 from dormouse import ServerUnreachableError
 from dormouse._address import find_address
-from dormouse._bounded_text import BoundedText
 from dormouse._errors import unreachable
-from dormouse._frames import FrameReader, MessageJoiner, accept_of, encode_frame
-from dormouse._http1 import ProtocolError, path_part
+from dormouse._paths import path_part
+from dormouse._sync.websocket import WebSocket
 from dormouse._version import VERSION
 from scripted_server import SANDBOX, ScriptedServer, answer
 
 HEALTHY = json.dumps({"status": "ok", "version": "1"})
 ERROR = json.dumps({"error": {"code": "rate_limited", "message": "slowly", "hint": "wait", "requestId": "r-1"}})
+
+
+def read_frame(connection):
+    """The opcode and the payload of a frame as a client sends it: whole and masked."""
+    reader = connection.makefile("rb", buffering=0)
+
+    def take(count):
+        data = b""
+        while len(data) < count:
+            data += reader.read(count - len(data))
+        return data
+
+    first, second = take(2)
+    assert first & 0x80 and second & 0x80
+    length = second & 0x7F
+    if length > 125:
+        length = int.from_bytes(take(2 if length == 126 else 8), "big")
+    mask = take(4)
+    return first & 0x0F, bytes(byte ^ mask[index % 4] for index, byte in enumerate(take(length)))
 
 
 def client_of(server):
@@ -171,41 +192,63 @@ class Http(unittest.TestCase):
 
 
 class WebSockets(unittest.TestCase):
-    def test_the_examples_of_the_rfc(self):
-        self.assertEqual(accept_of("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
-        with mock.patch("os.urandom", return_value=bytes([0x37, 0xFA, 0x21, 0x3D])):
-            self.assertEqual(encode_frame(1, b"Hello").hex(), "818537fa213d7f9f4d5158")
-        reader, joiner = FrameReader(), MessageJoiner()
-        wire = bytes.fromhex("010348656c" + "8900" + "80026c6f")
-        for byte in wire:
-            reader.add(bytes([byte]))
-        self.assertIsNone(joiner.add(reader.next()))
-        self.assertEqual(reader.next().opcode, 9)
-        self.assertEqual(joiner.add(reader.next()), (1, b"Hello"))
+    def open(self, talk):
+        """A WebSocket to a server that answers the handshake and then calls `talk(connection, reader)`."""
+
+        def step(connection):
+            key = [line[19:] for line in server.requests[-1][0].split("\r\n") if line.lower().startswith("sec-websocket-key:")]
+            guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+            accept = base64.b64encode(hashlib.sha1((key[0].strip() + guid).encode()).digest()).decode()
+            head = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: websocket"]
+            talk(connection, "\r\n".join([*head, f"Sec-WebSocket-Accept: {accept}", "", ""]).encode())
+
+        server = ScriptedServer(step)
+        self.addCleanup(server.__exit__)
+        client = client_of(server)
+        opened = WebSocket.open(client.http, "/v1/x", {"after": -1})
+        self.addCleanup(opened.abort)
+        self.assertTrue(server.requests[0][0].startswith("GET /v1/x?after=-1 HTTP/1.1\r\n"))
+        self.assertIn("authorization: Bearer dm_key\r\n", server.requests[0][0])
+        return opened
+
+    def test_pieces_pings_and_the_end(self):
+        heard, is_over = [], threading.Event()
+
+        def talk(connection, head):
+            # The example of the RFC, with a ping between the pieces; the first frame comes with the handshake.
+            connection.sendall(head + bytes.fromhex("010348656c"))
+            for byte in bytes.fromhex("8902" + "6869" + "80026c6f" + "880203e8"):
+                connection.sendall(bytes([byte]))
+            while len(heard) < 2:
+                heard.append(read_frame(connection))
+            is_over.set()
+
+        opened = self.open(talk)
+        self.assertEqual(opened.receive(), (True, b"Hello"))
+        self.assertIsNone(opened.receive())
+        self.assertTrue(is_over.wait(10))
+        self.assertEqual(heard, [(10, b"hi"), (8, b"\x03\xe8")])
 
     def test_lengths(self):
-        for length in (0, 125, 126, 65535, 65536, 1_000_003):
-            payload = bytes(range(256)) * (length // 256 + 1)
-            payload = payload[:length]
-            frame = encode_frame(2, payload)
-            start = len(frame) - length
-            mask = frame[start - 4 : start]
-            self.assertEqual(bytes(b ^ mask[i % 4] for i, b in enumerate(frame[start:][:1000])), payload[:1000])
-            reader = FrameReader()
-            head = struct.pack("!BBQ", 0x82, 127, length)
-            reader.add(head + payload)
-            self.assertEqual(reader.next().payload, payload)
+        lengths = (0, 125, 126, 65535, 65536, 1_000_003)
+
+        def talk(connection, head):
+            connection.sendall(head)
+            for length in lengths:
+                opcode, payload = read_frame(connection)
+                connection.sendall(struct.pack("!BBQ", 0x80 | opcode, 127, len(payload)) + payload)
+
+        opened = self.open(talk)
+        for length in lengths:
+            payload = (bytes(range(256)) * (length // 256 + 1))[:length]
+            opened.send_bytes(payload)
+            self.assertEqual(opened.receive(), (False, payload))
 
     def test_what_is_not_agreed_on(self):
-        for wrong in ("c100", "8180", "8900"[:2] + "7e0080" + "00" * 128, "827fffffffffffffffff"):
-            reader = FrameReader()
-            reader.add(bytes.fromhex(wrong))
-            with self.assertRaises(ProtocolError):
-                reader.next()
-        reader = FrameReader()
-        reader.add(bytes.fromhex("8001aa"))
-        with self.assertRaises(ProtocolError):
-            MessageJoiner().add(reader.next())
+        for wrong in ("c100", "8180" + "00" * 4, "89" + "7e0080" + "00" * 128, "827f7fffffffffffffff", "8001aa"):
+            opened = self.open(lambda connection, head: connection.sendall(head + bytes.fromhex(wrong)))
+            with self.assertRaises(ServerUnreachableError):
+                opened.receive()
 
     def test_an_answer_that_is_no_upgrade(self):
         started = json.dumps({"pid": 5})
@@ -228,21 +271,6 @@ class WebSockets(unittest.TestCase):
 
 
 class Small(unittest.TestCase):
-    def test_bounded_text_keeps_both_ends(self):
-        text = BoundedText(10)
-        for piece in ("abc", "defghij", "klm", "nö"):
-            text.add(piece)
-        self.assertEqual(text.text(), "abcde\n… 5 bytes left out …\nklmnö")
-        self.assertEqual(text.text(), "abcde\n… 5 bytes left out …\nklmnö")
-        short = BoundedText(10)
-        short.add("abcdefghij")
-        self.assertEqual((short.text(), short.lost_bytes), ("abcdefghij", 0))
-        gap = BoundedText(100)
-        gap.add("abc")
-        gap.lose(9)
-        gap.add("def")
-        self.assertEqual(gap.text(), "abc\n… 9 bytes left out …\ndef")
-
     def test_parts_of_paths_stay_parts(self):
         self.assertEqual([path_part(text) for text in ("..", "a/b", "ü", 5)], ["%2E%2E", "a%2Fb", "%C3%BC", "5"])
 

@@ -20,9 +20,9 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     python: 'Client',
     renamed: AS_PYTHON_SAYS,
     onlyTypeScript: {
-      'constructor(fetch)': 'there is one way to speak HTTP in the standard library, and it is ours',
-      'constructor(WebSocket)': 'the same',
-      socket: 'the same',
+      'constructor(fetch)': 'Python always uses httpx',
+      'constructor(WebSocket)': 'Python always uses websockets',
+      socket: 'Python always uses websockets',
       createSandbox: 'a body as the contract has it, in Python one mapping',
     },
     onlyPython: {

@@ -4,14 +4,14 @@ import { findSandbox } from './find-sandbox.ts'
 import { lightFetch } from './light-fetch.ts'
 import { Progress } from './progress.ts'
 
-/** What every command takes. */
+/** The options that every command takes. */
 export interface CommonOptions {
   readonly json?: boolean
   readonly url?: string
   readonly data?: string
 }
 
-/** One command that was typed. */
+/** One invocation of a command: its options, its client and its output. */
 export class Call {
   readonly io: CommandIo
   readonly isJson: boolean
@@ -33,40 +33,40 @@ export class Call {
     return this.#client
   }
 
-  /** A client with settings of its own. */
+  /** A client with other options. */
   connect(more: DormouseOptions = {}): Dormouse {
     const { url, data } = this.#options
     return new Dormouse({ url, dataDir: data, fetch: lightFetch, ...more })
   }
 
-  /** By name, id or the beginning of either. */
+  /** Finds a sandbox by name, id or a prefix of either. */
   sandbox(ref: string, client = this.client): Promise<Sandbox> {
     return findSandbox(client, ref, this.signal)
   }
 
-  /** The outcome: as JSON for programs, as text for people. */
-  answer(value: unknown, text: string): void {
+  /** Prints the result to stdout: JSON with `--json`, text otherwise. */
+  printResult(value: unknown, text: string): void {
     this.io.stdout.write(this.isJson ? `${JSON.stringify(value, null, 2)}\n` : text)
   }
 
-  /** What they are called, one per line. */
-  answerNames(items: readonly { readonly id?: string; readonly name?: string | undefined }[]): void {
+  /** Prints one name per line. */
+  printNames(items: readonly { readonly id?: string; readonly name?: string | undefined }[]): void {
     const names = items.map(({ id, name }) => name ?? id ?? '')
-    this.answer(names, names.map((name) => `${name}\n`).join(''))
+    this.printResult(names, names.map((name) => `${name}\n`).join(''))
   }
 
-  /** One line of an outcome that has no end. */
-  line(value: unknown): void {
+  /** Prints one line of a result that has no end. */
+  printJsonLine(value: unknown): void {
     this.io.stdout.write(`${JSON.stringify(value)}\n`)
   }
 
-  /** For people only, beside the outcome. */
+  /** Prints a note for people to stderr. */
   note(text: string): void {
     if (!this.isJson) this.io.stderr.write(`${text}\n`)
   }
 
-  /** Shows on a terminal that something takes its time. */
-  async during<Value>(doing: string, work: Promise<Value>): Promise<Value> {
+  /** Shows on a terminal what the command waits for. */
+  async withProgress<Value>(doing: string, work: Promise<Value>): Promise<Value> {
     using _shown = this.progress(doing)
     return await work
   }

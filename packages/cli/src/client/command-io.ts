@@ -1,12 +1,12 @@
 import type { ReadStream, WriteStream } from 'node:tty'
 
-/** What a command has to do with: the terminal, or the pipes, that it was started in. */
+/** The terminal or pipes that a command runs in. */
 export interface CommandIo {
-  /** Raw where it is a terminal (`isTTY`); a pipe or a file has no `setRawMode`. */
+  /** A pipe or a file (not `isTTY`) has no `setRawMode`. */
   readonly stdin: ReadStream
   readonly stdout: WriteStream
   readonly stderr: WriteStream
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Aborted by Ctrl-C and its kind; the reason is the name of the signal. */
+  /** Aborted by Ctrl-C and other signals; the reason is the name of the signal. */
   readonly signal: AbortSignal
 }

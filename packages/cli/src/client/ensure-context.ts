@@ -1,6 +1,6 @@
 import { DormouseError, type Sandbox } from 'dormouse'
 
-/** No command makes contexts: naming one is enough. */
+/** Creates the context unless it exists: `run` and `repl` take any name. */
 export async function ensureContext(sandbox: Sandbox, name: string, signal: AbortSignal): Promise<void> {
   if (name === 'default') return
   try {

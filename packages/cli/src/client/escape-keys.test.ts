@@ -21,6 +21,6 @@ test.each([
   [['\r~x.'], '\r~x.', false],
   [['\r~\r~.'], '\r~\r', true],
   [['größe\r~'], 'größe\r', false],
-])('%j sends %j, leaves: %s', (pieces, sent, detach) => {
+])('%j sends %j, detaches: %s', (pieces, sent, detach) => {
   expect(typed(...pieces)).toEqual({ sent, detach })
 })

@@ -2,11 +2,11 @@ const TILDE = 0x7e
 const DOT = 0x2e
 const ENTER = [0x0d, 0x0a]
 
-/** Finds `~.` at the beginning of a line, as `ssh` does, in what is typed; `~~` there is one tilde. */
+/** Finds `~.` at the start of a line, as `ssh` does; `~~` there is one tilde. */
 export class EscapeKeys {
   #state: 'inLine' | 'atStart' | 'afterTilde' = 'atStart'
 
-  /** What of it is for the other side. `detach`: nothing more is. */
+  /** `send` is for the program inside. After `detach`, nothing more is. */
   feed(data: Uint8Array): { readonly send: Uint8Array; readonly detach: boolean } {
     const send: number[] = []
     for (const byte of data) {

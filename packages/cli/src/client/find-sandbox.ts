@@ -1,16 +1,16 @@
 import { type Dormouse, DormouseError, Sandbox } from 'dormouse'
-import { Problem, UsageProblem } from './problem.ts'
+import { CliError, UsageError } from './cli-error.ts'
 
-/** How a route names a sandbox; anything else would be another route. */
+/** Anything else would change the path of the request. */
 const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 const SHOWN_MAX = 8
 
-/** A sandbox by its id or name, or by the beginning of either if only one has it. */
+/** Finds a sandbox by its id or name, or by a prefix of either that is unique. */
 export async function findSandbox(client: Dormouse, ref: string, signal: AbortSignal): Promise<Sandbox> {
   if (!REFERENCE.test(ref))
-    throw new UsageProblem(
+    throw new UsageError(
       `"${ref}" is neither the name nor the id of a sandbox`,
-      '`dormouse ls` lists them.',
+      'Run `dormouse ls` to list sandboxes.',
     )
   try {
     return await Sandbox.connect(ref, { client, signal })
@@ -18,7 +18,7 @@ export async function findSandbox(client: Dormouse, ref: string, signal: AbortSi
     if (!(error instanceof DormouseError) || error.code !== 'not_found') throw error
   }
   const all = await client.listSandboxes({ signal }).all()
-  const info = pick(ref, all, { what: 'sandbox', idPrefix: 'sb-', list: 'dormouse ls' })
+  const info = findByReference(ref, all, { what: 'sandbox', idPrefix: 'sb-', list: 'dormouse ls' })
   return new Sandbox(client, info)
 }
 
@@ -27,8 +27,8 @@ interface Named {
   readonly name?: string | undefined
 }
 
-/** The one that is meant; throws when it is none or several. */
-export function pick<Item extends Named>(
+/** Finds one item by id, name or prefix. Throws when none or several match. */
+export function findByReference<Item extends Named>(
   ref: string,
   items: readonly Item[],
   { what, idPrefix, list }: { what: string; idPrefix: string; list: string },
@@ -40,16 +40,16 @@ export function pick<Item extends Named>(
   const matches = exact.length > 0 ? exact : begins
   const [match, ...others] = matches
   if (match === undefined)
-    throw new Problem('not_found', `There is no ${what} "${ref}"`, {
-      hint: `\`${list}\` lists what there is.`,
+    throw new CliError('not_found', `There is no ${what} "${ref}"`, {
+      hint: `Run \`${list}\` for a list.`,
     })
   if (others.length > 0) {
     const shown = matches
       .slice(0, SHOWN_MAX)
       .map(({ id, name }) => (name === undefined ? id : `${name} (${id})`))
     const more = matches.length > SHOWN_MAX ? ` and ${matches.length - SHOWN_MAX} more` : ''
-    throw new Problem('ambiguous', `"${ref}" could be ${shown.join(', ')}${more}`, {
-      hint: 'Type more of it.',
+    throw new CliError('ambiguous', `"${ref}" could be ${shown.join(', ')}${more}`, {
+      hint: 'Use a longer prefix.',
       exitCode: 2,
     })
   }

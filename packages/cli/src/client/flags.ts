@@ -1,44 +1,42 @@
 import { Option } from 'commander'
 import { parseBytes, parseDurationMs, parseNumber } from '../format/amounts.ts'
-import { UsageProblem } from './problem.ts'
+import { UsageError } from './cli-error.ts'
 
-/** Parsers of flags' values: each throws what Commander shows as a mistake in what was typed. */
+/** Parsers for values of flags. They throw a UsageError for values that they do not understand. */
 
 export function durationFlag(flag: string): (text: string) => number {
-  return (text) => parsed(parseDurationMs(text), flag, text, 'Give a time like 500ms, 15s, 5m, 2h or 7d.')
+  return (text) => parsed(parseDurationMs(text), flag, text, 'Use a time such as 500ms, 15s, 5m, 2h or 7d.')
 }
 
 export function bytesFlag(flag: string): (text: string) => number {
-  return (text) => parsed(parseBytes(text), flag, text, 'Give a size like 500MB or 4GiB.')
+  return (text) => parsed(parseBytes(text), flag, text, 'Use a size such as 500MB or 4GiB.')
 }
 
 export function numberFlag(flag: string): (text: string) => number {
-  return (text) => parsed(parseNumber(text), flag, text, 'Give a number.')
+  return (text) => parsed(parseNumber(text), flag, text, 'Use a number.')
 }
 
-/** NAME=VALUE, any number of times. */
+/** Collects NAME=VALUE pairs of a flag that is given several times. */
 export function pairsFlag(
   flag: string,
 ): (text: string, before: Readonly<Record<string, string>> | undefined) => Record<string, string> {
   return (text, before = {}) => {
     const at = text.indexOf('=')
-    if (at < 1)
-      throw new UsageProblem(`${flag} does not understand "${text}"`, `Give it as ${flag} NAME=VALUE.`)
+    if (at < 1) throw new UsageError(`${flag} has an invalid value "${text}"`, `Use ${flag} NAME=VALUE.`)
     return { ...before, [text.slice(0, at)]: text.slice(at + 1) }
   }
 }
 
 function parsed(value: number | undefined, flag: string, text: string, hint: string): number {
-  if (value === undefined) throw new UsageProblem(`${flag} does not understand "${text}"`, hint)
+  if (value === undefined) throw new UsageError(`${flag} has an invalid value "${text}"`, hint)
   return value
 }
 
-/** Any number of times. */
-export function collected(text: string, before: readonly string[] = []): readonly string[] {
+/** Collects the values of a flag that is given several times. */
+export function collectValues(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text]
 }
 
-/** Of what lists. */
 export function quietOption(): Option {
-  return new Option('-q, --quiet', 'only names, or ids where there is no name')
+  return new Option('-q, --quiet', 'print only names (ids where there is no name)')
 }

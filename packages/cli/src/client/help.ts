@@ -1,6 +1,6 @@
 import { type Argument, type Command, Help, type Option } from 'commander'
 
-/** What is said below the help of a command. */
+/** Text below the help of a command. */
 const examples = new WeakMap<Command, readonly string[]>()
 const notes = new WeakMap<Command, string>()
 
@@ -24,7 +24,7 @@ export class TextHelp extends Help {
   }
 }
 
-/** The same for programs. */
+/** Help as JSON. */
 export class JsonHelp extends Help {
   override formatHelp(command: Command, helper: Help): string {
     const described = {

@@ -6,7 +6,7 @@ interface Transport {
   readonly agent: Agent
 }
 
-/** Loaded when it is used: TLS takes several milliseconds, and most servers are on the same machine. */
+/** Loaded on first use: loading TLS takes several milliseconds, and most servers are on the same machine. */
 const transports = new Map<boolean, Promise<Transport>>()
 
 function transportFor(isSecure: boolean): Promise<Transport> {
@@ -21,8 +21,8 @@ function transportFor(isSecure: boolean): Promise<Transport> {
 }
 
 /**
- * As much of `fetch` as the SDK uses, over Node's own HTTP. The real one compiles a parser when it is first used, which takes longer than
- * everything else that most commands do.
+ * The parts of `fetch` that the SDK uses, on top of node:http. The global `fetch` compiles a parser on first use,
+ * which takes longer than everything else that most commands do.
  */
 export const lightFetch = (async (address: string, init: RequestInit = {}) => {
   const url = new URL(address)
@@ -37,7 +37,7 @@ export const lightFetch = (async (address: string, init: RequestInit = {}) => {
     }
     const sent = transport.request(url, options)
     sent.once('response', (message) => resolve(new LightResponse(address, message)))
-    // Behind the answer it means only that the rest of the body was not wanted; if it was, the answer breaks off too.
+    // After the response, an error here has no effect: if the body is still being read, the response reports it too.
     sent.on('error', reject)
     send(sent, init.body)
   })
@@ -102,5 +102,5 @@ function send(request: ClientRequest, body: RequestInit['body']): void {
       (bytes) => request.end(Buffer.from(bytes)),
       (error: Error) => request.destroy(error),
     )
-  } else request.destroy(new TypeError('this kind of body is not known here'))
+  } else request.destroy(new TypeError('lightFetch does not support this type of body'))
 }

@@ -1,8 +1,8 @@
 import { Option } from 'commander'
-import { defined, definedOrNothing } from './defined.ts'
 import { bytesFlag, durationFlag, numberFlag } from './flags.ts'
+import { omitUndefined, omitUndefinedOrNone } from './omit-undefined.ts'
 
-/** How a sandbox is treated: what is said of it when it is made, and can be changed later. */
+/** Limits and policy of a sandbox: set by `create`, changed by `update`. */
 export interface PolicyFlags {
   readonly memory?: number
   readonly cpus?: number
@@ -17,36 +17,35 @@ export interface PolicyFlags {
 
 export function policyOptions(): Option[] {
   return [
-    new Option('--memory <size>', 'at most so much memory, such as 4GiB').argParser(bytesFlag('--memory')),
-    new Option('--cpus <number>', 'at most so many CPUs').argParser(numberFlag('--cpus')),
-    new Option('--pids <number>', 'at most so many processes and threads').argParser(numberFlag('--pids')),
-    new Option('--disk <size>', 'at most so much written to disk, such as 20GiB').argParser(
+    new Option('--memory <size>', 'memory limit, such as 4GiB').argParser(bytesFlag('--memory')),
+    new Option('--cpus <number>', 'CPU limit').argParser(numberFlag('--cpus')),
+    new Option('--pids <number>', 'limit of processes and threads').argParser(numberFlag('--pids')),
+    new Option('--disk <size>', 'limit of data written to disk, such as 20GiB').argParser(
       bytesFlag('--disk'),
     ),
-    new Option('--files <number>', 'at most so many files, directories and links made').argParser(
-      numberFlag('--files'),
-    ),
-    new Option('--idle <time>', 'go to standby after so long without work, such as 15s; 0: never').argParser(
-      durationFlag('--idle'),
-    ),
-    new Option('--store-after <time>', 'keep nothing in memory after so long in standby').argParser(
+    new Option('--files <number>', 'limit of files, directories and links').argParser(numberFlag('--files')),
+    new Option(
+      '--idle <time>',
+      'go to standby after this time without work, such as 15s; 0 means never',
+    ).argParser(durationFlag('--idle')),
+    new Option('--store-after <time>', 'after this time in standby, keep the sandbox on disk only').argParser(
       durationFlag('--store-after'),
     ),
-    new Option('--expires-after <time>', 'delete it so long after it was made').argParser(
+    new Option('--expires-after <time>', 'delete the sandbox this long after its creation').argParser(
       durationFlag('--expires-after'),
     ),
-    new Option('--expires-idle <time>', 'delete it so long after it was last used').argParser(
+    new Option('--expires-idle <time>', 'delete the sandbox this long after its last use').argParser(
       durationFlag('--expires-idle'),
     ),
   ]
 }
 
-/** As the server takes it. */
-export function policyOf(flags: PolicyFlags) {
+/** The fields of the API. */
+export function toPolicy(flags: PolicyFlags) {
   const { memory, cpus, pids, disk, files, idle, storeAfter, expiresAfter, expiresIdle } = flags
-  const expires = definedOrNothing({ afterMs: expiresAfter, idleMs: expiresIdle })
-  return defined({
-    limits: definedOrNothing({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
+  const expires = omitUndefinedOrNone({ afterMs: expiresAfter, idleMs: expiresIdle })
+  return omitUndefined({
+    limits: omitUndefinedOrNone({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
     idleTimeoutMs: idle,
     storeAfterMs: storeAfter,
     expires: expires && { ...expires, action: 'delete' as const },

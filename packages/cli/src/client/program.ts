@@ -1,29 +1,29 @@
 import { type Argument, Command, type Help, type Option } from 'commander'
 import { Call, type CommonOptions } from './call.ts'
 import type { CommandIo } from './command-io.ts'
-import { declareDataCommands } from './declare-data.ts'
-import { declareLifeCommands } from './declare-life.ts'
-import { declarePortCommands } from './declare-ports.ts'
-import { declareViewCommands } from './declare-views.ts'
-import { declareWorkCommands } from './declare-work.ts'
+import { defineExecutionCommands } from './define-execution-commands.ts'
+import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
+import { definePortCommands } from './define-port-commands.ts'
+import { defineReportCommands } from './define-report-commands.ts'
+import { defineResourceCommands } from './define-resource-commands.ts'
 import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
-/** What a command does: answers its exit status, 0 when nothing. */
-// biome-ignore lint/suspicious/noExplicitAny: Commander hands over what the declaration says, which no type follows
-export type Action = (call: Call, ...typed: any[]) => Promise<number | undefined> | Promise<void>
+/** The code of a command. Returns its exit status; undefined means 0. */
+// biome-ignore lint/suspicious/noExplicitAny: Commander passes arguments that only the definition describes
+export type Action = (call: Call, ...args: any[]) => Promise<number | undefined> | Promise<void>
 
-export interface Declaration {
-  /** With its arguments, as Commander reads them. */
+export interface CommandDefinition {
+  /** Name and arguments in the syntax of Commander. */
   readonly usage: string
   readonly summary: string
-  /** Behind those of `usage`: arguments of which only some values are right. */
+  /** Arguments after those of `usage`, for arguments with a fixed set of values. */
   readonly arguments?: readonly Argument[]
   readonly options?: readonly Option[]
-  /** Loaded when it is typed: a command does not wait for the others. */
+  /** Imports the code of this command only, so that commands start fast. */
   readonly load: () => Promise<Action>
   readonly isDefault?: boolean
   readonly aliases?: readonly string[]
-  /** How it is used, below the help. */
+  /** Shown below the help. */
   readonly examples?: readonly string[]
 }
 
@@ -32,13 +32,13 @@ export interface Finished {
 }
 
 export interface ProgramOptions {
-  /** Hears how the command that was typed ended. */
+  /** Receives the exit status of the command. */
   readonly finished?: Finished
-  /** Help is JSON; mistakes are thrown only, and shown by who catches them. */
+  /** Help is JSON, and usage errors are thrown without being printed. */
   readonly isJson?: boolean
 }
 
-/** All that can be typed. */
+/** All client commands. */
 export function createProgram(
   io: CommandIo,
   { finished = { exitCode: 0 }, isJson = false }: ProgramOptions = {},
@@ -58,12 +58,12 @@ export function createProgram(
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
     })
-  const declare = (parent: Command, declaration: Declaration) => {
-    const { usage, summary, options = [], load, examples = [] } = declaration
-    const command = parent.command(usage, declaration.isDefault === true ? { isDefault: true } : {})
+  const define = (parent: Command, definition: CommandDefinition) => {
+    const { usage, summary, options = [], load, examples = [] } = definition
+    const command = parent.command(usage, definition.isDefault === true ? { isDefault: true } : {})
     command.description(summary)
-    for (const alias of declaration.aliases ?? []) command.alias(alias)
-    for (const argument of declaration.arguments ?? []) command.addArgument(argument)
+    for (const alias of definition.aliases ?? []) command.alias(alias)
+    for (const argument of definition.arguments ?? []) command.addArgument(argument)
     for (const option of options) command.addOption(option)
     addCommonOptions(command)
     addExamples(
@@ -77,15 +77,15 @@ export function createProgram(
       finished.exitCode = (await action(call, ...given)) ?? 0
     })
   }
-  declareLifeCommands(program, declare)
-  declareWorkCommands(program, declare)
-  declarePortCommands(program, declare)
-  declareDataCommands(program, declare)
-  declareViewCommands(program, declare)
+  defineLifecycleCommands(program, define)
+  defineExecutionCommands(program, define)
+  definePortCommands(program, define)
+  defineResourceCommands(program, define)
+  defineReportCommands(program, define)
   return program
 }
 
-/** Commands are made by the one above them, and have its way to help. */
+/** Passes the format of the help on to subcommands. */
 class ClientCommand extends Command {
   readonly #isJson: boolean
 
@@ -103,11 +103,11 @@ class ClientCommand extends Command {
   }
 }
 
-export type Declare = (parent: Command, declaration: Declaration) => void
+export type Define = (parent: Command, definition: CommandDefinition) => void
 
 function addCommonOptions(command: Command): void {
   command
-    .option('--json', 'print JSON for programs')
-    .option('--url <address>', 'the server (else DORMOUSE_URL, else the one of this machine)')
-    .option('--data <directory>', 'where the server of this machine keeps its data (else DORMOUSE_DATA)')
+    .option('--json', 'print JSON')
+    .option('--url <address>', 'the server (default: DORMOUSE_URL, else the server on this machine)')
+    .option('--data <directory>', 'the data directory of the server on this machine (default: DORMOUSE_DATA)')
 }

@@ -1,10 +1,10 @@
 import type { WriteStream } from 'node:tty'
 
-/** What is over sooner is not worth a line. */
+/** Shorter work shows no progress. */
 const SHOWN_AFTER_MS = 400
 const EVERY_MS = 100
 
-/** One line that says what goes on and for how long, on a terminal only. It is gone when the work is over. */
+/** On a terminal, one line with the current work and its duration. Disposing removes the line. */
 export class Progress implements Disposable {
   readonly #output: WriteStream | undefined
   readonly #began = performance.now()
@@ -31,7 +31,7 @@ export class Progress implements Disposable {
     const elapsedMs = performance.now() - this.#began
     if (elapsedMs < SHOWN_AFTER_MS || this.#output === undefined) return
     const text = `${this.#doing} … ${(elapsedMs / 1000).toFixed(1)} s`
-    // A line that wraps could not be taken back.
+    // A line that wraps could not be removed.
     this.#output.write(`\r\x1b[K${text.slice(0, (this.#output.columns || 80) - 1)}`)
     this.#isShown = true
   }

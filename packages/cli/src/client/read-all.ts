@@ -1,14 +1,10 @@
 import type { Readable } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 
-/** All that comes, until the end or until the signal. */
+/** Reads a stream to its end. Rejects when `signal` aborts. */
 export async function readAll(stream: Readable, signal: AbortSignal): Promise<Buffer> {
   const pieces: Buffer[] = []
-  const stop = () => stream.destroy(new DOMException('stopped', 'AbortError'))
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    for await (const piece of stream) pieces.push(Buffer.from(piece as Uint8Array))
-    return Buffer.concat(pieces)
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
+  using _listener = onAbort(signal, () => stream.destroy(new DOMException('stopped', 'AbortError')))
+  for await (const piece of stream) pieces.push(Buffer.from(piece as Uint8Array))
+  return Buffer.concat(pieces)
 }

@@ -6,7 +6,7 @@ const CTRL_D = '\u0004'
 const CTRL_U = '\u0015'
 const BACKSPACE = /[\b\u007f]/
 
-/** A line from the terminal that is not shown. */
+/** Reads a line from the terminal without showing it. */
 export async function readHidden({ stdin, stderr, signal }: CommandIo, prompt: string): Promise<string> {
   stderr.write(prompt)
   stdin.setRawMode(true)

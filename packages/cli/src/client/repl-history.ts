@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 
 const KEPT_LINES = 1000
 
-/** The lines that were typed, newest first, in a file of the user's that nobody else can read. */
+/** The history of the REPL in a file that only the user can read. */
 export class ReplHistory {
   readonly path: string
 
@@ -21,7 +21,7 @@ export class ReplHistory {
     }
   }
 
-  /** A history that cannot be kept is no reason to stop. */
+  /** The REPL works without a history, so failures are ignored. */
   write(newestFirst: readonly string[]): void {
     const lines = newestFirst.slice(0, KEPT_LINES).reverse()
     try {
@@ -30,7 +30,7 @@ export class ReplHistory {
       writeFileSync(draft, `${lines.join('\n')}\n`, { mode: 0o600 })
       renameSync(draft, this.path)
     } catch {
-      // Said above.
+      // See above.
     }
   }
 }

@@ -2,24 +2,23 @@ import { accessSync, constants } from 'node:fs'
 import { constants as os } from 'node:os'
 import { join } from 'node:path'
 import { DormouseError } from 'dormouse'
+import { CliError } from './cli-error.ts'
 import type { CommandIo } from './command-io.ts'
-import { Problem } from './problem.ts'
 
 const DEFAULT_DATA_DIR = '/var/lib/dormouse'
 
-interface Shown {
+interface ShowOptions {
   readonly isJson: boolean
   readonly dataDir?: string | undefined
-  /** What was typed, such as `snapshot ls`. */
+  /** The full name of the command, such as `snapshot ls`. */
   readonly command?: string | undefined
 }
 
-/** Says what went wrong and what to type next, and answers the exit status. */
-export function showError(error: unknown, io: CommandIo, { isJson, dataDir, command }: Shown): number {
-  // Nobody reads: there is nobody to tell.
+/** Prints what went wrong and what to do next. Returns the exit status. */
+export function showError(error: unknown, io: CommandIo, { isJson, dataDir, command }: ShowOptions): number {
+  // The reader of the output is gone.
   if (io.signal.reason === 'SIGPIPE') return 0
-  if (io.signal.aborted && (error === io.signal.reason || isEndOfWaiting(error)))
-    return signalStatus(io.signal)
+  if (io.signal.aborted && (error === io.signal.reason || isAbort(error))) return signalStatus(io.signal)
   const { code, message, hint, requestId } = describe(error, { env: io.env, dataDir, command })
   if (isJson) io.stderr.write(`${JSON.stringify({ error: { code, message, hint, requestId } })}\n`)
   else {
@@ -27,20 +26,20 @@ export function showError(error: unknown, io: CommandIo, { isJson, dataDir, comm
     if (hint !== '') io.stderr.write(`  ${hint}\n`)
     if (requestId !== undefined) io.stderr.write(`  (${code}, request ${requestId})\n`)
   }
-  return error instanceof Problem ? error.exitCode : 1
+  return error instanceof CliError ? error.exitCode : 1
 }
 
-/** 130 after Ctrl-C, as a shell would say. */
+/** 130 after Ctrl-C, as in a shell. */
 export function signalStatus(signal: AbortSignal): number {
   return 128 + (os.signals[signal.reason as NodeJS.Signals] ?? os.signals.SIGINT)
 }
 
-function isEndOfWaiting(error: unknown): boolean {
+function isAbort(error: unknown): boolean {
   if (error instanceof DormouseError) return error.code === 'cancelled'
   return error instanceof Error && error.name === 'AbortError'
 }
 
-interface Asked {
+interface Situation {
   readonly env: CommandIo['env']
   readonly dataDir: string | undefined
   readonly command: string | undefined
@@ -53,68 +52,68 @@ interface Described {
   readonly requestId?: string | undefined
 }
 
-function describe(error: unknown, asked: Asked): Described {
+function describe(error: unknown, situation: Situation): Described {
   if (error instanceof DormouseError) {
     const { code, requestId } = error
-    // Which part of the request a field is in is nothing that was typed.
+    // The part of the request that holds the field means nothing on the command line.
     const message =
       code === 'invalid_argument' ? error.message.replace(/^(body|query|path): /, '') : error.message
-    return { code, message, requestId, hint: inCommands(nextStep(error, asked)) }
+    return { code, message, requestId, hint: withCommands(nextStep(error, situation)) }
   }
-  if (error instanceof Problem) return { code: error.code, message: error.message, hint: error.hint }
+  if (error instanceof CliError) return { code: error.code, message: error.message, hint: error.hint }
   if (isSystemError(error)) return { code: error.code, message: systemMessage(error), hint: '' }
   return { code: 'internal', message: error instanceof Error ? error.message : String(error), hint: '' }
 }
 
-/** `ENOENT: no such file or directory, open 'x'` is for programmers. */
+/** `x: no such file or directory`, from `ENOENT: no such file or directory, open 'x'`. */
 function systemMessage({ message }: Error): string {
   const [, what, path] = /^E[A-Z0-9]+: (.*?), \w+ '(.*?)'/s.exec(message) ?? []
   return what === undefined ? message : `${path}: ${what}`
 }
 
-/** Routes that the server's hints name, and what is typed for them. */
+/** Routes in hints of the server, and the commands for them. */
 const ROUTES: readonly (readonly [string, string])[] = [
   ['POST /v1/volumes', '`dormouse volume create NAME`'],
   ['POST /v1/secrets', '`dormouse secret create NAME`'],
   ['`POST …/ports/{port}/wait`', '`dormouse port wait SANDBOX PORT`'],
 ]
 
-function inCommands(hint: string): string {
+function withCommands(hint: string): string {
   return ROUTES.reduce((text, [route, command]) => text.replace(route, command), hint)
 }
 
-/** What to type, where this side knows it better than the server. */
-function nextStep(error: DormouseError, { env, dataDir, command }: Asked): string {
+/** The server's hint, or a better one where the command line has one. */
+function nextStep(error: DormouseError, { env, dataDir, command }: Situation): string {
   switch (error.code) {
     case 'invalid_argument':
       return error.status === undefined || command === undefined
         ? error.hint
-        : `\`dormouse ${command} --help\` says what it takes.`
+        : `Run \`dormouse ${command} --help\` for its usage.`
     case 'unauthorized':
       return error.status === undefined
-        ? whereKeysAre(dataDir ?? (env['DORMOUSE_DATA'] || DEFAULT_DATA_DIR))
+        ? keyHint(dataDir ?? (env['DORMOUSE_DATA'] || DEFAULT_DATA_DIR))
         : error.hint
     case 'server_unreachable':
       if (/certificate/i.test(error.message)) return error.hint
-      return 'Is the server up? `sudo ./dormouse up` starts it; DORMOUSE_URL or --url names another one.'
+      return 'Start the server with `sudo ./dormouse up`, or name another one with DORMOUSE_URL or --url.'
     case 'template_not_found':
-      return '`dormouse template ls` lists them.'
+      return 'Run `dormouse template ls` to list templates.'
     case 'name_taken':
-      return 'Choose another name, or take the one that exists with `dormouse create --get-or-create --name NAME`.'
+      return 'Choose another name, or use the existing sandbox with `dormouse create --get-or-create --name NAME`.'
     default:
       return error.hint
   }
 }
 
-/** The key of the local server is for who may read its file. */
-function whereKeysAre(dataDir: string): string {
+/** Says where to get a key for the local server. */
+function keyHint(dataDir: string): string {
   const file = join(dataDir, 'client.json')
   try {
     accessSync(file, constants.R_OK)
   } catch (error) {
     if (isSystemError(error) && error.code === 'EACCES')
-      return `${file} has one, and only root may read it: run this with sudo, or set DORMOUSE_API_KEY to a key from \`sudo ./dormouse key create NAME\`.`
-    return 'Set DORMOUSE_API_KEY. On the machine of the server, `sudo ./dormouse up` makes the first key.'
+      return `Only root can read the key in ${file}. Use sudo, or set DORMOUSE_API_KEY to a key from \`sudo ./dormouse key create NAME\`.`
+    return 'Set DORMOUSE_API_KEY. On the machine of the server, `sudo ./dormouse up` creates the first key.'
   }
   return 'Set DORMOUSE_API_KEY to a key of that server.'
 }

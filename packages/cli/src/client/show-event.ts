@@ -2,12 +2,12 @@ import type { ResultData, RunEvent } from 'dormouse'
 import { formatBytes } from '../format/amounts.ts'
 import type { CommandIo } from './command-io.ts'
 
-/** What a run says, as a terminal shows it: output as it is, results as text. */
+/** Prints an event of a run: output unchanged, results as text. */
 export function showEvent(
   event: RunEvent,
   { stdout, stderr, signal }: Pick<CommandIo, 'stdout' | 'stderr' | 'signal'>,
 ): void {
-  // Nobody reads any more, and how a run is ended for that is nobody's business.
+  // The reader of the output is gone.
   if (signal.reason === 'SIGPIPE') return
   switch (event.type) {
     case 'start':
@@ -23,18 +23,18 @@ export function showEvent(
       stdout.write(`${resultText(event.data)}\n`)
       break
     case 'truncated':
-      stderr.write(`dormouse: ${formatBytes(event.bytes)} of output are not kept any more\n`)
+      stderr.write(`dormouse: ${formatBytes(event.bytes)} of output were dropped from the journal\n`)
       break
     case 'exit':
-      if (event.timedOut === true) stderr.write('dormouse: interrupted, its time was over\n')
+      if (event.timedOut === true) stderr.write('dormouse: interrupted after its timeout\n')
       break
-    // The traceback was on stderr already.
+    // stderr already has the traceback.
     case 'error':
       break
   }
 }
 
-/** Its text; without one, what it is: `[image/png, 12 kB]`. */
+/** The text of a result; without text, its types: `[image/png, 12 kB]`. */
 export function resultText(data: ResultData): string {
   const text = data['text/plain']
   const others = Object.entries(data).filter(([type]) => type.startsWith('image/'))

@@ -3,13 +3,17 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { onAbort } from '@dormouse/async'
 import type { SshEndpoint } from 'dormouse'
 import type { Call } from './call.ts'
-import { Problem } from './problem.ts'
+import { CliError } from './cli-error.ts'
 
 export type SshSettings = readonly (readonly [name: string, value: string])[]
 
-/** Where the server is and what its key is, for `ssh`: nothing has to be trusted at first sight. Throws `not_found` where it takes no connections. */
+/**
+ * The address and host key of the server as options of `ssh`, so that `ssh` does not ask to trust an unknown host.
+ * Throws `not_found` when the server accepts no SSH connections.
+ */
 export async function sshSettings(call: Call, user: string): Promise<SshSettings> {
   const { client, signal, io } = call
   const endpoint = await client.sshKeys.endpoint({ signal })
@@ -22,19 +26,19 @@ export async function sshSettings(call: Call, user: string): Promise<SshSettings
     ['User', user],
     ['HostKeyAlias', alias],
     // Quoted: a path may have spaces.
-    ['UserKnownHostsFile', `"${keepHostKey(io.env, alias, hostKey)}"`],
+    ['UserKnownHostsFile', `"${writeHostKey(io.env, alias, hostKey)}"`],
     ['GlobalKnownHostsFile', '/dev/null'],
     ['StrictHostKeyChecking', 'yes'],
   ]
 }
 
-/** As they stand behind `-o`. */
+/** The settings as values of `-o`. */
 export function optionsOf(settings: SshSettings): string[] {
   return settings.map(([name, value]) => `${name}=${value}`)
 }
 
-/** In a file of its own: what `ssh` knows of other hosts stays as it is. */
-function keepHostKey(env: Call['io']['env'], alias: string, hostKey: string): string {
+/** Writes a separate file, so that the user's known_hosts stays unchanged. */
+function writeHostKey(env: Call['io']['env'], alias: string, hostKey: string): string {
   const state = env['XDG_STATE_HOME'] || join(env['HOME'] || homedir(), '.local/state')
   const path = join(state, 'dormouse/ssh', alias)
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
@@ -48,13 +52,13 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
 
-/** Where this machine reaches it. */
+/** The address of the server's SSH port as seen from this machine. */
 function hostOf({ host }: SshEndpoint, url: string): string {
   const server = new URL(url).hostname.replace(/^\[(.*)\]$/, '$1')
   if (host === '0.0.0.0' || host === '::') return server
   if (isLoopback(host) && !isLoopback(server) && server !== 'localhost')
-    throw new Problem('server_unreachable', 'The server takes SSH connections of its own machine only', {
-      hint: 'There, start it with `--ssh-host 0.0.0.0`; or go through that machine with `ssh -J`.',
+    throw new CliError('server_unreachable', 'The server accepts SSH connections only from its own machine', {
+      hint: 'Start the server with `--ssh-host 0.0.0.0`, or connect through its machine with `ssh -J`.',
     })
   return host
 }
@@ -64,26 +68,27 @@ function isLoopback(host: string): boolean {
   return family !== 0 && loopback.check(host, family === 6 ? 'ipv6' : 'ipv4')
 }
 
-/** The terminal is its own: Ctrl-C reaches it without us. Answers its status. */
+/** Runs `ssh` on this terminal; Ctrl-C reaches it directly. Returns its exit status. */
 export async function runSsh(
   { signal, io }: Call,
   args: readonly string[],
   { stdio = 'inherit' }: { stdio?: StdioOptions } = {},
 ): Promise<number> {
   const child = spawn('ssh', args, { stdio, env: { ...io.env } })
-  const stop = () => {
+  using _listener = onAbort(signal, () => {
     if (signal.reason !== 'SIGINT') child.kill(signal.reason as NodeJS.Signals)
-  }
-  signal.addEventListener('abort', stop, { once: true })
-  return new Promise((resolve, reject) => {
+  })
+  return await new Promise((resolve, reject) => {
     child.once('error', (cause: NodeJS.ErrnoException) => {
       const isMissing = cause.code === 'ENOENT'
       const hint = isMissing ? 'Install the OpenSSH client.' : ''
-      reject(new Problem('not_found', isMissing ? 'There is no `ssh` here' : cause.message, { hint }))
+      reject(
+        new CliError('not_found', isMissing ? 'The program `ssh` is not installed' : cause.message, { hint }),
+      )
     })
     child.once('exit', (code) => resolve(code ?? FAILED))
   })
 }
 
-/** As `ssh` says of itself. */
+/** The status with which `ssh` reports its own failures. */
 const FAILED = 255

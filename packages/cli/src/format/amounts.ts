@@ -20,7 +20,7 @@ export function formatMs(ms: number): string {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`
 }
 
-/** How long ago, or how far ahead: 3 s, 12 min, 5 h, 9 d. */
+/** The time between two timestamps: 3 s, 12 min, 5 h, 9 d. */
 export function formatDistance(from: number, to: number): string {
   const seconds = Math.max(0, Math.round((to - from) / 1000))
   if (seconds < 120) return `${seconds} s`

@@ -1,4 +1,4 @@
-/** Columns as wide as their widest cell. The first row is the head. */
+/** Pads every column to its widest cell. */
 export function formatTable(rows: readonly (readonly string[])[]): string {
   const columns = Math.max(0, ...rows.map((row) => row.length))
   const widths = Array.from({ length: columns }, (_, column) =>
@@ -14,7 +14,7 @@ function formatRow(row: readonly string[], widths: readonly number[]): string {
     .trimEnd()
 }
 
-/** Pairs of what it is and its value, one below the other. */
+/** One line per field; fields without a value are left out. */
 export function formatFields(fields: readonly (readonly [string, string | undefined])[]): string {
   return formatTable(fields.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
 }

@@ -15,7 +15,7 @@ import type { KeyAdmin } from './key-admin.ts'
 
 const TIMEOUT_MS = 30_000
 
-/** Asks the running server, so that what changes holds for its next request. */
+/** Calls the running server, so that changes apply to its next request. */
 export class HttpKeyAdmin implements KeyAdmin {
   readonly #client: Client
 
@@ -24,7 +24,7 @@ export class HttpKeyAdmin implements KeyAdmin {
   }
 
   async create(request: CreateKeyBody): Promise<CreatedKeyAnswer> {
-    return createdKeySchema.parse(await this.#ask('POST', '/v1/keys', request))
+    return createdKeySchema.parse(await this.#request('POST', '/v1/keys', request))
   }
 
   async list(): Promise<readonly KeyAnswer[]> {
@@ -35,7 +35,7 @@ export class HttpKeyAdmin implements KeyAdmin {
         limit: String(PAGE_LIMIT_MAX),
         ...(cursor === undefined ? {} : { cursor }),
       })
-      const page = keyPageSchema.parse(await this.#ask('GET', `/v1/keys?${query}`))
+      const page = keyPageSchema.parse(await this.#request('GET', `/v1/keys?${query}`))
       keys.push(...page.items)
       cursor = page.nextCursor
     } while (cursor !== undefined)
@@ -43,14 +43,14 @@ export class HttpKeyAdmin implements KeyAdmin {
   }
 
   async update(id: string, change: UpdateKeyBody): Promise<KeyAnswer> {
-    return keySchema.parse(await this.#ask('PATCH', `/v1/keys/${encodeURIComponent(id)}`, change))
+    return keySchema.parse(await this.#request('PATCH', `/v1/keys/${encodeURIComponent(id)}`, change))
   }
 
   async revoke(id: string): Promise<KeyAnswer> {
-    return keySchema.parse(await this.#ask('DELETE', `/v1/keys/${encodeURIComponent(id)}`))
+    return keySchema.parse(await this.#request('DELETE', `/v1/keys/${encodeURIComponent(id)}`))
   }
 
-  async #ask(method: string, path: string, body?: unknown): Promise<unknown> {
+  async #request(method: string, path: string, body?: unknown): Promise<unknown> {
     const { url, key } = this.#client
     const headers: Record<string, string> = { authorization: `Bearer ${key}` }
     if (body !== undefined) headers['content-type'] = 'application/json'
@@ -72,21 +72,17 @@ export class HttpKeyAdmin implements KeyAdmin {
 }
 
 function unreachable(url: string, error: unknown): DormouseError {
-  // `fetch` says only that it failed; why is one level deeper.
+  // The error of `fetch` has the reason in its cause.
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const message = reason instanceof Error ? reason.message : String(reason)
-  return new DormouseError(
-    'server_unreachable',
-    `The server at ${url} does not answer as it should: ${message}`,
-    {
-      ...(/certificate|altname/i.test(message)
-        ? {
-            hint: 'Name a file with your own authority in NODE_EXTRA_CA_CERTS, and set `domain` to the name in the certificate.',
-          }
-        : {}),
-      cause: error,
-    },
-  )
+  return new DormouseError('server_unreachable', `Cannot reach the server at ${url}: ${message}`, {
+    ...(/certificate|altname/i.test(message)
+      ? {
+          hint: 'Set NODE_EXTRA_CA_CERTS to a file with your certificate authority, and the setting `domain` to the name in the certificate.',
+        }
+      : {}),
+    cause: error,
+  })
 }
 
 function toError(answer: unknown): DormouseError {

@@ -1,6 +1,6 @@
 import type { CreatedKeyAnswer, CreateKeyBody, KeyAnswer, UpdateKeyBody } from '@dormouse/contracts/http'
 
-/** Managing keys, wherever they are. The shapes are those of `/v1/keys`. */
+/** Manages keys, through the API or in the database. The types are those of `/v1/keys`. */
 export interface KeyAdmin {
   create(request: CreateKeyBody): Promise<CreatedKeyAnswer>
   list(): Promise<readonly KeyAnswer[]>

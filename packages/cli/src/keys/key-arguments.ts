@@ -1,88 +1,132 @@
-import { parseArgs } from 'node:util'
 import { parseInput } from '@dormouse/contracts'
-import { createKeySchema, type UpdateKeyBody, updateKeySchema } from '@dormouse/contracts/http'
-import { parseBytes, parseNumber } from '../format/amounts.ts'
-
-/** A mistake in what was typed. */
-export class KeyUsageError extends Error {}
-
-export const KEY_USAGE = `  ./dormouse key create NAME [--scope read|run|admin] [limits] [--save]
-  ./dormouse key update ID [--name NAME] [limits, or \`none\` to take one away]
-  ./dormouse key list
-  ./dormouse key revoke ID
-  limits: --max-sandboxes N, --max-running N, --max-memory 4GiB, --max-disk 50GiB, --rate N [--burst N] (per second)
-  limits of one sandbox: --max-sandbox-memory 4GiB, --max-sandbox-cpus N, --max-sandbox-pids N, --max-sandbox-disk 20GiB, --max-sandbox-files N
-  --json for all of them
-`
+import {
+  type CreateKeyBody,
+  createKeySchema,
+  type UpdateKeyBody,
+  updateKeySchema,
+} from '@dormouse/contracts/http'
+import { Command, CommanderError, Option } from 'commander'
+import { UsageError } from '../client/cli-error.ts'
+import { bytesFlag, numberFlag } from '../client/flags.ts'
 
 export type KeyRequest = { readonly json: boolean } & (
-  | { readonly action: 'create'; readonly save: boolean; readonly key: CreateKeyRequest }
+  | { readonly action: 'create'; readonly save: boolean; readonly key: CreateKeyBody }
   | { readonly action: 'update'; readonly id: string; readonly change: UpdateKeyBody }
   | { readonly action: 'list' }
   | { readonly action: 'revoke'; readonly id: string }
 )
-type CreateKeyRequest = ReturnType<typeof parseCreate>
 
-const text = { type: 'string' } as const
-const LIMITS = {
-  'max-sandboxes': text,
-  'max-running': text,
-  'max-memory': text,
-  'max-disk': text,
-  'max-sandbox-memory': text,
-  'max-sandbox-cpus': text,
-  'max-sandbox-pids': text,
-  'max-sandbox-disk': text,
-  'max-sandbox-files': text,
-  rate: text,
-  burst: text,
+/** Flags that set a quota of a key, by the name of the quota in the API. */
+const QUOTA_OPTIONS: Readonly<Record<string, Option>> = {
+  sandboxes: limit('--max-sandboxes', 'N', 'sandboxes, awake or asleep'),
+  running: limit('--max-running', 'N', 'running sandboxes'),
+  memoryBytes: limit('--max-memory', '4GiB', 'memory of all running sandboxes'),
+  diskBytes: limit('--max-disk', '50GiB', 'disk space of all sandboxes'),
+  sandboxMemoryBytes: limit('--max-sandbox-memory', '4GiB', 'memory of one sandbox'),
+  sandboxCpus: limit('--max-sandbox-cpus', 'N', 'CPUs of one sandbox'),
+  sandboxPids: limit('--max-sandbox-pids', 'N', 'processes of one sandbox'),
+  sandboxDiskBytes: limit('--max-sandbox-disk', '20GiB', 'disk space of one sandbox'),
+  sandboxFiles: limit('--max-sandbox-files', 'N', 'files of one sandbox'),
 }
-type Limits = { readonly [Name in keyof typeof LIMITS]?: string | undefined }
-const json = { type: 'boolean' } as const
+const RATE = limit('--rate', 'N', 'requests per second')
+const BURST = limit('--burst', 'N', 'requests at once (default: those of one second)')
 
-export function parseKeyArguments([action, ...args]: readonly string[]): KeyRequest {
-  switch (action) {
-    case 'create': {
-      const save = { type: 'boolean' } as const
-      const { values, target } = parse(args, { json, save, scope: text, ...LIMITS }, 'a NAME')
-      return {
-        action,
-        json: values.json ?? false,
-        save: values.save ?? false,
-        key: parseCreate(target, values),
-      }
-    }
-    case 'update': {
-      const { values, target } = parse(args, { json, name: text, ...LIMITS }, 'the ID of a key')
-      return { action, json: values.json ?? false, id: target, change: parseUpdate(values) }
-    }
-    case 'revoke': {
-      const { values, target } = parse(args, { json }, 'the ID of a key')
-      return { action, json: values.json ?? false, id: target }
-    }
-    case 'list': {
-      const { values, positionals } = parsed(args, { json })
-      if (positionals.length > 0) throw new KeyUsageError(`"${positionals[0]}" is not understood here`)
-      return { action, json: values.json ?? false }
-    }
-    default:
-      throw new KeyUsageError('`key` needs `create`, `update`, `list` or `revoke`')
+/** Removes a limit. */
+const NONE = 'none'
+
+type Values = Readonly<Record<string, unknown>>
+
+/** Throws a UsageError for a mistake on the command line. */
+export function parseKeyArguments(args: readonly string[]): KeyRequest {
+  const requests: KeyRequest[] = []
+  try {
+    createKeyProgram((request) => requests.push(request)).parse([...args], { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    throw new UsageError(error.message.replace(/^error: /, ''), keyUsageHint(args))
   }
+  const [request] = requests
+  if (request === undefined) throw new UsageError('`key` needs `create`, `update`, `list` or `revoke`')
+  return request
 }
 
-function parseCreate(name: string, { scope, ...limits }: Limits & { readonly scope?: string | undefined }) {
-  const { quotas, rateLimit } = parseLimits(limits)
+/** The help of one subcommand of `key`; without a known one, of all. */
+export function keyHelp(subcommand?: string): string {
+  const { commands } = createKeyProgram(() => {})
+  const chosen = commands.filter((command) => command.name() === subcommand)
+  return (chosen.length > 0 ? chosen : commands).map((command) => command.helpInformation()).join('\n')
+}
+
+function keyUsageHint([subcommand = '']: readonly string[]): string {
+  return `Run \`./dormouse ${/^[a-z]+$/.test(subcommand) ? `key ${subcommand}` : 'key'} --help\` for its usage.`
+}
+
+function createKeyProgram(onRequest: (request: KeyRequest) => void): Command {
+  const program = new Command('./dormouse key').exitOverride().helpCommand(false).helpOption(false)
+  // The caller prints errors.
+  program.configureOutput({ writeErr: () => {}, writeOut: () => {} })
+  program.action((_options, { args: [unknown] }: Command) => {
+    const reason = unknown === undefined ? '' : `, not "${unknown}"`
+    throw new UsageError(
+      `\`key\` needs \`create\`, \`update\`, \`list\` or \`revoke\`${reason}`,
+      keyUsageHint([]),
+    )
+  })
+  program.allowExcessArguments().allowUnknownOption()
+  const define = (usage: string, summary: string, options: readonly Option[]) => {
+    const command = program.command(usage).description(summary).allowExcessArguments(false)
+    for (const option of options) command.addOption(option)
+    return command.option('--json', 'print JSON')
+  }
+  const limits = [...Object.values(QUOTA_OPTIONS), RATE, BURST]
+  define('create <name>', 'create a key', [
+    new Option('--scope <scope>', 'read, run or admin (default: run)'),
+    new Option('--save', 'write the key to client.json, for commands on this machine'),
+    ...limits,
+  ]).action((name: string, values: Values) =>
+    onRequest({
+      action: 'create',
+      json: values['json'] === true,
+      save: values['save'] === true,
+      key: toCreateBody(name, values),
+    }),
+  )
+  define('update <id>', 'change a key; the limit `none` removes a limit', [
+    new Option('--name <name>', 'the new name'),
+    ...limits,
+  ]).action((id: string, values: Values) =>
+    onRequest({ action: 'update', json: values['json'] === true, id, change: toUpdateBody(values) }),
+  )
+  define('list', 'list keys', []).action((values: Values) =>
+    onRequest({ action: 'list', json: values['json'] === true }),
+  )
+  define('revoke <id>', 'revoke a key', []).action((id: string, values: Values) =>
+    onRequest({ action: 'revoke', json: values['json'] === true, id }),
+  )
+  return program
+}
+
+/** The example says whether the limit is a size or a number. */
+function limit(flag: string, example: string, summary: string): Option {
+  const parse = example === 'N' ? numberFlag(flag) : bytesFlag(flag)
+  return new Option(`${flag} <${example}>`, summary).argParser((text) => (text === NONE ? NONE : parse(text)))
+}
+
+function toCreateBody(name: string, values: Values): CreateKeyBody {
+  const { quotas, rateLimit } = toLimits(values)
+  const { scope } = values
   const body = {
     name,
-    ...(scope === undefined ? {} : { scopes: scope.split(',') }),
-    quotas: withoutNulls(quotas),
+    ...(typeof scope === 'string' ? { scopes: scope.split(',') } : {}),
+    quotas: Object.fromEntries(Object.entries(quotas).filter(([, value]) => value !== null)),
     ...(rateLimit === null || rateLimit === undefined ? {} : { rateLimit }),
   }
   return parseInput(createKeySchema, body, 'key create')
 }
 
-function parseUpdate({ name, ...limits }: Limits & { readonly name?: string | undefined }) {
-  const { quotas, rateLimit } = parseLimits(limits)
+function toUpdateBody(values: Values): UpdateKeyBody {
+  const { quotas, rateLimit } = toLimits(values)
+  const { name } = values
   const body = {
     ...(name === undefined ? {} : { name }),
     ...(Object.keys(quotas).length === 0 ? {} : { quotas }),
@@ -91,58 +135,19 @@ function parseUpdate({ name, ...limits }: Limits & { readonly name?: string | un
   return parseInput(updateKeySchema, body, 'key update')
 }
 
-function parseLimits(limits: Limits) {
-  const given = {
-    sandboxes: parseAmount('--max-sandboxes', limits['max-sandboxes'], parseNumber),
-    running: parseAmount('--max-running', limits['max-running'], parseNumber),
-    memoryBytes: parseAmount('--max-memory', limits['max-memory'], parseBytes),
-    diskBytes: parseAmount('--max-disk', limits['max-disk'], parseBytes),
-    sandboxMemoryBytes: parseAmount('--max-sandbox-memory', limits['max-sandbox-memory'], parseBytes),
-    sandboxCpus: parseAmount('--max-sandbox-cpus', limits['max-sandbox-cpus'], parseNumber),
-    sandboxPids: parseAmount('--max-sandbox-pids', limits['max-sandbox-pids'], parseNumber),
-    sandboxDiskBytes: parseAmount('--max-sandbox-disk', limits['max-sandbox-disk'], parseBytes),
-    sandboxFiles: parseAmount('--max-sandbox-files', limits['max-sandbox-files'], parseNumber),
+/** `null` removes a limit. */
+function toLimits(values: Values) {
+  const limitOf = (option: Option) => {
+    const value = values[option.attributeName()] as number | typeof NONE | undefined
+    return value === NONE ? null : value
   }
-  const perSecond = parseAmount('--rate', limits.rate, parseNumber)
-  const burst = parseAmount('--burst', limits.burst, parseNumber)
-  if (burst !== undefined && typeof perSecond !== 'number') throw new KeyUsageError('--burst needs --rate')
-  const quotas = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
-  // A second's worth may come at once, unless told otherwise.
-  const rateLimit =
-    typeof perSecond === 'number' ? { perSecond, burst: burst ?? Math.ceil(perSecond) } : perSecond
+  const quotas = Object.fromEntries(
+    Object.entries(QUOTA_OPTIONS)
+      .map(([quota, option]) => [quota, limitOf(option)] as const)
+      .filter(([, value]) => value !== undefined),
+  )
+  const [rate, burst] = [limitOf(RATE), limitOf(BURST)]
+  if (burst !== undefined && typeof rate !== 'number') throw new UsageError('--burst needs --rate')
+  const rateLimit = typeof rate === 'number' ? { perSecond: rate, burst: burst ?? Math.ceil(rate) } : rate
   return { quotas, rateLimit }
-}
-
-function parseAmount(
-  flag: string,
-  value: string | undefined,
-  parseValue: (text: string) => number | undefined,
-): number | null | undefined {
-  if (value === undefined) return undefined
-  if (value === 'none') return null
-  const amount = parseValue(value)
-  if (amount === undefined) throw new KeyUsageError(`${flag} does not understand "${value}"`)
-  return amount
-}
-
-function withoutNulls(quotas: Record<string, number | null | undefined>) {
-  return Object.fromEntries(Object.entries(quotas).filter(([, value]) => value !== null))
-}
-
-type Options = NonNullable<Parameters<typeof parseArgs>[0]>['options'] & object
-
-function parsed<Known extends Options>(args: readonly string[], options: Known) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
-  } catch (error) {
-    throw new KeyUsageError(error instanceof Error ? error.message : String(error))
-  }
-}
-
-function parse<Known extends Options>(args: readonly string[], options: Known, what: string) {
-  const { values, positionals } = parsed(args, options)
-  const [target, ...more] = positionals
-  if (target === undefined) throw new KeyUsageError(`this needs ${what}`)
-  if (more.length > 0) throw new KeyUsageError(`"${more[0]}" is not understood here`)
-  return { values, target }
 }

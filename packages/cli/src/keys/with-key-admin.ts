@@ -4,7 +4,9 @@ import { clientFile, findClient, openStoredAccess } from '@dormouse/server'
 import { HttpKeyAdmin } from './http-key-admin.ts'
 import type { KeyAdmin } from './key-admin.ts'
 
-/** The running server's API; without one, the database itself, which no server can open meanwhile. */
+/**
+ * Uses the API of the running server. If none runs, opens the database, which keeps a server from starting meanwhile.
+ */
 export async function withKeyAdmin<Value>(
   dataDir: string,
   work: (admin: KeyAdmin) => Promise<Value>,
@@ -23,7 +25,7 @@ function getClient(dataDir: string) {
   if (client !== undefined) return client
   throw new DormouseError(
     'unauthorized',
-    `A server is running, and ${clientFile(dataDir)} with a key for it is not there`,
+    `A server is running, but ${clientFile(dataDir)} with a key for it is missing`,
     {
       hint: 'Stop the server, then run `./dormouse key create NAME --scope admin --save`.',
     },

@@ -3,23 +3,24 @@ import { dialDirect } from './direct.ts'
 import { isWithoutProxy } from './no-proxy.ts'
 import { dialThroughProxy } from './through-proxy.ts'
 
-/** The host's way out, as its HTTPS_PROXY and NO_PROXY say. */
+/** The host's HTTP proxy, as in HTTPS_PROXY and NO_PROXY. */
 export interface ProxyOptions {
   /** `http://user:password@proxy.example:3128`, or https. */
   readonly url: string
   readonly noProxy?: readonly string[]
   /**
-   * Leave names to the proxy instead of resolving them here. Needed where the host's name servers know no names of the internet. Then it is the
-   * proxy that decides whether a name may lead to an address that is not public. When left out: only if the host has no working name server at all.
+   * Whether the proxy resolves names. Needed where the host's name servers do not know the names of the internet; the
+   * proxy then has to refuse names that lead to private addresses. Default: only if the host has no working name
+   * server.
    */
   readonly resolves?: boolean
 }
 
 export interface Destination {
-  /** What has been judged. Undefined: the name is left to the proxy. */
+  /** The address that the policy judged. Undefined when the proxy resolves the name. */
   readonly address: string | undefined
   readonly port: number
-  /** Under which the sandbox knows it; some may need no proxy. */
+  /** The names under which the sandbox knows the address; NO_PROXY may list them. */
   readonly names: readonly string[]
 }
 
@@ -34,25 +35,26 @@ export class Dialer {
     this.#resolves = proxy?.resolves
   }
 
-  /** `hasNameServer`: somebody answers the host when it asks for names. */
-  isLeftToProxy(name: string, hasNameServer: boolean): boolean {
+  /** `hasNameServer`: the host has a working name server. */
+  isResolvedByProxy(name: string, hasNameServer: boolean): boolean {
     if (this.#proxy === undefined || isWithoutProxy(this.#noProxy, [name], 0)) return false
     return this.#resolves ?? !hasNameServer
   }
 
-  /** The second half says whether the kernel itself has taken us there, so that both ends of the socket are true. */
+  /** `isDirect`: without a proxy, so the addresses of both ends of the socket are the real ones. */
   async dial(
     { address, port, names }: Destination,
     signal: AbortSignal,
   ): Promise<{ socket: Socket; isDirect: boolean }> {
     const hosts = address === undefined ? names : [address, ...names]
     if (this.#proxy === undefined || isWithoutProxy(this.#noProxy, hosts, port)) {
-      if (address === undefined) throw new Error('no address, and no proxy that could find one')
+      if (address === undefined)
+        throw new Error('there is neither an address nor a proxy to resolve the name')
       return { socket: await dialDirect({ host: address, port }, signal), isDirect: true }
     }
-    // By address where there is one: a proxy that resolves again could be led somewhere else.
+    // By address where there is one: a proxy that resolves the name again might reach another address.
     const host = address ?? names[0]
-    if (host === undefined) throw new Error('neither a name nor an address')
+    if (host === undefined) throw new Error('there is neither a name nor an address')
     return { socket: await dialThroughProxy(this.#proxy, { host, port }, signal), isDirect: false }
   }
 }

@@ -1,7 +1,10 @@
 import { isInRange, parseAddress, parseRange } from '../policy/address.ts'
 import { covers, normalizeName } from '../policy/domain-name.ts'
 
-/** What NO_PROXY means to most programs: names with all below them, addresses, ranges, `*`, each with a port if need be. */
+/**
+ * Applies NO_PROXY as most programs do: names with everything below them, addresses, ranges and `*`, each with an
+ * optional port.
+ */
 export function isWithoutProxy(noProxy: readonly string[], hosts: readonly string[], port: number): boolean {
   return noProxy.some((entry) => {
     const [, bare = entry, entryPort] = /^(.*[^:]):(\d+)$/.exec(entry.trim()) ?? [undefined, entry.trim()]

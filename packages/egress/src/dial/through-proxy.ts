@@ -1,16 +1,17 @@
 import type { Socket } from 'node:net'
 import { isIPv6 } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { DIAL_TIMEOUT_MS, PROXY_ANSWER_MAX_BYTES } from '../limits.ts'
+import { PROXY_ANSWER_MAX_BYTES } from '../limits.ts'
 import { dialDirect } from './direct.ts'
+import { untilConnected } from './until-connected.ts'
 
 export interface ProxyTarget {
-  /** A name or an address: it is what the proxy is asked for. */
+  /** The name or address that the proxy is to connect to. */
   readonly host: string
   readonly port: number
 }
 
-/** A tunnel through an HTTP proxy. What the proxy wants to know about the host (its password) stays on this side of it. */
+/** Opens a tunnel through an HTTP proxy. The sandbox does not see the credentials that the proxy gets. */
 export async function dialThroughProxy(
   proxy: URL,
   { host, port }: ProxyTarget,
@@ -25,7 +26,7 @@ export async function dialThroughProxy(
   const { status, rest } = await readAnswer(socket, signal)
   if (status < 200 || status > 299) {
     socket.destroy()
-    throw new Error(`the proxy answers ${status}`)
+    throw new Error(`the proxy returned status ${status}`)
   }
   if (rest.length > 0) socket.unshift(rest)
   return socket
@@ -39,16 +40,12 @@ function credentials({ username, password }: URL): string {
 
 function secure(plain: Socket, servername: string, signal: AbortSignal): Promise<Socket> {
   const socket = connectTls({ socket: plain, servername, ALPNProtocols: ['http/1.1'] })
-  return untilEvent(socket, 'secureConnect', signal).then(() => socket)
-}
-
-async function untilEvent(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
-  await guard(socket, signal, (resolve) => socket.once(event, resolve))
+  return untilConnected(socket, signal, (resolve) => socket.once('secureConnect', () => resolve(socket)))
 }
 
 function readAnswer(socket: Socket, signal: AbortSignal): Promise<{ status: number; rest: Buffer }> {
   let received = Buffer.alloc(0)
-  return guard(socket, signal, (resolve, reject) => {
+  return untilConnected(socket, signal, (resolve, reject) => {
     const take = (chunk: Buffer) => {
       received = Buffer.concat([received, chunk])
       const end = received.indexOf('\r\n\r\n')
@@ -60,41 +57,5 @@ function readAnswer(socket: Socket, signal: AbortSignal): Promise<{ status: numb
       else resolve({ status: Number(status), rest: received.subarray(end + 4) })
     }
     socket.on('data', take)
-  })
-}
-
-/** Ends the socket, and the wait, when it takes too long, breaks or is no longer wanted. */
-function guard<T>(
-  socket: Socket,
-  signal: AbortSignal,
-  work: (resolve: (value: T) => void, reject: (error: Error) => void) => void,
-): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    const clean = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', abort)
-      socket.on('error', () => {})
-      socket.removeListener('error', fail)
-      socket.removeListener('end', closed)
-      socket.removeListener('close', closed)
-    }
-    const fail = (error: Error) => {
-      clean()
-      socket.destroy()
-      reject(error)
-    }
-    const succeed = (value: T) => {
-      clean()
-      resolve(value)
-    }
-    const timer = setTimeout(() => fail(new Error('the proxy does not answer in time')), DIAL_TIMEOUT_MS)
-    const abort = () => fail(new Error('no longer wanted'))
-    const closed = () => fail(new Error('the proxy has hung up'))
-    signal.addEventListener('abort', abort)
-    socket.on('error', fail)
-    socket.on('end', closed)
-    socket.on('close', closed)
-    work(succeed, fail)
-    if (signal.aborted) abort()
   })
 }

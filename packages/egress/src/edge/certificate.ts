@@ -21,8 +21,8 @@ import {
   utf8String,
 } from './der.ts'
 
-/** A certificate and its key, PEM. */
-export interface Certified {
+/** A certificate and its private key, PEM. */
+export interface CertificateAndKey {
   readonly certificate: string
   readonly key: string
 }
@@ -40,14 +40,14 @@ const SERVER_AUTH = objectIdentifier('1.3.6.1.5.5.7.3.1')
 const HOUR_MS = 3600 * 1000
 const DAY_MS = 24 * HOUR_MS
 const AUTHORITY_LIFE_MS = 20 * 365 * DAY_MS
-/** Nobody outside of one process ever holds the key of a leaf, and a new one takes a millisecond. */
+/** The key of a leaf never leaves this process, and a new leaf takes a millisecond. */
 export const LEAF_LIFE_MS = 7 * DAY_MS
-/** Sandboxes see the host's clock; this is for a clock that was set back. */
+/** Allows for a host clock that was set back; sandboxes share that clock. */
 const BACKDATED_MS = HOUR_MS
 const DNS_NAME = 2
 
-/** Signs certificates of servers, and nothing else: not of other authorities, not of people or programs. */
-export function makeAuthority(now: Date): Certified {
+/** Makes an authority that may sign server certificates and nothing else. */
+export function makeAuthority(now: Date): CertificateAndKey {
   const { publicKey, privateKey } = newKeyPair()
   const keyId = keyIdOf(publicKey)
   const name = commonName(`Dormouse edge ${keyId.toString('hex').slice(0, 8)}`)
@@ -67,13 +67,13 @@ export function makeAuthority(now: Date): Certified {
   return { certificate, key: toPem(privateKey) }
 }
 
-/** A server called `name`, by word of the authority. */
-export function makeLeaf(name: string, authority: Certified, now: Date): Certified {
+/** Makes a server certificate for `name`, signed by the authority. */
+export function makeLeaf(name: string, authority: CertificateAndKey, now: Date): CertificateAndKey {
   const signer = createPrivateKey(authority.key)
   const { publicKey, privateKey } = newKeyPair()
   const certificate = signed({
     ...{ publicKey, signer },
-    // The name is in the extension, where it may be longer than the 64 characters of a common name.
+    // The name is in the extension: a common name is limited to 64 characters.
     subject: sequence(),
     issuer: subjectOf(authority),
     notBefore: new Date(now.getTime() - BACKDATED_MS),
@@ -134,10 +134,10 @@ function commonName(text: string): Buffer {
   return sequence(set(sequence(COMMON_NAME, utf8String(text))))
 }
 
-/** As `makeAuthority` wrote it. */
-function subjectOf({ certificate }: Certified): Buffer {
+/** The subject as `makeAuthority` wrote it. */
+function subjectOf({ certificate }: CertificateAndKey): Buffer {
   const name = /^CN=(?<name>[^\n]+)$/.exec(new X509Certificate(certificate).subject)?.groups?.['name']
-  if (name === undefined) throw new Error('The certificate of the edge is not one that Dormouse made.')
+  if (name === undefined) throw new Error('The certificate of the edge was not made by Dormouse.')
   return commonName(name)
 }
 

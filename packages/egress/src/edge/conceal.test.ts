@@ -1,7 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { concealing } from './conceal.ts'
+import { bodyConcealer } from './conceal.ts'
 import { EdgeWorld, NAME, SECRET } from './testing/edge-world.ts'
 
 const { placeholder, value } = SECRET
@@ -129,7 +129,7 @@ describe('a value in another form', () => {
     await fc.assert(
       fc.asyncProperty(hidden, fc.array(fc.nat(200), { maxLength: 8 }), async (form, cuts) => {
         const text = `${'x'.repeat(30)}${form}${'y'.repeat(30)}${form}`
-        const stream = concealing([SECRET])
+        const stream = bodyConcealer([SECRET])
         const pieces: Buffer[] = []
         stream?.on('data', (piece: Buffer) => pieces.push(piece))
         const at = [0, ...cuts.map((cut) => cut % text.length).toSorted((a, b) => a - b), text.length]

@@ -1,38 +1,44 @@
 import { Transform } from 'node:stream'
 import type { EdgeSecret } from '../policy/egress-policy.ts'
-import { formsOf } from './forms.ts'
+import { encodedForms } from './encoded-forms.ts'
 import { CONCEALED_MIN_BYTES } from './limits.ts'
 import { unsubstitute } from './substitute.ts'
 
 const ASTERISK = 0x2a
-/** A server that speaks when it likes may end a message with the beginning of a value: the other side must not wait for the next one. */
+/**
+ * In an upgraded connection a message may end with the beginning of a value. The client must not wait for the next
+ * message to see it.
+ */
 const HELD_MAX_MS = 200
 
 type Values = readonly Pick<EdgeSecret, 'value'>[]
 
 /**
- * A body in which every secret is asterisks, in whichever form: as many, so that lengths and ranges stay true. Only what could be the
- * beginning of one waits for the next piece; everything else goes on at once. Undefined: there is nothing to look for.
+ * Replaces every form of every secret in a body by asterisks of the same length, so that lengths and ranges stay true.
+ * Holds back only bytes that may be the beginning of a secret. Returns undefined when there is nothing to look for.
  */
-export function concealing(secrets: Values): Transform | undefined {
+export function bodyConcealer(secrets: Values): Transform | undefined {
   return concealAll(
-    secrets.flatMap(({ value }) => formsOf(value)),
+    secrets.flatMap(({ value }) => encodedForms(value)),
     undefined,
   )
 }
 
-/** For what two sides say to each other: values as they are, and nothing waits for long. */
-export function concealingTalk(secrets: Values): Transform | undefined {
+/** For upgraded connections: replaces plain values only, and holds bytes back only briefly. */
+export function upgradeConcealer(secrets: Values): Transform | undefined {
   return concealAll(
     secrets.map(({ value }) => value),
     HELD_MAX_MS,
   )
 }
 
-/** For everything of an answer that is not its body: with the placeholder where it repeats a secret, and asterisks for other forms of it. */
-export function hider(secrets: readonly EdgeSecret[]): (text: string) => string {
+/**
+ * For everything in a response but its body: replaces values by their placeholders, and other forms of them by
+ * asterisks.
+ */
+export function textConcealer(secrets: readonly EdgeSecret[]): (text: string) => string {
   const hidden = secrets.filter(({ value }) => value.length >= CONCEALED_MIN_BYTES)
-  const forms = hidden.flatMap(({ value }) => formsOf(value))
+  const forms = hidden.flatMap(({ value }) => encodedForms(value))
   return (text) =>
     forms.reduce(
       (shown, form) => shown.replaceAll(form, () => '*'.repeat(form.length)),
@@ -82,7 +88,7 @@ function conceal(bytes: Buffer, value: Buffer): void {
   }
 }
 
-/** How many of the last bytes are the beginning of `value`, at most. */
+/** How many bytes at the end could be the beginning of `value`. */
 function beginningAtEnd(bytes: Buffer, value: Buffer): number {
   const first = value[0] ?? 0
   let at = Math.max(0, bytes.length - value.length + 1)

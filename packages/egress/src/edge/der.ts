@@ -1,4 +1,4 @@
-/** The few pieces of DER (X.690) that a certificate is made of. Only writes: nothing from outside is ever read with this. */
+/** Writes the few DER elements (X.690) that a certificate consists of. Reads nothing. */
 
 const INTEGER = 0x02
 const BIT_STRING = 0x03
@@ -20,7 +20,7 @@ export function set(...parts: readonly Buffer[]): Buffer {
   return element(SET, Buffer.concat(parts))
 }
 
-/** Of a number that is not negative, by its bytes. */
+/** Encodes a non-negative number, given as bytes. */
 export function integer(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0)
   const significant = first === -1 ? Buffer.of(0) : Buffer.from(bytes.subarray(first))
@@ -46,14 +46,14 @@ export function objectIdentifier(dotted: string): Buffer {
   return element(OBJECT_IDENTIFIER, Buffer.from([first * 40 + second, ...rest].flatMap(base128)))
 }
 
-/** To the second. RFC 5280 wants the short form for as long as it can say the year. */
+/** To the second. RFC 5280 requires the short form before 2050. */
 export function time(at: Date): Buffer {
   const digits = at.toISOString().replace(/\.\d+/, '').replace(/[-:T]/g, '')
   const isShort = at.getUTCFullYear() < 2050
   return element(isShort ? UTC_TIME : GENERALIZED_TIME, Buffer.from(isShort ? digits.slice(2) : digits))
 }
 
-/** `[number]`: with `content` as it is, or with whole elements in it. */
+/** `[number]`: `content` is a value, or whole elements when constructed. */
 export function context(
   number: number,
   content: Uint8Array,

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 import type { InterceptedDestination, Interceptor } from '../gate/interceptor.ts'
-import type { Certified } from './certificate.ts'
+import type { CertificateAndKey } from './certificate.ts'
 import { HttpRelay } from './http-relay.ts'
 import { LeafCertificates } from './leaf-certificates.ts'
 import { CLIENT_HANDSHAKE_MS } from './limits.ts'
@@ -9,19 +9,19 @@ import { dialVerified } from './server-connection.ts'
 import { trustedRoots } from './trusted-roots.ts'
 
 export interface EdgeOptions {
-  /** What sandboxes with secrets trust. */
-  readonly authority: Certified
-  /** Roots that servers may have beside those of the host, PEM. */
+  /** The authority that sandboxes with secrets trust. */
+  readonly authority: CertificateAndKey
+  /** Roots to trust besides those of the host, PEM. */
   readonly upstreamCa?: string | undefined
   readonly relay?: HttpRelay
 }
 
-/** A certificate is made of it. */
+/** Checked because the name goes into a certificate. */
 const HOST_NAME = /^[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?$/
 
 /**
- * Speaks HTTPS as the server that a client asked for, puts secrets into the headers of its requests, and passes them on to that server,
- * once it has shown who it is.
+ * Terminates TLS as the requested server, puts secrets into request headers, and forwards the requests to the real
+ * server after verifying its certificate.
  */
 export class Edge implements Interceptor {
   readonly #leaves: LeafCertificates
@@ -36,7 +36,7 @@ export class Edge implements Interceptor {
 
   take(client: Socket, to: InterceptedDestination): void {
     client.on('error', () => client.destroy())
-    // Node counts what passes on the outer socket only: on this one the time would run out while it is used.
+    // Node resets the idle timer of the outer socket only, so this one would time out while in use.
     client.setTimeout(0)
     if (!HOST_NAME.test(to.name)) {
       client.destroy()

@@ -8,35 +8,35 @@ import {
 } from 'node:http'
 import { type Duplex, pipeline } from 'node:stream'
 import type { InterceptedDestination } from '../gate/interceptor.ts'
-import { addTrailers, answer, answerHeaders } from './answer.ts'
-import { concealingTalk, hider } from './conceal.ts'
+import { textConcealer, upgradeConcealer } from './conceal.ts'
 import { HEAD_MAX_BYTES } from './limits.ts'
 import { type OutgoingHead, outgoingHead } from './outgoing-head.ts'
 import { Refusal, refuse } from './refusal.ts'
+import { addTrailers, responseHeaders, sendResponse } from './send-response.ts'
 
-export interface Way {
+export interface ForwardTarget {
   readonly to: InterceptedDestination
   readonly agent: Agent
 }
 
-/** HTTP/2 and TLS: what follows could ask the same server for another host, and nothing here would read it. */
+/** HTTP/2 and TLS could ask the same server for another host, and nothing here would read that. */
 const NAMES_HOSTS_ITSELF = /\b(?:h2c?|http|tls)\b/i
 
-/** A request with its body, and the answer to it, both as they come. */
-export function forward(request: IncomingMessage, response: ServerResponse, way: Way): void {
-  const begun = begin(request, response, way)
+/** Streams a request to the server and the response back. */
+export function forward(request: IncomingMessage, response: ServerResponse, target: ForwardTarget): void {
+  const begun = startRequest(request, response, target)
   if (begun === undefined) return
   const { outgoing, head } = begun
   outgoing.once('continue', () => {
     if (!response.headersSent) response.writeContinue()
   })
-  outgoing.on('information', (information) => passOn(information, response, way))
-  outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
+  outgoing.on('information', (information) => forwardInformation(information, response, target))
+  outgoing.once('response', (incoming) => handleResponse({ incoming, outgoing, response, target }))
   if (!head.hasBody) {
     outgoing.end()
     return
   }
-  // The server may want to refuse the body before it is sent.
+  // The server may refuse before it gets the body.
   outgoing.flushHeaders()
   request.pipe(outgoing, { end: false })
   request.once('end', () => {
@@ -45,8 +45,13 @@ export function forward(request: IncomingMessage, response: ServerResponse, way:
   })
 }
 
-/** A request that wants the connection for something else: a WebSocket. `early` is what the client has sent behind it. */
-export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: Buffer, way: Way): void {
+/** Forwards a request for another protocol, such as a WebSocket. `early` is what the client sent after its head. */
+export function forwardUpgrade(
+  request: IncomingMessage,
+  client: Duplex,
+  early: Buffer,
+  target: ForwardTarget,
+): void {
   const response = new ServerResponse(request)
   response.assignSocket(client as Parameters<ServerResponse['assignSocket']>[0])
   response.shouldKeepAlive = false
@@ -54,20 +59,20 @@ export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: 
   client.on('error', () => client.destroy())
   const { upgrade: wanted = '' } = request.headers
   if (NAMES_HOSTS_ITSELF.test(wanted)) {
-    refuse(response, new Refusal('not_supported', `The protocol ${wanted} is not passed on.`))
+    refuse(response, new Refusal('not_supported', `The protocol ${wanted} is not supported.`))
     return
   }
   const upgrade = ['Connection', 'Upgrade', 'Upgrade', wanted]
-  const begun = begin(request, response, way, upgrade)
+  const begun = startRequest(request, response, target, upgrade)
   if (begun === undefined) return
   const { outgoing, head } = begun
-  outgoing.once('response', (incoming) => takeAnswer({ incoming, outgoing, response, way }))
+  outgoing.once('response', (incoming) => handleResponse({ incoming, outgoing, response, target }))
   outgoing.once('upgrade', (incoming, server, serverEarly) => {
     response.detachSocket(client as Parameters<ServerResponse['detachSocket']>[0])
-    client.write(headOf(incoming, way), 'latin1')
+    client.write(upgradeResponseHead(incoming, target), 'latin1')
     if (serverEarly.length > 0) server.unshift(serverEarly)
     if (early.length > 0) server.write(early)
-    const concealer = concealingTalk(way.to.secrets)
+    const concealer = upgradeConcealer(target.to.secrets)
     pipeline([server, ...(concealer === undefined ? [] : [concealer]), client, server], () => {
       server.destroy()
       client.destroy()
@@ -77,19 +82,19 @@ export function forwardUpgrade(request: IncomingMessage, client: Duplex, early: 
   else outgoing.destroy(new Refusal('bad_request', 'A request for another protocol must have no body.'))
 }
 
-/** The request to the server, with nothing of it sent. Undefined: it was refused. */
-function begin(
+/** Creates the request to the server without sending it. Returns undefined when it was refused. */
+function startRequest(
   request: IncomingMessage,
   response: ServerResponse,
-  { to, agent }: Way,
+  { to, agent }: ForwardTarget,
   more: readonly string[] = [],
 ): { outgoing: ClientRequest; head: OutgoingHead } | undefined {
   let isDecided = false
   const fail = (error: unknown) => {
-    // Whoever still sends must be able to read why.
+    // A client that is still sending must be able to read the reason.
     request.unpipe()
     request.resume()
-    // A server that has answered may hang up on what is still being sent; its answer ends as it ends.
+    // A server that responded may close the connection while the client is still sending.
     if (isDecided) return
     isDecided = true
     if (error instanceof Refusal && error.misdirectedTo !== undefined) to.onMisdirected?.(error.misdirectedTo)
@@ -105,37 +110,40 @@ function begin(
       ...{ maxHeaderSize: HEAD_MAX_BYTES, insecureHTTPParser: false },
     })
     outgoing.on('error', fail)
-    // One that came through a proxy was paused; from here on somebody reads it.
+    // A connection through a proxy arrives paused.
     outgoing.once('socket', (socket) => socket.resume())
     outgoing.once('response', () => {
       isDecided = true
     })
-    // The client has gone, or the answer is complete: then this does nothing.
+    // The client disconnected, or has the whole response: then this does nothing.
     response.once('close', () => outgoing.destroy())
     return { outgoing, head }
   } catch (error) {
-    fail(error instanceof Refusal ? error : new Refusal('bad_request', 'The request cannot be passed on.'))
+    fail(error instanceof Refusal ? error : new Refusal('bad_request', 'The request cannot be forwarded.'))
     return undefined
   }
 }
 
-function takeAnswer(parts: {
+function handleResponse(parts: {
   incoming: IncomingMessage
   outgoing: ClientRequest
   response: ServerResponse
-  way: Way
+  target: ForwardTarget
 }): void {
-  const { incoming, outgoing, response, way } = parts
+  const { incoming, outgoing, response, target } = parts
   const encoding = incoming.headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
-    refuse(response, new Refusal('not_supported', 'The server sends in a way that is not passed on.'))
+    refuse(
+      response,
+      new Refusal('not_supported', 'The server uses a Transfer-Encoding that is not supported.'),
+    )
     outgoing.destroy()
     return
   }
-  // As the server does it: one that ends its connection behind this answer ends the client's, too.
+  // Closes the client's connection when the server closes its own after this response.
   response.shouldKeepAlive &&= outgoing.shouldKeepAlive
   try {
-    answer(incoming, response, way.to.secrets)
+    sendResponse(incoming, response, target.to.secrets)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     refuse(response, error)
@@ -143,24 +151,28 @@ function takeAnswer(parts: {
   }
 }
 
-/** 102 and 103. Hints that Node does not write are left out: they are only hints. */
-function passOn({ statusCode, headers }: InformationEvent, response: ServerResponse, { to }: Way): void {
+/** Forwards 102 and 103. Hints that Node refuses to write are dropped. */
+function forwardInformation(
+  { statusCode, headers }: InformationEvent,
+  response: ServerResponse,
+  { to }: ForwardTarget,
+): void {
   if (response.headersSent) return
   try {
     if (statusCode === 102) response.writeProcessing()
     const { link } = headers
     if (statusCode === 103 && link !== undefined)
-      response.writeEarlyHints({ link: hider(to.secrets)(String(link)).split(/, (?=<)/) })
+      response.writeEarlyHints({ link: textConcealer(to.secrets)(String(link)).split(/, (?=<)/) })
   } catch {
-    // As said.
+    // Dropped, see above.
   }
 }
 
-function headOf(incoming: IncomingMessage, { to }: Way): string {
-  const headers = answerHeaders(incoming, to.secrets)
+function upgradeResponseHead(incoming: IncomingMessage, { to }: ForwardTarget): string {
+  const headers = responseHeaders(incoming, to.secrets)
   const lines = headers.flatMap((name, index) => (index % 2 === 0 ? `${name}: ${headers[index + 1]}` : []))
   const { upgrade = '' } = incoming.headers
-  const hide = hider(to.secrets)
+  const hide = textConcealer(to.secrets)
   return [
     `HTTP/1.1 101 ${hide(incoming.statusMessage ?? '')}`,
     ...lines.filter((line) => !/^upgrade:/i.test(line)),

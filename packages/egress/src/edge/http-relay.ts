@@ -3,19 +3,19 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { InterceptedDestination, Interceptor } from '../gate/interceptor.ts'
 import { IDLE_TIMEOUT_MS } from '../limits.ts'
-import { forward, forwardUpgrade, type Way } from './forward.ts'
+import { type ForwardTarget, forward, forwardUpgrade } from './forward.ts'
 import { HEAD_MAX_BYTES, REQUESTS_WAITING_MAX } from './limits.ts'
 import { Refusal, refuse } from './refusal.ts'
 import { dialPlain, ServerConnection } from './server-connection.ts'
 
-interface Client extends Way {
-  /** The first one is under way; those behind it were sent without waiting for its answer, and begin one after another. */
+interface Client extends ForwardTarget {
+  /** The first is in progress. Requests behind it were pipelined and start one after another. */
   readonly requests: (() => void)[]
 }
 
 /**
- * Reads every request of a connection and passes it on to the server that the connection is for. A request for another host is refused,
- * also on a connection that was used before.
+ * Reads every request of a connection and forwards it to the connection's server. Refuses requests for other hosts,
+ * also on reused connections.
  */
 export class HttpRelay implements Interceptor {
   readonly #clients = new WeakMap<Duplex, Client>()
@@ -28,13 +28,13 @@ export class HttpRelay implements Interceptor {
   /** Plain HTTP. */
   take(client: Socket, to: InterceptedDestination): void {
     this.serve(client, to, () => dialPlain(to))
-    // Paused by its opening: listening alone does not set it flowing.
+    // Its first message paused it, and adding listeners does not resume it.
     client.resume()
   }
 
-  /** `client` speaks HTTP; `dial` leads to its server. Both end with `client`. */
+  /** Serves HTTP on `client`; `dial` connects to its server. Both end with `client`. */
   serve(client: Duplex, to: InterceptedDestination, dial: () => Promise<Duplex>): void {
-    // Node listens for its end once for each request that waits.
+    // Node adds a listener for each waiting request.
     client.setMaxListeners(2 * REQUESTS_WAITING_MAX)
     const agent = new ServerConnection({ dial, onEnd: () => this.#followServer(client) })
     this.#clients.set(client, { to, agent, requests: [] })
@@ -48,14 +48,15 @@ export class HttpRelay implements Interceptor {
       maxHeaderSize: HEAD_MAX_BYTES,
       insecureHTTPParser: false,
       requireHostHeader: false,
-      // The server outside says how long it waits for another request, and ends the connection by itself.
+      // The real server closes idle connections by itself.
       keepAliveTimeout: 0,
       requestTimeout: 0,
     })
-    // What is beyond a number would be left out silently, and it may be what says how long the body is. `maxHeaderSize` bounds them.
+    // No limit on the number of headers: Node drops the rest silently, and that may hold the body's length.
+    // `maxHeaderSize` bounds them.
     server.maxHeadersCount = 0
     server.timeout = IDLE_TIMEOUT_MS
-    // A client that has said all may still wait for the answer.
+    // A client that ended its half may still wait for the response.
     Object.assign(server, { httpAllowHalfOpen: true })
     const take = (request: IncomingMessage, response: ServerResponse) => {
       const client = this.#clientOf(request)
@@ -80,7 +81,7 @@ export class HttpRelay implements Interceptor {
       const response = new ServerResponse(request)
       response.assignSocket(socket as Socket)
       response.once('finish', () => socket.end())
-      refuse(response, new Refusal('method_not_allowed', 'CONNECT is not passed on.'))
+      refuse(response, new Refusal('method_not_allowed', 'CONNECT is not supported.'))
     })
     return server
   }
@@ -91,7 +92,7 @@ export class HttpRelay implements Interceptor {
     return client
   }
 
-  /** A client that has no answer to wait for learns at once that the server has gone, as it would without us. */
+  /** Closes a client without pending requests when the server closes, as it would be without the relay. */
   #followServer(client: Duplex): void {
     if (this.#clients.get(client)?.requests.length === 0) client.end()
   }

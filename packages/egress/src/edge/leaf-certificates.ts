@@ -1,9 +1,9 @@
 import { createSecureContext, type SecureContext } from 'node:tls'
-import { type Certified, LEAF_LIFE_MS, makeLeaf } from './certificate.ts'
+import { type CertificateAndKey, LEAF_LIFE_MS, makeLeaf } from './certificate.ts'
 
-/** A wildcard lets a sandbox think of names without end. */
+/** With a wildcard domain a sandbox can make up names without end. */
 const LEAVES_MAX = 1000
-/** A connection that begins now may last for days. */
+/** A connection that starts now may last for days. */
 const RENEW_MS = LEAF_LIFE_MS / 2
 
 interface Leaf {
@@ -11,13 +11,13 @@ interface Leaf {
   readonly renewAt: number
 }
 
-/** What the edge shows to clients: a certificate for each name, made when it is first asked for. */
+/** The certificates that the edge presents: one per name, made on first use. */
 export class LeafCertificates {
-  readonly #authority: Certified
+  readonly #authority: CertificateAndKey
   readonly #now: () => number
   readonly #leaves = new Map<string, Leaf>()
 
-  constructor(authority: Certified, now: () => number = Date.now) {
+  constructor(authority: CertificateAndKey, now: () => number = Date.now) {
     this.#authority = authority
     this.#now = now
   }
@@ -27,7 +27,7 @@ export class LeafCertificates {
     const known = this.#leaves.get(name)
     this.#leaves.delete(name)
     const leaf = known !== undefined && now < known.renewAt ? known : this.#make(name, now)
-    // The one that was used last is the last to go.
+    // Moves it to the end: the least recently used goes first.
     this.#leaves.set(name, leaf)
     for (const oldest of this.#leaves.keys()) {
       if (this.#leaves.size <= LEAVES_MAX) break

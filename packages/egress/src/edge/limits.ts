@@ -1,12 +1,12 @@
-/** Bounds of what the edge holds for one connection. How many there are is the gate's to say. */
+/** Limits of one connection at the edge. The gate limits how many there are. */
 
-/** Large cookies and signed tokens fit; servers take less than this. */
+/** Fits large cookies and signed tokens; servers accept less. */
 export const HEAD_MAX_BYTES = 64 * 1024
-/** Handshake with the client. */
+/** TLS handshake with the client. */
 export const CLIENT_HANDSHAKE_MS = 30_000
-/** Name, connection and handshake with the server. */
+/** Look-up, connection and TLS handshake with the server. */
 export const SERVER_HANDSHAKE_MS = 30_000
-/** Requests that a client has sent without waiting for answers. Each takes memory; hardly anybody sends a second one. */
+/** Pipelined requests. Each takes memory; few clients send a second one. */
 export const REQUESTS_WAITING_MAX = 64
-/** `SECRET_MIN_BYTES` of the contract. Said again, because the worker thread loads no other package of ours: tests run it from sources. */
+/** `SECRET_MIN_BYTES` of the contracts. Repeated here, so that the worker thread does not load zod. */
 export const CONCEALED_MIN_BYTES = 8

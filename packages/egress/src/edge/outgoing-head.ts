@@ -8,18 +8,21 @@ import { substitute } from './substitute.ts'
 export interface OutgoingHead {
   readonly method: string
   readonly path: string
-  /** Names and values in turn, as they came, with secrets in them. */
+  /** Names and values in turn, in the client's order, with secrets put in. */
   readonly headers: string[]
   readonly hasBody: boolean
 }
 
-/** About one connection, not about the request: our own connection to the server has its own. */
+/** Headers about the client's connection. The connection to the server has its own. */
 const OF_A_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'proxy-connection'])
-/** How a body is read, and for whom it is, is not the sender's to take away. `TE: trailers` holds here, too. */
+/**
+ * Headers that the `Connection` header must not remove: they say how the body is read and for whom it is. `TE:
+ * trailers` also stays.
+ */
 const STAYS: ReadonlySet<string> = new Set(['host', 'content-length', 'transfer-encoding', 'te'])
 /**
- * What would bring an answer, to this request or to a later one, in which a secret cannot be found: compressed, or in parts. Servers do
- * without them.
+ * Headers that lead to responses in which secrets cannot be found: compressed or partial ones. Servers work without
+ * them.
  */
 const HIDES_SECRETS: ReadonlySet<string> = new Set([
   'accept-encoding',
@@ -28,47 +31,47 @@ const HIDES_SECRETS: ReadonlySet<string> = new Set([
   'if-range',
   'sec-websocket-extensions',
 ])
-/** A server's answer to these repeats what it was sent, or takes us out of what follows. */
+/** The response to TRACE repeats the request; CONNECT would hide what follows. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT'])
 const METHODS_WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
 /**
- * What is sent for a request. Everything in it was understood by Node's parser and is written anew by Node: nothing that one server reads
- * in one way and another in another gets through. Throws a Refusal.
+ * The head that is sent for a request. Node's parser has understood all of it, and Node writes it anew: nothing
+ * ambiguous gets through. Throws a Refusal.
  */
 export function outgoingHead(request: IncomingMessage, to: InterceptedDestination): OutgoingHead {
   const { method = '', url: path = '' } = request
-  if (REFUSED_METHODS.has(method)) throw new Refusal('method_not_allowed', `${method} is not passed on.`)
-  const given = pairs(request.rawHeaders)
+  if (REFUSED_METHODS.has(method)) throw new Refusal('method_not_allowed', `${method} is not supported.`)
+  const given = headerPairs(request.rawHeaders)
   requireHost(given, to)
-  // An address in the target would name the server a second time.
+  // An absolute target would name the server a second time.
   if (!path.startsWith('/') && !(path === '*' && method === 'OPTIONS'))
     throw new Refusal('misdirected', 'The target of the request must be a path.')
   requireUsable(given, to.secrets)
   const hasSecrets = to.secrets.length > 0
-  const dropped = namesInConnection(given)
+  const dropped = connectionHeaderNames(given)
   const isPassedOn = (name: string) => !dropped.has(name) && !(hasSecrets && HIDES_SECRETS.has(name))
   const headers = given
     .filter(([name]) => isPassedOn(name.toLowerCase()))
     .flatMap(([name, value]) => [name, substitute({ name, value }, to.secrets)])
   if (hasSecrets) headers.push('Accept-Encoding', 'identity')
   const hasBody = requireFraming(given)
-  // Node would announce a body in pieces where there is none.
+  // Otherwise Node would announce a chunked body where there is none.
   if (!hasBody && METHODS_WITH_BODY.has(method) && !has(given, 'content-length')) {
     headers.push('Content-Length', '0')
   }
   return { method, path, headers, hasBody }
 }
 
-export function pairs(rawHeaders: readonly string[]): [name: string, value: string][] {
+export function headerPairs(rawHeaders: readonly string[]): [name: string, value: string][] {
   return Array.from({ length: rawHeaders.length / 2 }, (_, index) => [
     rawHeaders[2 * index] ?? '',
     rawHeaders[2 * index + 1] ?? '',
   ])
 }
 
-/** Lower case: those that are about the connection that they came over. */
-export function namesInConnection(headers: readonly (readonly [string, string])[]): Set<string> {
+/** The names of headers about the connection, in lower case. */
+export function connectionHeaderNames(headers: readonly (readonly [string, string])[]): Set<string> {
   const named = headers
     .filter(([name]) => name.toLowerCase() === 'connection')
     .flatMap(([, value]) => value.split(','))
@@ -77,7 +80,7 @@ export function namesInConnection(headers: readonly (readonly [string, string])[
   return new Set([...OF_A_CONNECTION, ...named])
 }
 
-/** A server that has many names finds the right one by this header: it must be the name that the secret is for. */
+/** A server with many names selects the site by this header, so it must be the host of the secret. */
 function requireHost(headers: readonly (readonly [string, string])[], to: InterceptedDestination): void {
   const [host, ...others] = valuesOf(headers, 'host')
   if (host === undefined || others.length > 0)
@@ -92,7 +95,7 @@ function requireHost(headers: readonly (readonly [string, string])[], to: Interc
   )
 }
 
-/** A placeholder that stands for nothing would look like a wrong secret to the server. */
+/** An unusable placeholder would look like a wrong secret to the server. */
 function requireUsable(
   headers: readonly (readonly [string, string])[],
   secrets: readonly EdgeSecret[],
@@ -105,12 +108,12 @@ function requireUsable(
   }
 }
 
-/** Whether there is a body. Node's parser has refused what is ambiguous. */
+/** Whether there is a body. Node's parser has refused ambiguous framing. */
 function requireFraming(headers: readonly (readonly [string, string])[]): boolean {
   const encodings = valuesOf(headers, 'transfer-encoding')
   if (encodings.length === 0) return valuesOf(headers, 'content-length').some((value) => Number(value) > 0)
   if (encodings.length === 1 && encodings[0]?.toLowerCase() === 'chunked') return true
-  throw new Refusal('not_supported', 'The one Transfer-Encoding that is passed on is chunked.')
+  throw new Refusal('not_supported', 'The only supported Transfer-Encoding is chunked.')
 }
 
 function has(headers: readonly (readonly [string, string])[], wanted: string): boolean {

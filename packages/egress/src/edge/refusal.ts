@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-/** Why the edge answers by itself. Each is one status and one code, so that a program can tell them from what servers say. */
+/** Why the edge answers itself. Each code has one status, so that programs can tell it from the server's errors. */
 const REFUSALS = {
   bad_request: 400,
   secret_unusable: 403,
@@ -15,10 +15,10 @@ const REFUSALS = {
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: keyof typeof REFUSALS
-  /** Whom a request was for that came over a connection for somebody else. */
+  /** The host of a misdirected request. */
   readonly misdirectedTo: string | undefined
 
-  /** `message` is read inside of the sandbox. */
+  /** The sandbox sees `message`. */
   constructor(code: keyof typeof REFUSALS, message: string, misdirectedTo?: string) {
     super(message)
     this.code = code
@@ -26,7 +26,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Pre: nothing of the answer was sent. The connection ends with it: what follows a refused request is not looked at. */
+/** Pre: nothing of the response was sent. Closes the connection: requests behind a refused one are not read. */
 export function refuse(response: ServerResponse, { code, message }: Refusal): void {
   const body = `${JSON.stringify({ error: { code, message, from: 'dormouse' } })}\n`
   response

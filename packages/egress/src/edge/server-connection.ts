@@ -11,11 +11,11 @@ type Connected = (error: Error | null, stream?: Duplex) => void
 export interface ServerConnectionOptions {
   /** Rejects with a Refusal. */
   readonly dial: () => Promise<Duplex>
-  /** The server has ended a connection. */
+  /** Called when the server closes a connection. */
   readonly onEnd: () => void
 }
 
-/** The way of one client connection to its server: one connection at a time, made for the first request and used for the next ones. */
+/** The connection to the server for one client connection: one at a time, opened for the first request and reused. */
 export class ServerConnection extends Agent {
   readonly #options: ServerConnectionOptions
 
@@ -24,7 +24,7 @@ export class ServerConnection extends Agent {
     this.#options = options
   }
 
-  /** Called by Node for a request that finds no connection to use again. */
+  /** Node calls it for a request that finds no connection to reuse. */
   override createConnection(_options: unknown, done: Connected): undefined {
     this.#options.dial().then(
       (socket) => {
@@ -39,16 +39,16 @@ export class ServerConnection extends Agent {
 export async function dialPlain(to: InterceptedDestination): Promise<Socket> {
   try {
     const socket = await to.connect()
-    // A server that has ended its direction has no answer to a next request.
+    // A server that ended its half has no response to another request.
     socket.allowHalfOpen = false
     return socket
   } catch {
-    // Why is in the egress events, for who may know; inside it is one answer for all.
+    // The denial has the reason, for those who may see it. The sandbox gets the same answer in all cases.
     throw new Refusal('unreachable', `${to.name} cannot be reached on port ${to.port}. Nothing was sent.`)
   }
 }
 
-/** Resolves only after the server's certificate was verified. */
+/** Resolves after the server's certificate was verified. */
 export async function dialVerified(to: InterceptedDestination, trust: SecureContext): Promise<TLSSocket> {
   return verified(await dialPlain(to), to, trust)
 }
@@ -70,9 +70,9 @@ function verified(plain: Socket, { name }: InterceptedDestination, trust: Secure
     }
     const timer = setTimeout(() => fail('no answer in time'), SERVER_HANDSHAKE_MS)
     plain.on('error', () => plain.destroy())
-    // Stays for good: who gets the socket listens a moment later, and calling `fail` then changes nothing any more.
+    // Stays: the receiver of the socket adds its listener later, and calling `fail` after that changes nothing.
     socket.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'it failed'))
-    const onClose = () => fail('it was ended')
+    const onClose = () => fail('the server closed it')
     socket.once('close', onClose)
     socket.once('secureConnect', () => {
       clearTimeout(timer)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
 
-/** Where distributions keep the roots that the host trusts: Debian, Red Hat, SUSE, Alpine. */
+/** Bundles of trusted roots: Debian, Red Hat, SUSE, Alpine. */
 const BUNDLES = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -9,7 +9,10 @@ const BUNDLES = [
   '/etc/ssl/cert.pem',
 ]
 
-/** PEM. What the operator took away from the host's bundle is not trusted here either; without a bundle it is Mozilla's list, as Node has it. */
+/**
+ * The host's bundle, so that roots which the operator removed are not trusted. Without a bundle: Mozilla's list, as
+ * Node has it. PEM.
+ */
 export function trustedRoots(more: string | undefined): string[] {
   return [...(hostRoots() ?? rootCertificates), ...(more === undefined ? [] : [more])]
 }

@@ -1,21 +1,21 @@
-/** `more`: not all of it has come. */
+/** `more`: the message is not complete yet. */
 export type ClientHello = 'more' | ReadHello
 
 export interface ReadHello {
-  /** Undefined: it asks for none, or in a way that cannot be read. */
+  /** Undefined: it has no server name, or one that cannot be read. */
   readonly name: string | undefined
-  /** It is whole and has no server name: what clients send that were given an address. */
+  /** A complete ClientHello without a server name. Clients send these when they connect to an address. */
   readonly isNameless?: boolean
-  /** It may ask for another name, encrypted, than the one that it shows. */
+  /** It may ask for a name other than the visible one, encrypted. */
   readonly isEncrypted?: boolean
 }
 
 const HANDSHAKE = 0x16
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
-/** RFC 9849, and drafts 08 and later. Whether it is a decoy cannot be told from outside: that is what decoys are for. */
+/** RFC 9849, and drafts 08 and later. Decoys look the same by design. */
 const ENCRYPTED_CLIENT_HELLO = 0xfe0d
-/** Its ancestor, which encrypted the name alone. */
+/** Its predecessor, which encrypted only the name. */
 const ENCRYPTED_SERVER_NAME = 0xffce
 const HOST_NAME = 0
 
@@ -23,7 +23,7 @@ export function looksLikeTls(bytes: Buffer): boolean {
   return bytes[0] === HANDSHAKE
 }
 
-/** Reads the server name of a ClientHello (RFC 8446, RFC 6066), also when it comes in pieces. Never throws. */
+/** Reads the server name of a ClientHello (RFC 8446, RFC 6066), which may be split into records. Never throws. */
 export function readClientHello(bytes: Buffer): ClientHello {
   const handshake = joinRecords(bytes)
   if (handshake === 'broken') return { name: undefined }
@@ -38,7 +38,7 @@ export function readClientHello(bytes: Buffer): ClientHello {
   }
 }
 
-/** The handshake bytes of all whole and begun records. */
+/** The handshake bytes of all complete and partial records. */
 function joinRecords(bytes: Buffer): Buffer | 'broken' {
   const parts: Buffer[] = []
   let at = 0
@@ -68,7 +68,7 @@ function readServerName(reader: Reader): ReadHello {
     const data = new Reader(extensions.take(extensions.number(2)))
     isEncrypted ||= type === ENCRYPTED_CLIENT_HELLO || type === ENCRYPTED_SERVER_NAME
     if (type !== SERVER_NAME) continue
-    // Two of them: a server that reads the other one sees another name.
+    // With two names, a server might use the other one.
     if (name !== undefined) return { name: undefined }
     const names = new Reader(data.take(data.number(2)))
     if (names.number(1) !== HOST_NAME) return { name: undefined }
@@ -95,7 +95,7 @@ class Reader {
   }
 
   take(size: number): Buffer {
-    if (this.#at + size > this.#bytes.length) throw new RangeError('shorter than it says')
+    if (this.#at + size > this.#bytes.length) throw new RangeError('shorter than its length field')
     this.#at += size
     return this.#bytes.subarray(this.#at - size, this.#at)
   }

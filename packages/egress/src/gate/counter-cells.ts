@@ -1,17 +1,17 @@
-/** Since the sandbox is known here; an attach and a detach change nothing. */
+/** Counted from the first attach; attaching and detaching reset nothing. */
 export interface EgressCounters {
   readonly bytesOut: number
   readonly bytesIn: number
-  /** Let through by the policy, whether or not the destination answered. */
+  /** Allowed by the policy, whether or not the destination answered. */
   readonly connections: number
   readonly denied: number
-  /** Questions for names. */
+  /** Look-ups of names. */
   readonly names: number
 }
 
 const CELLS: readonly (keyof EgressCounters)[] = ['bytesOut', 'bytesIn', 'connections', 'denied', 'names']
 
-/** In memory that both threads see, so that reading them takes no message, and a worker that dies takes none with it. */
+/** In shared memory: reading takes no message, and the counts survive the death of a worker. */
 export class CounterCells {
   readonly memory: SharedArrayBuffer
   readonly #cells: Float64Array
@@ -21,7 +21,7 @@ export class CounterCells {
     this.#cells = new Float64Array(memory)
   }
 
-  /** Only one thread may call it: reading and writing are two steps. */
+  /** Only one thread may call this: the update is not atomic. */
   add(counter: keyof EgressCounters, count: number): void {
     const at = CELLS.indexOf(counter)
     this.#cells[at] = (this.#cells[at] ?? 0) + count

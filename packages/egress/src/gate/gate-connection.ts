@@ -3,10 +3,10 @@ import type { Destination } from '../dial/dialer.ts'
 import { HELLO_EXPECTED_MS, IDLE_TIMEOUT_MS } from '../limits.ts'
 import type { CompiledPolicy } from '../policy/compiled-policy.ts'
 import { refused, type Verdict } from '../policy/verdict.ts'
-import { carry } from './carry.ts'
-import { type GateContext, LedBack } from './gate-context.ts'
+import { FirstMessageReader, type FirstMessageResult } from './first-message-reader.ts'
+import { type GateContext, ReachesHostError } from './gate-context.ts'
 import type { InterceptedDestination, Interceptor } from './interceptor.ts'
-import { OpeningWatch, type WatchedOpening } from './opening-watch.ts'
+import { pipeBytes } from './pipe-bytes.ts'
 import { reset } from './reset.ts'
 
 export interface AskedDestination {
@@ -14,28 +14,30 @@ export interface AskedDestination {
   readonly port: number
 }
 
-/** One for all: what `abort` would make by itself costs as much as a connection. */
+/** Shared: creating an error for each abort costs as much as a connection. */
 const ENDED = new Error('the connection has ended')
-const NEITHER = refused('neither TLS nor HTTP, by which a registry is asked for its name')
+const NEITHER = refused('neither TLS nor HTTP, so it names no registry')
 
-/** One connection out of a sandbox, from its arrival at the gate to its end. */
+/** One connection of a sandbox, from its arrival at the gate to its end. */
 export class GateConnection {
   readonly #client: Socket
   readonly #asked: AskedDestination
   readonly #context: GateContext
   readonly #onEnded: () => void
-  /** Under which the sandbox knew the address when it came; they may be forgotten before the connection ends. */
+  /**
+   * The names under which the sandbox knew the address when it connected. Pins may expire before the connection ends.
+   */
   readonly #names: readonly string[]
-  /** Stands for a name that only the host's proxy can resolve. */
-  readonly #standsFor: string | undefined
+  /** The name behind a synthetic address: the host's proxy resolves it. */
+  readonly #syntheticName: string | undefined
   #dialing = new AbortController()
   #server: Socket | undefined
-  #watch: OpeningWatch | undefined
-  #opening: WatchedOpening | undefined
-  /** False where only TLS was looked for, and it was something else. */
+  #reader: FirstMessageReader | undefined
+  #firstMessage: FirstMessageResult | undefined
+  /** False when the reader looked for TLS only and found another protocol. */
   #wasRead = false
-  #openingDecided: (() => void) | undefined
-  /** Who has the client now. */
+  #onFirstMessage: (() => void) | undefined
+  /** Who has taken over the client. */
   #takenBy: 'edge' | 'relay' | undefined
   #counted = { out: 0, in: 0 }
   #hasEnded = false
@@ -45,58 +47,64 @@ export class GateConnection {
     this.#asked = asked
     this.#context = context
     this.#onEnded = onEnded
-    this.#standsFor = context.synthetic.findName(asked.address)
-    this.#names = this.#standsFor === undefined ? context.pins.namesOf(asked.address) : [this.#standsFor]
+    this.#syntheticName = context.synthetic.findName(asked.address)
+    this.#names =
+      this.#syntheticName === undefined ? context.pins.namesOf(asked.address) : [this.#syntheticName]
     client.on('error', () => this.end())
-    client.once('close', () => this.#follow(this.#server))
+    client.once('close', () => this.#closeAfter(this.#server))
     client.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
   }
 
-  /** Never rejects: whatever goes wrong is a reset for the one inside. */
+  /** Never rejects: the client sees every failure as a reset. */
   async open(): Promise<void> {
     const policy = this.#context.policy()
     const verdict = this.judge(policy)
     if (!verdict.allowed) return this.#deny(verdict.reason)
     this.#context.counters.add('connections', 1)
-    if (verdict.byName || policy.secrets.length > 0) this.#watchOpening(!verdict.byName)
+    if (verdict.byName || policy.secrets.length > 0) this.#readFirstMessage(!verdict.byName)
     try {
-      // What is going to be intercepted is dialed by the edge: the address that the sandbox chose is not even contacted then.
+      // The edge dials intercepted connections itself. The address that the sandbox chose is then not contacted at all.
       const isExpected = verdict.byName || this.#names.some((name) => policy.secretsFor(name).length > 0)
-      if (isExpected) await this.#openingExpected(verdict.isRegistry === true)
+      if (isExpected) await this.#waitForFirstMessage(verdict.isRegistry === true)
       if (this.#hasEnded || this.#takenBy !== undefined) return
       await this.#dial()
     } catch (error) {
-      // Who has taken the client dials for itself.
+      // The edge or the relay has the client, and dials by itself.
       if (this.#takenBy !== undefined) return
-      if (error instanceof LedBack) this.#deny(error.message)
+      if (error instanceof ReachesHostError) this.#deny(error.message)
       else this.end()
     }
   }
 
-  /** As things stand now; asked again whenever the policy has changed. */
+  /** The verdict under this policy. Asked again after every change of the policy. */
   judge(policy: CompiledPolicy): Verdict {
     const { address, port } = this.#asked
     const verdict =
-      this.#standsFor === undefined
+      this.#syntheticName === undefined
         ? policy.connect(address, port, this.#names)
-        : policy.ask(this.#standsFor, port, undefined)
+        : policy.ask(this.#syntheticName, port, undefined)
     if (!verdict.allowed || !verdict.byName) return verdict
-    // Nobody has looked at what it said first, and now it is too late.
+    // The first message was not read, and it is too late to read it.
     const isUnread =
-      this.#watch === undefined ? this.#server !== undefined : this.#opening !== undefined && !this.#wasRead
+      this.#reader === undefined
+        ? this.#server !== undefined
+        : this.#firstMessage !== undefined && !this.#wasRead
     if (isUnread) return refused('opened under another policy')
-    if (this.#opening === undefined) return verdict
-    if (this.#opening === 'cut off') return refused('does not say whom it asks for')
-    if (this.#opening.kind === 'other') return verdict.isRegistry === true ? NEITHER : verdict
-    const { isNameless, problem } = this.#opening
-    // As every client does it that was given the address of a registry: TLS has no names for addresses.
+    if (this.#firstMessage === undefined) return verdict
+    if (this.#firstMessage === 'incomplete') return refused('does not name the host it asks for')
+    if (this.#firstMessage.kind === 'other') return verdict.isRegistry === true ? NEITHER : verdict
+    const { isNameless, problem } = this.#firstMessage
+    // Clients that connect to a registry by address send no name: TLS has no names for addresses.
     const isByAddress = isNameless === true && verdict.isRegistry === true
-    const name = isByAddress ? address : this.#opening.name
+    const name = isByAddress ? address : this.#firstMessage.name
     if (name === undefined || (problem !== undefined && !isByAddress)) return refused(problem ?? 'no name')
-    return policy.ask(name, port, this.#standsFor === undefined ? address : undefined)
+    return policy.ask(name, port, this.#syntheticName === undefined ? address : undefined)
   }
 
-  /** Ends it unless it is still allowed. What the edge has taken ends with every change of the secrets, which it holds. */
+  /**
+   * Ends the connection unless the policy still allows it. Connections at the edge also end when the secrets change,
+   * because the edge holds the old values.
+   */
   recheck(policy: CompiledPolicy, haveSecretsChanged: boolean): void {
     const verdict = this.judge(policy)
     if (!verdict.allowed) this.#deny(verdict.reason)
@@ -107,8 +115,8 @@ export class GateConnection {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#dialing.abort(ENDED)
-    this.#watch?.stop()
-    this.#openingDecided?.()
+    this.#reader?.stop()
+    this.#onFirstMessage?.()
     reset(this.#client)
     if (this.#server !== undefined) reset(this.#server)
     if (this.#takenBy !== undefined) this.#countTaken()
@@ -117,45 +125,47 @@ export class GateConnection {
 
   #deny(reason: string): void {
     if (this.#hasEnded) return
-    const name = this.#namedInOpening ?? this.#names[0]
-    this.#context.onDenied({ ...this.#asked, ...(name === undefined ? {} : { name }), reason })
+    const name = this.#nameInFirstMessage ?? this.#names[0]
+    this.#context.onDenial({ ...this.#asked, ...(name === undefined ? {} : { name }), reason })
     this.end()
   }
 
-  get #namedInOpening(): string | undefined {
-    return typeof this.#opening === 'object' && 'name' in this.#opening ? this.#opening.name : undefined
+  get #nameInFirstMessage(): string | undefined {
+    return typeof this.#firstMessage === 'object' && 'name' in this.#firstMessage
+      ? this.#firstMessage.name
+      : undefined
   }
 
-  #watchOpening(onlyTls: boolean): void {
-    this.#watch = new OpeningWatch(this.#client, {
-      onlyTls,
-      onDecided: (opening) => {
-        this.#opening = opening
-        this.#wasRead = !onlyTls || (opening !== 'cut off' && opening.kind === 'tls')
-        this.#openingDecided?.()
-        this.#decideOpening()
+  #readFirstMessage(isTlsOnly: boolean): void {
+    this.#reader = new FirstMessageReader(this.#client, {
+      isTlsOnly,
+      onDecided: (message) => {
+        this.#firstMessage = message
+        this.#wasRead = !isTlsOnly || (message !== 'incomplete' && message.kind === 'tls')
+        this.#onFirstMessage?.()
+        this.#actOnFirstMessage()
       },
     })
   }
 
-  #decideOpening(): void {
+  #actOnFirstMessage(): void {
     const policy = this.#context.policy()
     const verdict = this.judge(policy)
     if (!verdict.allowed) {
       this.#deny(verdict.reason)
       return
     }
-    const kind = typeof this.#opening === 'object' ? this.#opening.kind : undefined
-    const name = this.#namedInOpening
+    const kind = typeof this.#firstMessage === 'object' ? this.#firstMessage.kind : undefined
+    const name = this.#nameInFirstMessage
     const secrets = kind === 'tls' && name !== undefined ? policy.secretsFor(name) : []
     if (name !== undefined && secrets.length > 0) this.#intercept(name, secrets)
     else if (name !== undefined && kind === 'http' && verdict.byName) this.#relay(name)
-    else if (this.#server !== undefined) this.#carryOut(this.#server)
+    else if (this.#server !== undefined) this.#pipeOut(this.#server)
   }
 
-  /** Plain HTTP that is allowed by name: not only its first request must be for that name. */
+  /** Hands plain HTTP that is allowed by name to the relay, which checks every request, not only the first. */
   #relay(name: string): void {
-    this.#giveAway('relay', this.#context.relay, {
+    this.#handOver('relay', this.#context.relay, {
       ...{ name, port: this.#asked.port, secrets: [] },
       connect: () => this.#connectAgain(),
     })
@@ -163,29 +173,29 @@ export class GateConnection {
 
   #intercept(name: string, secrets: CompiledPolicy['secrets']): void {
     const { interceptor } = this.#context
-    // Without the edge the placeholder would go out as it is, and look like a wrong secret.
+    // Without the edge the placeholder would reach the server and look like a wrong secret.
     if (interceptor === undefined) {
       this.end()
       return
     }
-    this.#giveAway('edge', interceptor, {
+    this.#handOver('edge', interceptor, {
       ...{ name, port: this.#asked.port, secrets },
       connect: () => this.#connectByName(name),
     })
   }
 
-  #giveAway(taker: 'edge' | 'relay', interceptor: Interceptor, to: InterceptedDestination): void {
+  #handOver(taker: 'edge' | 'relay', interceptor: Interceptor, to: InterceptedDestination): void {
     this.#takenBy = taker
     this.#dialing.abort(ENDED)
     this.#dialing = new AbortController()
     const server = this.#server
     this.#server = undefined
     if (server !== undefined) reset(server)
-    this.#client.unshift(this.#watch?.held ?? Buffer.alloc(0))
+    this.#client.unshift(this.#reader?.held ?? Buffer.alloc(0))
     interceptor.take(this.#client, {
       ...to,
       onMisdirected: (host) =>
-        this.#context.onDenied({
+        this.#context.onDenial({
           ...this.#asked,
           name: host,
           reason: `asked for on a connection for ${to.name}`,
@@ -194,10 +204,10 @@ export class GateConnection {
     })
   }
 
-  /** To the address that was judged, as long as it is allowed. */
+  /** Dials the judged address again, if the policy still allows it. */
   async #connectAgain(): Promise<Socket> {
     const socket = await this.#context.dial(this.#destination, this.#dialing.signal).catch((error) => {
-      if (error instanceof LedBack) this.#deny(error.message)
+      if (error instanceof ReachesHostError) this.#deny(error.message)
       throw error
     })
     const verdict = this.judge(this.#context.policy())
@@ -216,12 +226,12 @@ export class GateConnection {
     throw ENDED
   }
 
-  /** Until it is clear what the client says first, or it seems to wait for the server. */
-  #openingExpected(isRequired: boolean): Promise<void> {
-    if (this.#opening !== undefined) return Promise.resolve()
+  /** Waits for the first message, or until the client seems to wait for the server. */
+  #waitForFirstMessage(isRequired: boolean): Promise<void> {
+    if (this.#firstMessage !== undefined) return Promise.resolve()
     return new Promise((resolve) => {
       const timer = isRequired ? undefined : setTimeout(resolve, HELLO_EXPECTED_MS)
-      this.#openingDecided = () => {
+      this.#onFirstMessage = () => {
         clearTimeout(timer)
         resolve()
       }
@@ -230,7 +240,7 @@ export class GateConnection {
 
   get #destination(): Destination {
     const { address, port } = this.#asked
-    return { address: this.#standsFor === undefined ? address : undefined, port, names: this.#names }
+    return { address: this.#syntheticName === undefined ? address : undefined, port, names: this.#names }
   }
 
   async #dial(): Promise<void> {
@@ -241,24 +251,24 @@ export class GateConnection {
     }
     this.#server = server
     server.on('error', () => this.#server === server && this.end())
-    server.once('close', () => this.#server === server && this.#follow(this.#client))
+    server.once('close', () => this.#server === server && this.#closeAfter(this.#client))
     server.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
-    // The policy, and the host's own addresses, may have changed in the meantime.
+    // The policy or the host's addresses may have changed in the meantime.
     const verdict = this.judge(this.#context.policy())
     if (!verdict.allowed) return this.#deny(verdict.reason)
     const { counters } = this.#context
-    carry({ from: server, to: this.#client, onBytes: (count) => counters.add('bytesIn', count) })
-    if (this.#watch === undefined || this.#opening !== undefined) this.#carryOut(server)
+    pipeBytes({ from: server, to: this.#client, onBytes: (count) => counters.add('bytesIn', count) })
+    if (this.#reader === undefined || this.#firstMessage !== undefined) this.#pipeOut(server)
   }
 
-  #carryOut(server: Socket): void {
+  #pipeOut(server: Socket): void {
     const { counters } = this.#context
-    const held = this.#watch?.held ?? Buffer.alloc(0)
-    carry({ from: this.#client, to: server, held, onBytes: (count) => counters.add('bytesOut', count) })
+    const held = this.#reader?.held ?? Buffer.alloc(0)
+    pipeBytes({ from: this.#client, to: server, held, onBytes: (count) => counters.add('bytesOut', count) })
   }
 
-  /** One end is gone in good order: the other gets what is left for it, and goes too. */
-  #follow(other: Socket | undefined): void {
+  /** One end closed in order: sends the rest of the data to the other end, then closes it. */
+  #closeAfter(other: Socket | undefined): void {
     if (this.#hasEnded) return
     if (other !== undefined && !other.destroyed) other.destroySoon()
     else this.end()

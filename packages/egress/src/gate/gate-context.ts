@@ -6,26 +6,26 @@ import type { CompiledPolicy } from '../policy/compiled-policy.ts'
 import type { CounterCells } from './counter-cells.ts'
 import type { Interceptor } from './interceptor.ts'
 
-/** What a connection needs of its sandbox and of the host. */
+/** What a connection uses of its sandbox and of the host. */
 export interface GateContext {
-  /** As it is now. */
+  /** The current policy. */
   readonly policy: () => CompiledPolicy
   readonly pins: Pins
   readonly synthetic: SyntheticAddresses
   readonly counters: CounterCells
-  /** Rejects when it cannot be reached; with `LedBack` when that would be this host. */
+  /** Rejects when the destination is unreachable; with `ReachesHostError` when it is this host. */
   readonly dial: (to: Destination, signal: AbortSignal) => Promise<Socket>
-  /** By a name that is resolved here and now, as the policy allows. */
+  /** Resolves the name and connects, as the policy allows now. */
   readonly connectByName: (name: string, port: number) => Promise<Socket>
-  /** For TLS to hosts that a secret is for. Undefined: there is none. */
+  /** Takes TLS connections to hosts of secrets. Undefined when there is no edge. */
   readonly interceptor: Interceptor | undefined
-  /** For plain HTTP to hosts that are reached by name. */
+  /** Takes plain HTTP connections that are allowed by name. */
   readonly relay: Interceptor
-  readonly onDenied: (denied: { name?: string; address: string; port: number; reason: string }) => void
+  readonly onDenial: (denial: { name?: string; address: string; port: number; reason: string }) => void
 }
 
-/** The kernel had a route for the address that ends at this host, though none of its interfaces has it. */
-export class LedBack extends Error {
+/** The kernel routes the address to this host, although no interface has it. */
+export class ReachesHostError extends Error {
   constructor() {
     super('not a public address (of this host)')
   }

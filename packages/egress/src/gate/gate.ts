@@ -9,7 +9,7 @@ import { type AskedDestination, GateConnection } from './gate-connection.ts'
 import type { GateContext } from './gate-context.ts'
 import { reset } from './reset.ts'
 
-/** Descriptors of a listening socket and of a bound datagram socket, both inside a burrow. */
+/** Descriptors of a listening TCP socket and a bound UDP socket, both inside a burrow. */
 export interface GateDescriptors {
   readonly tcp: number
   readonly dns: number
@@ -18,25 +18,28 @@ export interface GateDescriptors {
 export interface GateOptions {
   readonly context: GateContext
   readonly answer: (packet: Buffer, transport: 'udp' | 'tcp') => Promise<Buffer | undefined>
-  /** Takes a place for one more connection, and returns how to give it back; or says why there is none. `giveWay` must end it. */
-  readonly enter: (giveWay: (reason: string) => void) => (() => void) | string
-  /** The kernel keeps it as the local end of the connection. Tests have no such kernel. */
+  /**
+   * Takes a slot for one more connection. Returns a function that releases the slot, or the reason why there is none.
+   * `evict` must end the connection.
+   */
+  readonly takeSlot: (evict: (reason: string) => void) => (() => void) | string
+  /** The destination that the client asked for: the local end of the connection. Tests replace this. */
   readonly destinationOf?: (client: Socket) => AskedDestination | undefined
 }
 
 const DNS_PORT = 53
 
-interface Held {
+interface GateClient {
   open?(): Promise<void>
   end(): void
   recheck?: GateConnection['recheck']
 }
 
-/** Our sockets inside one burrow, and everything that came through them. */
+/** The server's sockets inside one burrow, and the connections that arrived there. */
 export class Gate {
   readonly #options: GateOptions
-  /** With how to give the place of each back. */
-  readonly #connections = new Map<Held, () => void>()
+  /** With the function that releases its slot. */
+  readonly #connections = new Map<GateClient, () => void>()
   readonly #server: Server
   #dns: UdpSocket | undefined
   #isClosed = false
@@ -46,14 +49,14 @@ export class Gate {
     this.#server = createServer({ pauseOnConnect: true, allowHalfOpen: true, noDelay: true }, (client) =>
       this.#accept(client),
     )
-    // A failed accept, for want of descriptors, is one connection that does not come about.
+    // When an accept fails for lack of descriptors, only that connection is lost.
     this.#server.on('error', () => {})
   }
 
-  /** The descriptors belong to the gate from here on. When it rejects, those that could be taken are closed. */
+  /** Owns the descriptors from here on. When it rejects, the descriptors that it could take are closed. */
   static async open({ tcp, dns }: GateDescriptors, options: GateOptions): Promise<Gate> {
     const gate = new Gate(options)
-    // Both are taken whatever becomes of the other: only what is taken can be closed.
+    // Takes both even if one fails: only a descriptor that was taken can be closed.
     const answer = (packet: Buffer) => options.answer(packet, 'udp')
     const [names, connections] = await Promise.allSettled([serveUdp(dns, answer), gate.#listen(tcp)])
     if (names.status === 'fulfilled') gate.#dns = names.value
@@ -67,7 +70,7 @@ export class Gate {
     for (const connection of this.#connections.keys()) connection.recheck?.(policy, haveSecretsChanged)
   }
 
-  /** When it resolves, both sockets are closed and every connection has ended. */
+  /** Resolves when both sockets are closed and every connection has ended. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const connection of [...this.#connections.keys()]) connection.end()
@@ -82,7 +85,7 @@ export class Gate {
   #listen(fd: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
-      // Throws where the descriptor is none of a socket.
+      // Throws when the descriptor is not a socket.
       this.#server.listen({ fd, backlog: GATE_BACKLOG }, () => {
         this.#server.removeListener('error', reject)
         resolve()
@@ -96,42 +99,42 @@ export class Gate {
       reset(client)
       return
     }
-    const { onDenied } = this.#options.context
-    let connection: Held | undefined
-    const leave = this.#options.enter((reason) => {
-      onDenied({ ...asked, reason })
+    const { onDenial } = this.#options.context
+    let connection: GateClient | undefined
+    const release = this.#options.takeSlot((reason) => {
+      onDenial({ ...asked, reason })
       connection?.end()
     })
-    if (typeof leave === 'string') {
-      onDenied({ ...asked, reason: leave })
+    if (typeof release === 'string') {
+      onDenial({ ...asked, reason: release })
       reset(client)
       return
     }
-    // Over TCP the resolver has every address: programs have name servers of their own in mind, and must not get past this one.
+    // Every address answers DNS over TCP: programs with name servers of their own must not bypass this resolver.
     connection = asked.port === DNS_PORT ? this.#serveNames(client) : this.#open(client, asked)
-    this.#connections.set(connection, leave)
-    // Not before it is known here: what is not allowed ends at once.
+    this.#connections.set(connection, release)
+    // After it is registered: a forbidden connection ends at once.
     void connection.open?.()
   }
 
-  #open(client: Socket, asked: AskedDestination): Held {
+  #open(client: Socket, asked: AskedDestination): GateClient {
     const connection = new GateConnection(client, asked, this.#options.context, () =>
       this.#remove(connection),
     )
     return connection
   }
 
-  #serveNames(client: Socket): Held {
+  #serveNames(client: Socket): GateClient {
     const connection = { end: () => reset(client) }
     client.once('close', () => this.#remove(connection))
     serveTcp(client, (packet) => this.#options.answer(packet, 'tcp'))
     return connection
   }
 
-  #remove(connection: Held): void {
-    const leave = this.#connections.get(connection)
+  #remove(connection: GateClient): void {
+    const release = this.#connections.get(connection)
     this.#connections.delete(connection)
-    leave?.()
+    release?.()
   }
 }
 

@@ -1,25 +1,25 @@
 import type { Socket } from 'node:net'
 import type { EdgeSecret } from '../policy/egress-policy.ts'
 
-/** Takes over connections whose requests are read one by one. Implemented by `edge/`. */
+/** Takes over connections whose requests are read one by one. `edge/` implements it. */
 export interface Interceptor {
   /**
-   * `client` is paused, and everything it has sent, from its first byte, can still be read from it.
-   * From here on both sockets belong to the interceptor: it ends them, whatever happens. Destroying `client` is always right.
+   * `client` is paused, and its bytes can still be read from the first one on. The interceptor owns both sockets from
+   * here on and ends them. Destroying `client` is always safe.
    */
   take(client: Socket, to: InterceptedDestination): void
 }
 
 export interface InterceptedDestination {
-  /** The name that the client asked for first (SNI or `Host`): lower case, no dot at the end. Every request must be for it. */
+  /** The name in the first message (SNI or `Host`), normalized. Every request must be for it. */
   readonly name: string
   readonly port: number
-  /** A request asked for `host` on this connection. It was answered with a refusal, and nothing of it was sent. */
+  /** Called when a request for another `host` was refused. Nothing of it was sent. */
   readonly onMisdirected?: (host: string) => void
-  /** A request has been answered: what has passed so far can be counted. */
+  /** Called after each answer, so that the bytes can be counted. */
   readonly onAnswered?: () => void
-  /** Those of the policy's secrets that have a domain which covers `name`, as they are now: read for every request, so a changed value counts at once. */
+  /** The policy's secrets for `name`. Read for every request, so a changed value applies at once. */
   readonly secrets: readonly EdgeSecret[]
-  /** A new connection to its server, as the policy allows now. Plain TCP. Rejects when refused or unreachable. */
+  /** Opens a new plain TCP connection to the server, as the policy allows now. Rejects when refused or unreachable. */
   readonly connect: () => Promise<Socket>
 }

@@ -1,18 +1,21 @@
 import { canonicalAddress } from '../policy/address.ts'
 import { normalizeName } from '../policy/domain-name.ts'
 
-/** `more`: not all of it has come. `other`: this is no HTTP. A name of undefined: none, or in a way that could be read in two ways. */
+/**
+ * `more`: the head is not complete yet. `other`: this is not HTTP. `name` is undefined when there is none, or when it
+ * is ambiguous.
+ */
 export type RequestHead = 'more' | 'other' | { readonly name: string | undefined }
 
-/** Generous: what a sloppy server would take for HTTP must not pass as something else. */
+/** Lenient: what a lenient server would accept as HTTP must not pass as another protocol. */
 const LOOKS_LIKE_HTTP = /\bHTTP\/\d/i
 const REQUEST_LINE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+ (\S+) HTTP\/1\.[01]$/
-/** HTTP/0.9: a method and a path, and no way to say whom it is for. */
+/** HTTP/0.9: a method and a path, without a host. */
 const WITHOUT_VERSION = /^[A-Za-z]+[ \t]+\//
-/** A line that has only begun: a method, and then text. Whoever begins otherwise does not speak HTTP. */
+/** An incomplete line: a method, then text. Other bytes are not HTTP. */
 const BEGINS_LIKE_HTTP = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{0,32}(?:[ \t][\t\r\x20-\x7e]*)?$/
 
-/** Reads which host a request is for. Never throws. */
+/** Reads the host of a request. Never throws. */
 export function readRequestHead(bytes: Buffer): RequestHead {
   const text = bytes.toString('latin1').replace(/^[\r\n]+/, '')
   const lineEnd = text.indexOf('\n')
@@ -22,13 +25,13 @@ export function readRequestHead(bytes: Buffer): RequestHead {
   const headEnd = /\r?\n\r?\n/.exec(text)
   if (headEnd === null) return 'more'
   const target = REQUEST_LINE.exec(line)?.[1]
-  // HTTP/2 without TLS has its names compressed, in frames: they are not looked for there.
+  // HTTP/2 without TLS carries names in compressed frames, which are not read here.
   if (target === undefined) return { name: undefined }
   return { name: hostOf(target, text.slice(lineEnd + 1, headEnd.index).split(/\r?\n/)) }
 }
 
 function hostOf(target: string, headers: readonly string[]): string | undefined {
-  // A header that is spread over lines, or has a blank before its colon, is read in different ways.
+  // Servers disagree about folded headers and blanks before the colon.
   if (headers.some((header) => header !== '' && !/^[^\s:]+:/.test(header))) return undefined
   const hosts = headers.filter((header) => /^host:/i.test(header)).map((header) => header.slice(5).trim())
   const [host] = hosts
@@ -39,7 +42,9 @@ function hostOf(target: string, headers: readonly string[]): string | undefined 
   return inTarget !== undefined && nameInAuthority(inTarget) === name ? name : undefined
 }
 
-/** Of `name:port` or `[address]:port`: a normalized name, or an address in its one spelling. Undefined when it is neither. */
+/**
+ * The host of `name:port` or `[address]:port`: a normalized name or a canonical address. Undefined when it is neither.
+ */
 export function nameInAuthority(authority: string): string | undefined {
   const { inBrackets, host = '' } =
     /^(?:\[(?<inBrackets>[0-9a-f:.]+)\]|(?<host>[^:@[\]]+))(?::\d{0,5})?$/i.exec(authority)?.groups ?? {}

@@ -1,17 +1,17 @@
 import type { Socket } from 'node:net'
 
-/** Ends a connection at once and lets the other side see it as broken. Safe in every state, and more than once. */
+/** Ends a connection with a reset. Safe in every state, and more than once. */
 export function reset(socket: Socket): void {
   if (socket.destroyed) return
-  // Whatever is still under way must not become an error that nobody hears.
+  // An error of pending work must not become an uncaught exception.
   socket.on('error', () => {})
-  // While the end of our direction is on its way, libuv refuses to reset, and Node would then never close the descriptor.
+  // libuv refuses to reset a socket whose end is being written, and Node would then never close the descriptor.
   const isEnding = socket.writableEnded && !socket.writableFinished
   try {
     if (isEnding) socket.destroy()
     else socket.resetAndDestroy()
   } catch {
-    // Only plain TCP can be reset; TLS to a proxy cannot.
+    // Only plain TCP sockets can be reset, not TLS to a proxy.
     socket.destroy()
   }
 }

@@ -1,14 +1,14 @@
 import { CACHE_MAX_ENTRIES, CACHE_NEGATIVE_TTL_MAX_SECONDS, CACHE_TTL_MAX_SECONDS } from '../limits.ts'
 import type { DnsRecord } from './packet.ts'
 
-/** What a name server has said, before the policy has had its word: that may change while this is kept. */
+/** The answer of a name server, before a policy is applied. Policies may change while the answer is cached. */
 export interface UpstreamAnswer {
   readonly rcode: number
   readonly records: readonly DnsRecord[]
   readonly ttlSeconds: number
 }
 
-/** One for each sandbox: how fast an answer comes must not tell what its neighbours have asked for. */
+/** One per sandbox: the time of an answer must not reveal what other sandboxes have looked up. */
 export class AnswerCache {
   readonly #entries = new Map<string, { answer: UpstreamAnswer; expiresMs: number }>()
   readonly #now: () => number

@@ -10,7 +10,10 @@ interface Asked {
   readonly type: string
 }
 
-/** One question to one server: over UDP, and over TCP when the answer did not fit. Rejects when there is none in time. */
+/**
+ * Sends one question to one server, over UDP, then over TCP when the answer was truncated. Rejects when none comes in
+ * time.
+ */
 export async function askServer(
   server: NameServer,
   question: { readonly name: string; readonly type: string },
@@ -21,7 +24,10 @@ export async function askServer(
   return askTcp(server, { ...question, id: randomInt(0x10000) }, timeoutMs)
 }
 
-/** A socket for each question: its port is as hard to guess as its id. Being connected, it hears that server only. */
+/**
+ * Uses a new socket for each question, so that the port is as hard to guess as the id. A connected socket receives from
+ * that server only.
+ */
 function askUdp(server: NameServer, asked: Asked, timeoutMs: number): Promise<UpstreamReply> {
   const socket = createSocket(isIPv6(server.address) ? 'udp6' : 'udp4')
   return new Promise<UpstreamReply>((resolve, reject) => {
@@ -29,11 +35,11 @@ function askUdp(server: NameServer, asked: Asked, timeoutMs: number): Promise<Up
     socket.once('close', () => clearTimeout(timer))
     socket.on('error', reject)
     socket.on('message', (bytes) => {
-      // What does not belong to the question is a stranger's guess: the real answer may still come.
+      // Anything else is a forged answer: the real one may still come.
       const reply = readUpstreamReply(bytes, asked)
       if (reply !== undefined) resolve(reply)
     })
-    // Not a callback of `connect`: that one would be told of an error, too, and look as if all were well.
+    // Not as a callback of `connect`, which Node also calls with an error.
     socket.once('connect', () => {
       socket.send(writeQuestion(asked.id, asked.name, asked.type), (error) => {
         if (error) reject(error)
@@ -49,7 +55,7 @@ function askTcp(server: NameServer, asked: Asked, timeoutMs: number): Promise<Up
     const timer = setTimeout(() => reject(new Error('the name server does not answer')), timeoutMs)
     socket.once('close', () => {
       clearTimeout(timer)
-      reject(new Error('the name server has hung up'))
+      reject(new Error('the name server closed the connection'))
     })
     socket.on('error', reject)
     let received = Buffer.alloc(0)
@@ -57,7 +63,7 @@ function askTcp(server: NameServer, asked: Asked, timeoutMs: number): Promise<Up
       received = Buffer.concat([received, chunk])
       if (received.length < 2 || received.length < 2 + received.readUInt16BE(0)) return
       const reply = readUpstreamReply(received.subarray(2, 2 + received.readUInt16BE(0)), asked)
-      if (reply === undefined) reject(new Error('the name server has answered something else'))
+      if (reply === undefined) reject(new Error('the name server answered another question'))
       else resolve(reply)
     })
     socket.once('connect', () => {

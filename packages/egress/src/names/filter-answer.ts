@@ -15,15 +15,15 @@ export interface AnswerFilter {
   readonly type: string
   readonly ttlSeconds: number
   readonly judge: (address: string) => Verdict
-  readonly hasWayOut: (address: string) => boolean
+  readonly isRoutable: (address: string) => boolean
 }
 
-/** Longer chains of other names than this are an accident or an attack. */
+/** A longer chain of CNAMEs is an error or an attack. */
 const CHAIN_MAX = 16
 
 /**
- * What may be told of an answer: records of the type that was asked for, whose owner is the name or another name of it, in the order they came,
- * and of the addresses those that are allowed. An address that is not allowed is dropped, so that it is never even tried.
+ * Keeps the records of the requested type that belong to the name or to one of its CNAMEs, in their order, without
+ * addresses that the policy forbids. Programs then never try a forbidden address.
  */
 export function filterAnswer(records: readonly DnsRecord[], filter: AnswerFilter): FilteredAnswer {
   const owners = chainOf(records, filter.name)
@@ -40,7 +40,7 @@ export function filterAnswer(records: readonly DnsRecord[], filter: AnswerFilter
       if (address === undefined) continue
       const verdict = filter.judge(address)
       if (!verdict.allowed) refused.push({ address, reason: verdict.reason })
-      else if (filter.hasWayOut(address)) {
+      else if (filter.isRoutable(address)) {
         kept.push(told)
         addresses.push({ address, ttlSeconds: filter.ttlSeconds })
       }
@@ -48,11 +48,11 @@ export function filterAnswer(records: readonly DnsRecord[], filter: AnswerFilter
       kept.push(told)
     }
   }
-  // Where the addresses are held back, the names on the way to them are nobody's business either.
+  // If all addresses are withheld, the CNAMEs on the way to them are withheld too.
   return { records: refused.length > 0 && addresses.length === 0 ? [] : kept, addresses, refused }
 }
 
-/** The name and what it is another name for, as far as this answer says. */
+/** The name and the targets of its CNAMEs, as far as this answer has them. */
 function chainOf(records: readonly DnsRecord[], name: string): Set<string> {
   const next = new Map<string, string>()
   for (const record of records) {

@@ -8,11 +8,11 @@ export interface NameServer {
 }
 
 const RESOLV_CONF = '/etc/resolv.conf'
-/** Where systemd-resolved lists the servers behind its own at 127.0.0.53, which would answer from the host's /etc/hosts, too. */
+/** Lists the servers behind systemd-resolved. Its stub at 127.0.0.53 also answers from the host's /etc/hosts. */
 const RESOLVED_CONF = '/run/systemd/resolve/resolv.conf'
 const RESOLVED_STUBS = ['127.0.0.53', '127.0.0.54']
 
-/** The host's own. Read anew each time: a laptop moves from network to network. */
+/** The host's name servers. Read each time, because a laptop moves between networks. */
 export function readNameServers(read: (path: string) => string = readText): NameServer[] {
   const listed = parseResolvConf(read(RESOLV_CONF))
   const isStub = listed.some(({ address }) => RESOLVED_STUBS.includes(address))

@@ -3,17 +3,17 @@ import { DNS_UDP_DEFAULT_BYTES, DNS_UDP_MAX_BYTES } from '../limits.ts'
 
 export type DnsRecord = dns.Answer
 
-/** A question from inside. `name` is as it was asked: the answer must repeat it to the letter. */
+/** A question from a sandbox. `name` keeps its spelling, which the answer must repeat. */
 export interface Query {
   readonly id: number
   readonly name: string
   readonly type: string
   readonly class: string
-  /** What the asker can take in one datagram; undefined when it does not speak EDNS. */
+  /** The largest datagram that the client accepts; undefined without EDNS. */
   readonly ednsBytes: number | undefined
 }
 
-/** What stands in for a query that cannot be answered, with as much of it as could be read. */
+/** A query that cannot be answered, with as much of it as could be read. */
 export interface BadQuery {
   readonly id: number
   readonly rcode: number
@@ -21,16 +21,16 @@ export interface BadQuery {
 
 export const RCODE = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const
 
-/** EDNS option "extended error" (RFC 8914): tells a person with `dig` that this was no accident. */
+/** EDNS option "extended error" (RFC 8914): shows people who use `dig` that the refusal is deliberate. */
 const EXTENDED_ERROR_OPTION = 15
 const PROHIBITED = 18
 
-/** Undefined: not even worth an answer. Never throws, whatever the bytes are. */
+/** Returns undefined for packets that get no answer. Never throws. */
 export function readQuery(bytes: Buffer): Query | BadQuery | undefined {
   const header = readHeader(bytes)
   if (header === undefined || header.isResponse) return undefined
   if (header.opcode !== 0) return { id: header.id, rcode: RCODE.NOTIMP }
-  // Counted before anything is unpacked, so that a packet of a thousand questions costs nothing.
+  // Checked before unpacking, so that a packet with a thousand questions costs nothing.
   const [questions, answers, authorities, additionals] = header.counts
   if (questions !== 1 || answers !== 0 || authorities !== 0 || additionals > 2) {
     return { id: header.id, rcode: RCODE.FORMERR }
@@ -51,11 +51,11 @@ export function readQuery(bytes: Buffer): Query | BadQuery | undefined {
 export interface Reply {
   readonly rcode: number
   readonly records: readonly DnsRecord[]
-  /** Why it was refused, for those who can read it. */
+  /** The reason of a refusal, sent as an extended error. */
   readonly prohibited?: string
 }
 
-/** `maxBytes`: what is longer becomes an empty answer that says "ask again over TCP". */
+/** A reply longer than `maxBytes` becomes an empty one with the "truncated" flag: the client asks again over TCP. */
 export function writeReply(query: Query, reply: Reply, maxBytes: number): Buffer {
   const write = (records: readonly DnsRecord[], flags: number) =>
     dns.encode({
@@ -70,7 +70,7 @@ export function writeReply(query: Query, reply: Reply, maxBytes: number): Buffer
   return whole.length <= maxBytes ? whole : write([], dns.TRUNCATED_RESPONSE)
 }
 
-/** Without the question: it may be just what could not be read. */
+/** Leaves out the question, which may be the part that could not be read. */
 export function writeBadReply({ id, rcode }: BadQuery): Buffer {
   return dns.encode({ type: 'response', id, flags: dns.RECURSION_AVAILABLE | rcode, questions: [] })
 }
@@ -92,7 +92,7 @@ export interface UpstreamReply {
   readonly authorities: readonly DnsRecord[]
 }
 
-/** Undefined unless it is an answer to just this question. */
+/** Returns undefined unless the packet answers exactly this question. */
 export function readUpstreamReply(
   bytes: Buffer,
   asked: { readonly id: number; readonly name: string; readonly type: string },
@@ -155,7 +155,7 @@ function readHeader(bytes: Buffer): Header | undefined {
   }
 }
 
-/** dns-packet throws on what it cannot read. */
+/** dns-packet throws on malformed packets. */
 function unpack(bytes: Buffer): dns.DecodedPacket | undefined {
   try {
     return dns.decode(bytes)

@@ -3,7 +3,6 @@ import { PIN_MIN_MS, PINS_MAX, SYNTHETIC_MAX } from '../limits.ts'
 import { AnswerCache } from './answer-cache.ts'
 import { parseNameServer, readNameServers } from './name-servers.ts'
 import { Pins } from './pins.ts'
-import { RateLimit } from './rate-limit.ts'
 import { isSynthetic, SyntheticAddresses } from './synthetic-addresses.ts'
 
 describe('pins', () => {
@@ -43,19 +42,6 @@ describe('addresses that stand for names', () => {
     const all = Array.from({ length: 70_000 }, (_, at) => synthetic.addressFor(`m${at}.example`))
     expect(all.every(isSynthetic)).toBe(true)
     expect(new Set(all).size).toBe(65_534)
-  })
-})
-
-describe('a rate limit', () => {
-  test('lets a burst through, then so many a second', () => {
-    let now = 0
-    const limit = new RateLimit(10, () => now)
-    const takeAll = () => Array.from({ length: 50 }, () => limit.take()).filter(Boolean).length
-    expect(takeAll()).toBe(10)
-    now = 500
-    expect(takeAll()).toBe(5)
-    now = 60_000
-    expect(takeAll()).toBe(10)
   })
 })
 

@@ -1,8 +1,8 @@
 import { PIN_MAX_MS, PIN_MIN_MS, PINS_MAX } from '../limits.ts'
 
-/** Which names a sandbox has learned an address under, from us. Domain rules reach these addresses and no others. */
+/** The names under which our resolver told a sandbox an address. Domain rules reach these addresses only. */
 export class Pins {
-  /** Keys in the order in which they were last pinned: the first are the oldest. */
+  /** In the order of the last `add`: the first is the oldest. */
   readonly #expiry = new Map<string, number>()
   readonly #names = new Map<string, Set<string>>()
   readonly #now: () => number

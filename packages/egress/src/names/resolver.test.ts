@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { QUESTIONS_MAX_IN_FLIGHT, QUESTIONS_MAX_QUEUED } from '../limits.ts'
 import { CompiledPolicy } from '../policy/compiled-policy.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
-import { Surroundings } from '../policy/surroundings.ts'
+import { HostNetwork } from '../policy/host-network.ts'
 import { a, aaaa, cname, DnsServer, question, reply } from '../testing/dns-server.ts'
 import { Pins } from './pins.ts'
 import { Resolver } from './resolver.ts'
@@ -16,11 +16,11 @@ let pins: Pins
 let denied: { name: string; address?: string; reason: string }[]
 let policy: EgressPolicy
 let hasIpv6: boolean
-let isLeftToProxy: boolean
-const surroundings = new Surroundings({
+let isResolvedByProxy: boolean
+const hostNetwork = new HostNetwork({
   registries: [{ host: 'localhost', port: 80 }],
   reachable: ['10.1.0.0/16'],
-  isOwn: (address) => address === '198.41.0.4',
+  isHostAddress: (address) => address === '198.41.0.4',
 })
 
 beforeEach(async () => {
@@ -28,7 +28,7 @@ beforeEach(async () => {
   pins = new Pins()
   denied = []
   hasIpv6 = true
-  isLeftToProxy = false
+  isResolvedByProxy = false
   policy = { mode: 'public', allow: [], secrets: [] }
 })
 afterEach(() => server.close())
@@ -37,15 +37,15 @@ function resolver(options: { resolvers?: string[]; timeoutMs?: number } = {}): R
   return new Resolver({
     sources: {
       upstream: new Upstream({ resolvers: [server.address], timeoutMs: 300, ...options }),
-      isRegistry: (name) => surroundings.isRegistry(name),
-      isLeftToProxy: () => isLeftToProxy,
+      isRegistry: (name) => hostNetwork.isRegistry(name),
+      isResolvedByProxy: () => isResolvedByProxy,
       hasIpv6: async () => hasIpv6,
     },
-    policy: () => new CompiledPolicy(policy, surroundings),
+    policy: () => new CompiledPolicy(policy, hostNetwork),
     pins,
     synthetic: new SyntheticAddresses(),
-    onAsked: () => {},
-    onDenied: (one) => denied.push(one),
+    onQuery: () => {},
+    onDenial: (one) => denied.push(one),
   })
 }
 
@@ -250,7 +250,8 @@ describe('a resolver', () => {
     const different = Array.from({ length: many + 40 }, (_, at) =>
       ask(one, `n${at}.example`).then(({ rcode }) => answered.push(rcode)),
     )
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    // Refused questions are answered without I/O, before the event loop turns.
+    await new Promise((resolve) => setImmediate(resolve))
     expect(answered).toHaveLength(41)
     await Promise.all([...same, ...different])
     expect(server.asked.filter(({ name }) => name === 'same.example')).toHaveLength(2)
@@ -300,7 +301,7 @@ describe('a resolver', () => {
   })
 
   test('a name that is left to the proxy gets an address that stands for it', async () => {
-    isLeftToProxy = true
+    isResolvedByProxy = true
     const one = resolver()
     expect(await ask(one, 'example.com')).toMatchObject({ rcode: 0, data: ['198.19.0.1'] })
     expect(await ask(one, 'example.org')).toMatchObject({ data: ['198.19.0.2'] })

@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
+import { Limiter } from '@dormouse/async'
 import {
   DNS_UDP_DEFAULT_BYTES,
   QUESTIONS_MAX_IN_FLIGHT,
@@ -22,49 +23,54 @@ import {
 } from './packet.ts'
 import type { Pins } from './pins.ts'
 import type { SyntheticAddresses } from './synthetic-addresses.ts'
-import { Turnstile } from './turnstile.ts'
 
-/** What a resolver needs of the host; the same for all sandboxes. */
+/** What resolvers need of the host; shared by all sandboxes. */
 export interface NameSources {
   readonly upstream: { ask(name: string, type: string): Promise<UpstreamAnswer | undefined> }
   readonly isRegistry: (name: string) => boolean
-  /** Is this name left to the host's proxy, because the host itself cannot resolve it? */
-  readonly isLeftToProxy: (name: string) => boolean
+  /** Whether the host's proxy resolves this name, because the host cannot. */
+  readonly isResolvedByProxy: (name: string) => boolean
   readonly hasIpv6: () => Promise<boolean>
 }
 
 export interface ResolverOptions {
   readonly sources: NameSources
-  /** As it is now; a change counts at once, also for questions that are under way. */
+  /** The current policy. A change also applies to questions in progress. */
   readonly policy: () => CompiledPolicy
   readonly pins: Pins
   readonly synthetic: SyntheticAddresses
-  readonly onAsked: () => void
-  readonly onDenied: (denied: { name: string; address?: string; reason: string }) => void
+  readonly onQuery: () => void
+  readonly onDenial: (denial: { name: string; address?: string; reason: string }) => void
 }
 
-/** Transfers of whole zones, and "anything you have": nothing a program needs (RFC 8482). */
+/** Zone transfers and ANY: no program needs them (RFC 8482). */
 const NOT_IMPLEMENTED = new Set(['AXFR', 'IXFR', 'ANY'])
-/** HTTPS and SVCB: their addresses would pass by the pins, and their keys would hide the name a connection asks for. Clients do without. */
+/**
+ * HTTPS and SVCB records: their addresses would bypass the pins, and their keys would encrypt the name that a
+ * connection asks for. Clients work without them.
+ */
 const WITHHELD = new Set(['UNKNOWN_64', 'UNKNOWN_65'])
 const EMPTY: Reply = { rcode: RCODE.NOERROR, records: [] }
 const FAILED: Reply = { rcode: RCODE.SERVFAIL, records: [] }
+
+class TooManyQuestions extends Error {}
 
 /** The name server of one sandbox. */
 export class Resolver {
   readonly #options: ResolverOptions
   readonly #cache = new AnswerCache()
-  readonly #turnstile = new Turnstile({
-    maxInside: QUESTIONS_MAX_IN_FLIGHT,
-    maxWaiting: QUESTIONS_MAX_QUEUED,
+  readonly #limiter = new Limiter({
+    concurrency: QUESTIONS_MAX_IN_FLIGHT,
+    maxQueued: QUESTIONS_MAX_QUEUED,
+    refuse: () => new TooManyQuestions(),
   })
-  readonly #underWay = new Map<string, Promise<UpstreamAnswer | undefined>>()
+  readonly #pending = new Map<string, Promise<UpstreamAnswer | undefined>>()
 
   constructor(options: ResolverOptions) {
     this.#options = options
   }
 
-  /** The answer to a packet from inside, or undefined when it deserves none. Never rejects. */
+  /** Answers a packet from a sandbox, or returns undefined when it deserves no answer. Never rejects. */
   async answer(packet: Buffer, transport: 'udp' | 'tcp'): Promise<Buffer | undefined> {
     const query = readQuery(packet)
     if (query === undefined) return undefined
@@ -76,23 +82,23 @@ export class Resolver {
     try {
       return writeReply(query, await this.#reply(name, query), maxBytes)
     } catch {
-      // A record that can be read but not be written again: what it says is not worth more than a failure.
+      // The reply has a record that cannot be encoded.
       return writeReply(query, FAILED, maxBytes)
     }
   }
 
-  /** Addresses of a name as the policy allows now; what we dial ourselves is pinned like everything else. */
+  /** The addresses of a name that the policy allows now. They are pinned, as those that the sandbox looks up are. */
   async addressesOf(name: string): Promise<string[]> {
     const found = await Promise.all(['A', 'AAAA'].map((type) => this.#look(name, type)))
     return found.flatMap((reply) => reply.addresses)
   }
 
   async #reply(name: string, query: Query): Promise<Reply> {
-    this.#options.onAsked()
+    this.#options.onQuery()
     const verdict = this.#options.policy().lookUp(name)
     if (!verdict.allowed) {
-      if (verdict.isUnheardOf) return { rcode: RCODE.NXDOMAIN, records: [] }
-      this.#options.onDenied({ name, reason: verdict.reason })
+      if (verdict.isUnrecorded) return { rcode: RCODE.NXDOMAIN, records: [] }
+      this.#options.onDenial({ name, reason: verdict.reason })
       return { rcode: RCODE.REFUSED, records: [], prohibited: verdict.reason }
     }
     if (NOT_IMPLEMENTED.has(query.type)) return { rcode: RCODE.NOTIMP, records: [] }
@@ -104,16 +110,16 @@ export class Resolver {
   async #look(name: string, type: string): Promise<Reply & { addresses: string[] }> {
     if (!this.#options.policy().lookUp(name).allowed)
       return { rcode: RCODE.REFUSED, records: [], addresses: [] }
-    if (this.#options.sources.isLeftToProxy(name)) return this.#standIn(name, type)
+    if (this.#options.sources.isResolvedByProxy(name)) return this.#syntheticReply(name, type)
     const answer = await this.#ask(name, type)
     if (answer === undefined) {
-      // The first failure is what shows that there is nobody to ask.
-      return this.#options.sources.isLeftToProxy(name)
-        ? this.#standIn(name, type)
+      // The first failure shows that the host has no working name server.
+      return this.#options.sources.isResolvedByProxy(name)
+        ? this.#syntheticReply(name, type)
         : { ...FAILED, addresses: [] }
     }
     const hasIpv6 = type === 'AAAA' && answer.records.length > 0 && (await this.#options.sources.hasIpv6())
-    // Nothing is awaited from here on: the policy that judges is the one that holds when the pin is set.
+    // No `await` from here on: the policy must not change between the verdict and the pin.
     const policy = this.#options.policy()
     if (!policy.lookUp(name).allowed) return { rcode: RCODE.REFUSED, records: [], addresses: [] }
     const { records, addresses, refused } = filterAnswer(answer.records, {
@@ -121,10 +127,10 @@ export class Resolver {
       type,
       ttlSeconds: answer.ttlSeconds,
       judge: (address) => policy.answer(name, address),
-      hasWayOut: (address) => !isIPv6(address) || hasIpv6,
+      isRoutable: (address) => !isIPv6(address) || hasIpv6,
     })
     for (const { address, ttlSeconds } of addresses) this.#options.pins.add(name, address, ttlSeconds)
-    for (const { address, reason } of refused) this.#options.onDenied({ name, address, reason })
+    for (const { address, reason } of refused) this.#options.onDenial({ name, address, reason })
     return { rcode: answer.rcode, records, addresses: addresses.map(({ address }) => address) }
   }
 
@@ -132,22 +138,28 @@ export class Resolver {
     const key = `${type} ${name}`
     const cached = this.#cache.find(key)
     if (cached !== undefined) return cached
-    const underWay = this.#underWay.get(key)
-    if (underWay !== undefined) return underWay
-    const asking = this.#turnstile
-      .pass(() =>
-        this.#options.sources.isRegistry(name)
-          ? lookUpAsHost(name, type)
-          : this.#options.sources.upstream.ask(name, type),
-      )
-      .finally(() => this.#underWay.delete(key))
-    this.#underWay.set(key, asking)
+    const pending = this.#pending.get(key)
+    if (pending !== undefined) return pending
+    const asking = this.#askUpstream(name, type).finally(() => this.#pending.delete(key))
+    this.#pending.set(key, asking)
     const answer = await asking
     if (answer !== undefined) this.#cache.add(key, answer)
     return answer
   }
 
-  #standIn(name: string, type: string): Reply & { addresses: string[] } {
+  /** Undefined when no server answers or too many questions wait. */
+  async #askUpstream(name: string, type: string): Promise<UpstreamAnswer | undefined> {
+    const { isRegistry, upstream } = this.#options.sources
+    const ask = () => (isRegistry(name) ? lookUpAsHost(name, type) : upstream.ask(name, type))
+    try {
+      return await this.#limiter.run(ask)
+    } catch (error) {
+      if (error instanceof TooManyQuestions) return undefined
+      throw error
+    }
+  }
+
+  #syntheticReply(name: string, type: string): Reply & { addresses: string[] } {
     if (type !== 'A') return { ...EMPTY, addresses: [] }
     const address = this.#options.synthetic.addressFor(name)
     const record: DnsRecord = { type: 'A', name, ttl: REGISTRY_TTL_SECONDS, data: address }
@@ -155,7 +167,7 @@ export class Resolver {
   }
 }
 
-/** Registries may be known to the host only by its /etc/hosts; all other names in there are none of a sandbox's business. */
+/** The host may know registries from its /etc/hosts only. Sandboxes see no other name of that file. */
 async function lookUpAsHost(name: string, type: string): Promise<UpstreamAnswer> {
   const family = type === 'A' ? 4 : type === 'AAAA' ? 6 : undefined
   const found = family === undefined ? [] : await lookup(name, { all: true, family }).catch(() => [])

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { reset } from '../gate/reset.ts'
 import { DNS_TCP_IDLE_TIMEOUT_MS, QUESTION_MAX_BYTES, QUESTIONS_MAX_PER_CONNECTION } from '../limits.ts'
 
-/** Answers questions on a connection (RFC 7766), as they come, until the other side has enough or misbehaves. */
+/** Answers questions on a connection (RFC 7766) until the client closes it or misbehaves. */
 export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buffer | undefined>): void {
   let received = Buffer.alloc(0)
   let open = 0
@@ -18,7 +18,7 @@ export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buf
     hasEnded = true
     if (open === 0) socket.end()
   })
-  socket.on('drain', goOn)
+  socket.on('drain', continueReading)
   socket.resume()
 
   function takeQuestions(): void {
@@ -32,12 +32,12 @@ export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buf
       const packet = received.subarray(2, 2 + length)
       received = received.subarray(2 + length)
       open++
-      void answer(packet).then(give)
+      void answer(packet).then(sendReply)
     }
     if (open >= QUESTIONS_MAX_PER_CONNECTION || socket.writableNeedDrain) socket.pause()
   }
 
-  function give(reply: Buffer | undefined): void {
+  function sendReply(reply: Buffer | undefined): void {
     open--
     if (socket.destroyed) return
     if (reply !== undefined) {
@@ -45,11 +45,11 @@ export function serveTcp(socket: Socket, answer: (packet: Buffer) => Promise<Buf
       length.writeUInt16BE(reply.length)
       socket.write(Buffer.concat([length, reply]))
     }
-    // Whoever does not read its answers gets no more of them, and is gone when the time is up.
-    if (!socket.writableNeedDrain) goOn()
+    // A client that does not read its answers gets no more, and times out.
+    if (!socket.writableNeedDrain) continueReading()
   }
 
-  function goOn(): void {
+  function continueReading(): void {
     takeQuestions()
     if (open < QUESTIONS_MAX_PER_CONNECTION) socket.resume()
     if (hasEnded && open === 0) socket.end()

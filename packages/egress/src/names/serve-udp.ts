@@ -1,6 +1,6 @@
 import { createSocket, type Socket } from 'node:dgram'
 
-/** Answers questions on a bound datagram socket, which belongs to the returned one from here on: closing that closes it. */
+/** Answers questions on a bound datagram socket. The returned socket owns the descriptor. */
 export function serveUdp(
   fd: number,
   answer: (packet: Buffer) => Promise<Buffer | undefined>,
@@ -8,7 +8,7 @@ export function serveUdp(
   const socket = createSocket('udp4')
   socket.on('message', (packet, { address, port }) => {
     void answer(packet).then((reply) => {
-      // The asker may be gone, and so may the socket; there is nobody left to tell.
+      // The client or the socket may be gone; then the reply is dropped.
       if (reply !== undefined) trySend(socket, reply, { address, port })
     })
   })
@@ -26,6 +26,6 @@ function trySend(socket: Socket, reply: Buffer, to: { address: string; port: num
   try {
     socket.send(reply, to.port, to.address, () => {})
   } catch {
-    // Closed while the question was under way.
+    // The socket was closed while the question was being answered.
   }
 }

@@ -1,11 +1,14 @@
 import { SYNTHETIC_MAX } from '../limits.ts'
 
-/** 198.19.0.0/16 is half of the range for benchmarks (RFC 2544): nothing on the internet has it, and the burrow's own addresses are in the other half. */
+/**
+ * 198.19.0.0/16 is half of the range for benchmarks (RFC 2544). It is unused on the internet, and burrows have their
+ * own addresses in the other half.
+ */
 const PREFIX = '198.19.'
 const FIRST = 1
 const LAST = 0xfffe
 
-/** Addresses that stand for names where the host cannot resolve any, and a proxy has to. */
+/** Addresses that stand for names which the host's proxy resolves, because the host cannot. */
 export class SyntheticAddresses {
   readonly #addresses = new Map<string, string>()
   readonly #names = new Map<string, string>()
@@ -16,7 +19,7 @@ export class SyntheticAddresses {
     if (known !== undefined) return known
     if (this.#addresses.size >= SYNTHETIC_MAX) this.#forgetOldest()
     const address = `${PREFIX}${this.#next >> 8}.${this.#next & 0xff}`
-    // An address comes round again only after all others, so a program that still remembers it has long given up.
+    // An address is reused only after all others, when programs have long forgotten it.
     this.#next = this.#next === LAST ? FIRST : this.#next + 1
     this.#addresses.set(name, address)
     this.#names.set(address, name)

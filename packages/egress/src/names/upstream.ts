@@ -5,15 +5,15 @@ import { type NameServer, parseNameServer, readNameServers } from './name-server
 import { type DnsRecord, RCODE, type UpstreamReply } from './packet.ts'
 
 export interface UpstreamOptions {
-  /** The host's when left out. */
+  /** Default: the host's. */
   readonly resolvers?: readonly string[]
   readonly timeoutMs?: number
 }
 
-/** How long a host on which no name server has ever answered is believed to have none. */
+/** How long the host counts as having no name server after none answered. */
 const SILENCE_BELIEVED_MS = 60_000
 
-/** The host's name servers, asked in order until one answers. Shared by all sandboxes. */
+/** The upstream name servers, asked in order until one answers. Shared by all sandboxes. */
 export class Upstream {
   readonly #servers: () => NameServer[]
   readonly #timeoutMs: number
@@ -27,14 +27,14 @@ export class Upstream {
   }
 
   /**
-   * No server has ever answered anything. One answer of any kind ends this for good: what a sandbox asks for must not be able to bring it
-   * about, because names are then left to a proxy that may resolve them to addresses which are not public.
+   * True while no server has ever answered. One answer of any kind makes it false for good: a sandbox must not be able
+   * to cause it, because the proxy then resolves names and may resolve them to private addresses.
    */
   get isSilent(): boolean {
     return !this.#hasAnswered && performance.now() < this.#silentUntilMs
   }
 
-  /** Undefined when nobody answers. */
+  /** Returns undefined when no server answers. */
   async ask(name: string, type: string): Promise<UpstreamAnswer | undefined> {
     const servers = this.#servers()
     for (let attempt = 0; attempt < UPSTREAM_ATTEMPTS; attempt++) {
@@ -50,7 +50,7 @@ export class Upstream {
   }
 }
 
-/** SERVFAIL and the like say something about that server, not about the name. */
+/** SERVFAIL and the like are about that server, not about the name. */
 function isFinal({ rcode }: UpstreamReply): boolean {
   return rcode === RCODE.NOERROR || rcode === RCODE.NXDOMAIN
 }

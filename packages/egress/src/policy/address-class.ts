@@ -2,8 +2,8 @@ import ipaddr from 'ipaddr.js'
 import { type Address, isInRange, parseRange, type Range } from './address.ts'
 
 /**
- * `public`: anybody on the internet may have it. `private`: of a network that the operator may open. `forbidden`: no rule reaches it.
- * `kind` is the word for people.
+ * `public`: on the public internet. `private`: in a network that the operator may open. `forbidden`: no rule can open
+ * it. `kind` is the word shown to people.
  */
 export interface AddressClass {
   readonly reach: 'public' | 'private' | 'forbidden'
@@ -12,7 +12,7 @@ export interface AddressClass {
 
 const PUBLIC: AddressClass = { reach: 'public', kind: 'public' }
 
-/** Where clouds tell a machine its secrets, outside of the link-local range that holds most of them. */
+/** Metadata services of clouds, which hand out credentials. Most are link-local; these are not. */
 const METADATA: readonly Range[] = [
   '168.63.129.16', // Azure: public by its range, and answered by the hypervisor
   '100.100.100.200', // Alibaba Cloud
@@ -22,14 +22,16 @@ const METADATA: readonly Range[] = [
   'fd00:42::42', // Scaleway
   'fd00:a9fe:a9fe::/48', // Akamai (Linode)
 ].map((text) => parseRange(text)!)
-/** IPv6 has been given out from here only; the rest of what ipaddr.js calls unicast belongs to nobody. */
+/** All assigned public IPv6 addresses are in this range. The rest of what ipaddr.js calls unicast is unassigned. */
 const GLOBAL_UNICAST = parseRange('2000::/3')!
-/** `::1.2.3.4`: IPv4-compatible, given up in 2006. */
+/** `::1.2.3.4`: IPv4-compatible addresses, deprecated in 2006. */
 const COMPATIBLE = parseRange('::/96')!
-/** The one prefix under which a translator may stand for the public IPv4 internet (RFC 6052). */
+/** The only prefix of NAT64 translators to the public IPv4 internet (RFC 6052). */
 const NAT64 = parseRange('64:ff9b::/96')!
 
-/** How ipaddr.js names them, and what we make of that. What is not listed and not unicast is `private`: closed unless opened. */
+/**
+ * Keyed by the names of ipaddr.js. Ranges that are neither here nor unicast count as `private`: closed unless opened.
+ */
 const KINDS: Record<string, AddressClass> = {
   loopback: { reach: 'forbidden', kind: 'loopback' },
   linkLocal: { reach: 'forbidden', kind: 'link-local' },
@@ -38,7 +40,8 @@ const KINDS: Record<string, AddressClass> = {
   broadcast: { reach: 'forbidden', kind: 'broadcast' },
   ipv4Mapped: { reach: 'forbidden', kind: 'IPv4 in IPv6' },
   rfc6145: { reach: 'forbidden', kind: 'IPv4 in IPv6' },
-  // Both carry an IPv4 address that a router of the host's network may unwrap; both were given up (RFC 7526, RFC 8190).
+  // Both embed an IPv4 address that a router of the host's network may unwrap. Both are deprecated (RFC 7526, RFC
+  // 8190).
   '6to4': { reach: 'forbidden', kind: '6to4' },
   teredo: { reach: 'forbidden', kind: 'Teredo' },
   discard: { reach: 'forbidden', kind: 'discard' },
@@ -60,12 +63,15 @@ export function classOf(address: Address): AddressClass {
   return KINDS[range] ?? { reach: 'private', kind: 'reserved' }
 }
 
-/** What a connection to `address` ends at: behind a translator that is the IPv4 address in its last four bytes. */
+/**
+ * The address that a connection really reaches. Behind a NAT64 translator that is the IPv4 address in the last four
+ * bytes.
+ */
 export function translated(address: Address): Address {
   return isInRange(address, NAT64) ? ipaddr.fromByteArray(address.toByteArray().slice(12)) : address
 }
 
-/** Behind a translator it is the IPv4 address that is reached, so that one counts; a private one cannot be opened in this form. */
+/** The embedded IPv4 address decides. A private one cannot be opened in this form. */
 function embedded(address: Address): AddressClass {
   const inner = classOf(translated(address))
   return inner.reach === 'public' ? PUBLIC : { reach: 'forbidden', kind: `${inner.kind} in NAT64` }

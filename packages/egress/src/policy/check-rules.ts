@@ -4,8 +4,8 @@ import { classOf } from './address-class.ts'
 import { normalizePattern } from './domain-name.ts'
 
 /**
- * Throws when a rule could never allow anything here, so that its author hears of it now and not from a reset connection.
- * A range that is public in part is fine: the rest of it stays closed.
+ * Throws when a rule can never allow anything on this host, so that its author learns it now and not from a reset
+ * connection. A range that is partly public is accepted; the rest of it stays closed.
  */
 export function checkRules(rules: readonly AllowRule[], reachable: readonly string[] = []): void {
   const opened = reachable.map((text) => parseRange(text)).filter((range) => range !== undefined)
@@ -14,7 +14,7 @@ export function checkRules(rules: readonly AllowRule[], reachable: readonly stri
     else if (normalizePattern(rule.domain) === undefined) {
       throw new DormouseError(
         'invalid_argument',
-        `network.allow: ${JSON.stringify(rule.domain)} is no name`,
+        `network.allow: ${JSON.stringify(rule.domain)} is not a domain name`,
         {
           hint: 'Write a name as `example.com`, or `*.example.com` for every name below it.',
         },
@@ -28,7 +28,7 @@ function checkRange(cidr: string, opened: readonly Range[]): void {
   if (range === undefined) {
     throw new DormouseError(
       'invalid_argument',
-      `network.allow: ${JSON.stringify(cidr)} is no range of addresses`,
+      `network.allow: ${JSON.stringify(cidr)} is not an address range`,
       {
         hint: 'Write a range as `203.0.113.0/24` or `2001:db8::/32`.',
       },
@@ -42,7 +42,7 @@ function checkRange(cidr: string, opened: readonly Range[]): void {
       'invalid_argument',
       `network.allow: ${cidr} is ${kind.kind}, which no rule can open`,
       {
-        hint: 'Inside a sandbox, loopback is the sandbox itself. Addresses of the host and of its links are never reachable.',
+        hint: 'Inside a sandbox, loopback is the sandbox itself. Addresses of the host are never reachable.',
       },
     )
   }
@@ -51,7 +51,7 @@ function checkRange(cidr: string, opened: readonly Range[]): void {
   )
   if (!isOpen) {
     throw new DormouseError('invalid_argument', `network.allow: ${cidr} is not public (${kind.kind})`, {
-      hint: 'The operator of this server decides which networks of his rules may open: the setting `network.reachable`.',
+      hint: 'The operator lists private networks that rules may open in the setting `network.reachable`.',
     })
   }
 }

@@ -4,19 +4,19 @@ import { describe, expect, test } from 'vitest'
 import { checkRules } from './check-rules.ts'
 import { CompiledPolicy } from './compiled-policy.ts'
 import type { EgressPolicy } from './egress-policy.ts'
-import { Surroundings } from './surroundings.ts'
+import { HostNetwork } from './host-network.ts'
 
-const surroundings = new Surroundings({
+const hostNetwork = new HostNetwork({
   registries: [
     { host: 'Mirror.Corp.example', port: 4873 },
     { host: '10.9.9.9', port: 3141 },
   ],
   reachable: ['10.1.0.0/16', 'fd01::/16'],
-  isOwn: (address) => ['198.41.0.4', '10.1.0.5', '10.9.9.9', '2600::5'].includes(address),
+  isHostAddress: (address) => ['198.41.0.4', '10.1.0.5', '10.9.9.9', '2600::5'].includes(address),
 })
 
 const compile = (mode: EgressPolicy['mode'], allow: AllowRule[] = []) =>
-  new CompiledPolicy({ mode, allow, secrets: [] }, surroundings)
+  new CompiledPolicy({ mode, allow, secrets: [] }, hostNetwork)
 
 describe('mode none', () => {
   const none = compile('none', [{ domain: 'example.com' }, { cidr: '0.0.0.0/0' }])
@@ -155,8 +155,8 @@ describe('rules that could never allow anything', () => {
     [{ cidr: '0.0.0.0/0' }, undefined],
     [{ cidr: '::/0' }, undefined],
     [{ cidr: '1.2.3.4/8' }, undefined],
-    [{ cidr: '1.2.3/8' }, 'no range'],
-    [{ domain: 'exa mple' }, 'no name'],
+    [{ cidr: '1.2.3/8' }, 'is not an address range'],
+    [{ domain: 'exa mple' }, 'is not a domain name'],
     [{ domain: '*.example.com' }, undefined],
   ] as [AllowRule, string | undefined][])('%j: %s', (rule, problem) => {
     const check = () => checkRules([rule], ['10.1.0.0/16', 'fd01::/16'])

@@ -2,8 +2,8 @@ import { type Address, isInRange, parseAddress, parseRange, type Range } from '.
 import { classOf } from './address-class.ts'
 import { covers, normalizePattern } from './domain-name.ts'
 import type { EdgeSecret, EgressPolicy } from './egress-policy.ts'
+import type { HostNetwork } from './host-network.ts'
 import { isSpecialName } from './special-names.ts'
-import type { Surroundings } from './surroundings.ts'
 import {
   ALLOWED,
   ALLOWED_AS_REGISTRY,
@@ -26,28 +26,28 @@ interface RangeMatch {
 interface Asked {
   readonly address: string
   readonly port: number
-  /** A rule for one of these opens the address. */
+  /** A rule for one of these names opens the address. */
   readonly names: readonly string[]
-  /** One of these must be a registry where only a registry may be reached. */
+  /** One of these must be a registry when the address is open to registries only. */
   readonly registries: readonly string[]
 }
 
 const OFF = refused('the network of this sandbox is off')
-const UNHEARD_OF: Refused = { allowed: false, reason: 'a name of local networks', isUnheardOf: true }
+const LOCAL_NAME: Refused = { allowed: false, reason: 'a local name', isUnrecorded: true }
 const NOT_ALLOWED = refused('no rule allows it')
 
-/** A policy made ready to be asked. Names are normalized, addresses as `canonicalAddress` spells them. */
+/** A policy, parsed. Expects normalized names and canonical addresses. */
 export class CompiledPolicy {
   readonly mode: EgressPolicy['mode']
   readonly secrets: readonly EdgeSecret[]
   readonly #domains: readonly DomainMatch[]
   readonly #ranges: readonly RangeMatch[]
-  readonly #surroundings: Surroundings
+  readonly #hostNetwork: HostNetwork
 
-  constructor(policy: EgressPolicy, surroundings: Surroundings) {
+  constructor(policy: EgressPolicy, hostNetwork: HostNetwork) {
     this.mode = policy.mode
     this.secrets = policy.secrets
-    this.#surroundings = surroundings
+    this.#hostNetwork = hostNetwork
     this.#domains = policy.allow.flatMap((rule) => {
       const pattern = 'domain' in rule ? normalizePattern(rule.domain) : undefined
       return pattern === undefined ? [] : [{ pattern, ports: rule.ports }]
@@ -58,29 +58,30 @@ export class CompiledPolicy {
     })
   }
 
-  /** May this name be looked up? */
+  /** Whether the sandbox may look up this name. */
   lookUp(name: string): Verdict {
     if (this.mode === 'none') return OFF
     if (this.mode === 'allow') return this.#coversName(name) ? ALLOWED_BY_NAME : NOT_ALLOWED
-    // Names of the host's own network say something about it, even where their addresses are held back.
-    return isSpecialName(name) && !this.#surroundings.isRegistry(name) ? UNHEARD_OF : ALLOWED
+    // Local names reveal the host's network, even if their addresses are withheld.
+    return isSpecialName(name) && !this.#hostNetwork.isRegistry(name) ? LOCAL_NAME : ALLOWED
   }
 
-  /** May the sandbox learn that `name`, which it may look up, has this address? */
+  /** Whether the sandbox may learn this address of `name`, which it may look up. */
   answer(name: string, address: string): Verdict {
     const parsed = parseAddress(address)
     if (parsed === undefined) return refused('not an address')
-    return this.#surroundings.isRegistry(name) ? this.#registryAddress(parsed) : this.#address(parsed)
+    return this.#hostNetwork.isRegistry(name) ? this.#registryAddress(parsed) : this.#address(parsed)
   }
 
-  /** May it be connected to? `names` are those under which the sandbox has learned of this address. */
+  /** Whether the sandbox may connect. `names` are the names under which it learned this address. */
   connect(address: string, port: number, names: readonly string[]): Verdict {
     return this.#decide({ address, port, names, registries: [address, ...names] })
   }
 
   /**
-   * May a connection to `address` that was allowed by name ask for `host`, a name or an address? On its own it must lead there: a name that
-   * shares the address with an allowed one opens nothing. Undefined: there is no address, because a proxy resolves.
+   * Whether a connection to `address` that was allowed by name may ask for `host`, a name or an address. `host` alone
+   * must allow it: a name that shares the address with an allowed name opens nothing. `address` is undefined when a
+   * proxy resolves the name.
    */
   ask(host: string, port: number, address: string | undefined): Verdict {
     if (address !== undefined) return this.#decide({ address, port, names: [host], registries: [host] })
@@ -103,7 +104,7 @@ export class CompiledPolicy {
     const isCovered = (name: string) => this.mode === 'public' || byRange || this.#coversName(name, port)
     const problem = this.#address(parsed)
     if (!problem.allowed) {
-      const known = registries.filter((host) => this.#surroundings.isRegistry(host, port))
+      const known = registries.filter((host) => this.#hostNetwork.isRegistry(host, port))
       if (known.length === 0) return problem
       const asRegistry = this.#registryAddress(parsed)
       if (!asRegistry.allowed) return asRegistry
@@ -120,15 +121,15 @@ export class CompiledPolicy {
   #address(address: Address): Verdict {
     const { reach, kind } = classOf(address)
     if (reach === 'forbidden') return notPublic(kind)
-    if (this.#surroundings.isOwn(address)) return notPublic('of this host')
+    if (this.#hostNetwork.isHostAddress(address)) return notPublic('of this host')
     if (reach === 'public') return ALLOWED
-    // What the operator opened is for rules that name it; `public` means what everybody can reach.
-    return this.mode === 'allow' && this.#surroundings.isReachable(address) ? ALLOWED : notPublic(kind)
+    // `network.reachable` opens private networks to explicit rules only; mode `public` means the public internet.
+    return this.mode === 'allow' && this.#hostNetwork.isReachable(address) ? ALLOWED : notPublic(kind)
   }
 
   /**
-   * A registry is named by the operator, with its port: it may be private, and even be a service of this host. Loopback never: inside,
-   * such an address means the sandbox itself, so nobody could ask for it here but to get at the host.
+   * The operator names registries with their ports, so a registry may be private, or a service of this host. Loopback
+   * is never one: inside a sandbox it means the sandbox itself.
    */
   #registryAddress(address: Address): Verdict {
     const { reach, kind } = classOf(address)

@@ -7,7 +7,10 @@ const LOCAL_ZONES = ['local', 'localhost', 'internal', 'home.arpa', 'lan', 'onio
 const REVERSE = /^((?:\d{1,3}\.){4})in-addr\.arpa$/
 const REVERSE_6 = /^((?:[0-9a-f]\.){32})ip6\.arpa$/
 
-/** Names that only a local network can answer: with one label, of a zone for that, or those of addresses that are not public. */
+/**
+ * Names that only a local network can answer: those with one label, those in a local zone, and reverse names of
+ * addresses that are not public.
+ */
 export function isSpecialName(name: string): boolean {
   if (!name.includes('.')) return true
   if (LOCAL_ZONES.some((zone) => name === zone || covers(`*.${zone}`, name))) return true

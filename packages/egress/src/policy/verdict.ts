@@ -2,18 +2,20 @@ export type Verdict = Allowed | Refused
 
 export interface Allowed {
   readonly allowed: true
-  /** Reached because of its name: the connection must ask for a name that may be reached at this address. */
+  /** Allowed by name: the connection must ask for a name that is allowed at this address. */
   readonly byName: boolean
-  /** Open to registries only: nothing is sent or heard there before the connection has asked for one by name. */
+  /**
+   * Only registries are allowed at this address. The gate sends and receives nothing before the client has named one.
+   */
   readonly isRegistry?: true
 }
 
 export interface Refused {
   readonly allowed: false
-  /** A few words for the one who wonders why. */
+  /** The reason, in a few words for people. */
   readonly reason: string
-  /** Not worth a word: programs ask for such names all the time, and there are none. */
-  readonly isUnheardOf?: true
+  /** Not reported as a denial: programs look up such names all the time, and they do not exist. */
+  readonly isUnrecorded?: true
 }
 
 export const ALLOWED: Allowed = { allowed: true, byName: false }

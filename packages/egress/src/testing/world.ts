@@ -3,11 +3,11 @@ import { createServer as createHttpServer } from 'node:http'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { CounterCells } from '../gate/counter-cells.ts'
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import type { AskedDestination } from '../gate/gate-connection.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
 import type { EgressOptions } from '../worker/egress-options.ts'
-import { Keeper } from '../worker/keeper.ts'
+import { GateWorker } from '../worker/gate-worker.ts'
 import { type Asked, DnsServer, question, type Say } from './dns-server.ts'
 
 export const OPEN: EgressPolicy = { mode: 'public', allow: [], secrets: [] }
@@ -27,9 +27,9 @@ export function useGates(quarter: 'first' | 'second' | 'third' | 'fourth'): void
 
 /** A gate, servers in the internet behind it, and clients in front of it. */
 export class World {
-  readonly denied: Denied[] = []
+  readonly denials: Denial[] = []
   readonly counters = new CounterCells()
-  readonly keeper: Keeper
+  readonly gateWorker: GateWorker
   readonly names: DnsServer
   readonly #gate = nextGate++
   readonly #asked = new Map<number, AskedDestination>()
@@ -37,9 +37,9 @@ export class World {
 
   private constructor(names: DnsServer, options: EgressOptions) {
     this.names = names
-    this.keeper = new Keeper(
+    this.gateWorker = new GateWorker(
       { resolvers: [names.address], ...options },
-      (denied) => this.denied.push(denied),
+      (denial) => this.denials.push(denial),
       (client) => this.#asked.get(client.remotePort ?? 0),
     )
   }
@@ -51,7 +51,7 @@ export class World {
   ): Promise<World> {
     const names = await DnsServer.start(say ?? (() => ({ rcode: 3 })))
     const world = new World(names, options)
-    await world.keeper.attach({
+    await world.gateWorker.attach({
       sandboxId: 'one',
       descriptors: { tcp: 500 + 2 * world.#gate, dns: 501 + 2 * world.#gate },
       policy,
@@ -98,7 +98,7 @@ export class World {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.keeper.close()
+    await this.gateWorker.close()
     for (const server of this.#servers) server.close()
     await this.names.close()
   }

@@ -1,21 +1,21 @@
 import type { ProxyOptions } from '../dial/dialer.ts'
-import type { Certified } from '../edge/certificate.ts'
-import type { Registry } from '../policy/surroundings.ts'
+import type { CertificateAndKey } from '../edge/certificate.ts'
+import type { Registry } from '../policy/host-network.ts'
 
 export interface EgressOptions {
-  /** `1.2.3.4` or `1.2.3.4:53`; the host's own when left out. */
+  /** `1.2.3.4` or `1.2.3.4:53`. Default: the host's name servers. */
   readonly resolvers?: readonly string[]
   readonly proxy?: ProxyOptions
-  /** Where the host itself installs packages from: reachable with their port in mode `public`, also at private addresses. */
+  /** Package registries of the host. Reachable on their port in mode `public`, also at private addresses. */
   readonly registries?: readonly Registry[]
-  /** Ranges that are not public, and that rules may name all the same. */
+  /** Private ranges that rules may open. */
   readonly reachable?: readonly string[]
-  /** Connections that one sandbox may have at a time; `CONNECTIONS_MAX_PER_SANDBOX` when left out. */
+  /** Connections of one sandbox. Default: `CONNECTIONS_MAX_PER_SANDBOX`. */
   readonly maxConnections?: number
-  /** Connections that all sandboxes together may have; `CONNECTIONS_MAX` when left out. */
+  /** Connections of all sandboxes. Default: `CONNECTIONS_MAX`. */
   readonly maxConnectionsTotal?: number
-  /** What sandboxes with secrets trust. Without it, connections that would need a secret are reset. */
-  readonly ca?: Certified
-  /** Roots that servers may have beside those of the host, PEM. */
+  /** The authority that sandboxes with secrets trust. Without it, connections that need a secret are reset. */
+  readonly ca?: CertificateAndKey
+  /** Roots to trust besides those of the host, PEM. */
   readonly upstreamCa?: string
 }

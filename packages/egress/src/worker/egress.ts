@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import { CounterCells, type EgressCounters } from '../gate/counter-cells.ts'
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import type { GateDescriptors } from '../gate/gate.ts'
 import { WORKER_RESTART_DELAY_MS } from '../limits.ts'
 import { checkRules } from '../policy/check-rules.ts'
@@ -10,11 +10,14 @@ import type { EgressOptions } from './egress-options.ts'
 import { WorkerDied, WorkerThread } from './worker-thread.ts'
 
 export interface EgressStartOptions extends EgressOptions {
-  /** Addresses of this host beside those of its interfaces. */
-  readonly ownAddresses?: () => string[]
-  /** A new gate for a sandbox whose descriptors died with the worker. Without it such a sandbox stays cut off until it is attached again. */
+  /** Addresses of this host besides those of its interfaces. */
+  readonly hostAddresses?: () => string[]
+  /**
+   * Opens a new gate for a sandbox after the worker died. Without it such a sandbox stays cut off until the next
+   * attach.
+   */
   readonly reopen?: (sandboxId: string) => Promise<GateDescriptors>
-  readonly onTrouble?: (message: string, cause: unknown) => void
+  readonly onError?: (message: string, cause: unknown) => void
 }
 
 interface Known {
@@ -26,13 +29,13 @@ interface Known {
 const NO_COUNTERS: EgressCounters = { bytesOut: 0, bytesIn: 0, connections: 0, denied: 0, names: 0 }
 
 /**
- * What leaves the sandboxes of this server. Lives in the main thread; the sockets are in a worker. Descriptors belong to it from `attach` on,
- * and are closed exactly once: by the thread that took them, when the sandbox is detached, attached anew, or the thread ends.
+ * The main thread's end of egress; the sockets are in a worker thread. Owns descriptors from `attach` on. The thread
+ * that took a descriptor closes it exactly once: on detach, on a new attach, or when the thread ends.
  */
 export class Egress {
   readonly #options: EgressStartOptions
   readonly #known = new Map<string, Known>()
-  readonly #listeners = new Set<(denied: Denied) => void>()
+  readonly #listeners = new Set<(denial: Denial) => void>()
   #thread: Promise<WorkerThread>
   #isClosed = false
 
@@ -47,20 +50,20 @@ export class Egress {
       await egress.#thread
       return egress
     } catch (error) {
-      // One that cannot even start is not started over and over.
+      // A worker that cannot start is not restarted.
       egress.#isClosed = true
       throw error
     }
   }
 
-  /** Throws `invalid_argument` when a rule could never allow anything on this host. */
+  /** Throws `invalid_argument` when a rule can never allow anything on this host. */
   check(policy: EgressPolicy): void {
     checkRules(policy.allow, this.#options.reachable)
   }
 
   /**
-   * Takes the place of an earlier attach. When it resolves, connections arrive, or will as soon as a worker that has just died has a successor;
-   * when it rejects, none do, and the descriptors are closed.
+   * Replaces an earlier attach. When it resolves, connections are served, or will be as soon as a worker that just died
+   * is replaced. When it rejects, none are served, and the descriptors are closed.
    */
   async attach(sandboxId: string, gate: GateDescriptors, policy: EgressPolicy): Promise<void> {
     const known = this.#known.get(sandboxId) ?? { counters: new CounterCells(), policy, isAttached: true }
@@ -68,38 +71,38 @@ export class Egress {
     const taken = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)
     try {
       const thread = await this.#thread
-      this.#tellOwnAddresses(thread)
+      this.#sendHostAddresses(thread)
       const descriptors = { tcp: gate.tcp, dns: gate.dns }
       const attach = { sandboxId, descriptors, policy, counters: known.counters.memory, taken }
       await thread.ask({ type: 'attach', attach })
     } catch (error) {
       if (Atomics.load(new Int32Array(taken), 0) === 0) closeDescriptors(gate)
-      // The next worker attaches it again, if it can.
+      // The next worker attaches it again.
       if (error instanceof WorkerDied && this.#options.reopen !== undefined) return
       known.isAttached = false
       throw error
     }
   }
 
-  /** When it resolves, connections that are not allowed any more have ended. */
+  /** Resolves when connections that the policy forbids have ended. */
   async change(sandboxId: string, policy: EgressPolicy): Promise<void> {
     const known = this.#known.get(sandboxId)
     if (known === undefined) throw new DormouseError('internal', `egress: ${sandboxId} was never attached`)
     known.policy = policy
     const thread = await this.#thread
-    this.#tellOwnAddresses(thread)
-    await thread.ask({ type: 'change', sandboxId, policy }).catch(unlessDied)
+    this.#sendHostAddresses(thread)
+    await thread.ask({ type: 'change', sandboxId, policy }).catch(ignoreWorkerDied)
   }
 
-  /** Ends its connections and closes the descriptors. Does nothing when it is not attached. */
+  /** Ends the connections and closes the descriptors. Does nothing when the sandbox is not attached. */
   async detach(sandboxId: string): Promise<void> {
     const known = this.#known.get(sandboxId)
     if (known === undefined) return
     known.isAttached = false
-    await (await this.#thread).ask({ type: 'detach', sandboxId }).catch(unlessDied)
+    await (await this.#thread).ask({ type: 'detach', sandboxId }).catch(ignoreWorkerDied)
   }
 
-  /** The sandbox is gone for good: so are its pins and counters. */
+  /** The sandbox was deleted: drops its pins and counters. */
   forget(sandboxId: string): void {
     this.#known.delete(sandboxId)
     void this.#thread.then(
@@ -112,8 +115,8 @@ export class Egress {
     return this.#known.get(sandboxId)?.counters.read() ?? NO_COUNTERS
   }
 
-  /** Many refusals make few events: those of one kind within some seconds are one, with their number. */
-  onDenied(listener: (denied: Denied) => void): void {
+  /** Denials of one kind within a few seconds make one event with a count. */
+  onDenial(listener: (denial: Denial) => void): void {
     this.#listeners.add(listener)
   }
 
@@ -124,20 +127,20 @@ export class Egress {
   }
 
   #start(): Promise<WorkerThread> {
-    const { ownAddresses: _, reopen: __, onTrouble: ___, ...options } = this.#options
+    const { hostAddresses: _, reopen: __, onError: ___, ...options } = this.#options
     return WorkerThread.start({
       options,
-      onDenied: (denied) => {
-        for (const listener of this.#listeners) listener(denied)
+      onDenial: (denial) => {
+        for (const listener of this.#listeners) listener(denial)
       },
       onDied: (cause) => this.#restart(cause),
     })
   }
 
-  /** Everything the worker had is closed: sandboxes are cut off, not let through. */
+  /** All sockets of the worker are closed: sandboxes are cut off, never let through unchecked. */
   #restart(cause: Error): void {
     if (this.#isClosed) return
-    this.#options.onTrouble?.('The egress worker has died; it is started again.', cause)
+    this.#options.onError?.('The egress worker died and is being restarted.', cause)
     this.#thread = new Promise<void>((resolve) => setTimeout(resolve, WORKER_RESTART_DELAY_MS)).then(() =>
       this.#start(),
     )
@@ -145,27 +148,27 @@ export class Egress {
   }
 
   async #reattach(): Promise<void> {
-    const { reopen, onTrouble } = this.#options
+    const { reopen, onError } = this.#options
     const lost = [...this.#known].filter(([, known]) => known.isAttached)
     await Promise.all(
       lost.map(async ([sandboxId, known]) => {
         try {
-          if (reopen === undefined) throw new Error('there is no way to open its gate again')
+          if (reopen === undefined) throw new Error('its gate cannot be opened again')
           const gate = await reopen(sandboxId)
-          // It may have been detached, and its burrow may be gone, while the gate was opened.
+          // The sandbox may have been detached while the gate was opened.
           if (known.isAttached) await this.attach(sandboxId, gate, known.policy)
           else closeDescriptors(gate)
         } catch (error) {
           known.isAttached = false
-          onTrouble?.(`Sandbox ${sandboxId} is cut off from the network until it wakes up again.`, error)
+          onError?.(`Sandbox ${sandboxId} has no network until its next wake.`, error)
         }
       }),
     )
   }
 
-  #tellOwnAddresses(thread: WorkerThread): void {
-    const addresses = this.#options.ownAddresses?.() ?? []
-    if (addresses.length > 0) thread.tell({ type: 'own-addresses', addresses })
+  #sendHostAddresses(thread: WorkerThread): void {
+    const addresses = this.#options.hostAddresses?.() ?? []
+    if (addresses.length > 0) thread.tell({ type: 'host-addresses', addresses })
   }
 }
 
@@ -174,12 +177,12 @@ function closeDescriptors({ tcp, dns }: GateDescriptors): void {
     try {
       closeSync(fd)
     } catch {
-      // Never was one.
+      // It was not an open descriptor.
     }
   }
 }
 
-/** With the worker, everything has ended that was to be ended. */
-function unlessDied(error: unknown): void {
+/** The death of the worker has ended all connections anyway. */
+function ignoreWorkerDied(error: unknown): void {
   if (!(error instanceof WorkerDied)) throw error
 }

@@ -1,32 +1,35 @@
 import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { HttpRelay } from '../edge/http-relay.ts'
-import { type Denied, DeniedLog } from '../gate/denied-log.ts'
+import { type Denial, DenialCollector } from '../gate/denial-collector.ts'
 import type { Interceptor } from '../gate/interceptor.ts'
 import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX } from '../limits.ts'
+import { Ipv6Route } from '../names/ipv6-route.ts'
 import type { NameSources } from '../names/resolver.ts'
 import { Upstream } from '../names/upstream.ts'
-import { WayOut } from '../names/way-out.ts'
-import { Surroundings } from '../policy/surroundings.ts'
-import { ConnectionPool } from './connection-pool.ts'
+import { HostNetwork } from '../policy/host-network.ts'
+import { ConnectionSlots } from './connection-slots.ts'
 import type { EgressOptions } from './egress-options.ts'
-import { OwnAddresses } from './own-addresses.ts'
+import { HostAddresses } from './host-addresses.ts'
 
-/** What all sandboxes share in the worker: the host's name servers, its way out, what is known about its network. */
+/** What all sandboxes share in the worker: name servers, dialer, and knowledge of the host's network. */
 export class HostEgress {
-  readonly surroundings: Surroundings
+  readonly hostNetwork: HostNetwork
   readonly dialer: Dialer
   readonly interceptor: Interceptor | undefined
   readonly relay = new HttpRelay()
   readonly sources: NameSources
-  readonly denied: DeniedLog
-  readonly connections: ConnectionPool
-  readonly #ownAddresses = new OwnAddresses()
+  readonly denials: DenialCollector
+  readonly connections: ConnectionSlots
+  readonly #hostAddresses = new HostAddresses()
 
-  constructor(options: EgressOptions, onDenied: (denied: Denied) => void) {
-    this.surroundings = new Surroundings({ ...options, isOwn: (address) => this.#ownAddresses.has(address) })
+  constructor(options: EgressOptions, onDenial: (denial: Denial) => void) {
+    this.hostNetwork = new HostNetwork({
+      ...options,
+      isHostAddress: (address) => this.#hostAddresses.has(address),
+    })
     this.dialer = new Dialer(options.proxy)
-    this.connections = new ConnectionPool({
+    this.connections = new ConnectionSlots({
       max: options.maxConnectionsTotal ?? CONNECTIONS_MAX,
       maxPerSandbox: options.maxConnections ?? CONNECTIONS_MAX_PER_SANDBOX,
     })
@@ -34,19 +37,19 @@ export class HostEgress {
       options.ca === undefined
         ? undefined
         : new Edge({ authority: options.ca, upstreamCa: options.upstreamCa, relay: this.relay })
-    this.denied = new DeniedLog(onDenied)
+    this.denials = new DenialCollector(onDenial)
     const upstream = new Upstream(options.resolvers === undefined ? {} : { resolvers: options.resolvers })
-    const wayOut = new WayOut()
+    const ipv6Route = new Ipv6Route()
     this.sources = {
       upstream,
-      isRegistry: (name) => this.surroundings.isRegistry(name),
-      isLeftToProxy: (name) => this.dialer.isLeftToProxy(name, !upstream.isSilent),
-      hasIpv6: () => wayOut.hasIpv6(),
+      isRegistry: (name) => this.hostNetwork.isRegistry(name),
+      isResolvedByProxy: (name) => this.dialer.isResolvedByProxy(name, !upstream.isSilent),
+      hasIpv6: () => ipv6Route.exists(),
     }
   }
 
-  /** Addresses that are this host's beside those of its interfaces, such as a public one that is translated to it. */
-  setOwnAddresses(addresses: readonly string[]): void {
-    this.#ownAddresses.give(addresses)
+  /** Addresses of this host besides those of its interfaces, such as a public one that is translated to it. */
+  setHostAddresses(addresses: readonly string[]): void {
+    this.#hostAddresses.give(addresses)
   }
 }

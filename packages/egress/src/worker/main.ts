@@ -1,12 +1,12 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { EgressOptions } from './egress-options.ts'
-import { Keeper } from './keeper.ts'
+import { GateWorker } from './gate-worker.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
-/** The worker thread: does what the main thread asks, and says when it is done. */
+/** The worker thread: serves requests of the main thread and replies when they are done. */
 function serve(port: MessagePort, options: EgressOptions): void {
   const tell = (message: FromWorker) => port.postMessage(message)
-  const keeper = new Keeper(options, (denied) => tell({ type: 'denied', denied }))
+  const gateWorker = new GateWorker(options, (denial) => tell({ type: 'denial', denial }))
 
   const answer = (request: number, work: Promise<void>) =>
     void work.then(
@@ -17,17 +17,17 @@ function serve(port: MessagePort, options: EgressOptions): void {
   port.on('message', (message: ToWorker) => {
     switch (message.type) {
       case 'attach':
-        return answer(message.request, keeper.attach(message.attach))
+        return answer(message.request, gateWorker.attach(message.attach))
       case 'change':
-        return answer(message.request, keeper.change(message.sandboxId, message.policy))
+        return answer(message.request, gateWorker.change(message.sandboxId, message.policy))
       case 'detach':
-        return answer(message.request, keeper.detach(message.sandboxId))
+        return answer(message.request, gateWorker.detach(message.sandboxId))
       case 'forget':
-        return void keeper.forget(message.sandboxId)
-      case 'own-addresses':
-        return keeper.setOwnAddresses(message.addresses)
+        return void gateWorker.forget(message.sandboxId)
+      case 'host-addresses':
+        return gateWorker.setHostAddresses(message.addresses)
       case 'close':
-        return answer(message.request, keeper.close())
+        return answer(message.request, gateWorker.close())
     }
   })
   tell({ type: 'ready' })

@@ -1,4 +1,4 @@
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import type { GateDescriptors } from '../gate/gate.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
 
@@ -12,7 +12,7 @@ export type ToWorker =
     }
   | { readonly type: 'detach'; readonly request: number; readonly sandboxId: string }
   | { readonly type: 'forget'; readonly sandboxId: string }
-  | { readonly type: 'own-addresses'; readonly addresses: readonly string[] }
+  | { readonly type: 'host-addresses'; readonly addresses: readonly string[] }
   | { readonly type: 'close'; readonly request: number }
 
 export interface AttachMessage {
@@ -20,7 +20,10 @@ export interface AttachMessage {
   readonly descriptors: GateDescriptors
   readonly policy: EgressPolicy
   readonly counters: SharedArrayBuffer
-  /** Set by the worker before it takes the descriptors: if it dies, they have died with it exactly when this is set. */
+  /**
+   * The worker sets it before it takes the descriptors. If the worker dies, the descriptors died with it exactly when
+   * this is set.
+   */
   readonly taken: SharedArrayBuffer
 }
 
@@ -28,4 +31,4 @@ export type FromWorker =
   | { readonly type: 'ready' }
   | { readonly type: 'done'; readonly request: number }
   | { readonly type: 'failed'; readonly request: number; readonly message: string }
-  | { readonly type: 'denied'; readonly denied: Denied }
+  | { readonly type: 'denial'; readonly denial: Denial }

@@ -1,30 +1,36 @@
 import type { Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import { TokenBucket } from '@dormouse/async'
 import type { Destination } from '../dial/dialer.ts'
 import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
-import { type GateContext, LedBack } from '../gate/gate-context.ts'
+import { type GateContext, ReachesHostError } from '../gate/gate-context.ts'
 import { reset } from '../gate/reset.ts'
 import { QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
-import { RateLimit } from '../names/rate-limit.ts'
 import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
 import { CompiledPolicy } from '../policy/compiled-policy.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
-import type { Tenant } from './connection-pool.ts'
+import type { Tenant } from './connection-slots.ts'
 import type { HostEgress } from './host-egress.ts'
 
 const NOTHING: EgressPolicy = { mode: 'none', allow: [], secrets: [] }
-/** Addresses of one name that are tried before it counts as unreachable. */
+/** How many addresses of a name are tried before it counts as unreachable. */
 const ADDRESSES_TRIED_MAX = 4
 
-/** What there is of one sandbox in the worker. Outlives its gates: a sandbox that wakes up still knows the addresses it has learned. */
+/**
+ * The egress of one sandbox, in the worker. Outlives its gates: a sandbox that wakes keeps the addresses that it
+ * learned.
+ */
 export class SandboxEgress {
   readonly #host: HostEgress
   readonly #context: GateContext
   readonly #resolver: Resolver
-  readonly #questions = new RateLimit(QUESTIONS_MAX_PER_SECOND)
+  readonly #questions = new TokenBucket({
+    perSecond: QUESTIONS_MAX_PER_SECOND,
+    burst: QUESTIONS_MAX_PER_SECOND,
+  })
   #policy: CompiledPolicy
   #gate: Gate | undefined
   readonly #sandboxId: string
@@ -33,24 +39,24 @@ export class SandboxEgress {
   constructor(sandboxId: string, counters: CounterCells, host: HostEgress) {
     this.#sandboxId = sandboxId
     this.#host = host
-    this.#policy = new CompiledPolicy(NOTHING, host.surroundings)
+    this.#policy = new CompiledPolicy(NOTHING, host.hostNetwork)
     const policy = () => this.#policy
     const pins = new Pins()
     const synthetic = new SyntheticAddresses()
     const deny = (
       protocol: 'tcp' | 'dns',
-      denied: Parameters<GateContext['onDenied']>[0] | { name: string; reason: string },
+      denial: Parameters<GateContext['onDenial']>[0] | { name: string; reason: string },
     ) => {
       counters.add('denied', 1)
-      host.denied.add({ sandboxId, protocol, ...denied })
+      host.denials.add({ sandboxId, protocol, ...denial })
     }
     this.#resolver = new Resolver({
       sources: host.sources,
       policy,
       pins,
       synthetic,
-      onAsked: () => counters.add('names', 1),
-      onDenied: (denied) => deny('dns', denied),
+      onQuery: () => counters.add('names', 1),
+      onDenial: (denial) => deny('dns', denial),
     })
     this.#context = {
       policy,
@@ -61,11 +67,11 @@ export class SandboxEgress {
       relay: host.relay,
       dial: (to, signal) => this.#dial(to, signal),
       connectByName: (name, port) => this.#connectByName(name, port),
-      onDenied: (denied) => deny('tcp', denied),
+      onDenial: (denial) => deny('tcp', denial),
     }
   }
 
-  /** Takes the place of an earlier gate. The descriptors belong to this from here on, also when it rejects. */
+  /** Replaces an earlier gate. Owns the descriptors from here on, also when it rejects. */
   async attach(
     descriptors: GateDescriptors,
     policy: EgressPolicy,
@@ -77,11 +83,11 @@ export class SandboxEgress {
     const opening = Gate.open(descriptors, {
       context: this.#context,
       answer: async (packet, transport) =>
-        this.#questions.take() ? this.#resolver.answer(packet, transport) : undefined,
-      enter: (giveWay) => connections.enter(tenant, giveWay),
+        this.#questions.take() === 0 ? this.#resolver.answer(packet, transport) : undefined,
+      takeSlot: (evict) => connections.take(tenant, evict),
       ...(destinationOf === undefined ? {} : { destinationOf }),
     })
-    // A gate may let connections in before it is known to be open: they meet the new policy.
+    // The gate may accept connections before it reports to be open; they must meet the new policy.
     this.change(policy)
     const gate = await opening
     const earlier = this.#gate
@@ -89,10 +95,10 @@ export class SandboxEgress {
     await earlier?.close()
   }
 
-  /** When it returns, no connection is left that the new policy does not allow. */
+  /** Post: no connection is left that the new policy forbids. */
   change(policy: EgressPolicy): void {
     const haveSecretsChanged = !isDeepStrictEqual(policy.secrets, this.#policy.secrets)
-    this.#policy = new CompiledPolicy(policy, this.#host.surroundings)
+    this.#policy = new CompiledPolicy(policy, this.#host.hostNetwork)
     this.#gate?.recheck(this.#policy, haveSecretsChanged)
   }
 
@@ -105,16 +111,17 @@ export class SandboxEgress {
 
   async #dial(to: Destination, signal: AbortSignal): Promise<Socket> {
     const { socket, isDirect } = await this.#host.dialer.dial(to, signal)
-    // To an address that ends at this host the kernel comes from that same address: it knows better than any list of interfaces.
-    const isLedBack = isDirect && socket.localAddress === socket.remoteAddress
-    if (!isLedBack || this.#isRegistry(to)) return socket
+    // When the kernel connects to this host, both ends have the same address. That is more reliable than any list of
+    // interfaces.
+    const reachesHost = isDirect && socket.localAddress === socket.remoteAddress
+    if (!reachesHost || this.#isRegistry(to)) return socket
     reset(socket)
-    throw new LedBack()
+    throw new ReachesHostError()
   }
 
   #isRegistry({ address, names, port }: Destination): boolean {
     const hosts = address === undefined ? names : [address, ...names]
-    return hosts.some((host) => this.#host.surroundings.isRegistry(host, port))
+    return hosts.some((host) => this.#host.hostNetwork.isRegistry(host, port))
   }
 
   async #connectByName(name: string, port: number): Promise<Socket> {
@@ -122,7 +129,7 @@ export class SandboxEgress {
       this.#policy.ask(name, port, undefined).allowed &&
       (isSynthetic(address) || this.#policy.ask(name, port, address).allowed)
     const addresses = await this.#resolver.addressesOf(name)
-    let failure = new Error('no address that may be reached')
+    let failure = new Error('no address that the policy allows')
     for (const address of addresses.slice(0, ADDRESSES_TRIED_MAX)) {
       if (!isAllowed(address)) continue
       const to = { address: isSynthetic(address) ? undefined : address, port, names: [name] }
@@ -130,7 +137,7 @@ export class SandboxEgress {
         failure = error
       })
       if (socket === undefined) continue
-      // The policy may have changed while it was dialed.
+      // The policy may have changed while dialing.
       if (isAllowed(address)) return socket
       reset(socket)
     }

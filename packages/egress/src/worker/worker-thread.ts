@@ -1,15 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import { settledWithin } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
-import type { Denied } from '../gate/denied-log.ts'
+import type { Denial } from '../gate/denial-collector.ts'
 import { WORKER_CLOSE_TIMEOUT_MS } from '../limits.ts'
 import type { EgressOptions } from './egress-options.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
 export interface WorkerThreadOptions {
   readonly options: EgressOptions
-  readonly onDenied: (denied: Denied) => void
-  /** It ended by itself. Its sockets are closed; requests that were under way have been rejected with `WorkerDied`. */
+  readonly onDenial: (denial: Denial) => void
+  /** The thread died. Its sockets are closed, and pending requests were rejected with `WorkerDied`. */
   readonly onDied: (cause: Error) => void
 }
 
@@ -20,16 +20,17 @@ interface Pending {
   readonly reject: (error: Error) => void
 }
 
-/** A message without its number. */
+/** A request without its number. */
 type Request<T = ToWorker> = T extends { readonly request: number } ? Omit<T, 'request'> : never
 
-// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+// Node cannot load TypeScript, so tests that run on the sources need the thread to be built. They also run with the
+// condition that resolves our packages to sources, which the thread must not inherit: hence the empty `execArgv`.
 const MAIN = new URL(
   import.meta.url.endsWith('.ts') ? '../../dist/worker/main.js' : './main.js',
   import.meta.url,
 )
 
-/** The main thread's end of one worker, from its start to its death. */
+/** The main thread's end of one worker thread, from start to end. */
 export class WorkerThread {
   readonly #worker: Worker
   readonly #pending = new Map<number, Pending>()
@@ -38,15 +39,15 @@ export class WorkerThread {
   #isClosing = false
   #died: WorkerDied | undefined
 
-  private constructor({ options, onDenied, onDied }: WorkerThreadOptions, onReady: () => void) {
-    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress' })
-    let cause = new Error('the thread has ended')
+  private constructor({ options, onDenial, onDied }: WorkerThreadOptions, onReady: () => void) {
+    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress', execArgv: [] })
+    let cause = new Error('the thread ended')
     this.#worker.on('error', (error) => {
       cause = error
     })
     this.#worker.on('message', (message: FromWorker) => {
       if (message.type === 'ready') onReady()
-      else if (message.type === 'denied') onDenied(message.denied)
+      else if (message.type === 'denial') onDenial(message.denial)
       else this.#settle(message)
     })
     this.#exited = new Promise((resolve) => {
@@ -60,7 +61,7 @@ export class WorkerThread {
     })
   }
 
-  /** Resolves when it listens to messages. */
+  /** Resolves when the thread is ready for requests. */
   static async start(options: WorkerThreadOptions): Promise<WorkerThread> {
     const thread = await new Promise<WorkerThread>((resolve, reject) => {
       const starting = new WorkerThread(
@@ -74,7 +75,7 @@ export class WorkerThread {
         () => resolve(starting),
       )
     })
-    // A thread that is waiting keeps nobody alive; one that has something to do does.
+    // An idle thread does not keep the process alive; a busy one does.
     thread.#worker.unref()
     return thread
   }
@@ -90,14 +91,14 @@ export class WorkerThread {
     })
   }
 
-  tell(message: Extract<ToWorker, { type: 'forget' | 'own-addresses' }>): void {
+  tell(message: Extract<ToWorker, { type: 'forget' | 'host-addresses' }>): void {
     this.#worker.postMessage(message)
   }
 
   async close(): Promise<void> {
     const closed = this.ask({ type: 'close' }).catch(() => {})
     this.#isClosing = true
-    await Promise.race([closed, sleep(WORKER_CLOSE_TIMEOUT_MS, undefined, { ref: false })])
+    await settledWithin(closed, WORKER_CLOSE_TIMEOUT_MS)
     await this.#worker.terminate()
     await this.#exited
   }

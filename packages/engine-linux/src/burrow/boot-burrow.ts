@@ -2,11 +2,14 @@ import type { BurrowLimits, LayerId, SnapshotId } from '@dormouse/contracts'
 import type { CreateBurrow } from '@dormouse/engine'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import type { Template } from '../template/template-store.ts'
+import { lockAgentSocket } from './agent-socket.ts'
+import type { BurrowHost } from './burrow-host.ts'
 import type { BurrowRecord } from './burrow-record.ts'
-import type { LinuxBurrow } from './linux-burrow.ts'
-import { type BurrowHost, startBurrow } from './start-burrow.ts'
+import { launchBurrow } from './launch-burrow.ts'
+import { LinuxBurrow } from './linux-burrow.ts'
+import { discardSpare } from './spare.ts'
 
-export interface BurrowParts {
+export interface BootBurrow {
   readonly request: Omit<CreateBurrow, 'volumes'>
   readonly volumes?: BurrowRecord['volumes']
   readonly limits: BurrowLimits
@@ -14,35 +17,48 @@ export interface BurrowParts {
   readonly toolsDir: string
   /** Files of a snapshot to boot on. */
   readonly files?: { readonly layers: readonly LayerId[]; readonly snapshotId: SnapshotId }
+  readonly signal?: AbortSignal | undefined
 }
 
-const AGENT = ['/usr/bin/python3', '-I', '-B', '-S', '/.dormouse/guest/dormouse_agent']
-const AGENT_ENV = [
-  'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-  'LANG=C.UTF-8',
-  'HOME=/root',
-  `LD_PRELOAD=/.dormouse/${GUARD_IN_TOOLS}`,
-  'DORMOUSE_AGENT_SOCKET=/.dormouse/run/agent.sock',
-  'DORMOUSE_READY_FD=3',
-]
+const AGENT = {
+  argv: ['/usr/bin/python3', '-I', '-B', '-S', '/.dormouse/guest/dormouse_agent'],
+  env: [
+    'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    'LANG=C.UTF-8',
+    'HOME=/root',
+    `LD_PRELOAD=/.dormouse/${GUARD_IN_TOOLS}`,
+    'DORMOUSE_AGENT_SOCKET=/.dormouse/run/agent.sock',
+    'DORMOUSE_READY_FD=3',
+  ],
+}
 
-/** Boots a burrow: the agent starts from scratch. Everything else is a restore. */
-export function bootBurrow(host: BurrowHost, parts: BurrowParts, signal?: AbortSignal): Promise<LinuxBurrow> {
-  const { request, volumes = [], limits, template, toolsDir, files } = parts
+/**
+ * Makes a burrow whose agent starts from scratch; `restoreBurrow` is the other way to make one. On failure nothing of the
+ * burrow is left.
+ */
+export async function bootBurrow(host: BurrowHost, boot: BootBurrow): Promise<LinuxBurrow> {
+  const { files, request, signal } = boot
   const { sandboxId, user, env } = request
-  return startBurrow(host, {
-    sandboxId,
-    template,
-    limits,
-    toolsDir,
-    layers: files?.layers ?? [],
-    ...(files !== undefined && { parent: files.snapshotId }),
-    volumes,
-    memoryFiles: [],
-    clocks: { monotonicNs: 0n, boottimeNs: 0n },
-    agent: AGENT,
-    agentEnv: AGENT_ENV,
-    introduce: (burrow) => burrow.guest.configure({ sandboxId, ...(user && { user }), ...(env && { env }) }),
-    signal,
-  })
+  signal?.throwIfAborted()
+  const spare = await host.spares.take()
+  try {
+    spare.restorer?.cancel()
+    const launched = await launchBurrow(host, spare, {
+      sandboxId,
+      template: boot.template,
+      toolsDir: boot.toolsDir,
+      limits: boot.limits,
+      ...(files !== undefined && { layers: files.layers, parent: files.snapshotId }),
+      volumes: boot.volumes ?? [],
+      agent: AGENT,
+      signal,
+    })
+    await lockAgentSocket(launched.first)
+    const burrow = new LinuxBurrow(host, launched)
+    await burrow.publish(burrow.guest.configure({ sandboxId, ...(user && { user }), ...(env && { env }) }))
+    return burrow
+  } catch (error) {
+    await discardSpare(spare, host.hierarchies)
+    throw error
+  }
 }

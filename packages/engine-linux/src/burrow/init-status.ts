@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
-import { type FirstProcess, parseFirstProcess } from './first-process.ts'
+import { type FirstProcess, parseFirstProcess } from '../process/first-process.ts'
 
 /** dormouse-init writes two lines at most, each shorter than this. */
 const LINE_MAX_CHARACTERS = 1024

@@ -6,8 +6,8 @@ import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testDataDir } from '../../../../tests/test-data-dir.ts'
 import { nativeBuildDir } from '../native-programs.ts'
+import { findFirstProcess, killFirstProcess, waitForEnd } from '../process/first-process.ts'
 import { getTemplate } from '../template/template-store.ts'
-import { findFirstProcess, killFirstProcess, waitForEnd } from './first-process.ts'
 import { launchInit } from './launch-init.ts'
 
 const template = await getTemplate(testDataDir, 'python')

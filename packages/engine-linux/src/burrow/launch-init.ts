@@ -2,7 +2,7 @@ import { addAbortSignal, type Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, startProgram } from '../host/start-program.ts'
 import { initProgram } from '../native-programs.ts'
-import type { FirstProcess } from './first-process.ts'
+import type { FirstProcess } from '../process/first-process.ts'
 import { InitStatus, saysReady } from './init-status.ts'
 
 /** Far beyond what a loaded machine needs; without it a hung start would hold its place for ever. */

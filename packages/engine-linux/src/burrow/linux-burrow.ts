@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { allOf, retryUntilDone } from '@dormouse/async'
 import {
   type BurrowId,
   type BurrowLimits,
@@ -12,29 +13,29 @@ import {
 import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
-import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
-import { GateKeeper } from '../network/gate-keeper.ts'
+import type { BurrowPaths } from '../host/layout.ts'
+import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
-import { connectToAgent } from './agent-link.ts'
-import { type BurrowRecord, writeRecord } from './burrow-record.ts'
+import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
+import { connectToAgent } from './agent-socket.ts'
+import type { BurrowHost } from './burrow-host.ts'
+import { type BurrowRecord, prepareRecord, writeRecord } from './burrow-record.ts'
 import { countWrites } from './count-writes.ts'
-import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from './first-process.ts'
-import { insist } from './insist.ts'
-import type { BurrowPaths } from './layout.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
-/** When the agent is gone PID 1 follows within moments; a connection lost for another reason is simply made again. */
+/** When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again. */
 const END_AFTER_DISCONNECT_MS = 2_000
-/** How soon the end of one is noticed that nobody is connected to, as after a snapshot that was refused. */
+/** How often a burrow without a connection is checked for its end, for example after a snapshot that was refused. */
 const WATCH_MS = 500
+/** The usual obstacle, such as too many open files, is gone by then. */
+const RETRY_MS = 500
 
 interface LinuxBurrowParts {
   readonly record: BurrowRecord
   readonly paths: BurrowPaths
   readonly first: FirstProcess
-  readonly hierarchies: Hierarchies
-  /** One that was opened ahead of need. */
+  /** Opened ahead of need. */
   readonly gate?: Gate | undefined
 }
 
@@ -47,34 +48,34 @@ export class LinuxBurrow implements Burrow {
   readonly ended: Promise<BurrowEnd>
   readonly paths: BurrowPaths
   readonly first: FirstProcess
-  readonly #parts: LinuxBurrowParts
+  readonly #host: Pick<BurrowHost, 'hierarchies' | 'failures'>
   readonly #cgroup: BurrowCgroup
-  readonly #gate: GateKeeper
+  readonly #gate: BurrowGate
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
   #hasEnded = false
   #isReleased = false
   #isWatched = false
-  #isQuiet = false
-  /** Settled unless a snapshot is being taken. */
+  #isSaving = false
+  /** Pending while a snapshot is being taken. */
   #saved: Promise<void> = Promise.resolve()
   #endSaving: () => void = () => {}
   /** Processes that were stopped before a snapshot stopped the others. */
   #stoppedBefore: ReadonlySet<number> = new Set()
 
-  constructor(parts: LinuxBurrowParts) {
+  constructor(host: Pick<BurrowHost, 'hierarchies' | 'failures'>, parts: LinuxBurrowParts) {
     const { record, paths, first } = parts
     this.paths = paths
     this.first = first
-    this.#parts = parts
+    this.#host = host
     this.#record = record
     this.id = record.id
     this.sandboxId = record.sandboxId
     this.template = record.template
     this.createdAt = new Date(record.createdAt)
-    this.#cgroup = new BurrowCgroup(parts.hierarchies, paths.cgroup)
-    this.#gate = new GateKeeper(first, parts.gate)
+    this.#cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
+    this.#gate = new BurrowGate(first, parts.gate)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
@@ -97,11 +98,28 @@ export class LinuxBurrow implements Burrow {
     return this.#record
   }
 
+  /**
+   * Makes the record say `ready` once `introduced` is fulfilled, so that the next server adopts the burrow. Until then the agent
+   * may have the identity and the random seeds of its snapshot, and must not be adopted.
+   * On failure the burrow is released, and the caller removes it.
+   */
+  async publish(introduced: Promise<void>): Promise<void> {
+    const record = { ...this.#record, state: 'ready' as const }
+    try {
+      const [publish] = await allOf([prepareRecord(this.paths.record, record), introduced])
+      await publish()
+      this.#record = record
+    } catch (error) {
+      this.release()
+      throw error
+    }
+  }
+
   async setLimits(input: BurrowLimitsInput): Promise<void> {
     const limits = parseInput(burrowLimitsSchema, { ...this.limits, ...input }, 'limits')
     await this.#cgroup.apply(limits, this.limits)
     const record = { ...this.#record, limits }
-    await writeRecord(this.#parts.paths.record, record)
+    await writeRecord(this.paths.record, record)
     this.#record = record
   }
 
@@ -114,11 +132,12 @@ export class LinuxBurrow implements Burrow {
   }
 
   async writtenSoFar(): Promise<number> {
+    // A burrow that has ended has no cgroup.
     return countWrites(await this.pids().catch(() => []))
   }
 
   async memory(): Promise<BurrowMemory | undefined> {
-    // One that has ended has no cgroup.
+    // A burrow that has ended has no cgroup.
     return measureMemory(await this.pids().catch(() => []))
   }
 
@@ -139,9 +158,9 @@ export class LinuxBurrow implements Burrow {
     return this.#gate.open()
   }
 
-  /** Whether somebody lets it out. */
+  /** Whether the server has opened its gate. */
   get hasNetwork(): boolean {
-    return this.#gate.wasAsked
+    return this.#gate.wasRequested
   }
 
   isFrozen(): Promise<boolean> {
@@ -153,7 +172,7 @@ export class LinuxBurrow implements Burrow {
     return this.#cgroup.members()
   }
 
-  /** The same for each of its cgroups. */
+  /** All of its processes in each of its cgroups. */
   membersByCgroup(): Promise<number[][]> {
     return this.#cgroup.membersByDirectory()
   }
@@ -164,73 +183,92 @@ export class LinuxBurrow implements Burrow {
     throw new DormouseError('host_unsupported', 'This host has no cgroup freezer.')
   }
 
-  /** Before a snapshot: the agent gives up its connections, and calls fail until `goOn`. Only one snapshot at a time. */
+  /**
+   * Before a full snapshot: the agent closes its connections, and calls fail until `resumeAfterFailedSave`. Only one snapshot
+   * at a time.
+   */
   async quiesce(): Promise<void> {
     this.#beginSaving()
     try {
-      // An agent that is frozen cannot answer.
+      // A frozen agent cannot answer.
       await this.thaw()
-      const held = this.#gate.had ? holdConnections(this.first) : undefined
-      // Also when that fails: what is held later than it is released stays held.
+      const held = this.#gate.wasEverOpen ? this.#holdConnections() : undefined
+      // Waits for `held` also on failure: connections that are held after they were released would stay held.
       await this.guest.quiesce().finally(() => held)
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
       )
       this.#stoppedBefore = new Set(states.filter(({ state }) => state === 'T').map(({ pid }) => pid))
     } catch (error) {
-      await this.goOn({ areStopped: false })
+      await this.resumeAfterFailedSave({ areStopped: false })
       throw error
     }
   }
 
   /**
-   * Before its files alone are saved: nothing inside runs, whether its agent answers or not, until `letGo`, after which all is
-   * as before. A burrow that has ended by itself keeps its files until it is destroyed, and can be held too.
+   * Before a snapshot of files: nothing inside runs until `release`, whether the agent answers or not. Then the burrow is as
+   * before. A burrow that has ended by itself keeps its files until it is destroyed, so it can be held too.
    */
-  async holdStill(): Promise<{ letGo(): Promise<void> }> {
+  async holdFiles(): Promise<{ release(): Promise<void> }> {
     this.#beginSaving()
-    const letGo = async (wasFrozen: boolean) => {
-      if (!wasFrozen) await insist(() => this.thaw(), this.#isOver)
-      this.#isQuiet = false
+    const release = async (wasFrozen: boolean) => {
+      if (!wasFrozen) await this.#retry(() => this.thaw(), this.#isSavingOrEnding)
+      this.#isSaving = false
       this.#endSaving()
       void this.watch()
     }
     try {
       const wasFrozen = await this.isFrozen()
       if (await isAlive(this.first)) await this.freeze()
-      return { letGo: () => letGo(wasFrozen) }
+      return { release: () => release(wasFrozen) }
     } catch (error) {
-      await letGo(false)
+      await release(false)
       throw error
     }
   }
 
+  /** A snapshot without this may be refused by CRIU, which then says why. */
+  async #holdConnections(): Promise<void> {
+    await holdConnections(this.first).catch((error: unknown) => {
+      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
+      this.#host.failures.report('network', error, fields, 'connections of a burrow were not held')
+    })
+  }
+
   #beginSaving(): void {
     if (this.#destroying !== undefined) throw new DormouseError('burrow_ended', 'The burrow was destroyed.')
-    if (this.#isQuiet)
+    if (this.#isSaving)
       throw new DormouseError('conflict', 'A snapshot of this sandbox is being taken already.')
-    this.#isQuiet = true
+    this.#isSaving = true
     this.#saved = new Promise((resolve) => {
       this.#endSaving = resolve
     })
   }
 
-  /** After a snapshot that failed: as if nothing had been, but that who handles SIGCONT gets one. Never throws. */
-  async goOn({ areStopped }: { areStopped: boolean }): Promise<void> {
+  /**
+   * After a snapshot that failed: the processes continue as before, except that a process which handles SIGCONT gets one.
+   * Never throws; a step that fails is retried in the background.
+   */
+  async resumeAfterFailedSave({ areStopped }: { areStopped: boolean }): Promise<void> {
     const stopped = this.#stoppedBefore
-    if (this.#gate.had) await insist(() => releaseConnections(this.first), this.#isOver)
-    // Also while the next one is asked for, which cannot begin before the agent goes on.
-    const run = areStopped ? () => this.#continue(stopped) : () => this.thaw()
-    await insist(run, this.#isGoing)
+    if (this.#gate.wasEverOpen)
+      await this.#retry(() => releaseConnections(this.first), this.#isSavingOrEnding)
+    // Retried even when the next snapshot is requested: it cannot begin before the agent continues.
+    const resume = areStopped ? () => this.#continueProcesses(stopped) : () => this.thaw()
+    await this.#retry(resume, this.#isEnding)
     this.#stoppedBefore = new Set()
-    this.#isQuiet = false
+    this.#isSaving = false
     this.guest.resume()
     this.#endSaving()
     void this.watch()
   }
 
-  /** None runs before all can: a shell whose job is stopped a moment longer than itself would say so, and take the terminal back. */
-  async #continue(stoppedBefore: ReadonlySet<number>): Promise<void> {
+  /**
+   * Frozen meanwhile, so that no process runs before all can: a shell that continues before its stopped job would report the
+   * job and take the terminal back.
+   */
+  async #continueProcesses(stoppedBefore: ReadonlySet<number>): Promise<void> {
+    // Without the freeze the processes still continue, only not all at once.
     await this.freeze().catch(() => {})
     try {
       await this.#cgroup.signal('SIGCONT', stoppedBefore)
@@ -239,15 +277,22 @@ export class LinuxBurrow implements Burrow {
     }
   }
 
-  readonly #isGoing = () => this.#hasEnded || this.#destroying !== undefined
-  readonly #isOver = () => this.#isQuiet || this.#isGoing()
+  #retry(step: () => Promise<void>, isOver: () => boolean): Promise<void> {
+    const { sandboxId, id: burrowId } = this
+    const onFailure = (error: unknown) =>
+      this.#host.failures.report('resume', error, { sandboxId, burrowId }, 'a burrow cannot continue yet')
+    return retryUntilDone(step, { delayMs: RETRY_MS, isOver, onFailure })
+  }
+
+  readonly #isEnding = () => this.#hasEnded || this.#destroying !== undefined
+  readonly #isSavingOrEnding = () => this.#isSaving || this.#isEnding()
 
   /**
-   * After a snapshot that is on disk: the processes go, and all of the burrow with them. When something of it cannot be removed it is
-   * over all the same, and `destroy` tries again.
+   * After a snapshot that is on disk: ends the processes and removes the burrow. When something cannot be removed the burrow
+   * has ended all the same, and `destroy` tries again.
    */
   async endAfterSnapshot(snapshotId: SnapshotId): Promise<void> {
-    this.#destroying = removeBurrow(this.#parts.paths, this.#parts.hierarchies)
+    this.#destroying = removeBurrow(this.paths, this.#host.hierarchies)
     try {
       await this.#destroying
     } catch (error) {
@@ -262,11 +307,11 @@ export class LinuxBurrow implements Burrow {
     }
   }
 
-  /** What is being saved is saved first: the processes must not go in the middle of it. */
+  /** Waits for a snapshot that is being taken: the processes must not end in the middle of it. */
   async destroy(): Promise<void> {
     await this.#saved
     this.#destroying ??= this.#destroy().catch((error: unknown) => {
-      // Whatever is left can be removed by calling again.
+      // The next call removes what is left.
       this.#destroying = undefined
       throw error
     })
@@ -285,31 +330,31 @@ export class LinuxBurrow implements Burrow {
 
   async #destroy(): Promise<void> {
     this.guest.close(new DormouseError('burrow_ended', 'The burrow was destroyed.'))
-    await removeBurrow(this.#parts.paths, this.#parts.hierarchies)
+    await removeBurrow(this.paths, this.#host.hierarchies)
     this.#end({ reason: 'destroyed' })
   }
 
-  /** Post: if it has ended within the time that is known, and otherwise as soon as it does or answers again. */
+  /** Reports the end of the burrow if it ends within `timeoutMs`; otherwise watches for it. */
   async #checkEnd(timeoutMs: number): Promise<void> {
-    if (this.#isQuiet) return
-    if (await waitForEnd(this.first, timeoutMs)) await this.#tellEnd()
+    if (this.#isSaving) return
+    if (await waitForEnd(this.first, timeoutMs)) await this.#reportEnd()
     else void this.watch()
   }
 
-  /** Notices its end also while the agent has no connection. Returns when it has ended, is connected, or was released. */
+  /** Notices the end of a burrow without a connection. Returns when it has ended, is connected, or was released. */
   async watch(): Promise<void> {
     if (this.#isWatched) return
     this.#isWatched = true
-    while (!this.#isGoing() && !this.#isReleased && !this.guest.isConnected) {
-      if (!this.#isQuiet && !(await isAlive(this.first))) await this.#tellEnd()
+    while (!this.#isEnding() && !this.#isReleased && !this.guest.isConnected) {
+      if (!this.#isSaving && !(await isAlive(this.first))) await this.#reportEnd()
       else await sleep(WATCH_MS, undefined, { ref: false })
     }
     this.#isWatched = false
   }
 
-  async #tellEnd(): Promise<void> {
+  async #reportEnd(): Promise<void> {
     const end = await readEnd(this.paths.endFile)
-    if (this.#isQuiet || this.#isGoing()) return
+    if (this.#isSavingOrEnding()) return
     this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))
     this.#end(end)
   }

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { hostnameAddon } from '../native-programs.ts'
-import type { FirstProcess } from './first-process.ts'
-import { withNamespace } from './with-namespace.ts'
+import type { FirstProcess } from '../process/first-process.ts'
+import { withNamespace } from '../process/with-namespace.ts'
 
 /** native/src/hostname-addon.c. */
 interface HostnameAddon {

@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import { findHierarchies, type Hierarchies } from '../cgroup/find-hierarchies.ts'
-import { Layout } from './layout.ts'
+import { FailureLog } from '../host/failure-log.ts'
+import { Layout } from '../host/layout.ts'
 import { removeBurrow } from './remove-burrow.ts'
 import { type Spare, SparePool } from './spare.ts'
 
@@ -24,7 +25,7 @@ describe('SparePool', () => {
     layout = new Layout(stateDir, stateDir)
     for (const path of [layout.burrowsDir, layout.sparesDir]) await mkdir(path)
     hierarchies = await findHierarchies()
-    pool = new SparePool({ layout, hierarchies })
+    pool = new SparePool({ layout, hierarchies, failures: new FailureLog() })
   })
 
   afterEach(async () => {
@@ -77,7 +78,7 @@ describe('SparePool', () => {
   it('never gives out one that has died', async () => {
     pool.expect(2)
     await waitForMarks(2)
-    // Taking the first leaves one that waits.
+    // SaveIntent the first leaves one that waits.
     const first = await take()
     const [second] = (await readdir(layout.sparesDir)) as [string]
     const cgroup = new BurrowCgroup(hierarchies, join(dirname(first.paths.cgroup), second))

@@ -4,14 +4,14 @@ import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
 import type { ParentCgroup } from '../cgroup/parent-cgroup.ts'
 import type { Criu } from '../criu/find-criu.ts'
+import { KDAT_BURROW } from '../criu/kdat.ts'
 import { FILE_VALIDATION, type StartedCriu, startCriu } from '../criu/run-criu.ts'
+import type { FailureLog } from '../host/failure-log.ts'
+import type { BurrowPaths, Layout } from '../host/layout.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { startInit, type WaitingInit } from './launch-init.ts'
-import type { BurrowPaths, Layout } from './layout.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
-/** Where CRIU finds its knowledge of this kernel when it restores; see criu/kdat.ts. */
-const KDAT = '/.dormouse/kdat/burrow'
 const RESTORE: readonly [string, ...string[]] = [
   'restore',
   '--restore-detached',
@@ -23,16 +23,16 @@ const RESTORE: readonly [string, ...string[]] = [
 ]
 /** Two wakes in a row do not wait; each spare takes a few megabytes. */
 const SPARES = 2
-/** However many are expected: beyond this, a fork makes them as it goes. */
+/** A fork into more sandboxes than this makes the rest of its burrows as it needs them. */
 const SPARES_MAX = 16
-/** Making one is half work and half waiting. */
+/** Making a spare is half work and half waiting. */
 const MADE_AT_ONCE = 3
 /** New spares are made when the host has nothing more urgent to do. */
 const REFILL_DELAY_MS = 150
 
 /**
- * A burrow that is yet to be: directories and cgroups made, dormouse-init and CRIU started, members of the cgroups, waiting.
- * Joining cgroups alone takes the kernel tens of milliseconds, and none of this depends on what the burrow will be.
+ * An empty burrow made ahead of need: it has directories and cgroups, and a dormouse-init and a CRIU that have joined the
+ * cgroups and wait. Joining cgroups alone takes the kernel tens of milliseconds.
  */
 export interface Spare {
   readonly paths: BurrowPaths
@@ -44,6 +44,7 @@ export interface Spare {
 export interface SpareHost {
   readonly layout: Layout
   readonly hierarchies: Hierarchies
+  readonly failures: FailureLog
   readonly criu?: Criu | undefined
   /** Bounds all burrows together. */
   readonly parent?: ParentCgroup | undefined
@@ -53,11 +54,11 @@ export class SparePool implements AsyncDisposable {
   readonly #host: SpareHost
   readonly #ready: Spare[] = []
   readonly #making = new Set<Promise<void>>()
-  /** Those who wait for one that is being made; undefined tells that it failed. */
-  readonly #waiting: ((spare: Spare | undefined) => void)[] = []
-  /** Those that nobody came for. What cannot be removed now is removed by the next server. */
+  /** Callers of `take` that wait for a spare being made; they get undefined when it could not be made. */
+  readonly #takers: ((spare: Spare | undefined) => void)[] = []
+  /** Spares being removed because too many are ready. */
   readonly #removing = new Set<Promise<void>>()
-  /** How many somebody has said to take soon. */
+  /** How many spares callers of `expect` are about to take. */
   #expected = 0
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -67,8 +68,8 @@ export class SparePool implements AsyncDisposable {
   }
 
   /**
-   * One that waits, or a new one. What is taken belongs to the caller, who removes it in case of failure. `keepsMark`: it stays marked
-   * as a spare, because it is not somebody's yet.
+   * Returns a spare that is ready, or a new one. The caller owns it and discards it on failure. With `keepsMark` it stays marked
+   * as a spare on disk, because no sandbox has it yet.
    */
   async take({ keepsMark = false } = {}): Promise<Spare> {
     this.#expected = Math.max(0, this.#expected - 1)
@@ -80,11 +81,11 @@ export class SparePool implements AsyncDisposable {
         if (!keepsMark) await rm(spare.paths.spareMark, { force: true })
         return spare
       }
-      await discard(spare, this.#host)
+      await discardSpare(spare, this.#host.hierarchies)
     }
   }
 
-  /** So many are about to be taken: they are made now. The answer takes back what was said, if it comes to nothing. */
+  /** Makes `count` spares now, because the caller is about to take them. The returned function cancels that. */
   expect(count: number): () => void {
     this.#expected += count
     this.#fill()
@@ -98,13 +99,13 @@ export class SparePool implements AsyncDisposable {
     this.#isClosed = true
     clearTimeout(this.#timer)
     await Promise.all([...this.#making, ...this.#removing])
-    await Promise.all(this.#ready.splice(0).map((spare) => discard(spare, this.#host)))
+    await Promise.all(this.#ready.splice(0).map((spare) => discardSpare(spare, this.#host.hierarchies)))
   }
 
   #fillSoon(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#fill(), REFILL_DELAY_MS)
-    // Spares are a convenience: they must not keep a process alive that has nothing else to do.
+    // Spares must not keep a process alive that has nothing else to do.
     this.#timer.unref()
   }
 
@@ -113,7 +114,7 @@ export class SparePool implements AsyncDisposable {
     while (!this.#isClosed && this.#making.size < MADE_AT_ONCE && this.#isShort(wanted)) {
       const making = this.#make().then((isMade) => {
         this.#making.delete(making)
-        // Whoever needs a burrow next makes one itself, and reports why that fails.
+        // After a failure the next caller of `take` makes its own, and gets the error.
         if (isMade) this.#fill()
       })
       this.#making.add(making)
@@ -122,31 +123,43 @@ export class SparePool implements AsyncDisposable {
   }
 
   #isShort(wanted: number): boolean {
-    return this.#ready.length + this.#making.size - this.#waiting.length < wanted
+    return this.#ready.length + this.#making.size - this.#takers.length < wanted
   }
 
   async #make(): Promise<boolean> {
-    const spare = await makeSpare(this.#host, { isMarked: true }).catch(() => undefined)
-    const taker = this.#waiting.shift()
-    if (taker !== undefined) taker(spare)
+    const spare = await makeSpare(this.#host, { isMarked: true }).catch((error: unknown) => {
+      this.#host.failures.report('spare', error, {}, 'a spare burrow was not made')
+    })
+    const taker = this.#takers.shift()
+    if (taker !== undefined) taker(spare ?? undefined)
     else if (spare !== undefined) this.#ready.push(spare)
     return spare !== undefined
   }
 
   #remove(spare: Spare): void {
-    const removing = discard(spare, this.#host)
-      .catch(() => {})
+    const { hierarchies, failures } = this.#host
+    const removing = discardSpare(spare, hierarchies)
+      .catch((error: unknown) =>
+        failures.report('removal', error, { burrowId: spare.paths.id }, 'a spare burrow was not removed'),
+      )
       .then(() => {
         this.#removing.delete(removing)
       })
     this.#removing.add(removing)
   }
 
-  /** undefined when none is being made, or all that are have a taker. */
+  /** Undefined when no spare is being made, or every one that is has a taker. */
   #nextMade(): Promise<Spare | undefined> | undefined {
-    if (this.#making.size <= this.#waiting.length) return undefined
-    return new Promise((resolve) => this.#waiting.push(resolve))
+    if (this.#making.size <= this.#takers.length) return undefined
+    return new Promise((resolve) => this.#takers.push(resolve))
   }
+}
+
+/** Removes a spare, and the burrow that was launched in it, if any. */
+export async function discardSpare(spare: Spare, hierarchies: Hierarchies): Promise<void> {
+  spare.init.cancel()
+  spare.restorer?.cancel()
+  await removeBurrow(spare.paths, hierarchies)
 }
 
 async function makeSpare(host: SpareHost, { isMarked = false } = {}): Promise<Spare> {
@@ -160,18 +173,12 @@ async function makeSpare(host: SpareHost, { isMarked = false } = {}): Promise<Sp
     await cgroup.create(burrowLimitsSchema.parse({}))
     const cgroups = cgroup.directories
     const init = startInit({ cwd: paths.dir, cgroups })
-    const restorer = criu && startCriu({ criu, as: 'burrow', cgroups, kdatDir: KDAT, action: RESTORE })
+    const restorer = criu && startCriu({ criu, as: 'burrow', cgroups, kdatDir: KDAT_BURROW, action: RESTORE })
     return { paths, cgroup, init, restorer }
   } catch (error) {
     await removeBurrow(paths, hierarchies)
     throw error
   }
-}
-
-async function discard(spare: Spare, { hierarchies }: SpareHost): Promise<void> {
-  spare.init.cancel()
-  spare.restorer?.cancel()
-  await removeBurrow(spare.paths, hierarchies)
 }
 
 async function makeDirectories(paths: BurrowPaths): Promise<void> {

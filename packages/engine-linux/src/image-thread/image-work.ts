@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import type { VolumeMount } from '@dormouse/engine'
-import type { SnapshotPaths } from '../burrow/layout.ts'
+import type { SnapshotPaths } from '../host/layout.ts'
+import { consolidate, planConsolidation } from '../image/consolidate-memory.ts'
 import { readImage } from '../image/image-file.ts'
+import { findRemapLinks } from '../image/link-remaps.ts'
 import type { MapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import type { PageMover } from '../image/page-worker.ts'
-import { findRemapLinks } from '../snapshot/link-remaps.ts'
-import { consolidate, planConsolidation } from '../storage/consolidate-memory.ts'
-import { detachGone, findHidden } from '../volume/detach-gone.ts'
+import { detachGone, findHidden } from '../volume/replace-missing.ts'
 import { DumpWork } from './dump-work.ts'
 
 /** What the thread keeps from one request to the next of whoever it is lent to. */

@@ -1,6 +1,6 @@
 import { constants, copyFile, link, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { allOf } from '../host/settle-all.ts'
+import { allOf } from '@dormouse/async'
 import { readGuardSymbol, writeGuardTable } from './guard-table.ts'
 import { readImage, writeImage } from './image-file.ts'
 import { adoptUserNamespace, readInventory } from './inventory.ts'

@@ -15,12 +15,17 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { testDataDir } from '../../../../tests/test-data-dir.ts'
-import { type FirstProcess, findFirstProcess, killFirstProcess, waitForEnd } from '../burrow/first-process.ts'
 import { launchInit } from '../burrow/launch-init.ts'
 import { findCriu } from '../criu/find-criu.ts'
 import { runCriu } from '../criu/run-criu.ts'
 import { runCommandOrFail } from '../host/run-command.ts'
 import { guardLibrary, nativeBuildDir } from '../native-programs.ts'
+import {
+  type FirstProcess,
+  findFirstProcess,
+  killFirstProcess,
+  waitForEnd,
+} from '../process/first-process.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { getTemplate } from '../template/template-store.ts'
 import { type Clocks, readClocks } from './clocks.ts'

@@ -5,9 +5,9 @@ import { createServer, type Server } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { FirstProcess } from '../burrow/first-process.ts'
+import type { FirstProcess } from '../process/first-process.ts'
 import { findGateAddon, type GateAddon } from './gate-addon.ts'
-import { hangUpOutside, holdConnections, openGate, releaseConnections } from './open-gate.ts'
+import { closeOutsideConnections, holdConnections, openGate, releaseConnections } from './open-gate.ts'
 
 /** Python in a namespace of its own with the addresses of a burrow's; it runs a line, and prints one. */
 const INSIDE = `
@@ -90,7 +90,7 @@ test('connections to the outside are hung up, and no others', async () => {
       'globals().update(a=socket.create_connection(server.getsockname())) or globals().update(b=server.accept()[0])',
     )
     await ask('globals().update(many=[socket.create_connection(("192.0.2.1", 80)) for _ in range(700)])')
-    await hangUpOutside(first)
+    await closeOutsideConnections(first)
     expect(await ask('a.send(b"inside") and b.recv(9)')).toBe("b'inside'")
     expect(await ask('[each.send(b"x") for each in many]')).toMatch(/ConnectionAbortedError|BrokenPipeError/)
     expect(await ask('open("/proc/net/tcp").read().count("010200C0:0050 01")')).toBe('0')

@@ -1,12 +1,12 @@
 import { closeSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import type { Gate } from '@dormouse/engine'
-import type { FirstProcess } from '../burrow/first-process.ts'
-import { withNamespace } from '../burrow/with-namespace.ts'
+import type { FirstProcess } from '../process/first-process.ts'
+import { withNamespace } from '../process/with-namespace.ts'
 import { RESOLVER } from './addresses.ts'
 import { findGateAddon, type GateAddon } from './gate-addon.ts'
 
-/** Works for every burrow that lives, frozen or not. */
+/** Works for every burrow that is alive, frozen or not. */
 export async function openGate(first: FirstProcess): Promise<Gate> {
   const addon = await getGateAddon()
   const { tcp, dns, link } = await inNetworkOf(first, (netns) => addon.openGate(netns)).catch(explain)
@@ -21,7 +21,7 @@ export async function openGate(first: FirstProcess): Promise<Gate> {
   }
 }
 
-/** Of one that nobody answers at: who tries is refused. */
+/** Closes a gate that no server listens at. Connections inside are then refused. */
 export function closeUnused(gate: Gate): void {
   gate.close()
   closeSync(gate.tcp)
@@ -29,29 +29,29 @@ export function closeUnused(gate: Gate): void {
 }
 
 /**
- * Ends the connections to the outside that a snapshot has brought back: nobody has their other ends any more, and whoever reads from one
- * would wait for ever.
+ * Closes the connections to the outside that a restore brought back. Their other ends no longer exist, so a process that reads
+ * from one would wait for ever.
  */
-export function hangUpOutside(first: FirstProcess): Promise<void> {
-  return tryInNetworkOf(first, (addon, netns) => addon.hangUpOutside(netns))
+export function closeOutsideConnections(first: FirstProcess): Promise<void> {
+  return inNetworkIfAny(first, (addon, netns) => addon.hangUpOutside(netns))
 }
 
-/** While a snapshot is being taken: CRIU must find as much in a connection as it counted. */
+/** While a snapshot is taken, connections get no data: CRIU must find as much in a connection as it counted. */
 export function holdConnections(first: FirstProcess): Promise<void> {
-  return tryInNetworkOf(first, (addon, netns) => addon.holdConnections(netns))
+  return inNetworkIfAny(first, (addon, netns) => addon.holdConnections(netns))
 }
 
 export function releaseConnections(first: FirstProcess): Promise<void> {
-  return tryInNetworkOf(first, (addon, netns) => addon.releaseConnections(netns))
+  return inNetworkIfAny(first, (addon, netns) => addon.releaseConnections(netns))
 }
 
-/** What helps, but is not worth the failure of what it helps with. */
-async function tryInNetworkOf(
+/** Does nothing on a host without the addon: there burrows have no connections to the outside. */
+async function inNetworkIfAny(
   first: FirstProcess,
   work: (addon: GateAddon, netns: number) => Promise<unknown>,
 ): Promise<void> {
   const found = await findGateAddon()
-  if ('addon' in found) await inNetworkOf(first, (netns) => work(found.addon, netns)).catch(() => {})
+  if ('addon' in found) await inNetworkOf(first, (netns) => work(found.addon, netns))
 }
 
 function inNetworkOf<Result>(first: FirstProcess, work: (netns: number) => Promise<Result>): Promise<Result> {

@@ -1,25 +1,25 @@
 import type { Criu } from '../criu/find-criu.ts'
 import { KDAT_HOST } from '../criu/kdat.ts'
 import { FILE_VALIDATION, FREEZER_PATH } from '../criu/run-criu.ts'
-import { Saver, type SaverHost } from './saver.ts'
+import { type DumpHost, DumpProcess } from './dump-process.ts'
 
 /** The agent is the root of the tree that is saved; its pid never changes. */
 const AGENT_PID = 2
-/** Files that are open but deleted are saved with their content up to this size. */
+/** Deleted files that are still open are saved with their content up to this size. */
 const GHOST_LIMIT_BYTES = 1024 ** 3
 /**
- * Where CRIU looks for the paths of inotify watches, of which the kernel tells no more than the inode. In the order of how
- * likely a program watches something there; it looks only when there is a watch, and stops at the first match.
+ * Where CRIU searches for the paths of inotify watches, of which the kernel shows only the inode. The likeliest come first: it
+ * searches only when there is a watch, and stops at the first match.
  */
 const WATCHED_PATHS = ['/root', '/home', '/tmp', '/run', '/srv', '/mnt', '/opt', '/etc', '/var', '/usr']
 
-/** After this the one that was taken is at work, and whoever waits for it does not wait for the start of the next one too. */
-const PAUSE_MS = 500
+/** By then a dump that was just taken is under way, and does not compete with the start of the next CRIU. */
+const PREPARE_DELAY_MS = 500
 
 const DUMP = [
   'dump',
   ...['--tree', String(AGENT_PID)],
-  // It holds every member of the cgroup, in the tree or not, before any of them can run again.
+  // CRIU seizes every member of the cgroup, in the tree or not, before any of them can run again.
   ...['--freeze-cgroup', FREEZER_PATH],
   '--leave-stopped',
   ...['--network-lock', 'skip'],
@@ -33,19 +33,19 @@ const DUMP = [
 ] as const
 
 /**
- * Loading CRIU and its libraries takes a third of the time of a small dump, and nothing in it depends on what is dumped: one is
- * kept waiting. It ends by itself when this process does.
+ * Keeps one CRIU started and waiting for the next dump: loading it takes a third of the time of a small dump, and does not
+ * depend on what is dumped. A waiting CRIU ends by itself when this process does.
  */
 export class Dumper implements AsyncDisposable {
   readonly #criu: Criu
-  readonly #host: SaverHost
-  #waiting: Promise<Saver | undefined> | undefined
+  readonly #host: DumpHost
+  #waiting: Promise<DumpProcess | undefined> | undefined
   #next: NodeJS.Timeout | undefined
   #isDisposed = false
-  /** All that have not ended. */
-  readonly #savers = new Set<Saver>()
+  /** All dump processes that have not ended. */
+  readonly #processes = new Set<DumpProcess>()
 
-  constructor(criu: Criu, host: SaverHost) {
+  constructor(criu: Criu, host: DumpHost) {
     this.#criu = criu
     this.#host = host
   }
@@ -54,18 +54,21 @@ export class Dumper implements AsyncDisposable {
     return this.#criu.version
   }
 
-  /** Makes sure that one waits. */
+  /** Starts a CRIU unless one is waiting. */
   prepare(): void {
     if (this.#isDisposed) return
-    // Whoever takes it starts another, and learns why that fails.
-    this.#waiting ??= this.#start().catch(() => undefined)
+    // `take` then starts another, and throws if that fails too.
+    this.#waiting ??= this.#start().catch((error: unknown) => {
+      this.#host.failures.report('spare', error, {}, 'no CRIU was started ahead of need')
+      return undefined
+    })
   }
 
-  async take(): Promise<Saver> {
+  async take(): Promise<DumpProcess> {
     const taken = this.#waiting
     this.#waiting = undefined
     clearTimeout(this.#next)
-    this.#next = setTimeout(() => this.prepare(), PAUSE_MS).unref()
+    this.#next = setTimeout(() => this.prepare(), PREPARE_DELAY_MS).unref()
     const waiting = await taken
     if (waiting?.isWaiting === true) return waiting
     waiting?.cancel()
@@ -78,13 +81,13 @@ export class Dumper implements AsyncDisposable {
     const waiting = this.#waiting
     this.#waiting = undefined
     ;(await waiting)?.cancel()
-    await Promise.all([...this.#savers].map(({ ended }) => ended))
+    await Promise.all([...this.#processes].map(({ ended }) => ended))
   }
 
-  async #start(): Promise<Saver> {
-    const saver = await Saver.start(this.#host, { criu: this.#criu, kdatDir: KDAT_HOST, action: DUMP })
-    this.#savers.add(saver)
-    void saver.ended.then(() => this.#savers.delete(saver))
-    return saver
+  async #start(): Promise<DumpProcess> {
+    const dump = await DumpProcess.start(this.#host, { criu: this.#criu, kdatDir: KDAT_HOST, action: DUMP })
+    this.#processes.add(dump)
+    void dump.ended.then(() => this.#processes.delete(dump))
+    return dump
   }
 }

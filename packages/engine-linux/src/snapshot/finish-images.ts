@@ -1,17 +1,18 @@
 import { chown, link, mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { allOf } from '@dormouse/async'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
-import type { SnapshotPaths } from '../burrow/layout.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
+import type { SnapshotPaths } from '../host/layout.ts'
+import { listCarried } from '../image/carry-open-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import type { PageWorker } from '../image/page-worker.ts'
 import type { DumpImages } from '../image-thread/dump-images.ts'
+import { readFingerprint } from '../storage/fingerprint.ts'
+import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { keepLibraries } from '../volume/library-copies.ts'
-import { listCarried } from './carry-open-files.ts'
-import { readFingerprint } from './fingerprint.ts'
-import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
 
 export interface FinishImages {
   readonly id: SnapshotId
@@ -20,51 +21,24 @@ export interface FinishImages {
   /** The directory that the burrow sees as /.dormouse. */
   readonly toolsDir: string
   readonly layers: readonly LayerId[]
-  /** What the burrow's own files have become; undefined when it had none. */
+  /** The layer that the burrow's own files have become; undefined when it had none. */
   readonly ownLayer: string | undefined
   readonly volumeFiles: FullManifest['volumeFiles']
   readonly volumesDir: string
-  /** As CRIU wrote them. */
+  /** The dump as CRIU wrote it. */
   readonly raw: string
   readonly work: SnapshotPaths
   readonly worker: PageWorker
-  /** Has been read. */
+  /** The images of the dump, already read. */
   readonly images: DumpImages
 }
 
-/** Makes of a dump all that the manifest then tells of. Nothing of it is synced. */
+/** Turns a dump into the files of a snapshot, and describes them in a manifest. Nothing is synced. */
 export async function finishImages(finish: FinishImages): Promise<FullManifest> {
-  const { id, burrow, raw, work, worker } = finish
-  const { isOutside, hasWritten } = await finish.images.mend()
-  await mkdir(work.images, { mode: 0o755 })
-  await mkdir(work.memory, { mode: 0o755 })
-  const { ownLayer: layer } = finish
-  const carry = hasWritten && layer !== undefined && listCarried({ rawDir: raw, layer, list: work.carried })
-  const guard = { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) }
-  const into = { outDir: work.images, memoryDir: work.memory, memoryId: id, guard }
-  const mapped = finish.images.map(into, worker)
-  // Both have to be over before anything is taken back.
-  const [carried, { memoryFiles, referencedMemoryFiles }] = await bothSettled(Promise.resolve(carry), mapped)
-  for (const { name } of memoryFiles) {
-    // Root inside owns its memory; other users inside must not read what it had there.
-    await chown(join(work.memory, name), UID_BASE, UID_BASE)
-  }
-  for (const name of referencedMemoryFiles)
-    await link(join(burrow.paths.memory, name), join(work.memory, name))
-  const referenced = referencedMemoryFiles.map((name) => join(work.memory, name))
-  const { volumeFiles, volumesDir } = finish
-  const libraries = await keepLibraries({
-    ...{
-      volumeFiles,
-      volumesDir,
-      mounts: burrow.record.volumes,
-      from: burrow.paths.memory,
-      into: work.memory,
-    },
-  })
-  const memory = [...memoryFiles, ...(await worker.recall([...referenced, ...libraries]))]
-  const images = await worker.seal(work.images)
+  const { id, burrow, work, worker } = finish
   const { record } = burrow
+  const { memory, hasCarried, isOutside } = await makeFiles(finish)
+  const images = await worker.seal(work.images)
   return {
     formatVersion: SNAPSHOT_FORMAT_VERSION,
     id,
@@ -84,7 +58,7 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
     images,
     memory,
     ...(isOutside && { outside: true as const }),
-    ...(carried === true && { carried: (await worker.sum([work.carried]))[0] }),
+    ...(hasCarried && { carried: (await worker.sum([work.carried]))[0] }),
     bytes: {
       images: images.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
       memory: await allocatedBytes(memory.map(({ name }) => join(work.memory, name))),
@@ -92,9 +66,33 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
   }
 }
 
-async function bothSettled<One, Other>(one: Promise<One>, other: Promise<Other>): Promise<[One, Other]> {
-  await Promise.allSettled([one, other])
-  return [await one, await other]
+/** Rewrites the images so that memory is mapped, and makes the memory files and the list of carried files. */
+async function makeFiles(finish: FinishImages) {
+  const { id, burrow, raw, work, worker, ownLayer: layer, volumeFiles, volumesDir } = finish
+  const { isOutside, hasWritten } = await finish.images.mend()
+  await mkdir(work.images, { mode: 0o755 })
+  await mkdir(work.memory, { mode: 0o755 })
+  const guard = { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) }
+  const into = { outDir: work.images, memoryDir: work.memory, memoryId: id, guard }
+  const [hasCarried, { memoryFiles, referencedMemoryFiles }] = await allOf([
+    hasWritten && layer !== undefined
+      ? listCarried({ rawDir: raw, layer, list: work.carried })
+      : Promise.resolve(false),
+    finish.images.map(into, worker),
+  ])
+  for (const { name } of memoryFiles) {
+    // Root inside owns its memory; other users inside must not read it.
+    await chown(join(work.memory, name), UID_BASE, UID_BASE)
+  }
+  for (const name of referencedMemoryFiles)
+    await link(join(burrow.paths.memory, name), join(work.memory, name))
+  const referenced = referencedMemoryFiles.map((name) => join(work.memory, name))
+  const libraries = await keepLibraries({
+    ...{ volumeFiles, volumesDir, mounts: burrow.record.volumes },
+    ...{ from: burrow.paths.memory, into: work.memory },
+  })
+  const memory = [...memoryFiles, ...(await worker.recall([...referenced, ...libraries]))]
+  return { memory, hasCarried, isOutside }
 }
 
 async function allocatedBytes(paths: readonly string[]): Promise<number> {

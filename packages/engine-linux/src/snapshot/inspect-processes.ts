@@ -1,6 +1,6 @@
 import { readdirSync, statfsSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { findProcess, findStatus, listThreads, type ThreadStatus } from '../burrow/process-status.ts'
+import { findProcess, findStatus, listThreads, type ThreadStatus } from '../process/process-status.ts'
 
 /** Threads that are looked at before others get a turn: about a millisecond. */
 const THREADS_PER_TURN = 32

@@ -1,177 +1,203 @@
 import { rm } from 'node:fs/promises'
-import { burrowLimitsSchema, newSandboxId } from '@dormouse/contracts'
+import { allOf, Mutex } from '@dormouse/async'
+import { type BurrowLimits, burrowLimitsSchema, newSandboxId } from '@dormouse/contracts'
+import type { BurrowHost } from '../burrow/burrow-host.ts'
+import type { LaunchedBurrow } from '../burrow/launch-burrow.ts'
 import { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { removeBurrow } from '../burrow/remove-burrow.ts'
 import { canSetHostname, setHostname } from '../burrow/set-hostname.ts'
-import { type BurrowHost, type FilledBurrow, fillBurrow, introduceBurrow } from '../burrow/start-burrow.ts'
-import { allOf } from '../host/settle-all.ts'
+import { discardSpare } from '../burrow/spare.ts'
+import type { BurrowPaths } from '../host/layout.ts'
 import { closeUnused, openGate } from '../network/open-gate.ts'
 import {
-  type FillFromSnapshot,
-  fillingFrom,
-  introducing,
-  type RestoreSnapshot,
-  type WhoWakes,
-} from './restore-snapshot.ts'
+  type Introduction,
+  introduceBurrow,
+  type RestoreSource,
+  restoreProcesses,
+  verifyRestorable,
+} from './restore-burrow.ts'
 
-/** Two creates in a row do not wait for CRIU; each takes about eight megabytes. */
+/** Two creates in a row do not wait for CRIU; each reserved burrow takes about eight megabytes. */
 const KEPT = 2
-/** What is restored was prepared by somebody's template, and need not answer; others wait for their turn meanwhile. */
+/** The template of a key may leave processes that never answer; other restores wait for their turn meanwhile. */
 const ANSWER_TIMEOUT_MS = 5_000
-/** Later than spares are made, of which one is needed: whoever wakes or forks comes first. */
+/** Later than spares are made, because a reserved burrow needs one: wakes and forks get theirs first. */
 const FILL_DELAY_MS = 300
 
-/** The snapshot that sandboxes of a template start from. */
-export type Origin = Pick<FillFromSnapshot, 'paths' | 'manifest' | 'template' | 'toolsDir'>
+export type Claim = Introduction & { readonly limits: BurrowLimits }
 
-type WhileLayersStay = <Value>(fill: () => Promise<Value>) => Promise<Value>
-
-export type Claim = WhoWakes & Required<Pick<RestoreSnapshot, 'limits'>>
-
-/** What is known of a create that was, or is about to be. */
-interface Created {
-  readonly origin: Origin
-  /** Whether somebody lets it out. */
+/** A create that happened, or is expected. */
+interface Create {
+  readonly source: RestoreSource
+  /** `hasNetwork`: the server opened, or will open, the gate of its burrow. */
   readonly burrow: Pick<LinuxBurrow, 'hasNetwork'>
 }
 
 interface Reserved {
-  readonly origin: Origin
-  readonly burrow: FilledBurrow
+  readonly source: RestoreSource
+  readonly burrow: LaunchedBurrow
 }
 
 /**
- * Burrows that were restored from templates ahead of need, and frozen before they were told who they are. What was asked for last is
- * what will be asked for next: for each of the last creates there is one. Their records say `starting`, so the next server removes what
- * this one leaves.
+ * Burrows that were restored from templates ahead of need, and frozen before they were introduced. The reserve holds one for
+ * each of the last creates, because the next create is likely to want the same. Their records say `starting`, so the next
+ * server removes what this one leaves.
  */
 export class Reserve implements AsyncDisposable {
   readonly #host: BurrowHost
-  readonly #whileLayersStay: WhileLayersStay
-  readonly #waiting: Reserved[] = []
-  /** The last creates, the latest first. */
-  #recent: readonly Created[] = []
-  #filling: Promise<void> = Promise.resolve()
+  readonly #withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>
+  readonly #ready: Reserved[] = []
+  /** The last creates, latest first. */
+  #recent: readonly Create[] = []
+  readonly #filling = new Mutex()
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  /** `whileLayersStay` runs something while no file layer is collected: until one that is filled has a record, nothing tells what it stands on. */
-  constructor(host: BurrowHost, whileLayersStay: WhileLayersStay) {
+  /**
+   * `withoutCollecting` runs work while no file layer is collected: until a burrow has its record, nothing on disk says which
+   * layers it uses.
+   */
+  constructor(host: BurrowHost, withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>) {
     this.#host = host
-    this.#whileLayersStay = whileLayersStay
+    this.#withoutCollecting = withoutCollecting
   }
 
-  /** A burrow of that origin that is the claimer's from now on; undefined when none is there, or it is not fit for it. */
-  async claim(origin: Origin, claim: Claim): Promise<LinuxBurrow | undefined> {
-    const index = this.#waiting.findIndex((each) => isSame(each.origin, origin))
-    const [reserved] = index === -1 ? [] : this.#waiting.splice(index, 1)
+  /** Gives a reserved burrow of this source to a sandbox. Undefined when there is none, or it could not be introduced. */
+  async claim(source: RestoreSource, claim: Claim): Promise<LinuxBurrow | undefined> {
+    const index = this.#ready.findIndex((reserved) => isSame(reserved.source, source))
+    const [reserved] = index === -1 ? [] : this.#ready.splice(index, 1)
     if (reserved === undefined) return undefined
-    // Whatever is wrong with it: one that is restored now is right, or says why not.
-    return this.#introduce(reserved.burrow, claim).catch(() => undefined)
+    try {
+      return await this.#introduce(reserved.burrow, claim)
+    } catch (error) {
+      const fields = { sandboxId: claim.sandboxId, snapshotId: source.manifest.id }
+      this.#host.failures.report('reserve', error, fields, 'a reserved burrow was not introduced')
+      await this.#removeBurrow(reserved.burrow.paths)
+      // The caller restores another one, and gets the error if that fails too.
+      return undefined
+    }
   }
 
-  /** One of this origin was created, one way or the other, or will be. */
-  expect(origin: Origin, burrow: Created['burrow']): void {
-    // Upkeep may have made a new version since the ones before.
-    const former = this.#recent.map((one) => (isSame(one.origin, origin) ? { ...one, origin } : one))
-    this.#recent = [{ origin, burrow }, ...former].slice(0, KEPT)
+  /** A burrow of this source was created, from the reserve or not, or is about to be. */
+  expect(source: RestoreSource, burrow: Create['burrow']): void {
+    // Upkeep may have made a new version of the snapshot since the former creates.
+    const former = this.#recent.map((create) =>
+      isSame(create.source, source) ? { ...create, source } : create,
+    )
+    this.#recent = [{ source, burrow }, ...former].slice(0, KEPT)
     clearTimeout(this.#timer)
     if (this.#isClosed || !canSetHostname()) return
-    this.#timer = setTimeout(() => {
-      this.#filling = this.#filling.then(() => this.#fill())
-    }, FILL_DELAY_MS)
+    this.#timer = setTimeout(() => void this.#filling.run(() => this.#fill()), FILL_DELAY_MS)
     this.#timer.unref()
   }
 
-  /** Post: none of these waits, until one is asked for again. */
-  async forget(isMeant: (origin: Origin) => boolean): Promise<void> {
-    const isKnown = [...this.#recent, ...this.#waiting].some(({ origin }) => isMeant(origin))
+  /** Post: the reserve holds no burrow of these sources, until a create wants one again. */
+  async forget(isMeant: (source: RestoreSource) => boolean): Promise<void> {
+    const isKnown = [...this.#recent, ...this.#ready].some(({ source }) => isMeant(source))
     if (!isKnown) return
-    this.#recent = this.#recent.filter(({ origin }) => !isMeant(origin))
-    this.#filling = this.#filling.then(() => this.#fill())
-    await this.#filling
+    this.#recent = this.#recent.filter(({ source }) => !isMeant(source))
+    await this.#filling.run(() => this.#fill())
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
-    await this.#filling
-    await Promise.all(this.#waiting.splice(0).map(({ burrow }) => this.#remove(burrow)))
+    await this.#filling.run(() =>
+      Promise.all(this.#ready.splice(0).map(({ burrow }) => this.#remove(burrow))),
+    )
   }
 
-  async #introduce(burrow: FilledBurrow, { limits, ...who }: Claim): Promise<LinuxBurrow> {
-    const { sandboxId } = who
-    const record = { ...burrow.record, sandboxId, limits, createdAt: new Date().toISOString() }
+  async #introduce(reserved: LaunchedBurrow, { limits, ...introduction }: Claim): Promise<LinuxBurrow> {
+    const { first, cgroup, paths, gate } = reserved
+    const { sandboxId } = introduction
     try {
-      await setHostname(burrow.first, sandboxId)
-      await rm(burrow.paths.spareMark)
-      await burrow.cgroup.thaw()
+      await allOf([setHostname(first, sandboxId), cgroup.apply(limits), rm(paths.spareMark)])
+      await cgroup.thaw()
     } catch (error) {
-      await this.#remove(burrow)
+      if (gate !== undefined) closeUnused(gate)
       throw error
     }
-    const introduce = introducing(who)
-    return introduceBurrow(this.#host, { ...burrow, record }, async (next) => {
-      await allOf([introduce(next), burrow.cgroup.apply(limits)])
-    })
+    // From here on the gate belongs to the LinuxBurrow, which closes it when the introduction fails.
+    const record = { ...reserved.record, sandboxId, limits, createdAt: new Date().toISOString() }
+    return introduceBurrow(this.#host, { ...reserved, record }, introduction)
   }
 
-  /** One after the other: nobody waits for it. */
+  /** One burrow after the other: no caller waits for them. Never throws. */
   async #fill(): Promise<void> {
-    const { missing, unwanted } = this.#sortOut()
+    const { missing, unwanted } = this.#compare()
     for (const { burrow } of unwanted) await this.#remove(burrow)
-    for (const { origin, burrow: last } of missing) {
+    for (const { source, burrow: last } of missing) {
       if (this.#isClosed) return
-      const burrow = await this.#make(origin, last.hasNetwork).catch(() => undefined)
-      if (burrow !== undefined) this.#waiting.push({ origin, burrow })
-      // The next create makes its own, and reports why that fails.
-      else this.#recent = this.#recent.filter((one) => !isSame(one.origin, origin))
+      try {
+        this.#ready.push({ source, burrow: await this.#make(source, last) })
+      } catch (error) {
+        const fields = { snapshotId: source.manifest.id, template: source.template.name }
+        this.#host.failures.report('reserve', error, fields, 'no burrow was restored ahead of need')
+        // Not tried again: the next create restores its own, and gets the error.
+        this.#recent = this.#recent.filter((create) => !isSame(create.source, source))
+      }
     }
   }
 
-  /** For whom there should be one more, and those that nobody is expected to ask for. */
-  #sortOut(): { missing: Created[]; unwanted: Reserved[] } {
+  /** Compares what is ready with the last creates. Post: `#ready` has no unwanted burrow. */
+  #compare(): { missing: Create[]; unwanted: Reserved[] } {
     const missing = [...this.#recent]
     const unwanted: Reserved[] = []
-    for (const each of this.#waiting.splice(0)) {
-      const index = missing.findIndex(({ origin }) => isSame(origin, each.origin))
-      if (index === -1) unwanted.push(each)
-      else this.#waiting.push(each)
-      if (index !== -1) missing.splice(index, 1)
+    for (const reserved of this.#ready.splice(0)) {
+      const index = missing.findIndex(({ source }) => isSame(source, reserved.source))
+      if (index === -1) unwanted.push(reserved)
+      else {
+        this.#ready.push(reserved)
+        missing.splice(index, 1)
+      }
     }
     return { missing, unwanted }
   }
 
-  async #make(origin: Origin, hasNetwork: boolean): Promise<FilledBurrow> {
-    const { hierarchies } = this.#host
-    const nobody = { sandboxId: newSandboxId(), limits: burrowLimitsSchema.parse({}), volumes: [] }
-    const filled = await this.#whileLayersStay(async () => {
-      const filling = await fillingFrom(this.#host, { ...origin, ...nobody })
-      return fillBurrow(this.#host, { ...filling, isSpare: true })
+  async #make(source: RestoreSource, { hasNetwork }: Create['burrow']): Promise<LaunchedBurrow> {
+    const host = this.#host
+    const limits = burrowLimitsSchema.parse({})
+    const restore = { ...source, sandboxId: newSandboxId(), limits, volumes: [] }
+    return this.#withoutCollecting(async () => {
+      await verifyRestorable(host, restore)
+      const spare = await host.spares.take({ keepsMark: true })
+      try {
+        const launched = await restoreProcesses(host, spare, restore)
+        await warmUp(new LinuxBurrow(host, launched))
+        // Without a prepared gate the server opens one, and gets the error if that fails.
+        const gate = hasNetwork ? await openGate(launched.first).catch(() => undefined) : undefined
+        return { ...launched, gate }
+      } catch (error) {
+        await discardSpare(spare, host.hierarchies)
+        throw error
+      }
     })
-    const burrow = new LinuxBurrow({ ...filled, hierarchies })
-    try {
-      // What agent and kernel do for their first call, they have done when the next one comes.
-      await burrow.guest.contexts.preload([], { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
-      await burrow.freeze()
-      // Without it a sandbox opens its own, and says why that fails.
-      const gate = hasNetwork ? await openGate(filled.first).catch(() => undefined) : undefined
-      return { ...filled, gate }
-    } catch (error) {
-      await removeBurrow(filled.paths, hierarchies)
-      throw error
-    } finally {
-      burrow.release()
-    }
   }
 
-  async #remove(burrow: FilledBurrow): Promise<void> {
-    if (burrow.gate !== undefined) closeUnused(burrow.gate)
-    // What cannot be removed now is removed by the next server.
-    await removeBurrow(burrow.paths, this.#host.hierarchies).catch(() => {})
+  async #remove({ gate, paths }: LaunchedBurrow): Promise<void> {
+    if (gate !== undefined) closeUnused(gate)
+    await this.#removeBurrow(paths)
+  }
+
+  /** Never throws: the next server removes what cannot be removed now. */
+  async #removeBurrow(paths: BurrowPaths): Promise<void> {
+    const { hierarchies, failures } = this.#host
+    await removeBurrow(paths, hierarchies).catch((error: unknown) =>
+      failures.report('removal', error, { burrowId: paths.id }, 'a reserved burrow was not removed'),
+    )
   }
 }
 
-function isSame(one: Origin, other: Origin): boolean {
+/** Lets agent and kernel do what they do only for their first call, then freezes them. */
+async function warmUp(burrow: LinuxBurrow): Promise<void> {
+  try {
+    await burrow.guest.contexts.preload([], { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
+    await burrow.freeze()
+  } finally {
+    burrow.release()
+  }
+}
+
+function isSame(one: RestoreSource, other: RestoreSource): boolean {
   return one.manifest.id === other.manifest.id && one.toolsDir === other.toolsDir
 }

@@ -2,37 +2,37 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DormouseError, newLayerId, newSnapshotId } from '@dormouse/contracts'
 import type { BurrowRecord } from '../burrow/burrow-record.ts'
-import { type BurrowPaths, type Layout, snapshotPaths } from '../burrow/layout.ts'
-import { recordTaking, undoTaking } from '../burrow/taking.ts'
+import { type BurrowPaths, type Layout, snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { runCommand } from '../host/run-command.ts'
 import { PageWorker } from '../image/page-worker.ts'
-import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
+import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
 import {
-  freezeFiles,
-  noSpace,
+  explainNoSpace,
+  moveToLayer,
   publishSnapshot,
-  requireOwnFiles,
   syncLayer,
   UNFINISHED,
-} from './take-snapshot.ts'
+} from '../storage/publish-snapshot.ts'
+import { recordSaveIntent, undoSave } from './save-intent.ts'
+import { requireOwnFiles } from './take-snapshot.ts'
 
 export interface TakeFiles {
   readonly record: BurrowRecord
   readonly paths: BurrowPaths
-  /** Whether the burrow keeps its files, and gets on with them, or has no more use for them. */
+  /** Whether the burrow continues with its files. Otherwise they become a layer of the snapshot without a copy. */
   readonly keepsFiles: boolean
 }
 
 export interface TakenFiles {
   readonly manifest: FilesManifest
-  /** The snapshot counts, but the disk refused to sync its name: a power cut may undo it. */
+  /** The snapshot exists, but the disk refused to sync its name: a power cut may undo it. */
   readonly syncError?: unknown
 }
 
 /**
- * Saves the files of a burrow without its processes. What they had not written yet is not in it, as after a power cut.
- * Pre: nothing in the burrow runs: it is frozen, or dead. On failure its files are where they were.
+ * Saves the files of a burrow without its processes. Data that they had not written yet is missing, as after a power cut.
+ * Pre: nothing in the burrow runs; it is frozen or has ended. On failure its files are where they were.
  */
 export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenFiles> {
   const { record, paths, keepsFiles } = take
@@ -41,12 +41,13 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenF
   const layer = join(layout.layersDir, layerId)
   const final = layout.snapshot(id)
   const work = snapshotPaths(join(layout.snapshotsDir, `${UNFINISHED}${id}`))
-  const makeLayer = keepsFiles ? copyFiles : freezeFiles
+  const makeLayer = keepsFiles ? copyFiles : moveToLayer
   let manifest: FilesManifest | undefined
   await using worker = new PageWorker()
   try {
     await requireOwnFiles(paths)
-    if (!keepsFiles) await recordTaking(paths, { snapshotId: id, final: final.dir, work: work.dir, layer })
+    if (!keepsFiles)
+      await recordSaveIntent(paths, { snapshotId: id, final: final.dir, work: work.dir, layer })
     const hasFiles = await makeLayer(paths.upper, layer)
     manifest = {
       formatVersion: SNAPSHOT_FORMAT_VERSION,
@@ -70,12 +71,12 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenF
   } catch (error) {
     await worker[Symbol.asyncDispose]()
     if (keepsFiles) await Promise.all([final.dir, layer, work.dir].map(removeTree))
-    else if ((await undoTaking(paths)) === id && manifest !== undefined) return { manifest, syncError: error }
-    throw noSpace(error)
+    else if ((await undoSave(paths)) === id && manifest !== undefined) return { manifest, syncError: error }
+    throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
   }
 }
 
-/** With whiteouts, attributes, owners and holes; blocks are shared where the file system can. False when there is nothing. */
+/** Copies whiteouts, attributes, owners and holes too, and shares blocks where the file system can. False when there are no files. */
 async function copyFiles(upper: string, layer: string): Promise<boolean> {
   if ((await readdir(upper)).length === 0) return false
   await mkdir(dirname(layer), { recursive: true, mode: 0o700 })

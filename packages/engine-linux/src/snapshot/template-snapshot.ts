@@ -2,19 +2,26 @@ import { createHash } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
 import { mkdir, readdir, rename } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { burrowLimitsSchema, DormouseError, newSandboxId } from '@dormouse/contracts'
+import { burrowLimitsSchema, DormouseError, hasErrorCode, newSandboxId } from '@dormouse/contracts'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
-import { type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
-import type { BurrowHost } from '../burrow/start-burrow.ts'
+import type { BurrowHost } from '../burrow/burrow-host.ts'
+import type { FailureLog } from '../host/failure-log.ts'
+import { FileCache } from '../host/file-cache.ts'
+import { type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { FileMemory } from '../host/remember-file.ts'
+import { readFingerprint } from '../storage/fingerprint.ts'
+import {
+  type FullManifest,
+  type Manifest,
+  readManifest,
+  SNAPSHOT_FORMAT_VERSION,
+} from '../storage/manifest.ts'
+import { UNFINISHED } from '../storage/publish-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Dumper } from './dumper.ts'
-import { readFingerprint } from './fingerprint.ts'
-import { type FullManifest, type Manifest, readManifest, SNAPSHOT_FORMAT_VERSION } from './manifest.ts'
-import { takeSnapshot, UNFINISHED } from './take-snapshot.ts'
+import { takeSnapshot } from './take-snapshot.ts'
 
-/** Importing a large library on a slow disk, once per template. */
+/** Enough to import a large library from a slow disk. Happens once per template. */
 const PRELOAD_TIMEOUT_MS = 300_000
 
 export interface TemplateSnapshotParts {
@@ -23,30 +30,41 @@ export interface TemplateSnapshotParts {
   readonly dumper: Dumper
 }
 
-/** The snapshot that sandboxes of this template start from, if it was made for this host and these tools. */
+/** Finds the snapshot that sandboxes of this template start from, if there is one for this host and these tools. */
 export async function findTemplateSnapshot(
   parts: TemplateSnapshotParts,
+  failures: FailureLog,
 ): Promise<{ paths: SnapshotPaths; manifest: FullManifest } | undefined> {
   const paths = await templateSnapshotPaths(parts)
-  // Without one that can be read its sandboxes boot, until it is made anew.
-  const found = manifests.get(paths.manifest, () => readManifest(paths.manifest))
-  const manifest = await found.catch(() => undefined)
-  return manifest?.kind === 'full' ? { paths, manifest } : undefined
+  try {
+    const manifest = await manifests.get(paths.manifest, () => readManifest(paths.manifest))
+    return manifest.kind === 'full' ? { paths, manifest } : undefined
+  } catch (error) {
+    // Without a snapshot its sandboxes boot, until set-up makes a new one.
+    if (!hasErrorCode(error, 'not_found'))
+      failures.report(
+        'template',
+        error,
+        { template: parts.template.name },
+        'a template snapshot cannot be read',
+      )
+    return undefined
+  }
 }
 
-/** Templates that sandboxes are being made from; more only cost reading again. */
-const REMEMBERED_MANIFESTS = 64
-const manifests = new FileMemory<Manifest>(REMEMBERED_MANIFESTS)
+/** Templates in use; a manifest beyond this is only read again. */
+const CACHED_MANIFESTS = 64
+const manifests = new FileCache<Manifest>(CACHED_MANIFESTS)
 
 /**
- * Boots the template once, imports what its description says, and saves it.
+ * Boots the template once, imports the modules that its description lists, and saves it.
  * Pre: the host's state directory is the data directory: the snapshot's files come from there.
  */
 export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnapshotParts): Promise<void> {
   const { template, toolsDir, dumper } = parts
   const paths = await templateSnapshotPaths(parts)
   await mkdir(dirname(paths.dir), { recursive: true, mode: 0o711 })
-  // One that is damaged is in the way.
+  // Found there but not readable: damaged.
   if (existsSync(paths.dir)) await remove(paths.dir)
   const limits = burrowLimitsSchema.parse({ cpus: 4 })
   const request = { sandboxId: newSandboxId(), template: template.name }
@@ -57,7 +75,7 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
     const failed = await burrow.guest.contexts.preload(preload, { signal })
     if (failed.length > 0)
       throw new DormouseError('setup_failed', `Template ${template.name} cannot import ${failed.join(', ')}.`)
-    const { rest, ended } = await takeSnapshot(host, {
+    const { leftover, ended } = await takeSnapshot(host, {
       burrow,
       dumper,
       toolsDir,
@@ -65,7 +83,7 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
       layersDir: host.layout.templateLayersDir,
     })
     await ended
-    await removeTree(rest)
+    await removeTree(leftover)
     await removeFormer(paths)
   } catch (error) {
     await burrow.destroy()
@@ -74,9 +92,9 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
 }
 
 /**
- * Removes snapshots of this template that were made for other versions of the host or of our tools, but for the last: whoever goes
- * back one version finds it ready. Sandboxes made from them have links to their memory files. Their layers stay: they are known by
- * name to snapshots in any state directory, and hold no more than what a boot writes.
+ * Removes snapshots of this template that were made for other versions of the host or of our tools, except the last one, for an
+ * operator who goes back one version. Sandboxes made from them have links to their memory files. Their layers stay: snapshots in
+ * any state directory may refer to them, and they hold no more than what a boot writes.
  */
 async function removeFormer(current: SnapshotPaths): Promise<void> {
   const parent = dirname(current.dir)
@@ -99,18 +117,19 @@ async function remove(dir: string): Promise<void> {
 
 const FORMER_KEPT = 1
 
-/** What an interrupted attempt left. */
+/** Removes what an interrupted attempt left. */
 export async function removeUnfinished(template: Template): Promise<void> {
   const parent = join(dirname(template.rootfs), 'snapshots')
+  // Missing until the first snapshot of the template is made.
   for (const name of await readdir(parent).catch(() => [])) {
     if (name.startsWith(UNFINISHED)) await removeTree(join(parent, name))
   }
 }
 
-/** Raised when what is saved of a template changes in a way that the rest of the name does not show. */
+/** Raised when template snapshots change in a way that the rest of the name does not show. */
 const TEMPLATE_SNAPSHOT_VERSION = 3
 
-/** Named by all that would make it unusable or wrong if it changed. */
+/** The name depends on everything that would make the snapshot unusable or wrong if it changed. */
 async function templateSnapshotPaths({
   template,
   toolsDir,

@@ -2,21 +2,21 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { isSnapshotId } from '@dormouse/contracts'
-import { type Layout, type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
+import { type Layout, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory, syncFileSystem, writeDurably } from '../host/sync-files.ts'
-import { encodeManifest, type Manifest, readManifest } from '../snapshot/manifest.ts'
-import { isBeingRead, untilRead } from './readers.ts'
+import { encodeManifest, type Manifest, readManifest } from './manifest.ts'
+import { isBeingRead, untilNoReaders } from './snapshot-readers.ts'
 
-/** Prefix of directories that are no generation of a snapshot, and no layer, yet. */
+/** Prefix of directories that will become a generation of a snapshot, or a layer. */
 export const UNPUBLISHED = '.upkeep-'
 const GENERATION = /^generation-\d+$/
-/** Of the first generation, which has no directory of its own. */
+/** Entries of the first generation, which has no directory of its own. */
 const FIRST = ['images', 'memory', 'carried']
 
 /**
- * Where the files of one version of a snapshot are. The manifest says which one counts, and is replaced in one step. A reader
- * takes all paths from the manifest it has read, so it never sees parts of two versions.
+ * Paths of one version of a snapshot. The manifest says which version is in use, and is replaced in one step. A reader takes
+ * all paths from the manifest it has read, so it never sees parts of two versions.
  */
 export function generationPaths(snapshotDir: string, generation: number | undefined): SnapshotPaths {
   const first = snapshotPaths(snapshotDir)
@@ -25,7 +25,7 @@ export function generationPaths(snapshotDir: string, generation: number | undefi
   return { ...own, dir: snapshotDir, manifest: first.manifest }
 }
 
-/** An empty directory beside the snapshot, in which its next version is made. */
+/** Makes an empty directory beside the snapshot for its next version. */
 export async function beginGeneration(snapshotDir: string): Promise<SnapshotPaths> {
   const work = snapshotPaths(join(dirname(snapshotDir), `${UNPUBLISHED}${basename(snapshotDir)}`))
   await removeTree(work.dir)
@@ -34,8 +34,8 @@ export async function beginGeneration(snapshotDir: string): Promise<SnapshotPath
 }
 
 /**
- * Makes `manifest`, with the files in `work` if it is of a new generation, the one that restores find from now on. Throws
- * ENOENT when the snapshot was deleted meanwhile. Until the last rename the version before is whole and in force.
+ * Makes `manifest` the one that restores find from now on, with the files in `work` if it has a new generation. Throws ENOENT
+ * when the snapshot was deleted meanwhile. Until the last rename the old version is complete and in use.
  */
 export async function publishGeneration(
   work: SnapshotPaths,
@@ -43,28 +43,28 @@ export async function publishGeneration(
 ): Promise<void> {
   await syncFileSystem(work.dir)
   await writeDurably(work.manifest, encodeManifest(manifest))
-  const { dir, manifest: inForce } = snapshotPaths(snapshotDir)
+  const { dir, manifest: inUse } = snapshotPaths(snapshotDir)
   if (manifest.generation === before.generation) {
     await syncDirectory(work.dir)
-    await rename(work.manifest, inForce)
+    await rename(work.manifest, inUse)
   } else {
     const own = join(dir, `generation-${manifest.generation}`)
     await removeTree(own)
     await rename(work.dir, own)
     await syncDirectory(own)
     await syncDirectory(dir)
-    await rename(join(own, 'manifest.json'), inForce)
+    await rename(join(own, 'manifest.json'), inUse)
   }
   await syncDirectory(dir)
 }
 
-/** Removes the versions that are not in force, once those who began to read them are done. */
+/** Removes the versions that are not in use, when no reader has them open any more. */
 export async function removeFormer(snapshotDir: string, manifest: Manifest): Promise<void> {
-  await untilRead(snapshotDir)
+  await untilNoReaders(snapshotDir)
   await removeOthers(snapshotDir, manifest.generation)
 }
 
-/** What interrupted upkeep left. Pre: none is going on. */
+/** Removes what interrupted upkeep left. Pre: no upkeep is running. */
 export async function removeUnpublished(layout: Layout): Promise<void> {
   for (const parent of [layout.snapshotsDir, layout.layersDir]) {
     for (const name of await readdir(parent))
@@ -72,8 +72,8 @@ export async function removeUnpublished(layout: Layout): Promise<void> {
   }
   for (const id of (await readdir(layout.snapshotsDir)).filter(isSnapshotId)) {
     const { dir, manifest } = layout.snapshot(id)
+    // A damaged manifest may be repaired, and must then find the files that it names.
     const found = await readManifest(manifest).catch(() => undefined)
-    // A damaged manifest may be mended, and what it then names must still be there.
     if (found !== undefined && !isBeingRead(dir)) await removeOthers(dir, found.generation)
   }
 }

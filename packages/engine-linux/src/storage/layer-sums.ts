@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isLayerId, type LayerId } from '@dormouse/contracts'
-import type { Layout } from '../burrow/layout.ts'
+import type { Layout } from '../host/layout.ts'
 import type { Template } from '../template/template-store.ts'
 import { checkTreeSums, makeTreeSums, type ScrubReading, type TreeDamage } from './scrub-program.ts'
 

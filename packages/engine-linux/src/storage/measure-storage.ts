@@ -3,11 +3,11 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt, StorageReport } from '@dormouse/engine'
-import type { Layout } from '../burrow/layout.ts'
-import type { SnapshotStore } from '../snapshot/snapshot-store.ts'
+import type { Layout } from '../host/layout.ts'
+import { TreeMeasurement } from '../host/measure-tree.ts'
 import { generationPaths } from './generation.ts'
-import { TreeWeighing } from './weigh-tree.ts'
-import { type Part, Weighing } from './weighing.ts'
+import { type Part, PartsMeasurement } from './measure-parts.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 
 const BLOCK_BYTES = 512
 /** A bound, not a promise: nobody waits for a report on storage. */
@@ -52,7 +52,7 @@ export class StorageMeter {
       const path = this.#layout.layer(id)
       if (!path.startsWith(this.#layout.templateLayersDir)) parts.push({ path, layer: id })
     }
-    return new Weighing(parts, stopAt, this.#layerUse)
+    return new PartsMeasurement(parts, stopAt, this.#layerUse)
   }
 
   async #partsOf(id: SnapshotId, generation: number | undefined, layers: readonly LayerId[]) {
@@ -77,7 +77,7 @@ export class StorageMeter {
   async #layer(id: LayerId, path: string): Promise<number> {
     const known = this.#layerUse.get(id)
     if (known !== undefined) return known.bytes
-    using weighing = new TreeWeighing(path)
+    using weighing = new TreeMeasurement(path)
     const use = await weighing.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
     if (use !== undefined) this.#layerUse.set(id, use)
     return use?.bytes ?? 0

@@ -3,14 +3,14 @@ import { readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isLayerId, type SnapshotId } from '@dormouse/contracts'
 import type { PartCheck, StoredPart } from '@dormouse/engine'
-import { type Layout, type SnapshotPaths, snapshotPaths } from '../burrow/layout.ts'
-import type { Manifest } from '../snapshot/manifest.ts'
-import { readManifest } from '../snapshot/manifest.ts'
-import { type ExpectedFile, listFiles } from '../snapshot/verify-snapshot.ts'
+import { type Layout, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { listTemplates, readTemplate, type Template, templateDirectory } from '../template/template-store.ts'
 import { generationPaths } from './generation.ts'
 import { checkTree, layerTree, type SealedTree, templateTree } from './layer-sums.ts'
+import type { Manifest } from './manifest.ts'
+import { readManifest } from './manifest.ts'
 import { type ScrubReading, sumFiles } from './scrub-program.ts'
+import { type ExpectedFile, listFiles } from './verify-snapshot.ts'
 
 /** Something on disk that is checked as one, with what it has to be. */
 export interface LinuxPart extends StoredPart {

@@ -2,8 +2,8 @@ import { readdir, readFile, realpath } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { DormouseError, type Materials, parseInput } from '@dormouse/contracts'
 import { z } from 'zod'
+import { FileCache } from '../host/file-cache.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { FileMemory } from '../host/remember-file.ts'
 import { templateDescriptionSchema, templateNameSchema } from './description.ts'
 import { readMaterials } from './materials.ts'
 
@@ -87,7 +87,7 @@ export async function getTemplateBuild(
 
 /** Builds that are in use at the same time; more only cost reading again. */
 const REMEMBERED_BUILDS = 64
-const builds = new FileMemory<Template | undefined>(REMEMBERED_BUILDS)
+const builds = new FileCache<Template | undefined>(REMEMBERED_BUILDS)
 
 /** undefined when the directory or its manifest is not there. */
 export function readTemplate(directory: string): Promise<Template | undefined> {

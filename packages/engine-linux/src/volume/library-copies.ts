@@ -1,25 +1,11 @@
-import { type BigIntStats, constants, existsSync } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { chmod, chown, copyFile, link } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { VolumeMount } from '@dormouse/engine'
+import { libraryName } from '../image/library-name.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { findMount, type VolumeFile } from './volume-files.ts'
 import { withFileInVolume } from './walk-volume.ts'
-
-const PREFIX = 'library-'
-
-/**
- * Programs and libraries that a process runs from a volume. Somebody who updates them while it sleeps puts new files in their place; awake, it
- * would have gone on with the old ones, and with the new ones it crashes. So a snapshot has copies, beside its memory files: where the
- * file system can, they share their blocks with the volume. The name tells which version it is.
- */
-export function libraryName({ ino, mtimeNs, size }: BigIntStats): string {
-  return `${PREFIX}${ino}-${mtimeNs}-${size}`
-}
-
-export function isLibraryCopy(name: string): boolean {
-  return name.startsWith(PREFIX)
-}
 
 interface KeepLibraries {
   readonly volumeFiles: readonly VolumeFile[]
@@ -31,8 +17,10 @@ interface KeepLibraries {
 }
 
 /**
- * Answers the paths of the copies it made. A file that changes under our eyes has none, and is then a file that was changed. One that a
- * process still runs in an older version is among the memory files already.
+ * Copies the programs and libraries that processes run from volumes, beside the memory files of a snapshot, and returns the
+ * paths of the copies. While the sandbox sleeps, an update may replace them on the volume; a process that continued with the
+ * new files would crash. Where the file system allows it, a copy shares its blocks with the volume. A file that changes while
+ * it is copied gets no copy, and counts as changed. Older versions that processes still run are among the memory files already.
  */
 export async function keepLibraries(keep: KeepLibraries): Promise<string[]> {
   const kept: string[] = []

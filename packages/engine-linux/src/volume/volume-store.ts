@@ -3,9 +3,9 @@ import { chmod, chown, mkdir, readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, isVolumeId, type VolumeId } from '@dormouse/contracts'
 import type { Measurement, StopAt } from '@dormouse/engine'
+import { TreeMeasurement } from '../host/measure-tree.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory } from '../host/sync-files.ts'
-import { TreeWeighing } from '../storage/weigh-tree.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 
 const DELETED = '.deleted-'
@@ -71,7 +71,7 @@ export class VolumeStore {
 
   /** Throws `not_found`. */
   async measure(id: VolumeId, stopAt: StopAt = {}): Promise<Measurement> {
-    return new TreeWeighing(await this.find(id), stopAt)
+    return new TreeMeasurement(await this.find(id), stopAt)
   }
 
   /** What deletions that were cut off have left. */

@@ -2,6 +2,7 @@ import { newSandboxId } from '@dormouse/contracts'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Burrow, Engine } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { startRun } from './start-run.ts'
 
 export function describeAdopt(factory: EngineFactory): void {
   describe('adopt', () => {
@@ -24,7 +25,7 @@ export function describeAdopt(factory: EngineFactory): void {
       const burrow = await create(before)
       await burrow.guest.runs.run({ code: 'x = object(); address = id(x)' })
       const slow = 'import time\nfor i in range(5):\n  print(i, flush=True); time.sleep(0.2)'
-      const runId = await burrow.guest.runs.start({ code: slow })
+      const runId = await startRun(burrow.guest, { code: slow })
       await before[Symbol.asyncDispose]()
 
       const { burrows, lost } = await (await open()).adoptBurrows()

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { collect, eventually, runPython } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
+import { startRun } from './start-run.ts'
 
 const WHO = 'import getpass, os; print(getpass.getuser(), os.getuid(), os.getcwd(), os.environ["HOME"])'
 
@@ -23,7 +24,8 @@ export function describeContexts(factory: EngineFactory): void {
       for (let n = 0; n < 20; n += 1) {
         const isBash = n % 5 === 4
         runIds.push(
-          await shared.guest.runs.start(
+          await startRun(
+            shared.guest,
             isBash ? { code: `echo ${n} >> /tmp/order`, language: 'bash' } : { code: step(n) },
           ),
         )
@@ -94,7 +96,7 @@ export function describeContexts(factory: EngineFactory): void {
 
     test('list shows each context, its kernel and whether it is busy', async () => {
       await shared.guest.contexts.create({ context: 'listed' })
-      const runId = await shared.guest.runs.start({ code: 'while True: pass', context: 'listed' })
+      const runId = await startRun(shared.guest, { code: 'while True: pass', context: 'listed' })
       const busy = await eventually('a busy context', async () => {
         const found = (await shared.guest.contexts.list()).find(({ context }) => context === 'listed')
         return found?.state === 'busy' && found
@@ -110,8 +112,8 @@ export function describeContexts(factory: EngineFactory): void {
     test('a deleted context is gone with its kernel; its runs end as interrupted', async () => {
       await shared.guest.contexts.create({ context: 'doomed' })
       const pid = (await runPython(shared.guest, 'import os; print(os.getpid())', 'doomed')).trim()
-      const running = await shared.guest.runs.start({ code: 'while True: pass', context: 'doomed' })
-      const waiting = await shared.guest.runs.start({ code: 'print("never")', context: 'doomed' })
+      const running = await startRun(shared.guest, { code: 'while True: pass', context: 'doomed' })
+      const waiting = await startRun(shared.guest, { code: 'print("never")', context: 'doomed' })
       await shared.guest.contexts.delete('doomed')
       for (const runId of [running, waiting]) {
         const events = await collect(shared.guest.runs.events(runId))

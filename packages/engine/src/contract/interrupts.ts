@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { collect, expectWholeJournal, runPython, textOf } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
+import { startRun } from './start-run.ts'
 
 const DEAF =
   'print("deaf", flush=True)\nwhile True:\n  try:\n    while True: pass\n  except KeyboardInterrupt: pass'
@@ -90,7 +91,7 @@ export function describeInterrupts(factory: EngineFactory): void {
     })
 
     test('runs that wait behind deaf code get their turn', async () => {
-      const deaf = await shared.guest.runs.start({ code: DEAF, timeoutMs: 200 })
+      const deaf = await startRun(shared.guest, { code: DEAF, timeoutMs: 200 })
       const waiting = shared.guest.runs.run({ code: 'print("mine")' })
       const exit = (await collect(shared.guest.runs.events(deaf))).at(-1)
       expect(exit).toMatchObject({ exitCode: 124, contextRestarted: true })
@@ -99,9 +100,9 @@ export function describeInterrupts(factory: EngineFactory): void {
 
     test('a waiting run that is interrupted never runs, and the others do', async () => {
       await runPython(shared.guest, 'seen = []')
-      const first = await shared.guest.runs.start({ code: 'import time; time.sleep(0.5); seen.append(1)' })
-      const second = await shared.guest.runs.start({ code: 'seen.append(2)' })
-      const third = await shared.guest.runs.start({ code: 'seen.append(3)' })
+      const first = await startRun(shared.guest, { code: 'import time; time.sleep(0.5); seen.append(1)' })
+      const second = await startRun(shared.guest, { code: 'seen.append(2)' })
+      const third = await startRun(shared.guest, { code: 'seen.append(3)' })
       expect(await shared.guest.runs.interrupt(second)).toBe('cancelled')
       const events = await collect(shared.guest.runs.events(second))
       expect(events).toMatchObject([
@@ -135,7 +136,7 @@ export function describeInterrupts(factory: EngineFactory): void {
 
     test('interrupts that meet the very start or end of runs never reach another run', async () => {
       for (let round = 0; round < 40; round += 1) {
-        const runId = await shared.guest.runs.start({ code: 'x = sum(range(2000))' })
+        const runId = await startRun(shared.guest, { code: 'x = sum(range(2000))' })
         const state = await shared.guest.runs.interrupt(runId)
         const [exit] = (await collect(shared.guest.runs.events(runId))).slice(-1)
         expect(exit).toMatchObject({ exitCode: state === 'finished' ? 0 : 130 })

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { collect, eventually, expectWholeJournal, runPython, textOf } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
+import { startRun } from './start-run.ts'
 
 const MIB = 1024 ** 2
 
@@ -68,7 +69,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
     })
 
     test('does not take waiting runs with it: they run in a fresh kernel and the first is told', async () => {
-      const dying = await shared.guest.runs.start({ code: 'import os, time; time.sleep(0.3); os._exit(1)' })
+      const dying = await startRun(shared.guest, { code: 'import os, time; time.sleep(0.3); os._exit(1)' })
       const waiting = [1, 2].map((n) => shared.guest.runs.run({ code: `print(${n})` }))
       expect((await collect(shared.guest.runs.events(dying))).at(-1)).toMatchObject({ exitCode: 1 })
       const [first, second] = await Promise.all(waiting)

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
+import { startRun } from './start-run.ts'
 
 const print = async (burrow: Burrow, code: string) => (await burrow.guest.runs.run({ code })).stdout.trim()
 
@@ -77,7 +78,7 @@ export function describeSleep(factory: EngineFactory): void {
     test('a snapshot that leaves the sandbox running goes on in a new burrow, with a run in the middle', async () => {
       const burrow = await shared.create()
       const slow = 'import time\nfor i in range(8):\n  print(i, flush=True); time.sleep(0.2)'
-      const runId = await burrow.guest.runs.start({ code: slow })
+      const runId = await startRun(burrow.guest, { code: slow })
       const seqs: number[] = []
       let stdout = ''
       for await (const event of burrow.guest.runs.events(runId)) {

@@ -1,6 +1,7 @@
 import { expect } from 'vitest'
 import type { Guest } from '../guest.ts'
 import { collect, eventually, runPython, textOf } from './collect.ts'
+import { startRun } from './start-run.ts'
 import type { Survivor } from './survive-item.ts'
 
 /** Things that a caller starts and talks to through the engine. Pids are the same in every copy, so they are kept here. */
@@ -93,7 +94,7 @@ function longComputation(): Survivor {
       await guest.contexts.create({ context: 'busy' })
       const code =
         'import time\nfor i in range(10_000):\n  print(i, flush=True)\n  for _ in range(5): sum(range(10_000)); time.sleep(0.02)'
-      runId = await guest.runs.start({ code, context: 'busy' })
+      runId = await startRun(guest, { code, context: 'busy' })
     },
     async check(guest) {
       const before = await collect(guest.runs.events(runId, { follow: false }))
@@ -104,7 +105,7 @@ function longComputation(): Survivor {
       expect(more.map(({ seq }) => seq)).toEqual(more.map((_event, index) => index))
       const lines = textOf(more, 'stdout').trim().split('\n')
       expect(lines).toEqual(lines.map((_line, index) => String(index)))
-      expect((await guest.runs.list()).find((run) => run.runId === runId)).toMatchObject({ state: 'running' })
+      expect(await guest.runs.interrupt(runId)).toBe('interrupting')
     },
   }
 }

@@ -4,12 +4,12 @@ import sys
 from pathlib import PurePosixPath
 
 if not __package__:
-    # A directory on the command line is not a package to Python; only its parent makes it one.
+    # Python does not treat a directory on the command line as a package: its parent must be on the path.
     HERE = PurePosixPath(__file__).parent
     sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]
     sys.path.insert(0, str(HERE.parent))
 
-# asyncio would load OpenSSL for TLS streams, which cost the agent memory and are never used.
+# asyncio would load OpenSSL for TLS streams. The agent uses none, and OpenSSL costs memory.
 sys.modules["ssl"] = None  # type: ignore[assignment]
 
 from dormouse_agent.agent import main  # noqa: E402

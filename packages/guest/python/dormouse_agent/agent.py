@@ -1,4 +1,4 @@
-"""The agent itself: what it holds, and its start."""
+"""The agent: its state and its start."""
 
 import asyncio
 import os
@@ -9,33 +9,43 @@ import sys
 from dormouse_agent import limits, ops_agent, ops_contexts, ops_files, ops_ports, ops_processes, ops_runs
 from dormouse_agent.connection import Connection
 from dormouse_agent.context import Context
+from dormouse_agent.finished_items import FinishedItems, JournalBudget
 from dormouse_agent.log import close_log
+from dormouse_agent.operations import OperationTable
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
-from dormouse_agent.shelf import Shelf, ShelfBudget
 from dormouse_agent.users import ROOT, User, get_user
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
-# Importing them is what fills the table of operations.
-OP_MODULES = (ops_agent, ops_contexts, ops_files, ops_ports, ops_processes, ops_runs)
+OPERATIONS = (
+    *ops_agent.OPERATIONS,
+    *ops_contexts.OPERATIONS,
+    *ops_files.OPERATIONS,
+    *ops_ports.OPERATIONS,
+    *ops_processes.OPERATIONS,
+    *ops_runs.OPERATIONS,
+)
 
 
 class Agent:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.reaper = Reaper(loop)
+        self.operations = OperationTable(OPERATIONS)
         self.connections: set[Connection] = set()
         self.lingering = LingeringPipes()
         self.default_user = ROOT
         self.sandbox_id = ""
         self.env: dict[str, str] = {}
-        budget = ShelfBudget()
+        budget = JournalBudget()
         self.runs = Runs(budget)
         self.processes: dict[int, StartedProcess] = {}
-        self.finished_processes: Shelf[int, StartedProcess] = Shelf(budget, limits.FINISHED_PROCESSES)
+        self.finished_processes: FinishedItems[int, StartedProcess] = FinishedItems(
+            budget, limits.FINISHED_PROCESSES
+        )
         self.contexts: dict[str, Context] = {}
         self.watches = 0
         self.port_relays = 0
@@ -48,7 +58,7 @@ class Agent:
     ) -> Context:
         context = Context(self, name, user or self.default_user, cwd, env or {})
         self.contexts[name] = context
-        context.keeper.want()
+        context.kernel.ensure_started()
         return context
 
     def process_started(self, process: StartedProcess) -> None:
@@ -83,7 +93,7 @@ def main() -> int:
 
 
 def _reset_signals() -> None:
-    """Children inherit what is ignored or blocked: a run that ignores SIGINT could not be interrupted."""
+    """Children inherit ignored and blocked signals: a run that inherits an ignored SIGINT could not be interrupted."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)
@@ -98,7 +108,7 @@ async def _listen(agent: Agent, path: str) -> None:
     except FileNotFoundError:
         pass
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    # The mode is right from the first moment on: sandbox code must never be able to connect.
+    # The umask gives the socket its mode at once: sandbox code must never be able to connect.
     previous = os.umask(0o177)
     try:
         listener.bind(path)

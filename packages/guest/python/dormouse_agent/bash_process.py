@@ -9,7 +9,7 @@ from dormouse_agent.limits import BASH_ARGUMENT_BYTES
 from dormouse_agent.output_pipe import LingeringPipes, OutputPipe
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.spawn import Spawn, spawn
-from dormouse_agent.text_lane import TextLane
+from dormouse_agent.text_events import TextEvents
 from dormouse_agent.users import User
 
 
@@ -42,9 +42,9 @@ class BashProcess:
         self.stderr = OutputPipe(self._loop, err_read)
         reaper.watch(child, self._on_exit)
 
-    def lanes(self, stdout: TextLane, stderr: TextLane) -> None:
-        self.stdout.drain_to_lane_end(stdout)
-        self.stderr.drain_to_lane_end(stderr)
+    def redirect(self, stdout: TextEvents, stderr: TextEvents) -> None:
+        self.stdout.switch_to(stdout)
+        self.stderr.switch_to(stderr)
 
     def linger(self, pipes: LingeringPipes) -> None:
         pipes.keep(self.stdout)

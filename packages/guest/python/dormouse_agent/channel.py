@@ -1,4 +1,4 @@
-"""One request: its answer, its credit in both directions, and what is to happen when it ends early."""
+"""One request: its answer, its credit in both directions, and its early end."""
 
 import asyncio
 from collections import deque
@@ -51,8 +51,8 @@ class Channel:
             return
         payload = frames.encode_json(result)
         if len(payload) > END_MAX_BYTES:
-            # The host would end the connection, and with it every other request.
-            self.fail(OpError("too_large", f"the answer has {len(payload)} bytes, at most {END_MAX_BYTES} can be sent"))
+            # The host would close the connection, which ends every other request too.
+            self.fail(OpError("too_large", f"the answer is {len(payload)} bytes, at most {END_MAX_BYTES} can be sent"))
             return
         self.connection.send(frames.END, self.id, payload)
         self.close()
@@ -76,7 +76,7 @@ class Channel:
     # Flow control.
 
     def pump_with(self, pump: Callable[[], None]) -> None:
-        """`pump` is called whenever sending may have become possible again."""
+        """Calls `pump` whenever the channel may be able to send again."""
         self._pump = pump
 
     def pump(self) -> None:
@@ -102,7 +102,7 @@ class Channel:
         self._wake_incoming()
 
     async def next_data(self) -> bytes | None:
-        """The next piece of data, or None behind the last."""
+        """The next piece of data, or None after the last."""
         while not self._incoming:
             if self._incoming_ended:
                 return None
@@ -123,7 +123,7 @@ class Channel:
 
     def cancel(self, connection_lost: bool = False) -> None:
         if self.task is not None:
-            # The task undoes its work, and its owner answers `cancelled` when that is done.
+            # The task undoes its work; then the connection answers `cancelled`.
             self.task.cancel()
             if connection_lost:
                 self.close()

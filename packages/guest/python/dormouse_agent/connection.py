@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from dormouse_agent import VERSION, frames, limits
 from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError, op_error_of
-from dormouse_agent.op_table import resolve
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -73,13 +72,13 @@ class Connection(asyncio.Protocol):
                 return
         del buffer[:start]
 
-    # Ends that the agent asks for.
+    # Closing, on the agent's initiative.
 
     def stop_reading(self) -> None:
         self._transport.pause_reading()
 
     def cancel_channels(self, but: Channel | None = None) -> set["asyncio.Task[None]"]:
-        """As if the connection had ended; gives the tasks that still have something to undo."""
+        """Cancels as if the connection had ended. Returns the tasks that still undo their work."""
         channels = [channel for channel in self._channels.values() if channel is not but]
         for channel in channels:
             channel.cancel(connection_lost=True)
@@ -94,7 +93,7 @@ class Connection(asyncio.Protocol):
         # A host that never reads its answer must not keep the socket open.
         self._loop.call_later(limits.QUIESCE_S, self._transport.abort)
 
-    # Outgoing frames: all of one turn of the loop leave in one write.
+    # Outgoing frames: frames sent in one iteration of the event loop leave in one write.
 
     def send(self, kind: int, channel_id: int, payload: bytes) -> None:
         if not self._outgoing:
@@ -111,7 +110,7 @@ class Connection(asyncio.Protocol):
             return
         self._transport.write(b"".join(outgoing))
         if self._paused and self._transport.get_write_buffer_size() > limits.OUTGOING_HARD_BYTES:
-            # Answers are not bound by credit: a host that never reads them must not get more work done.
+            # Credit does not bound answers: a host that never reads them must not start more work.
             self._transport.pause_reading()
         if self.congested and not self._paused:
             self._uncongest()
@@ -134,11 +133,11 @@ class Connection(asyncio.Protocol):
         elif kind == frames.REQUEST:
             self._on_request(channel_id, payload)
         elif kind in (frames.DATA, frames.END, frames.CANCEL, frames.CREDIT):
-            # A frame for a closed channel crossed its END or ERROR on the way.
+            # The host sent a frame for a closed channel before it saw END or ERROR.
             if (channel := self._channels.get(channel_id)) is not None:
                 self._on_channel_frame(channel, kind, payload)
         else:
-            self._refuse("invalid_argument", f"a frame of type {kind} makes no sense here")
+            self._refuse("invalid_argument", f"a frame of type {kind} is not allowed here")
 
     def _greet(self, kind: int, channel_id: int, payload: bytes) -> None:
         protocols: Any = None
@@ -164,14 +163,14 @@ class Connection(asyncio.Protocol):
             return
         self._channels[channel_id] = channel
         try:
-            found, args = resolve(json.loads(payload))
+            found, args = self._agent.operations.resolve(json.loads(payload))
             channel.takes_data = found.takes_data
             answer = found.handler(self._agent, channel, args)
             if isinstance(answer, dict):
                 channel.end(answer)
             elif answer is not None:
                 channel.task = self._loop.create_task(self._finish(channel, answer))
-        except BaseException as error:  # noqa: BLE001 - one bad request must not take the agent down
+        except BaseException as error:  # noqa: BLE001 - one bad request must not end the agent
             channel.fail(_answer_to(error))
 
     async def _finish(self, channel: Channel, answer: Coroutine[Any, Any, dict[str, Any]]) -> None:
@@ -183,7 +182,7 @@ class Connection(asyncio.Protocol):
     def _on_channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
         if kind == frames.CREDIT:
             if len(payload) != frames.CREDIT_BODY.size:
-                self._refuse("invalid_argument", "CREDIT carries four bytes")
+                self._refuse("invalid_argument", "CREDIT must have four bytes")
                 return
             channel.send_credit += frames.CREDIT_BODY.unpack(payload)[0]
             channel.pump()
@@ -199,7 +198,7 @@ class Connection(asyncio.Protocol):
             channel.receive(payload)
 
     def _refuse(self, code: str, message: str) -> None:
-        """For hosts that break the protocol: nothing that follows could be understood."""
+        """Closes the connection of a host that breaks the protocol: the agent could not parse what follows."""
         self.send(frames.ERROR, 0, frames.encode_json({"code": code, "message": message}))
         self._flush()
         self._transport.close()

@@ -1,4 +1,4 @@
-"""A context: a queue of runs, one at a time, in a kernel or in bash."""
+"""A context: a queue of runs that execute one at a time, in a kernel or in bash."""
 
 import asyncio
 from collections import deque
@@ -8,11 +8,11 @@ from dormouse_agent import limits
 from dormouse_agent.bash_process import BashProcess
 from dormouse_agent.errors import OpError
 from dormouse_agent.journal import Journal
-from dormouse_agent.kernel_keeper import KernelKeeper
+from dormouse_agent.kernel_supervisor import KernelSupervisor
 from dormouse_agent.reaper import exit_code_of, signal_name
 from dormouse_agent.run import Run
 from dormouse_agent.spawn import base_environment
-from dormouse_agent.text_lane import TextLane
+from dormouse_agent.text_events import TextEvents
 from dormouse_agent.users import User
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ class Context:
         self.current: Run | None = None
         self.used = False
         self.deleted = False
-        self.between = Journal()
-        self.keeper = KernelKeeper(agent, self)
+        self.between_runs = Journal()
+        self.kernel = KernelSupervisor(agent, self)
 
-    # What it looks like from outside.
+    # Description and environment.
 
     def info(self) -> dict[str, Any]:
         if self.current is not None:
             state = "busy"
         else:
-            state = "idle" if self.keeper.ready else "starting"
+            state = "idle" if self.kernel.ready else "starting"
         return {
             "context": self.name,
             "user": self.user.name,
-            "pid": self.keeper.pid,
+            "pid": self.kernel.pid,
             "state": state,
-            "restarts": self.keeper.restarts,
+            "restarts": self.kernel.restarts,
         }
 
     def environment(self) -> dict[str, str]:
@@ -63,26 +63,26 @@ class Context:
 
     def update_env(self, names: list[str]) -> None:
         env = self.environment()
-        self.keeper.update_env({name: env[name] for name in names}, busy=self.current is not None)
+        self.kernel.update_env({name: env[name] for name in names}, busy=self.current is not None)
 
     def wake(self, names: list[str], reason: str, reseed: bool) -> None:
         env = self.environment()
         in_run = self.current is not None and self._bash is None
-        self.keeper.wake({name: env[name] for name in names}, reason, reseed, in_run)
+        self.kernel.wake({name: env[name] for name in names}, reason, reseed, in_run)
 
     async def preload(self, modules: list[str]) -> list[str]:
-        """Gives those that could not be imported."""
+        """Returns the modules that could not be imported."""
         if self.current is not None or self._queue:
             raise OpError("conflict", f"context {self.name!r} has runs")
-        answer = await self.keeper.preload(modules)
+        answer = await self.kernel.preload(modules)
         failed = None if answer is None else answer.get("failed")
         if not isinstance(failed, list):
-            raise OpError("conflict", f"the kernel of context {self.name!r} ended while it imported")
+            raise OpError("conflict", f"the kernel of context {self.name!r} ended during the import")
         return [str(name) for name in failed]
 
     def change_user(self, user: User) -> None:
         self.user = user
-        self.keeper.replace()
+        self.kernel.replace()
 
     # The queue.
 
@@ -97,18 +97,18 @@ class Context:
         while self.current is None and self._queue and not self.deleted:
             if self._queue[0].language == "bash":
                 self._begin_bash(self._queue.popleft())
-            elif self.keeper.free:
+            elif self.kernel.is_free:
                 self._begin_python(self._queue.popleft())
             else:
-                self.keeper.want()
+                self.kernel.ensure_started()
                 return
 
     def _begin_python(self, run: Run) -> None:
         self.current = run
         self.used = True
-        kernel = self.keeper.process
-        kernel.lanes(TextLane(run.journal, "stdout"), TextLane(run.journal, "stderr"))
-        note, self.keeper.restart_note = self.keeper.restart_note, None
+        kernel = self.kernel.process
+        kernel.redirect(TextEvents(run.journal, "stdout"), TextEvents(run.journal, "stderr"))
+        note, self.kernel.restart_note = self.kernel.restart_note, None
         run.begin(self._agent.loop, note)
         kernel.send({"type": "run", "id": run.id, "code": run.code})
         run.code = ""
@@ -126,7 +126,7 @@ class Context:
             return
         run.code = ""
         self._bash = bash
-        bash.lanes(TextLane(run.journal, "stdout"), TextLane(run.journal, "stderr"))
+        bash.redirect(TextEvents(run.journal, "stdout"), TextEvents(run.journal, "stderr"))
 
     def _finish(self, exit_code: int, context_restarted: bool = False, signal: str | None = None) -> None:
         run = self.current
@@ -137,7 +137,7 @@ class Context:
         self.current = None
         run.finish(exit_code, context_restarted, signal)
         self._agent.runs.finished(run)
-        self.keeper.send_pending_env()
+        self.kernel.send_pending_env()
         self._advance()
 
     # Stopping.
@@ -147,7 +147,7 @@ class Context:
             return "finished"
         if run.state == "queued":
             self._queue.remove(run)
-            run.take_out(self._agent.loop, "KeyboardInterrupt", "the run was interrupted before it began")
+            run.cancel(self._agent.loop, "KeyboardInterrupt", "the run was interrupted before it began")
             self._agent.runs.finished(run)
             return "cancelled"
         if not run.interrupted and not run.timed_out:
@@ -158,40 +158,40 @@ class Context:
     def stop_current(self) -> None:
         if self._bash is not None:
             self._bash.interrupt()
-        elif self.current is not None and self.keeper.ready:
-            # A kernel that has not yet begun the run finds this message and knows the signal was for it.
-            self.keeper.process.send({"type": "interrupt", "id": self.current.id})
-            self.keeper.process.interrupt()
+        elif self.current is not None and self.kernel.ready:
+            # A kernel that has not begun the run yet reads this message and knows that the signal is for the run.
+            self.kernel.process.send({"type": "interrupt", "id": self.current.id})
+            self.kernel.process.interrupt()
         self._grace = self._agent.loop.call_later(limits.INTERRUPT_GRACE_S, self._kill_current)
 
     def _kill_current(self) -> None:
         self._grace = None
         if self._bash is not None:
             self._bash.kill()
-        elif self.keeper.ready:
+        elif self.kernel.ready:
             self._ignored_interrupt = True
-            self.keeper.process.kill()
+            self.kernel.process.kill()
 
     def delete(self) -> None:
         self.deleted = True
         message = f"context {self.name!r} was deleted"
-        self.between.close()
+        self.between_runs.close()
         if self._bash is not None:
             self._bash.kill()
             self._release_bash()
         else:
-            self._to_between()
+            self._redirect_between_runs()
         if self.current is not None:
             self.current.interrupted = True
             self.current.error("ContextDeleted", message)
             self._finish(130)
         while self._queue:
             run = self._queue.popleft()
-            run.take_out(self._agent.loop, "ContextDeleted", message)
+            run.cancel(self._agent.loop, "ContextDeleted", message)
             self._agent.runs.finished(run)
-        self.keeper.retire()
+        self.kernel.retire()
 
-    # What the kernel and bash tell.
+    # Messages and exits of the kernel and of bash.
 
     def on_kernel_free(self) -> None:
         self._advance()
@@ -206,7 +206,7 @@ class Context:
             run.error(str(message["name"]), str(message["message"]), str(message["traceback"]))
         elif kind == "done":
             code = int(message["code"])
-            self._to_between()
+            self._redirect_between_runs()
             self._finish(code & 0xFF)
 
     def _on_result(self, run: Run | None, message: dict[str, Any]) -> None:
@@ -215,9 +215,9 @@ class Context:
         if run is not None:
             main = {"main": True} if message.get("main") is True else {}
             run.journal.append("result", data=data, **main)
-        elif isinstance(text := data.get("text/plain"), str) and not self.between.closed:
-            # A thread that displays something between two runs has no run to show it in.
-            self.between.append("stdout", data=text + "\n", between=True)
+        elif isinstance(text := data.get("text/plain"), str) and not self.between_runs.closed:
+            # A thread displayed this between two runs, so there is no run to show it in.
+            self.between_runs.append("stdout", data=text + "\n", between=True)
 
     def on_kernel_death(self, code: int, why: str, asked_for: bool) -> None:
         ignored, self._ignored_interrupt = self._ignored_interrupt, False
@@ -225,13 +225,13 @@ class Context:
         if ignored:
             why = IGNORED_INTERRUPT.format(grace=limits.INTERRUPT_GRACE_S)
         if ignored or not asked_for:
-            self.keeper.restart_note = why
+            self.kernel.restart_note = why
         if run is None or self._bash is not None:
             return
-        self._to_between()
+        self._redirect_between_runs()
         name = "ContextRestarted" if ignored else "KernelDied"
         run.error(name, why if ignored else f"{why}; the context was restarted and its variables are gone")
-        # Only the run is over: the queue goes on when the fresh kernel is ready.
+        # Only the run has ended: queued runs begin when the new kernel is ready.
         ended_by = None if ignored else signal_name(code)
         self._finish(exit_code_of(code), context_restarted=True, signal=ended_by)
 
@@ -252,10 +252,14 @@ class Context:
 
     def _release_bash(self) -> None:
         assert self._bash is not None
-        self._bash.lanes(TextLane(self.between, "stdout", True), TextLane(self.between, "stderr", True))
+        self._bash.redirect(*self.targets_between_runs())
         self._bash.linger(self._agent.lingering)
         self._bash = None
 
-    def _to_between(self) -> None:
-        between = self.between
-        self.keeper.lanes(TextLane(between, "stdout", True), TextLane(between, "stderr", True))
+    def _redirect_between_runs(self) -> None:
+        self.kernel.redirect(*self.targets_between_runs())
+
+    def targets_between_runs(self) -> tuple[TextEvents, TextEvents]:
+        """Where stdout and stderr go while no run is active."""
+        journal = self.between_runs
+        return TextEvents(journal, "stdout", between_runs=True), TextEvents(journal, "stderr", between_runs=True)

@@ -1,4 +1,4 @@
-"""The one kind of error a request can end with, and how system errors become it."""
+"""The error that a request can end with, and how system errors are mapped to it."""
 
 import errno
 import os

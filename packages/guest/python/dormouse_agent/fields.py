@@ -1,4 +1,4 @@
-"""Declarative checks of request fields. A request is checked whole before anything happens."""
+"""Declarative checks of request fields. The whole request is checked before anything changes."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,7 +10,6 @@ from dormouse_agent.errors import OpError, invalid
 MISSING: Any = object()
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
-HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9-]{1,63}){0,3}")
 
 
 class Field(Protocol):
@@ -48,7 +47,7 @@ def _text(name: str, value: Any, max_bytes: int) -> str:
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> int:
-    # bool is an int in Python, but `true` is not a number in JSON.
+    # In Python bool is a subclass of int, but in JSON `true` is not a number.
     if isinstance(value, bool) or not isinstance(value, int):
         raise invalid(name, f"must be a whole number, got {_seen(value)}")
     if not low <= value <= high:

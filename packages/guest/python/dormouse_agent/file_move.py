@@ -9,7 +9,7 @@ from dormouse_agent.errors import OpError
 from dormouse_agent.file_read import open_regular
 from dormouse_agent.file_stat import Describer
 from dormouse_agent.file_write import Replacement
-from dormouse_agent.slices import Slices
+from dormouse_agent.time_slice import TimeSlice
 from dormouse_agent.users import User, acting_as
 
 COPY_BYTES = 1 << 20
@@ -27,14 +27,14 @@ async def move(user: User, source: str, target: str, overwrite: bool) -> dict[st
             if error.errno != errno.EXDEV:
                 raise
         else:
-            return Describer().look(target, follow=False)
+            return Describer().describe_path(target, follow=False)
     if not stat.S_ISREG(status.st_mode):
         message = f"{source}: only regular files can be moved to another mount"
         raise OpError("invalid_argument", message, {"field": "to"})
-    await _copy_over(user, source, target, status)
+    await _copy_and_replace(user, source, target, status)
     with acting_as(user):
         os.unlink(source)
-        return Describer().look(target, follow=False)
+        return Describer().describe_path(target, follow=False)
 
 
 def _rename_to_free_name(source: str, target: str, status: os.stat_result) -> None:
@@ -43,13 +43,13 @@ def _rename_to_free_name(source: str, target: str, status: os.stat_result) -> No
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         os.rename(source, target)
         return
-    # Unlike rename, link refuses a name that is taken, with no moment in between.
+    # Unlike rename, link fails when the name is taken, without a race.
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
     except PermissionError:
-        # Links to files of others can be forbidden (fs.protected_hardlinks) where a rename is not.
+        # Linking to files of other users can be forbidden (fs.protected_hardlinks) where renaming is allowed.
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         os.rename(source, target)
@@ -57,8 +57,8 @@ def _rename_to_free_name(source: str, target: str, status: os.stat_result) -> No
     os.unlink(source)
 
 
-async def _copy_over(user: User, source: str, target: str, status: os.stat_result) -> None:
-    slices = Slices()
+async def _copy_and_replace(user: User, source: str, target: str, status: os.stat_result) -> None:
+    time_slice = TimeSlice()
     fd, _ = open_regular(source, user, os.O_RDONLY)
     try:
         replacement = Replacement(target, user, stat.S_IMODE(status.st_mode) & 0o777)
@@ -67,7 +67,7 @@ async def _copy_over(user: User, source: str, target: str, status: os.stat_resul
                 view = memoryview(data)
                 while view:
                     view = view[os.write(replacement.fd, view) :]
-                await slices.rest()
+                await time_slice.give_way()
             os.utime(replacement.fd, ns=(status.st_atime_ns, status.st_mtime_ns))
             replacement.commit()
         finally:

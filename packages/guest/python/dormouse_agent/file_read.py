@@ -9,12 +9,12 @@ from dormouse_agent.errors import OpError
 from dormouse_agent.file_stat import Describer
 from dormouse_agent.frames import encode_json
 from dormouse_agent.limits import DATA_MAX_BYTES
-from dormouse_agent.slices import Slices
+from dormouse_agent.time_slice import TimeSlice
 from dormouse_agent.users import User, acting_as
 
 
 def open_regular(path: str, user: User, flags: int, mode: int = 0o666) -> tuple[int, os.stat_result]:
-    """Never waits: a FIFO without a peer or a device would hold up the whole agent."""
+    """Never blocks: a FIFO without a peer, or a device, would block the whole agent."""
     with acting_as(user):
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, mode)
     status = os.fstat(fd)
@@ -30,7 +30,7 @@ async def read_file(
     fd, status = open_regular(path, user, os.O_RDONLY)
     try:
         channel.item(encode_json(Describer().describe(path, status)))
-        slices = Slices()
+        time_slice = TimeSlice()
         sent = 0
         while length is None or sent < length:
             await channel.wait_to_send()
@@ -40,7 +40,7 @@ async def read_file(
                 break
             channel.data(data)
             sent += len(data)
-            await slices.rest()
+            await time_slice.give_way()
         return {"bytes": sent}
     finally:
         os.close(fd)

@@ -5,7 +5,7 @@ import stat
 from typing import Any
 
 from dormouse_agent.errors import OpError, op_error_of
-from dormouse_agent.slices import Slices
+from dormouse_agent.time_slice import TimeSlice
 from dormouse_agent.users import User, acting_as
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,14 +31,14 @@ async def remove(user: User, path: str, recursive: bool) -> dict[str, Any]:
 
 
 async def _empty(user: User, root: str) -> None:
-    """Goes down and up through one open directory at a time: no link is followed, no depth is too deep."""
-    slices = Slices()
+    """Holds one open directory at a time: follows no links, and works at any depth."""
+    time_slice = TimeSlice()
     with acting_as(user):
         current = os.open(root, DIRECTORY)
-    # For each open level: its identity, and its subdirectories that are still to be emptied.
+    # For each level: its identity, and the subdirectories that are still to be removed.
     levels: list[tuple[tuple[int, int], list[str]]] = []
     try:
-        levels.append((_identity(current), await _remove_files(user, current, slices)))
+        levels.append((_identity(current), await _remove_files(user, current, time_slice)))
         while True:
             identity, pending = levels[-1]
             if pending:
@@ -46,7 +46,7 @@ async def _empty(user: User, root: str) -> None:
                     below = os.open(pending[-1], DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below
-                levels.append((_identity(current), await _remove_files(user, current, slices)))
+                levels.append((_identity(current), await _remove_files(user, current, time_slice)))
                 continue
             levels.pop()
             if not levels:
@@ -56,15 +56,15 @@ async def _empty(user: User, root: str) -> None:
             os.close(current)
             current = above
             if _identity(current) != levels[-1][0]:
-                raise OpError("conflict", f"{root}: was moved while it was being removed")
+                raise OpError("conflict", f"{root}: was moved during its removal")
             with acting_as(user):
                 os.rmdir(levels[-1][1].pop(), dir_fd=current)
     finally:
         os.close(current)
 
 
-async def _remove_files(user: User, directory: int, slices: Slices) -> list[str]:
-    """Removes what is not a directory and returns the names of what is."""
+async def _remove_files(user: User, directory: int, time_slice: TimeSlice) -> list[str]:
+    """Removes everything but directories, and returns their names."""
     subdirectories = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -73,7 +73,7 @@ async def _remove_files(user: User, directory: int, slices: Slices) -> list[str]
             else:
                 with acting_as(user):
                     os.unlink(entry.name, dir_fd=directory)
-            await slices.rest()
+            await time_slice.give_way()
     return subdirectories
 
 

@@ -1,4 +1,4 @@
-"""What a file looks like to the host."""
+"""Describes files for the host."""
 
 import grp
 import os
@@ -22,7 +22,7 @@ def file_type(mode: int) -> str:
 
 
 class Describer:
-    """Describes files of one request; names of users are looked up once each."""
+    """Describes the files of one request. Looks up each user and group name once."""
 
     def __init__(self) -> None:
         self._user = lru_cache(maxsize=64)(_user_name)
@@ -45,8 +45,8 @@ class Describer:
             described["target"] = target
         return described
 
-    def look(self, path: str, follow: bool) -> dict[str, Any]:
-        """Must be called while acting as the user who asks."""
+    def describe_path(self, path: str, follow: bool) -> dict[str, Any]:
+        """Pre: the agent acts as the user who asks."""
         status = os.stat(path, follow_symlinks=follow)
         target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
         return self.describe(path, status, target)

@@ -1,4 +1,4 @@
-"""file.write: beside the target, then over it; or at the end of the file itself."""
+"""file.write: writes a new file and renames it over the target, or appends to the target."""
 
 import os
 import re
@@ -16,12 +16,12 @@ CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Replacement:
-    """A new file beside `path` that takes its place in one step, or leaves no trace."""
+    """A new file beside `path` that replaces it in one step, or is removed."""
 
     def __init__(self, path: str, user: User, mode: int | None) -> None:
         self._user = user
         with acting_as(user):
-            # The link stays and its target is replaced.
+            # A symlink stays; its target is replaced.
             self.path = os.path.realpath(path)
             existing = _writable_target(self.path)
             self._directory = os.open(
@@ -43,7 +43,7 @@ class Replacement:
         if existing is not None:
             if (existing.st_uid, existing.st_gid) != (self._user.uid, self._user.gid):
                 os.fchown(self.fd, existing.st_uid, existing.st_gid)
-            # As with any write, a set-uid bit does not outlive a change by somebody else than root.
+            # As with any write, a set-uid bit is lost unless root writes.
             kept = 0o7777 if self._user.uid == 0 else 0o777
             os.fchmod(self.fd, stat.S_IMODE(existing.st_mode) & kept if mode is None else mode)
         else:
@@ -60,9 +60,9 @@ class Replacement:
         self._name = None
 
     def discard(self) -> None:
-        """Closes everything; what was not committed is removed."""
+        """Closes everything and removes an uncommitted file."""
         if self._name is not None:
-            # As the agent: it may have been given to the target's owner, out of the user's reach by now.
+            # With the agent's rights: the file may belong to the target's owner by now, not to the user.
             try:
                 os.unlink(self._name, dir_fd=self._directory)
             except FileNotFoundError:
@@ -71,12 +71,12 @@ class Replacement:
         os.close(self._directory)
 
 
-# Watchers are not told of these files, and learn from the name whether there was something to replace.
+# Watches do not report these files. The name says whether there was a file to replace.
 REPLACEMENT = re.compile(r"\.dormouse-(new-)?[0-9a-f]{16}\.tmp")
 
 
 def _replacement_name(is_new: bool) -> str:
-    # The module `secrets` would load OpenSSL into the agent, and a wake would bring that back every time.
+    # The module `secrets` would load OpenSSL into the agent, and every wake would restore it.
     return f".dormouse-{'new-' if is_new else ''}{os.urandom(8).hex()}.tmp"
 
 
@@ -92,7 +92,7 @@ def _writable_target(path: str) -> os.stat_result | None:
     if path.endswith("/"):
         raise OpError("not_a_file", f"{path}: is a directory")
     try:
-        # Not lstat: a loop of links must be refused, not replaced.
+        # stat, not lstat: a loop of links must be refused, not replaced.
         status = os.stat(path)
     except FileNotFoundError:
         return None
@@ -136,7 +136,7 @@ async def append_file(channel: Channel, user: User, path: str, mode: int | None)
         done = True
         return Describer().describe(path, os.fstat(fd))
     finally:
-        # Taken back only while nobody else has written behind it.
+        # Undone only if no other process has appended since.
         if not done and os.fstat(fd).st_size == before.st_size + written:
             os.ftruncate(fd, before.st_size)
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Sends a journal's events over a channel, from a position on, as fast as the host takes them."""
+"""Sends the events of a journal over a channel, from a position on, as fast as the host reads them."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ class Follower:
     def __init__(self, journal: Journal, channel: Channel, after: int, follow: bool) -> None:
         self._journal = journal
         self._channel = channel
-        # Asking behind the end means asking for what comes next.
+        # A position beyond the end means: only later events.
         self._next_seq = min(after + 1, journal.next_seq)
-        # Of all events before the next one, so that what is dropped can be counted to the byte.
+        # Bytes of all events before the next one, so that dropped bytes can be counted exactly.
         self._seen_bytes = journal.bytes_before(self._next_seq)
         self._follow = follow
         self._pumping = False
@@ -26,7 +26,7 @@ class Follower:
         self.pump()
 
     def pump(self) -> None:
-        # Closing the channel detaches, which may come back here through another follower's wake.
+        # Closing the channel detaches this follower, and another follower's wake may call this method again.
         if self._pumping or not self._channel.open:
             return
         self._pumping = True

@@ -15,7 +15,3 @@ _encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=
 def encode_json(value: Any) -> bytes:
     # Unescaped output holds no \uD800 escapes, so replacing here keeps lone surrogates off the wire.
     return _encoder.encode(value).encode("utf-8", "replace")
-
-
-def frame(kind: int, channel: int, payload: bytes) -> bytes:
-    return HEADER.pack(len(payload), kind, 0, channel) + payload

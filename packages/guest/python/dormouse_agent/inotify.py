@@ -1,4 +1,4 @@
-"""The kernel's file watching, which Python's library does not have."""
+"""inotify, which Python's standard library lacks."""
 
 import ctypes
 import errno
@@ -22,7 +22,7 @@ DONT_FOLLOW = 0x02000000
 ISDIR = 0x40000000
 
 _EVENT = struct.Struct("iIII")
-# Holds an event with the longest name; as much again so that one call empties what a burst leaves.
+# Many times the largest event, so that one call reads a whole burst.
 _READ_BYTES = 64 * 1024
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -36,7 +36,7 @@ class RawEvent(NamedTuple):
 
 
 class Inotify:
-    """Made and added to while acting as the user who watches: the kernel checks and counts by that."""
+    """Pre, also of `add`: the agent acts as the user who watches. The kernel checks and counts by user."""
 
     def __init__(self) -> None:
         self.fd = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), None)
@@ -45,11 +45,11 @@ class Inotify:
         return _checked(_libc.inotify_add_watch(self.fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
 
     def remove(self, watch: int) -> None:
-        # One that the kernel has removed already is what was wanted.
+        # An error means that the kernel has already removed it.
         _libc.inotify_rm_watch(self.fd, watch)
 
     def read(self) -> list[RawEvent]:
-        """What is there now; empty when there is nothing."""
+        """Returns the events that are there now."""
         try:
             data = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:
@@ -72,5 +72,5 @@ def _checked(result: int, path: str | None) -> int:
     if result >= 0:
         return result
     number = ctypes.get_errno()
-    # The kernel says "no space" of its own table of watches; a caller would look at the disk.
+    # ENOSPC here means that the table of watches is full. A caller would take it for a full disk.
     raise OSError(errno.EMFILE if number == errno.ENOSPC else number, "cannot watch", path)

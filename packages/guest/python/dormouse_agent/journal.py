@@ -1,4 +1,4 @@
-"""A numbered list of events with a bound in bytes. Readers keep a position, never a copy."""
+"""A numbered list of events, bounded in bytes. Readers keep a position, not a copy."""
 
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Journal:
         self.watchers: list[Wake] = []
 
     def append(self, kind: str, **fields: Any) -> None:
-        assert not self.closed, "an event after the last one"
+        assert not self.closed, "no event may follow the last one"
         payload = encode_json({"seq": self.next_seq, "type": kind, **fields})
         self._events.append(payload)
         self.next_seq += 1
@@ -45,19 +45,19 @@ class Journal:
         return self._events[seq - self.first_seq]
 
     def bytes_before(self, seq: int) -> int:
-        """Exact but for a reader that starts among dropped events: of those only the total is kept."""
+        """An estimate if `seq` was dropped: the journal keeps only the total size of dropped events."""
         if seq < self.first_seq:
             return self.dropped_bytes * seq // self.first_seq
         return self.dropped_bytes + sum(map(len, islice(self._events, seq - self.first_seq)))
 
     def truncated(self, after: int, seen_bytes: int) -> bytes:
-        """The event that stands for all dropped ones behind `after`, for a reader that has seen that much of the journal."""
+        """The event that stands for all dropped events after `after`. `seen_bytes`: what the reader has seen so far."""
         events = self.first_seq - 1 - after
         lost = self.dropped_bytes - seen_bytes
         return encode_json({"seq": self.first_seq - 1, "type": "truncated", "events": events, "bytes": lost})
 
     def _trim(self) -> None:
-        # The newest event stays even when it alone is over the bound: its followers may be out of credit.
+        # The newest event stays even if it alone exceeds the bound: its followers may have no credit now.
         while self.size_bytes > JOURNAL_BYTES and len(self._events) > 1:
             dropped = len(self._events.popleft())
             self.first_seq += 1

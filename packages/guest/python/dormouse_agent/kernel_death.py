@@ -1,8 +1,8 @@
-"""Says in words how a kernel ended."""
+"""Describes how a kernel ended."""
 
 from dormouse_agent.reaper import signal_name
 
-# Where cgroup v2 and v1 count the OOM kills of the sandbox.
+# The OOM kill counters of cgroup v2 and v1.
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 

@@ -1,4 +1,4 @@
-"""A context's kernel process as the agent sees it: three lanes, one order (PROTOCOL.md, Inside)."""
+"""The agent's end of a kernel: a control socket and two pipes, read in order (PROTOCOL.md, Agent and kernel)."""
 
 import asyncio
 import json
@@ -14,12 +14,12 @@ from dormouse_agent.limits import KERNEL_MESSAGE_BYTES
 from dormouse_agent.output_pipe import OutputPipe, pending_bytes
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.spawn import Spawn, spawn
-from dormouse_agent.text_lane import TextLane
+from dormouse_agent.text_events import TextEvents
 from dormouse_agent.users import User
 
 GUEST_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KERNEL_DIRECTORY = os.path.join(GUEST_DIRECTORY, "dormouse_kernel")
-# Python cannot tell its own name when it was started without a PATH.
+# Without a PATH, Python does not know its own executable.
 PYTHON = sys.executable or os.readlink("/proc/self/exe")
 LENGTH = struct.Struct(">I")
 
@@ -37,7 +37,7 @@ class KernelProcess:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self.killed = False
-        self.distrusted = False
+        self.untrusted = False
 
     def start(self, reaper: Reaper, user: User, env: dict[str, str], cwd: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -67,9 +67,9 @@ class KernelProcess:
         self._loop.add_reader(ours.fileno(), self._on_readable)
         reaper.watch(child, self._on_exit)
 
-    def lanes(self, stdout: TextLane, stderr: TextLane) -> None:
-        self.stdout.drain_to_lane_end(stdout)
-        self.stderr.drain_to_lane_end(stderr)
+    def redirect(self, stdout: TextEvents, stderr: TextEvents) -> None:
+        self.stdout.switch_to(stdout)
+        self.stderr.switch_to(stderr)
 
     def send(self, message: dict[str, Any]) -> None:
         payload = encode_json(message)
@@ -80,7 +80,7 @@ class KernelProcess:
             except BlockingIOError:
                 pass
             except OSError:
-                # It is dying; its exit will be collected.
+                # The kernel is dying; the reaper will report its exit.
                 return
             if data:
                 self._loop.add_writer(self._socket.fileno(), self._on_writable)
@@ -89,12 +89,12 @@ class KernelProcess:
     def interrupt(self) -> None:
         self._signal(signal.SIGINT)
 
-    def nudge(self) -> None:
-        """Has it look at its control socket in the middle of a run. Ignored by what has no handler for it."""
+    def notify(self) -> None:
+        """Makes the kernel read its control socket in the middle of a run. Without a handler the signal is ignored."""
         self._signal(signal.SIGURG)
 
     def kill(self) -> None:
-        """Only the kernel itself: the children of user code live on."""
+        """Kills only the kernel: child processes of user code continue."""
         self.killed = True
         self._signal(signal.SIGKILL)
 
@@ -116,7 +116,7 @@ class KernelProcess:
             self._loop.remove_writer(self._socket.fileno())
 
     def _on_readable(self) -> None:
-        # What is read now was sent before the pipes are drained: what was written before it is drained too.
+        # The size is taken first: output written before the messages read below is then in the pipes and is drained.
         waiting = pending_bytes(self._socket.fileno())
         self.stdout.drain()
         self.stderr.drain()
@@ -137,7 +137,7 @@ class KernelProcess:
         while len(incoming) >= LENGTH.size:
             (length,) = LENGTH.unpack_from(incoming)
             if length > KERNEL_MESSAGE_BYTES:
-                self._distrust()
+                self._stop_trusting()
                 return
             if len(incoming) < LENGTH.size + length:
                 return
@@ -148,12 +148,12 @@ class KernelProcess:
                 assert isinstance(message, dict)
                 self._owner.on_kernel_message(message)
             except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
-                self._distrust()
+                self._stop_trusting()
                 return
 
-    def _distrust(self) -> None:
-        """User code wrote to the control socket; nothing on it can be believed any more."""
-        self.distrusted = True
+    def _stop_trusting(self) -> None:
+        """User code wrote to the control socket, so no message on it can be trusted."""
+        self.untrusted = True
         self._incoming.clear()
         self._signal(signal.SIGKILL)
 
@@ -162,12 +162,12 @@ class KernelProcess:
         self._loop.remove_reader(fd)
         self._loop.remove_writer(fd)
         self._outgoing.clear()
-        self._last_words()
+        self._read_last_messages()
         self._socket.close()
         self._owner.on_kernel_exit(code)
 
-    def _last_words(self) -> None:
-        """Messages the kernel sent before it died, for example the end of its run."""
+    def _read_last_messages(self) -> None:
+        """Reads messages that the kernel sent before it died, for example the end of its run."""
         while True:
             waiting = pending_bytes(self._socket.fileno())
             self.stdout.drain()
@@ -180,4 +180,3 @@ class KernelProcess:
                 return
             self._incoming += data
             self._take_messages()
-

@@ -9,17 +9,17 @@ MIB = 1024 * KIB
 FRAME_MAX_BYTES = 32 * MIB
 DATA_MAX_BYTES = 256 * KIB
 WINDOW_BYTES = 1 * MIB
-# What the host accepts of each kind; a longer frame ends the connection. An ITEM holds what a kernel may send at most.
+# The longest frame of each kind that the host accepts; a longer one ends the connection.
 END_MAX_BYTES = 4 * MIB
 ERROR_MAX_BYTES = 64 * KIB
-# A message of an error is cut here: escaped, each character takes six bytes at most.
+# Error messages are cut here. Escaped, a character takes at most six bytes.
 ERROR_MESSAGE_CHARS = 8 * KIB
-# What a list shows of the command of a process.
+# A list shows at most this much of a command.
 COMMAND_SHOWN_CHARS = 4 * KIB
 CHANNELS_PER_CONNECTION = 4096
-# What may wait in a connection beside the socket's own buffer before followers stop being served.
+# Above this many unsent bytes, beside the socket's own buffer, followers stop sending.
 OUTGOING_SOFT_BYTES = 256 * KIB
-# What may wait before the host's requests are not read any more. Above what one large event needs.
+# Above this many unsent bytes the agent stops reading requests. Larger than any event.
 OUTGOING_HARD_BYTES = 24 * MIB
 
 # Journals (PROTOCOL.md, Events and journals).
@@ -27,9 +27,9 @@ JOURNAL_BYTES = 4 * MIB
 FINISHED_RUNS = 256
 FINISHED_PROCESSES = 256
 FINISHED_JOURNALS_BYTES = 32 * MIB
-# One read of an output pipe; the decoder may hold back three bytes of a character from the read before.
+# One read of an output pipe. The decoder may add three bytes that it held back from the read before.
 OUTPUT_CHUNK_BYTES = 64 * KIB - 4
-# An event this large is handed to its followers before older events make room for the next.
+# Followers get an event this large before the journal drops older events.
 LARGE_EVENT_BYTES = 1 * MIB
 
 # Requests.
@@ -46,30 +46,30 @@ LIST_DIRECTORY_ENTRIES = 200_000
 
 # Watches. A tree is walked once when a watch begins; each directory costs the kernel about 1 KiB.
 WATCHED_DIRECTORIES = 8192
-# Changes are collected this long before they are told, and not many more than this at once.
+# Changes are collected for this long before they are reported, and about this many at once.
 WATCH_BATCH_S = 0.01
 WATCH_BATCH_EVENTS = 4096
 
-# Relays. What is read from a connection or a process at once; the kernel hands out what is there.
+# Relays. One read from a connection or a process.
 RELAY_CHUNK_BYTES = 128 * KIB
-# After the end of a process its terminal is read until nothing has come for so long.
+# After a process has ended, its terminal is read until it is quiet for this long.
 TERMINAL_LINGER_S = 0.05
-# What a terminal's process gets to end in when the terminal is gone, before nobody waits for it.
+# How long the relay waits for a process to end after its terminal was hung up.
 HANG_UP_S = 0.5
 # Ports.
-# How often is looked whether something listens: soon at first, then less often.
-PORT_LOOK_FIRST_S = 0.01
-PORT_LOOK_LAST_S = 0.1
+# How often `port.wait` asks the kernel: often at first, then less often.
+PORT_POLL_FIRST_S = 0.01
+PORT_POLL_LAST_S = 0.1
 PORTS_LISTED = 4096
 
-# Things alive at once.
-# Each costs a descriptor, and its windows up to 2 MiB.
+# What may exist at the same time.
+# Each connection costs a descriptor, and its windows up to 2 MiB.
 PORT_CONNECTIONS = 512
 WATCHES = 64
 CONTEXTS = 16
 QUEUED_RUNS_PER_CONTEXT = 256
 LIVE_PROCESSES = 256
-# Output pipes still held by children of something that has ended; each costs a descriptor.
+# Output pipes of ended processes whose children still hold them. Each costs a descriptor.
 LINGERING_PIPES = 128
 
 # Kernels.
@@ -80,15 +80,15 @@ KERNEL_RETRY_FIRST_S = 0.2
 KERNEL_RETRY_LAST_S = 1.0
 INTERRUPT_GRACE_S = float(os.environ.get("DORMOUSE_INTERRUPT_GRACE_S", "5"))
 
-# Sleep and wake. What a request may take to undo its work, and the host to read its answer.
+# Sleep and wake. How long a request may undo its work, and how long the host may take to read its answer.
 QUIESCE_S = 5.0
-# Runs wait for a kernel that was woken; after this they begin all the same. Above what a hook may take.
+# Runs wait this long for a kernel to process a wake, then begin anyway. Longer than one hook may take.
 KERNEL_ANSWER_S = 30.0
-# How often a request that needs a kernel looks whether it has started.
-KERNEL_LOOK_S = 0.02
+# How often a request that needs a kernel checks whether it is ready.
+KERNEL_POLL_S = 0.02
 PRELOAD_MODULES = 64
 
-# Bash takes its code as an argument up to here, above it as a file.
+# Shorter code is passed to bash as an argument, longer code as a file.
 BASH_ARGUMENT_BYTES = 100_000
-# Work on many files or bytes gives way to other requests after this long.
-SLICE_S = 0.005
+# Work on many files or bytes lets other requests run after this long.
+TIME_SLICE_S = 0.005

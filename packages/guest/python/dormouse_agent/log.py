@@ -1,6 +1,6 @@
-"""What the agent has to say about itself: a file in the sandbox, open only while something is written.
+"""The agent's log: a file in the sandbox that is open only during a write.
 
-A file that is open for writing comes back with every wake, and overlayfs then copies it and waits for the disk.
+Every wake restores a file that is open for writing, and overlayfs then copies it and waits for the disk.
 """
 
 import io
@@ -8,7 +8,7 @@ import os
 import sys
 
 PATH = "/var/log/dormouse-agent.log"
-# Sandbox code may have put anything there: no link is followed, and no pipe waited for.
+# Sandbox code may have put anything there: follow no link, and wait for no pipe.
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -24,13 +24,13 @@ class Log(io.TextIOBase):
             finally:
                 os.close(fd)
         except OSError:
-            # A full disk must not keep the agent from its work.
+            # A full disk must not stop the agent.
             pass
         return len(text)
 
 
 def close_log() -> None:
-    """From here on Python's messages open it; whatever writes to the descriptors is not heard."""
+    """From here on `sys.stderr` writes to the log file. Writes to descriptors 1 and 2 are discarded."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for fd in (1, 2):
         os.dup2(null, fd)

@@ -1,12 +1,11 @@
 """agent.*"""
 
 import os
-import socket
 from typing import TYPE_CHECKING, Any
 
 from dormouse_agent.channel import Channel
-from dormouse_agent.fields import HOSTNAME, ID, USER, Choice, Environment, Flag, Text
-from dormouse_agent.op_table import op
+from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Text
+from dormouse_agent.operations import operation
 from dormouse_agent.quiesce import quiesce
 from dormouse_agent.users import User
 
@@ -14,26 +13,23 @@ if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
 
 
-@op(
+@operation(
     "agent.configure",
     {
         "sandboxId": Text(ID),
-        "hostname": Text(HOSTNAME, default=None),
         "user": Text(USER, default=None),
         "env": Environment(default=None),
     },
 )
 def configure(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
-    if args["hostname"] is not None:
-        _set_hostname(args["hostname"])
     names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
     for context in agent.contexts.values():
         context.update_env(names)
     return {}
 
 
-@op(
+@operation(
     "agent.wake",
     {
         "sandboxId": Text(ID),
@@ -51,13 +47,13 @@ def wake(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
     return {}
 
 
-@op("agent.quiesce", {})
+@operation("agent.quiesce", {})
 async def quiesce_agent(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     await quiesce(agent, channel)
     return {}
 
 
-@op("agent.info", {})
+@operation("agent.info", {})
 def info(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     with open("/proc/self/statm", encoding="ascii") as file:
         pages = int(file.read().split()[1])
@@ -70,7 +66,7 @@ def info(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
 
 
 def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, str]) -> list[str]:
-    """Gives the names of the variables that live kernels have to hear about."""
+    """Returns the names of the variables that running kernels must update."""
     agent.sandbox_id = sandbox_id
     agent.default_user = user
     agent.env.update(env)
@@ -80,9 +76,9 @@ def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, s
     return [*env, "DORMOUSE_SANDBOX_ID"]
 
 
-def _set_hostname(name: str) -> None:
-    try:
-        socket.sethostname(name)
-    except PermissionError:
-        # Without CAP_SYS_ADMIN only the burrow's builder can set it, and it has the same name to set.
-        pass
+OPERATIONS = (
+    configure,
+    wake,
+    quiesce_agent,
+    info,
+)

@@ -8,7 +8,7 @@ from dormouse_agent.context import Context
 from dormouse_agent.errors import OpError
 from dormouse_agent.fields import ID, USER, Environment, Flag, Modules, PathText, Text
 from dormouse_agent.follower import follow
-from dormouse_agent.op_table import op
+from dormouse_agent.operations import operation
 from dormouse_agent.ops_runs import AFTER
 from dormouse_agent.users import require_directory
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
 
 
-@op(
+@operation(
     "context.create",
     {
         "context": Text(ID),
@@ -38,12 +38,12 @@ def create(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
     return agent.add_context(name, user, cwd, args["env"]).info()
 
 
-@op("context.list", {})
+@operation("context.list", {})
 def list_contexts(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     return {"contexts": [context.info() for context in agent.contexts.values()]}
 
 
-@op("context.delete", {"context": Text(ID)})
+@operation("context.delete", {"context": Text(ID)})
 def delete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     context = _get_context(agent, args["context"])
     del agent.contexts[context.name]
@@ -53,14 +53,14 @@ def delete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
     return {}
 
 
-@op("context.output", {"context": Text(ID), "after": AFTER, "follow": Flag(default=False)})
+@operation("context.output", {"context": Text(ID), "after": AFTER, "follow": Flag(default=False)})
 def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
-    follow(_get_context(agent, args["context"]).between, channel, args["after"], args["follow"])
+    follow(_get_context(agent, args["context"]).between_runs, channel, args["after"], args["follow"])
 
 
-@op("context.preload", {"context": Text(ID, default="default"), "modules": Modules()})
+@operation("context.preload", {"modules": Modules()})
 async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    return {"failed": await _get_context(agent, args["context"]).preload(args["modules"])}
+    return {"failed": await _get_context(agent, "default").preload(args["modules"])}
 
 
 def _get_context(agent: "Agent", name: str) -> Context:
@@ -68,3 +68,12 @@ def _get_context(agent: "Agent", name: str) -> Context:
     if context is None:
         raise OpError("not_found", f"there is no context {name!r}")
     return context
+
+
+OPERATIONS = (
+    create,
+    list_contexts,
+    delete,
+    output,
+    preload,
+)

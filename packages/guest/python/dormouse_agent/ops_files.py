@@ -15,7 +15,7 @@ from dormouse_agent.file_remove import remove
 from dormouse_agent.file_stat import Describer
 from dormouse_agent.file_watch import watch_files
 from dormouse_agent.file_write import append_file, make_parents, replace_file
-from dormouse_agent.op_table import op
+from dormouse_agent.operations import operation
 from dormouse_agent.users import acting_as
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MODE = Whole(0, 0o7777, default=None)
 BYTES = 2**53
 
 
-@op(
+@operation(
     "file.read",
     {
         "path": PATH,
@@ -41,7 +41,7 @@ async def read(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[s
     return await read_file(channel, user, user.resolve(args["path"]), args["offset"], args["length"])
 
 
-@op(
+@operation(
     "file.write",
     {
         "path": PATH,
@@ -62,44 +62,44 @@ async def write(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[
     return await replace_file(channel, user, path, args["mode"])
 
 
-@op("file.stat", {"path": PATH, "follow": Flag(default=True), "user": AS_USER})
-def look(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+@operation("file.stat", {"path": PATH, "follow": Flag(default=True), "user": AS_USER})
+def stat_file(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     with acting_as(user):
-        return Describer().look(user.resolve(args["path"]), args["follow"])
+        return Describer().describe_path(user.resolve(args["path"]), args["follow"])
 
 
-@op("file.list", {"path": PATH, "depth": Whole(1, limits.LIST_DEPTH, default=1), "user": AS_USER})
+@operation("file.list", {"path": PATH, "depth": Whole(1, limits.LIST_DEPTH, default=1), "user": AS_USER})
 async def list_files(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     return await list_directory(channel, user, user.resolve(args["path"]), args["depth"])
 
 
-@op("file.mkdir", {"path": PATH, "parents": Flag(default=True), "mode": MODE, "user": AS_USER})
+@operation("file.mkdir", {"path": PATH, "parents": Flag(default=True), "mode": MODE, "user": AS_USER})
 def make_directory(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     path = user.resolve(args["path"])
     with acting_as(user):
         created = _make_directory(path, args["parents"])
         if created and args["mode"] is not None:
-            # mkdir would take the umask off it.
+            # mkdir applies the umask.
             os.chmod(path, args["mode"])
-        return Describer().look(path, follow=True)
+        return Describer().describe_path(path, follow=True)
 
 
-@op("file.move", {"from": PATH, "to": PATH, "overwrite": Flag(default=True), "user": AS_USER})
+@operation("file.move", {"from": PATH, "to": PATH, "overwrite": Flag(default=True), "user": AS_USER})
 async def move_file(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     return await move(user, user.resolve(args["from"]), user.resolve(args["to"]), args["overwrite"])
 
 
-@op("file.remove", {"path": PATH, "recursive": Flag(default=False), "user": AS_USER})
+@operation("file.remove", {"path": PATH, "recursive": Flag(default=False), "user": AS_USER})
 async def remove_file(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     return await remove(user, user.resolve(args["path"]), args["recursive"])
 
 
-@op("file.watch", {"path": PATH, "recursive": Flag(default=False), "user": AS_USER})
+@operation("file.watch", {"path": PATH, "recursive": Flag(default=False), "user": AS_USER})
 async def watch(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
     if agent.watches >= limits.WATCHES:
@@ -112,7 +112,7 @@ async def watch(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[
 
 
 def _make_directory(path: str, parents: bool) -> bool:
-    """Whether it was created; an existing directory is fine when `parents`."""
+    """Whether the directory was created. With `parents` an existing one is no error."""
     try:
         if parents and (above := os.path.dirname(path.rstrip("/"))):
             os.makedirs(above, exist_ok=True)
@@ -126,3 +126,15 @@ def _make_directory(path: str, parents: bool) -> bool:
         if parents and is_directory:
             return False
         raise OpError("already_exists", f"{path}: File exists") from None
+
+
+OPERATIONS = (
+    read,
+    write,
+    stat_file,
+    list_files,
+    make_directory,
+    move_file,
+    remove_file,
+    watch,
+)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 from dormouse_agent import limits
 from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError
-from dormouse_agent.fields import Choice, Whole
-from dormouse_agent.op_table import op
+from dormouse_agent.fields import Whole
+from dormouse_agent.operations import operation
 from dormouse_agent.port_list import listeners, wait_for_listener
-from dormouse_agent.port_relay import LOOPBACK, relay
+from dormouse_agent.port_relay import relay
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -16,23 +16,30 @@ if TYPE_CHECKING:
 PORT = Whole(1, 65535)
 
 
-@op("port.connect", {"port": PORT, "host": Choice(LOOPBACK, default=None)}, takes_data=True)
+@operation("port.connect", {"port": PORT}, takes_data=True)
 async def connect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     if agent.port_relays >= limits.PORT_CONNECTIONS:
         raise OpError("limit_reached", f"{limits.PORT_CONNECTIONS} connections are open already")
     agent.port_relays += 1
     try:
-        return await relay(agent, channel, args["port"], args["host"])
+        return await relay(agent, channel, args["port"])
     finally:
         agent.port_relays -= 1
 
 
-@op("port.wait", {"port": PORT, "timeoutMs": Whole(0, limits.TIMEOUT_MAX_MS)})
+@operation("port.wait", {"port": PORT, "timeoutMs": Whole(0, limits.TIMEOUT_MAX_MS)})
 async def wait(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     listener = await wait_for_listener(args["port"], args["timeoutMs"] / 1000)
     return {"port": listener.port, "address": listener.address}
 
 
-@op("port.list", {})
+@operation("port.list", {})
 def list_ports(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     return {"ports": [{"port": one.port, "address": one.address} for one in listeners()]}
+
+
+OPERATIONS = (
+    connect,
+    wait,
+    list_ports,
+)

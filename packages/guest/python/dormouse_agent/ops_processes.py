@@ -9,7 +9,7 @@ from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError, invalid
 from dormouse_agent.fields import USER, Arguments, Choice, Environment, Flag, PathText, Record, Text, Whole
 from dormouse_agent.follower import follow
-from dormouse_agent.op_table import op
+from dormouse_agent.operations import operation
 from dormouse_agent.ops_runs import AFTER
 from dormouse_agent.process import StartedProcess
 from dormouse_agent.process_relay import relay_process
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PID = Whole(1, 2**31 - 1)
 SIZE = {"cols": Whole(1, 65535), "rows": Whole(1, 65535)}
 SIGNALS = tuple(known.name for known in signal.Signals)
-# What is started, and in what.
-WHAT = {
+# The program to start, and its surroundings.
+PROGRAM = {
     "args": Arguments(default=None),
     "shell": Text(max_bytes=limits.ARGUMENT_BYTES - 1, default=None),
     "cwd": PathText(default=None),
@@ -32,19 +32,19 @@ WHAT = {
 }
 
 
-@op(
+@operation(
     "process.start",
     {
-        **WHAT,
+        **PROGRAM,
         "stdin": Flag(default=False),
         "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
         "follow": Flag(default=True),
     },
 )
 def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any] | None:
-    what = _what_to_start(agent, args)
-    process = StartedProcess(agent.loop, args["shell"] or shlex.join(what.args), agent.process_ended)
-    process.start(agent.reaper, what, args["stdin"], args["pty"])
+    program = _spawn_of(agent, args)
+    process = StartedProcess(agent.loop, args["shell"] or shlex.join(program.args), agent.process_ended)
+    process.start(agent.reaper, program, args["stdin"], args["pty"])
     agent.process_started(process)
     if args["timeoutMs"] is not None:
         process.limit_time(args["timeoutMs"])
@@ -54,16 +54,16 @@ def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, A
     return None
 
 
-@op("process.connect", WHAT, takes_data=True)
+@operation("process.connect", PROGRAM, takes_data=True)
 async def connect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    what = _what_to_start(agent, args)
-    process = StartedProcess(agent.loop, args["shell"] or shlex.join(what.args), agent.process_ended)
-    process.start_connected(agent.reaper, what, args["pty"])
+    program = _spawn_of(agent, args)
+    process = StartedProcess(agent.loop, args["shell"] or shlex.join(program.args), agent.process_ended)
+    process.start_connected(agent.reaper, program, args["pty"])
     agent.process_started(process)
     return await relay_process(agent.loop, channel, process)
 
 
-def _what_to_start(agent: "Agent", args: dict[str, Any]) -> Spawn:
+def _spawn_of(agent: "Agent", args: dict[str, Any]) -> Spawn:
     if (args["args"] is None) == (args["shell"] is None):
         raise invalid("args", "give either args or shell")
     if len(agent.processes) >= limits.LIVE_PROCESSES:
@@ -77,30 +77,30 @@ def _what_to_start(agent: "Agent", args: dict[str, Any]) -> Spawn:
     )
 
 
-@op("process.events", {"pid": PID, "after": AFTER, "follow": Flag(default=True)})
+@operation("process.events", {"pid": PID, "after": AFTER, "follow": Flag(default=True)})
 def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     follow(_get_process(agent, args["pid"]).journal, channel, args["after"], args["follow"])
 
 
-@op("process.list", {})
+@operation("process.list", {})
 def list_processes(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     known = [*agent.finished_processes.all(), *agent.processes.values()]
     return {"processes": [process.info() for process in known]}
 
 
-@op("process.signal", {"pid": PID, "signal": Choice(SIGNALS)})
+@operation("process.signal", {"pid": PID, "signal": Choice(SIGNALS)})
 def send_signal(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     _get_process(agent, args["pid"]).signal(signal.Signals[args["signal"]])
     return {}
 
 
-@op("process.resize", {"pid": PID, **SIZE})
+@operation("process.resize", {"pid": PID, **SIZE})
 def resize(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     _get_process(agent, args["pid"]).resize(args["cols"], args["rows"])
     return {}
 
 
-@op("process.stdin", {"pid": PID, "close": Flag(default=True)}, takes_data=True)
+@operation("process.stdin", {"pid": PID, "close": Flag(default=True)}, takes_data=True)
 async def write_stdin(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     target = _get_process(agent, args["pid"]).get_input()
     total = 0
@@ -118,3 +118,14 @@ def _get_process(agent: "Agent", pid: int) -> StartedProcess:
     if process is None:
         raise OpError("not_found", f"process {pid} was not started through this protocol")
     return process
+
+
+OPERATIONS = (
+    start,
+    connect,
+    events,
+    list_processes,
+    send_signal,
+    resize,
+    write_stdin,
+)

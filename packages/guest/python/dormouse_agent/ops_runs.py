@@ -7,7 +7,7 @@ from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError, invalid
 from dormouse_agent.fields import ID, Choice, Flag, Text, Whole
 from dormouse_agent.follower import follow
-from dormouse_agent.op_table import op
+from dormouse_agent.operations import operation
 from dormouse_agent.run import Run
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AFTER = Whole(-1, 2**53, default=-1)
 
 
-@op(
+@operation(
     "run.start",
     {
         "runId": Text(ID),
@@ -24,10 +24,9 @@ AFTER = Whole(-1, 2**53, default=-1)
         "language": Choice(("python", "bash"), default="python"),
         "context": Text(ID, default="default"),
         "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
-        "follow": Flag(default=True),
     },
 )
-def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any] | None:
+def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     if args["language"] == "bash" and "\0" in args["code"]:
         raise invalid("code", "holds a NUL character, which bash cannot read")
     context = agent.contexts.get(args["context"])
@@ -37,26 +36,18 @@ def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, A
         raise OpError("already_exists", f"run {args['runId']!r} exists")
     run = Run(args["runId"], context, args["language"], args["code"], args["timeoutMs"])
     context.enqueue(run)
-    if not args["follow"]:
-        return {"runId": run.id}
     follow(run.journal, channel)
-    return None
 
 
-@op("run.events", {"runId": Text(ID), "after": AFTER, "follow": Flag(default=True)})
+@operation("run.events", {"runId": Text(ID), "after": AFTER, "follow": Flag(default=True)})
 def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     follow(_get_run(agent, args["runId"]).journal, channel, args["after"], args["follow"])
 
 
-@op("run.interrupt", {"runId": Text(ID)})
+@operation("run.interrupt", {"runId": Text(ID)})
 def interrupt(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     run = _get_run(agent, args["runId"])
     return {"state": run.context.interrupt(run)}
-
-
-@op("run.list", {})
-def list_runs(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    return {"runs": [run.info() for run in agent.runs.all()]}
 
 
 def _get_run(agent: "Agent", run_id: str) -> Run:
@@ -64,3 +55,10 @@ def _get_run(agent: "Agent", run_id: str) -> Run:
     if run is None:
         raise OpError("not_found", f"there is no run {run_id!r}")
     return run
+
+
+OPERATIONS = (
+    start,
+    events,
+    interrupt,
+)

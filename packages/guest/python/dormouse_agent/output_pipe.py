@@ -1,4 +1,4 @@
-"""The reading end of a pipe or PTY that something in the sandbox writes to."""
+"""The reading end of a pipe or PTY that processes of the sandbox write to."""
 
 import asyncio
 import fcntl
@@ -8,17 +8,17 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from dormouse_agent.limits import LINGERING_PIPES, OUTPUT_CHUNK_BYTES
-from dormouse_agent.text_lane import TextLane
+from dormouse_agent.text_events import TextEvents
 
 
 class OutputPipe:
-    """Reads all the time; where the text goes is decided by `lane`, None throws it away."""
+    """Reads continuously and writes to `target`. Without a target the output is discarded."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
         self._loop = loop
         self.fd = fd
-        self.lane: TextLane | None = None
+        self.target: TextEvents | None = None
         self.on_end: Callable[[], None] | None = None
         loop.add_reader(fd, self._on_readable)
 
@@ -26,7 +26,7 @@ class OutputPipe:
         self._read()
 
     def _read(self) -> int:
-        """Takes one chunk; 0 when there is nothing now or ever."""
+        """Reads one chunk. Returns 0 when the pipe is empty or has ended."""
         if self.fd < 0:
             return 0
         try:
@@ -34,16 +34,16 @@ class OutputPipe:
         except BlockingIOError:
             return 0
         except OSError:
-            # A PTY whose last process is gone says EIO where a pipe says end of file.
+            # A PTY reports EIO, not end of file, when its last process is gone.
             data = b""
         if not data:
             self.close()
-        elif self.lane is not None:
-            self.lane.feed(data)
+        elif self.target is not None:
+            self.target.write(data)
         return len(data)
 
     def drain(self) -> None:
-        """Takes what is in the pipe at this moment, and not what a busy writer adds meanwhile."""
+        """Reads what is in the pipe at this moment, not what a busy writer adds meanwhile."""
         while self.fd >= 0 and (waiting := pending_bytes(self.fd)):
             while waiting > 0:
                 if not (size := self._read()):
@@ -51,16 +51,16 @@ class OutputPipe:
                 waiting -= size
             return
 
-    def drain_to_lane_end(self, lane: TextLane | None) -> None:
-        """Everything written so far belongs to the old lane, what comes later to `lane`."""
-        # A pipe that has no lane yet may hold the first output of what it was made for.
-        if self.lane is not None:
+    def switch_to(self, target: TextEvents | None) -> None:
+        """Output written so far goes to the old target, later output to `target`."""
+        # A pipe without a target may already hold the first output of its new process.
+        if self.target is not None:
             self.drain()
-        if self.lane is not None:
-            self.lane.flush()
-        # Draining may have met the end.
+        if self.target is not None:
+            self.target.end()
+        # Draining may have reached the end and closed the pipe.
         if self.fd >= 0:
-            self.lane = lane
+            self.target = target
 
     def close(self) -> None:
         if self.fd < 0:
@@ -68,15 +68,15 @@ class OutputPipe:
         self._loop.remove_reader(self.fd)
         os.close(self.fd)
         self.fd = -1
-        if self.lane is not None:
-            self.lane.flush()
-            self.lane = None
+        if self.target is not None:
+            self.target.end()
+            self.target = None
         if self.on_end is not None:
             self.on_end()
 
 
 class LingeringPipes:
-    """Pipes that outlived what they were made for, because its children still hold them."""
+    """Pipes of ended processes whose children still hold the other end."""
 
     def __init__(self) -> None:
         self._pipes: OrderedDict[int, OutputPipe] = OrderedDict()

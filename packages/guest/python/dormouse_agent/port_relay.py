@@ -1,4 +1,4 @@
-"""port.connect: one TCP connection to something that listens inside, relayed to the host."""
+"""port.connect: relays one TCP connection between the host and a port inside."""
 
 import asyncio
 import errno
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "::1")
 OPEN = encode_json({"type": "open"})
 ENDED = encode_json({"type": "end"})
-# Nobody is at the address, as opposed to something being wrong with the agent.
-NOBODY = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH}
+# Nothing listens at the address. Other errors are failures of the agent.
+NOT_LISTENING = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH}
 GONE = {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED}
 
 
-async def relay(agent: "Agent", channel: Channel, port: int, host: str | None) -> dict[str, Any]:
-    """Ends when both directions have; giving up in between resets the connection."""
+async def relay(agent: "Agent", channel: Channel, port: int) -> dict[str, Any]:
+    """Returns when both directions have ended. Cancelling resets the connection."""
     loop = agent.loop
-    connection = await _connect(loop, port, host)
+    connection = await _connect(loop, port)
     channel.item(OPEN)
     inward = loop.create_task(_inward(loop, channel, connection))
     outward = loop.create_task(_outward(loop, channel, connection))
@@ -35,26 +35,26 @@ async def relay(agent: "Agent", channel: Channel, port: int, host: str | None) -
         return {"received": received, "sent": sent}
     except BaseException as error:
         if isinstance(error, OSError) and not outward.done():
-            # It takes nothing any more; what it said before is still to be read.
+            # The program inside stopped reading; its earlier output is still to be read.
             await asyncio.wait((outward,))
-        # Also before a snapshot: after an orderly end its other half would stay behind until the program inside has noticed.
+        # Also before a snapshot: after an orderly end the program's half would stay open until the program notices.
         _reset(connection)
         raise _broken(error, port) from None
     finally:
-        # The loop must have let go of the descriptor before its number can mean something else.
+        # The loop must stop watching the descriptor before its number is reused.
         inward.cancel()
         outward.cancel()
         await asyncio.wait((inward, outward))
         connection.close()
 
 
-async def _connect(loop: asyncio.AbstractEventLoop, port: int, host: str | None) -> socket.socket:
-    for address in LOOPBACK if host is None else (host,):
+async def _connect(loop: asyncio.AbstractEventLoop, port: int) -> socket.socket:
+    for address in LOOPBACK:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             try:
-                # On the loopback this is settled at once, unless the queue of the listener is full.
+                # On the loopback this completes at once, unless the listener's queue is full.
                 connection.connect((address, port))
             except BlockingIOError:
                 await loop.sock_connect(connection, (address, port))
@@ -62,7 +62,7 @@ async def _connect(loop: asyncio.AbstractEventLoop, port: int, host: str | None)
             return connection
         except BaseException as error:
             connection.close()
-            if not isinstance(error, OSError) or error.errno not in NOBODY:
+            if not isinstance(error, OSError) or error.errno not in NOT_LISTENING:
                 raise
     raise OpError("port_closed", f"nothing listens on port {port}", {"port": port})
 
@@ -74,7 +74,7 @@ async def _inward(loop: asyncio.AbstractEventLoop, channel: Channel, connection:
         total += len(data)
         channel.consumed(len(data))
     with suppress(OSError):
-        # It may have been ended from inside meanwhile.
+        # The program inside may have closed the connection meanwhile.
         connection.shutdown(socket.SHUT_WR)
     return total
 
@@ -99,5 +99,5 @@ def _reset(connection: socket.socket) -> None:
 
 def _broken(error: BaseException, port: int) -> BaseException:
     if isinstance(error, OSError) and error.errno in GONE:
-        return OpError("port_closed", f"the connection to port {port} was ended from inside", {"port": port})
+        return OpError("port_closed", f"the program inside closed the connection to port {port}", {"port": port})
     return error

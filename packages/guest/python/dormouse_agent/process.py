@@ -1,4 +1,4 @@
-"""One process started for the host: its journal, its input and its end."""
+"""One process that the host started: its journal, its input and its end."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from dormouse_agent.process_input import ProcessInput
 from dormouse_agent.reaper import Reaper, exit_code_of, signal_name
 from dormouse_agent.spawn import Spawn, spawn
 from dormouse_agent.terminal import open_terminal, resize_terminal, take_control
-from dormouse_agent.text_lane import TextLane
+from dormouse_agent.text_events import TextEvents
 
 
 class StartedProcess:
@@ -35,9 +35,9 @@ class StartedProcess:
         self.journal = Journal()
         self.input: ProcessInput | None = None
         self.exit_code: int | None = None
-        # Settled with the exit code and the name of the signal that ended it, if one did.
+        # The exit code, and the name of the signal that ended the process, if one did.
         self.ended: asyncio.Future[tuple[int, str | None]] = loop.create_future()
-        # Of a connected process: what it writes to, by kind, for whoever relays it to read and to close.
+        # Of a connected process: the descriptors of its output, by stream. The relay reads and closes them.
         self.outputs: dict[str, int] = {}
         self.started_at_ms = 0
 
@@ -51,7 +51,7 @@ class StartedProcess:
         reaper.watch(child, self._on_exit)
 
     def start_connected(self, reaper: Reaper, what: Spawn, pty: dict[str, int] | None) -> None:
-        """Its output is not in the journal: it waits in `outputs` until somebody takes it."""
+        """Leaves the output out of the journal: the relay reads it from `outputs`."""
         self._is_connected = True
         self.start(reaper, what, True, pty)
 
@@ -88,7 +88,7 @@ class StartedProcess:
         finally:
             os.close(theirs)
         self._terminal = ours
-        # Two descriptors, because the loop watches reading and writing for different owners.
+        # Two descriptors, because the loop watches one for reading and the other for writing.
         self.input = ProcessInput(self._loop, os.dup(ours), terminal=True)
         self._listen(ours, "stdout")
         return child
@@ -99,7 +99,7 @@ class StartedProcess:
             self.outputs[kind] = fd
             return
         pipe = OutputPipe(self._loop, fd)
-        pipe.lane = TextLane(self.journal, kind)
+        pipe.target = TextEvents(self.journal, kind)
         self._pipes.append(pipe)
 
     def limit_time(self, timeout_ms: int) -> None:
@@ -115,7 +115,7 @@ class StartedProcess:
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            # Ended, and about to be collected.
+            # It has ended; the reaper has not reported it yet.
             pass
 
     def resize(self, cols: int, rows: int) -> None:
@@ -145,7 +145,7 @@ class StartedProcess:
         if self.input is not None:
             self.input.close()
         for pipe in self._pipes:
-            pipe.drain_to_lane_end(None)
+            pipe.switch_to(None)
         self.exit_code = 124 if self._timed_out else exit_code_of(code)
         marks: dict[str, Any] = {"timedOut": True} if self._timed_out else {}
         if (name := signal_name(code)) is not None:
@@ -157,7 +157,7 @@ class StartedProcess:
         self._on_end(self)
 
     def linger(self, pipes: LingeringPipes) -> None:
-        """Children that still write must not meet a closed pipe; what they write is thrown away."""
+        """Keeps the pipes open, so that children can still write. Their output is discarded."""
         for pipe in self._pipes:
             if self.has_terminal:
                 pipe.close()

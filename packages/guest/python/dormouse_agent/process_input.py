@@ -1,4 +1,4 @@
-"""Writes the host's data to a process's stdin or PTY, as fast as the process takes it."""
+"""Writes the host's data to a process's stdin or PTY, as fast as the process reads it."""
 
 import asyncio
 import os
@@ -15,11 +15,11 @@ class ProcessInput:
         self._fd = fd
         self._terminal = terminal
         self._writable: asyncio.Future[None] | None = None
-        # Several requests may write at once; what one of them sends as a piece stays a piece.
-        self._turn = asyncio.Lock()
+        # Several requests may write at once. The lock keeps each piece of data in one piece.
+        self._lock = asyncio.Lock()
 
     async def write(self, data: bytes) -> None:
-        async with self._turn:
+        async with self._lock:
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class ProcessInput:
             self._writable.set_result(None)
 
     async def end(self) -> None:
-        """End of input: a pipe is closed, a terminal gets Ctrl-D."""
+        """Ends the input: closes a pipe, types Ctrl-D into a terminal."""
         if self._terminal:
             await self.write(END_OF_TRANSMISSION)
         else:

@@ -1,4 +1,4 @@
-"""process.connect: a process whose input and output are the channel, byte for byte and no faster than either side takes them."""
+"""process.connect: relays the input and output of a process byte for byte, no faster than either side reads."""
 
 import asyncio
 import os
@@ -10,26 +10,26 @@ from dormouse_agent.frames import encode_json
 from dormouse_agent.limits import HANG_UP_S, RELAY_CHUNK_BYTES, TERMINAL_LINGER_S
 from dormouse_agent.process import StartedProcess
 
-# The first byte of DATA says where it was written to.
-MARKS = {"stdout": b"\1", "stderr": b"\2"}
+# The first byte of DATA names the stream.
+STREAM_BYTE = {"stdout": b"\1", "stderr": b"\2"}
 
 
 async def relay_process(
     loop: asyncio.AbstractEventLoop, channel: Channel, process: StartedProcess
 ) -> dict[str, Any]:
-    """Ends when the process has ended and nobody can write any more. Giving up in between leaves the process alone: its pipes are
-    closed, its terminal is hung up."""
+    """Returns when the process has ended and every writer has closed its output. Cancelling closes the pipes, hangs up
+    the terminal and leaves the process running."""
     channel.item(encode_json({"type": "start", "pid": process.pid}))
-    # One window for both kinds, and one writer at a time that waits for it.
-    turn = asyncio.Lock()
+    # Both streams share the channel's window: one writer at a time waits for it.
+    lock = asyncio.Lock()
     inward = loop.create_task(_inward(channel, process))
-    outward = [loop.create_task(_outward(loop, channel, turn, process, kind)) for kind in process.outputs]
+    outward = [loop.create_task(_outward(loop, channel, lock, process, kind)) for kind in process.outputs]
     try:
         await asyncio.gather(*outward)
         exit_code, signal = await process.ended
         return {"exitCode": exit_code} if signal is None else {"exitCode": exit_code, "signal": signal}
     finally:
-        # The loop must have let go of the descriptors before their numbers can mean something else.
+        # The loop must stop watching the descriptors before their numbers are reused.
         tasks = [inward, *outward]
         for task in tasks:
             task.cancel()
@@ -40,7 +40,7 @@ async def relay_process(
             os.close(fd)
         process.outputs.clear()
         if process.has_terminal:
-            # A shell ends when it hears of this. Until then it holds one end of something that a snapshot cannot hold.
+            # A shell ends when its terminal hangs up. Until then it holds a terminal that a snapshot cannot contain.
             await asyncio.wait([process.ended], timeout=HANG_UP_S)
 
 
@@ -53,29 +53,29 @@ async def _inward(channel: Channel, process: StartedProcess) -> None:
             channel.consumed(len(data))
         await target.end()
     except OpError:
-        # It reads no further. What is still sent has to go somewhere, or the sender would wait for ever.
+        # The process has closed its stdin. The rest is discarded, so that the sender does not wait forever.
         channel.consumed(len(data or b""))
         while (data := await channel.next_data()) is not None:
             channel.consumed(len(data))
 
 
 async def _outward(
-    loop: asyncio.AbstractEventLoop, channel: Channel, turn: asyncio.Lock, process: StartedProcess, kind: str
+    loop: asyncio.AbstractEventLoop, channel: Channel, lock: asyncio.Lock, process: StartedProcess, kind: str
 ) -> None:
     fd = process.outputs[kind]
-    mark = MARKS[kind]
+    stream = STREAM_BYTE[kind]
     while True:
-        async with turn:
+        async with lock:
             await channel.wait_to_send()
             try:
                 data = os.read(fd, RELAY_CHUNK_BYTES)
             except BlockingIOError:
                 data = None
             except OSError:
-                # A terminal whose last process is gone says EIO where a pipe says end of file.
+                # A terminal reports EIO, not end of file, when its last process is gone.
                 return
             if data:
-                channel.data(mark + data)
+                channel.data(stream + data)
         if data is None:
             if not await _readable(loop, fd, process):
                 return
@@ -84,7 +84,7 @@ async def _outward(
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int, process: StartedProcess) -> bool:
-    """False: it is a terminal, its process has ended, and nothing more came. Programs in the background may keep it open for ever."""
+    """False for a quiet terminal whose process has ended: background programs may hold it open forever."""
     ready: asyncio.Future[bool] = loop.create_future()
     timers: list[asyncio.TimerHandle] = []
 

@@ -1,4 +1,4 @@
-"""agent.quiesce: no accepted socket is left, because its other end is outside of what a snapshot holds."""
+"""agent.quiesce: closes every accepted socket, because a snapshot does not contain its other end."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -9,16 +9,16 @@ from dormouse_agent.limits import QUIESCE_S
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
 
-# asyncio needs some turns of the loop from accepting a socket to telling its protocol, and one to close it.
-ACCEPT_TURNS = 4
+# asyncio needs some iterations of the loop between accepting a socket and calling its protocol, and one to close it.
+ACCEPT_ITERATIONS = 4
 
 
 async def quiesce(agent: "Agent", channel: Channel) -> None:
-    """Ends every other request and connection now, and the connection of this one behind its answer."""
+    """Ends every other request and connection now, and this connection after its answer is sent."""
     own = channel.connection
     own.stop_reading()
     undoing = own.cancel_channels(but=channel)
-    for _ in range(ACCEPT_TURNS):
+    for _ in range(ACCEPT_ITERATIONS):
         for other in agent.connections - {own}:
             undoing |= other.cancel_channels()
             other.drop()

@@ -1,4 +1,4 @@
-"""Collects every dead child: those the agent started and the orphans it adopts as subreaper."""
+"""Collects every dead child: processes that the agent started, and orphans that it adopts as subreaper."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ class Reaper:
         loop.add_signal_handler(signal.SIGCHLD, self._collect)
 
     def watch(self, child: subprocess.Popen[bytes], on_exit: OnExit) -> None:
-        """`on_exit` gets the exit code, or minus the signal. Call it in the turn that started the child."""
+        """Calls `on_exit` with the exit code, or minus the signal. Pre: no await since the child was started."""
         self._started[child.pid] = (child, on_exit)
 
     def _collect(self) -> None:

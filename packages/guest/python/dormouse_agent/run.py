@@ -1,12 +1,12 @@
-"""One run: its code until it begins, its journal, and how it ends."""
+"""One run: its code until it begins, its journal and its end."""
 
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from dormouse_agent.finished_items import FinishedItems, JournalBudget
 from dormouse_agent.journal import Journal
 from dormouse_agent.limits import FINISHED_RUNS
-from dormouse_agent.shelf import Shelf, ShelfBudget
 
 if TYPE_CHECKING:
     from dormouse_agent.context import Context
@@ -71,33 +71,20 @@ class Run:
         self.journal.append("exit", exitCode=exit_code, durationMs=duration_ms, **marks)
         self.journal.close()
 
-    def take_out(self, loop: asyncio.AbstractEventLoop, name: str, message: str) -> None:
-        """Ends a run that never began, as interrupted."""
+    def cancel(self, loop: asyncio.AbstractEventLoop, name: str, message: str) -> None:
+        """Ends a run that has not begun, as interrupted."""
         self.begin(loop, None)
         self.interrupted = True
         self.error(name, message)
         self.finish(130)
 
-    def info(self) -> dict[str, Any]:
-        info: dict[str, Any] = {
-            "runId": self.id,
-            "context": self.context.name,
-            "language": self.language,
-            "state": self.state,
-        }
-        if self.exit_code is not None:
-            info["exitCode"] = self.exit_code
-        if self.started_at_ms is not None:
-            info["startedAt"] = self.started_at_ms
-        return info
-
 
 class Runs:
-    """All runs that can be asked about: queued, running, and the latest finished."""
+    """All runs that the host can ask about: queued, running, and the last finished ones."""
 
-    def __init__(self, budget: ShelfBudget) -> None:
+    def __init__(self, budget: JournalBudget) -> None:
         self.live: dict[str, Run] = {}
-        self._finished: Shelf[str, Run] = Shelf(budget, FINISHED_RUNS)
+        self._finished: FinishedItems[str, Run] = FinishedItems(budget, FINISHED_RUNS)
 
     def find(self, run_id: str) -> Run | None:
         return self.live.get(run_id) or self._finished.find(run_id)
@@ -105,6 +92,3 @@ class Runs:
     def finished(self, run: Run) -> None:
         del self.live[run.id]
         self._finished.add(run.id, run)
-
-    def all(self) -> list[Run]:
-        return [*self._finished.all(), *self.live.values()]

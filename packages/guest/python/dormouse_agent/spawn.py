@@ -10,7 +10,7 @@ from dormouse_agent.users import User, require_directory
 
 GUARD_LIBRARY = "/.dormouse/lib/libdormouse-guard.so"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Between the agent (0) and nothing: the agent must outlive whatever ate the memory.
+# Above the agent's 0: when memory runs out, the OOM killer must not pick the agent.
 OOM_SCORE_ADJ = b"500"
 
 
@@ -43,8 +43,8 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
     for added in more:
         env.update(added)
     if os.path.exists(GUARD_LIBRARY):
-        # ld.so takes colons and spaces. Whoever passes a kernel's environment on passes the guard with it. It comes last: it
-        # calls the kernel, not the next library, and would hide what theirs make of stat (fakeroot, faketime).
+        # ld.so accepts colons and spaces. Programs that pass on a kernel's environment pass on the guard with it. The
+        # guard comes last: it calls the kernel, not the next library, and would hide the stat of fakeroot or faketime.
         given = env.get("LD_PRELOAD", "").replace(" ", ":").split(":")
         others = [name for name in given if name and name != GUARD_LIBRARY]
         env["LD_PRELOAD"] = ":".join([*others, GUARD_LIBRARY])
@@ -52,7 +52,7 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
 
 
 def spawn(what: Spawn) -> subprocess.Popen[bytes]:
-    """Every process leads its own session, so that signals to its group reach its children only."""
+    """Starts the process in a session of its own, so that signals to its group reach only its children."""
     try:
         require_directory(what.user, what.cwd)
         child = subprocess.Popen(
@@ -76,6 +76,6 @@ def spawn(what: Spawn) -> subprocess.Popen[bytes]:
         with open(f"/proc/{child.pid}/oom_score_adj", "wb", buffering=0) as file:
             file.write(OOM_SCORE_ADJ)
     except OSError:
-        # It has ended already.
+        # The process has already ended.
         pass
     return child

@@ -9,7 +9,7 @@ from dormouse_agent.users import User
 
 
 def open_terminal(user: User, cols: int, rows: int) -> tuple[int, int]:
-    """The agent's end and the process's end."""
+    """Returns the agent's end and the process's end."""
     ours, theirs = os.openpty()
     try:
         os.fchown(theirs, user.uid, -1)
@@ -27,5 +27,5 @@ def resize_terminal(fd: int, cols: int, rows: int) -> None:
 
 
 def take_control() -> None:
-    """In the child, as leader of a new session: without it there is no job control and no Ctrl-C."""
+    """Runs in the child, a session leader: gives it job control and Ctrl-C."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,4 +1,4 @@
-"""Users of the sandbox, and file system calls on their behalf."""
+"""Users of the sandbox, and file system calls with their rights."""
 
 import errno
 import os
@@ -30,7 +30,7 @@ class User:
         return self.home
 
 
-# Whose things are until the host says otherwise.
+# The default user until the host names another.
 ROOT = User("root", 0, 0, (0,), "/root")
 
 
@@ -47,7 +47,7 @@ def get_user(name: str) -> User:
 
 @contextmanager
 def acting_as(user: User) -> Iterator[None]:
-    """The body must not await: the identity is that of the whole process."""
+    """Changes the identity of the whole process, so the body must not await."""
     if user.uid == 0:
         yield
         return
@@ -64,7 +64,7 @@ def acting_as(user: User) -> Iterator[None]:
 
 
 def require_directory(user: User, path: str) -> None:
-    """A working directory is entered with the agent's rights, so it is asked for with the user's before."""
+    """The agent enters a working directory with its own rights, so this checks it with the user's rights first."""
     with acting_as(user):
         if not stat.S_ISDIR(os.stat(path).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)

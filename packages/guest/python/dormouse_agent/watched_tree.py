@@ -1,4 +1,4 @@
-"""Which directory each watch of the kernel stands for, while directories come, go and move."""
+"""Maps inotify watches to directories, while directories appear, disappear and move."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dormouse_agent import inotify
 from dormouse_agent.errors import OpError
 from dormouse_agent.limits import WATCHED_DIRECTORIES
-from dormouse_agent.slices import Slices
+from dormouse_agent.time_slice import TimeSlice
 from dormouse_agent.users import User, acting_as
 
 MASK = (
@@ -14,8 +14,8 @@ MASK = (
     | inotify.MOVED_FROM | inotify.MOVED_TO | inotify.ONLYDIR
 )  # fmt: skip
 ROOT_MASK = MASK | inotify.DELETE_SELF | inotify.MOVE_SELF
-# Not files that anybody changes; a watch of / would end in them.
-LEFT_OUT = frozenset({"/proc", "/sys", "/dev", "/.dormouse"})
+# These are not files that programs change, and they are too many to watch.
+NOT_WATCHED = frozenset({"/proc", "/sys", "/dev", "/.dormouse"})
 
 
 class WatchedTree:
@@ -46,8 +46,8 @@ class WatchedTree:
     def close(self) -> None:
         self.kernel.close()
 
-    async def add_below(self, top: str, slices: Slices, found: list[str] | None = None) -> None:
-        """Watches the directories in and below `top`; adds what is in them to `found`. Raises `limit_reached`."""
+    async def add_below(self, top: str, time_slice: TimeSlice, found: list[str] | None = None) -> None:
+        """Watches `top` and the directories below it. Appends their entries to `found`. Raises `limit_reached`."""
         if not self._recursive:
             return
         pending = [top]
@@ -59,12 +59,12 @@ class WatchedTree:
                 path = os.path.join(directory, name)
                 if found is not None:
                     found.append(path)
-                if is_directory and path not in LEFT_OUT:
+                if is_directory and path not in NOT_WATCHED:
                     pending.append(path)
-                await slices.rest()
+                await time_slice.give_way()
 
     def moved(self, source: str, target: str) -> None:
-        """The kernel's watches go with the directory; only its name is another."""
+        """Renames watched paths: the kernel's watches stay with a directory that moves."""
         for path in self._below(source):
             watch = self._watches.pop(path)
             self._set(watch, target + path[len(source) :])
@@ -80,7 +80,7 @@ class WatchedTree:
 
     def _add(self, directory: str) -> bool:
         if directory in self._watches:
-            # Its own entries are looked at again all the same: some may have been missed.
+            # Its entries are listed again: events of some may have been lost.
             return True
         if len(self._paths) >= WATCHED_DIRECTORIES:
             message = f"{self._root}: more than {WATCHED_DIRECTORIES} directories to watch"
@@ -89,7 +89,7 @@ class WatchedTree:
             with acting_as(self._user):
                 watch = self.kernel.add(directory, MASK | inotify.DONT_FOLLOW)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            # Gone or replaced by now, or not for this user to see.
+            # The directory is gone, replaced, or not readable for this user.
             return False
         self._set(watch, directory)
         return True
@@ -110,7 +110,7 @@ class WatchedTree:
             os.close(fd)
 
     def _set(self, watch: int, path: str) -> None:
-        # A directory that is known under another name has moved unseen.
+        # A known directory under a new name has moved without an event.
         self.forget(watch)
         self._paths[watch] = path
         self._watches[path] = watch

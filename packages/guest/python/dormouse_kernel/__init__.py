@@ -1,1 +1,1 @@
-"""The kernel: the Python of one context. See ../../PROTOCOL.md, "Inside: agent and kernel"."""
+"""The kernel: the Python of one context. See ../../PROTOCOL.md, "Agent and kernel"."""

@@ -3,18 +3,18 @@
 import sys
 from pathlib import PurePosixPath
 
-# A directory on the command line is not a package to Python; only its parent makes it one.
+# Python does not treat a directory on the command line as a package: its parent must be on the path.
 HERE = PurePosixPath(__file__).parent
 sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]
 sys.path.insert(0, str(HERE.parent))
 
-# What user code imports is cached as usual; our own directory stays as it is.
+# Python writes bytecode for modules that user code imports, but none into our own directory.
 WRITES_NO_BYTECODE, sys.dont_write_bytecode = sys.dont_write_bytecode, True
 
 from dormouse_kernel.kernel import main  # noqa: E402
 
 sys.dont_write_bytecode = WRITES_NO_BYTECODE
 
-# User code finds imports as at a Python prompt: in the working directory first, and nothing of ours.
+# User code imports as at a Python prompt: from the working directory first, and none of our modules.
 sys.path[0] = ""
 main(int(sys.argv[1]))

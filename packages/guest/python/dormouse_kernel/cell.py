@@ -1,4 +1,4 @@
-"""Runs the code of one run: find magics, compile, execute, show the last expression's value."""
+"""Executes the code of one run: resolves magics, compiles, executes, shows the value of the last expression."""
 
 import ast
 import gc
@@ -12,12 +12,12 @@ from typing import Any
 from IPython.core.autocall import IPyAutocall
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
+from dormouse_kernel.cell_sources import CellSources, unused_cell_name
 from dormouse_kernel.limits import TRANSFORM_CHARS
 from dormouse_kernel.shell import KernelShell
-from dormouse_kernel.sources import keep_source, unused_cell_name
 from dormouse_kernel.user_loop import UserLoop
 
-# Top-level code that calls one of these needs a running loop even when it never awaits.
+# Top-level code that calls one of these needs a running event loop, even if it does not await.
 LOOP_NAMES = frozenset({"create_task", "ensure_future", "get_running_loop"})
 LOOP_RUNNERS = frozenset({"run", "run_until_complete", "run_forever"})
 
@@ -26,16 +26,17 @@ class CellRunner:
     def __init__(self, shell: KernelShell, loop: UserLoop) -> None:
         self._shell = shell
         self._loop = loop
-        # Reading them from the shell is slow: they are traits. They stay the same objects for its whole life.
+        # Reading these from the shell is slow, because they are traits. They stay the same objects.
         self._namespace: dict[str, Any] = shell.user_ns
         self._parsed = shell.history_manager.input_hist_parsed
         self._raw = shell.history_manager.input_hist_raw
         self._callbacks = shell.events.callbacks
         self._recent = ("", "", "")
+        self._sources = CellSources()
         shell.events.unregister("pre_execute", shell._clear_warning_registry)
 
     def run(self, code: str) -> None:
-        """Raises whatever the code raises."""
+        """Raises what the code raises."""
         shell = self._shell
         name = unused_cell_name(shell.execution_count)
         with _large_without_gc(code):
@@ -57,10 +58,10 @@ class CellRunner:
         try:
             source, tree = self._parse(code, name)
         except SyntaxError as error:
-            keep_source(name, code if error.filename == name else "")
+            self._sources.add(name, code if error.filename == name else "")
             self._record(code, code)
             raise
-        keep_source(name, source)
+        self._sources.add(name, source)
         self._record(source, code)
         tree = self._shell.transform_ast(tree)
         try:
@@ -90,7 +91,7 @@ class CellRunner:
             raise _as_syntax_error(error) from None
 
     def _is_shorthand(self, code: str) -> bool:
-        """Whether valid Python may mean something else to IPython: `ls`, `cd ..`, a bare `exit`."""
+        """Whether IPython gives valid Python another meaning: `ls`, `cd ..`, a bare `exit`."""
         shell = self._shell
         if shell.input_transformers_post or shell.input_transformers_cleanup != self._cleanup_at_start:
             return True
@@ -119,7 +120,7 @@ class CellRunner:
                 compiler.flags &= ~ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
     def _compiled(self, tree: ast.Module, name: str) -> list[tuple[CodeType, bool]]:
-        """All of it before any of it runs, so that an error found by the compiler changes nothing."""
+        """Compiles all parts before the first one runs, so that a compile error changes nothing."""
         body = tree.body
         if self._shell.ast_node_interactivity == "all":
             groups = [[node] for node in body]
@@ -149,7 +150,7 @@ class CellRunner:
         return self._loop.context.run(eval, compiled, namespace)
 
     def _record(self, source: str, raw: str) -> None:
-        """In, _ih, _i and friends."""
+        """Updates In, _ih, _i, _ii and _iii."""
         namespace = self._namespace
         self._parsed.append(source)
         self._raw.append(raw)
@@ -164,7 +165,7 @@ class CellRunner:
 
 @contextmanager
 def _large_without_gc(code: str) -> Iterator[None]:
-    """The collector would search millions of syntax nodes again and again and find nothing."""
+    """Pauses the garbage collector for large code: it would scan millions of syntax nodes repeatedly for nothing."""
     if len(code) <= TRANSFORM_CHARS or not gc.isenabled():
         yield
         return

@@ -1,4 +1,4 @@
-"""What has to hold when user code starts other processes."""
+"""Prepares the kernel for child processes that user code starts."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 from dormouse_kernel import interrupts, wakes
 from dormouse_kernel.control import Control
-from dormouse_kernel.streams import Lanes
+from dormouse_kernel.output_streams import OutputStreams
 
 
 def name_process(name: str) -> None:
@@ -17,24 +17,24 @@ def name_process(name: str) -> None:
         file.write(name)
 
 
-def prepare_for_children(control: Control, lanes: Lanes) -> None:
+def prepare_for_children(control: Control, streams: OutputStreams) -> None:
     def in_child() -> None:
         control.leave()
-        lanes.enter_child()
+        streams.enter_child()
         interrupts.restore_in_child()
         wakes.restore_in_child()
-        # `pkill python` spares the kernel, not its children.
+        # The kernel's own name protects it from `pkill python`; its children do not need that.
         name_process(os.path.basename(sys.executable)[:15])
 
-    os.register_at_fork(before=lanes.flush_text, after_in_child=in_child)
-    # These start programs without the fork hooks; unfinished lines must still come before their output.
-    subprocess._fork_exec = _after(lanes.flush_text, subprocess._fork_exec)  # type: ignore[attr-defined]
-    os.posix_spawn = _after(lanes.flush_text, os.posix_spawn)
+    os.register_at_fork(before=streams.flush_text, after_in_child=in_child)
+    # These start programs without running fork hooks. Buffered text must still come before the program's output.
+    subprocess._fork_exec = _after(streams.flush_text, subprocess._fork_exec)  # type: ignore[attr-defined]
+    os.posix_spawn = _after(streams.flush_text, os.posix_spawn)
     os.system = functools.wraps(os.system)(run_in_shell)
 
 
 def run_in_shell(command: str | bytes) -> int:
-    """os.system, except that it can be interrupted: the C function ignores SIGINT while it waits."""
+    """Replaces os.system, which ignores SIGINT while it waits."""
     sys.audit("os.system", command)
     child = subprocess.Popen(command, shell=True, close_fds=False)
     try:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Any
 
 from dormouse_kernel.interrupts import Interrupts
-from dormouse_kernel.limits import BARRIER_S, BARRIER_STEP_S
+from dormouse_kernel.limits import READ_WAIT_S, READ_WAIT_STEP_S
 
 LENGTH = struct.Struct(">I")
 _encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
@@ -41,16 +41,16 @@ class Control:
         with self._interrupts.deferred(), self._lock:
             self._socket.sendall(LENGTH.pack(len(payload)) + payload)
 
-    def wait_taken(self) -> None:
-        """Until the agent has read what was sent, so that later output comes later."""
+    def wait_until_read(self) -> None:
+        """Waits until the agent has read all messages, so that later output comes after them."""
         if self.in_child:
             return
-        deadline = time.monotonic() + BARRIER_S
+        deadline = time.monotonic() + READ_WAIT_S
         while _unread_bytes(self._socket.fileno()) and time.monotonic() < deadline:
-            time.sleep(BARRIER_STEP_S)
+            time.sleep(READ_WAIT_STEP_S)
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the agent is gone."""
+        """Returns the next message, or None when the agent has closed the socket."""
         while not self._inbox:
             data = self._socket.recv(1 << 18)
             if not data:
@@ -60,12 +60,12 @@ class Control:
         return self._inbox.popleft()
 
     def has_interrupt(self, run_id: str) -> bool:
-        """Whether the agent has asked, before the run began, to interrupt it."""
+        """Whether the agent sent an interrupt for this run before the run began."""
         self._read_available()
         return any(m.get("type") == "interrupt" and m.get("id") == run_id for m in self._inbox)
 
-    def waiting_of(self, kind: str) -> list[dict[str, Any]]:
-        """Messages of this type sent by the agent, ahead of their turn. Not while another method reads."""
+    def find_waiting(self, kind: str) -> list[dict[str, Any]]:
+        """Received messages of one type that no method has returned yet. Pre: no other method is reading."""
         self._read_available()
         return [message for message in self._inbox if message["type"] == kind]
 
@@ -77,7 +77,7 @@ class Control:
         return bool(self._inbox)
 
     def leave(self) -> None:
-        """In a forked child: the conversation with the agent is the parent's."""
+        """For a forked child: only the parent talks to the agent."""
         self.in_child = True
         self._lock = threading.Lock()
         self._socket.close()

@@ -1,4 +1,4 @@
-"""Matplotlib figures come as results by themselves, on the plain agg backend."""
+"""Shows Matplotlib figures as results, on the agg backend."""
 
 import importlib.abc
 import importlib.machinery
@@ -44,7 +44,7 @@ class Figures:
         self._shown.clear()
 
     def show_all(self) -> None:
-        """plt.show(): at this place, whatever was shown before."""
+        """plt.show(): shows all open figures, also those shown before."""
         self._shown.clear()
         self.show_open()
 
@@ -56,7 +56,7 @@ class Figures:
         if "image/png" in data:
             self._shell.display_pub.publish(data=data, metadata=metadata)
 
-    def equip(self, backend: ModuleType) -> None:
+    def patch(self, backend: ModuleType) -> None:
         figures = self
         base = backend.FigureCanvasAgg.manager_class
 
@@ -72,7 +72,7 @@ class Figures:
 
 
 class BackendHook(importlib.abc.MetaPathFinder):
-    """Equips the backend when user code imports it, so that a kernel without plots pays nothing."""
+    """Patches the backend when user code imports it, so that kernels without plots do not load it."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
@@ -85,11 +85,11 @@ class BackendHook(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             sys.meta_path.remove(self)
-            spec.loader = EquippingLoader(spec.loader, self._figures)
+            spec.loader = PatchingLoader(spec.loader, self._figures)
         return spec
 
 
-class EquippingLoader(importlib.abc.Loader):
+class PatchingLoader(importlib.abc.Loader):
     def __init__(self, loader: Any, figures: Figures) -> None:
         self._loader = loader
         self._figures = figures
@@ -99,7 +99,7 @@ class EquippingLoader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        self._figures.equip(module)
+        self._figures.patch(module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)

@@ -12,33 +12,41 @@ from typing import Any
 
 from dormouse_kernel.control import Control
 from dormouse_kernel.interrupts import Interrupts
-from dormouse_kernel.limits import HOOK_AGAIN_S, HOOK_S
+from dormouse_kernel.limits import HOOK_REPEAT_S, HOOK_S
 from dormouse_kernel.report import report_of
-from dormouse_kernel.streams import Lanes
+from dormouse_kernel.output_streams import OutputStreams
 from dormouse_kernel.user_loop import UserLoop
-from dormouse_kernel.user_module import registered
+from dormouse_kernel.user_module import UserModule
 
 
 class HookRunner:
-    def __init__(self, control: Control, lanes: Lanes, interrupts: Interrupts, loop: UserLoop) -> None:
+    def __init__(
+        self,
+        control: Control,
+        streams: OutputStreams,
+        interrupts: Interrupts,
+        loop: UserLoop,
+        user_module: UserModule,
+    ) -> None:
         self._control = control
-        self._lanes = lanes
+        self._streams = streams
         self._interrupts = interrupts
         self._loop = loop
+        self._user_module = user_module
 
     def run(self, kinds: list[str], errors: list[BaseException]) -> None:
-        """One that fails is reported and does not stop the others; `errors` have happened before."""
-        self._lanes.repair()
+        """Runs all hooks of `kinds`. Reports hooks that fail, and `errors`, which happened before."""
+        self._streams.repair()
         self._interrupts.establish()
-        # What is written from here on comes behind the end of the run before.
-        self._control.wait_taken()
+        # Output from here on must come after the end of the previous run.
+        self._control.wait_until_read()
         for error in errors:
-            _report("a generator of random numbers could not be seeded anew", error)
+            _report("a random number generator could not be reseeded", error)
         for kind in kinds:
-            for hook in registered(kind):
+            for hook in self._user_module.hooks(kind):
                 self._run_one(kind, hook)
         self._loop.make_current()
-        self._lanes.flush()
+        self._streams.flush()
 
     def _run_one(self, kind: str, hook: Callable[[], Any]) -> None:
         name = getattr(hook, "__qualname__", type(hook).__name__)
@@ -51,11 +59,11 @@ class HookRunner:
                 self._interrupts.disarm()
         except KeyboardInterrupt as error:
             _report(f"the function {name} of dormouse.{kind} was interrupted after {HOOK_S:g} s", error)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the hook's
+        except BaseException as error:  # noqa: BLE001 - a hook may raise anything
             _report(f"the function {name} of dormouse.{kind} failed", error)
         if self._control.in_child:
-            # A fork that came back from the hook has nothing more to do here.
-            self._lanes.flush()
+            # This is a forked child that returned from the hook.
+            self._streams.flush()
             os._exit(0)
         self._interrupts.take_pending()
 
@@ -66,18 +74,18 @@ class HookRunner:
 
     @contextmanager
     def _time_limit(self) -> Iterator[None]:
-        """Borrows the one timer of the process; an alarm of user code that falls due comes afterwards."""
+        """Uses the only timer of the process. An alarm of user code that is due meanwhile fires afterwards."""
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             self._interrupts.deliver()
 
         handler = signal.signal(signal.SIGALRM, interrupt)
         started = time.monotonic()
-        left_s, every_s = signal.setitimer(signal.ITIMER_REAL, HOOK_S, HOOK_AGAIN_S)
+        left_s, every_s = signal.setitimer(signal.ITIMER_REAL, HOOK_S, HOOK_REPEAT_S)
         try:
             yield
         finally:
-            # Disarmed first: an interrupt in here would leave the timer behind.
+            # Disarmed first: an interrupt here would leave the timer running.
             self._interrupts.disarm()
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)

@@ -1,4 +1,4 @@
-"""SIGINT: KeyboardInterrupt in user code, and only there."""
+"""SIGINT raises KeyboardInterrupt in user code only."""
 
 import signal
 import threading
@@ -11,11 +11,11 @@ class Interrupts:
     def __init__(self) -> None:
         self._armed = False
         self._pending = False
-        # Set while a top-level await waits in the event loop: then its task is cancelled instead.
-        self.instead: Callable[[], bool] | None = None
+        # Set while a top-level await waits in the event loop: cancels its task. False: raise KeyboardInterrupt.
+        self.cancel_await: Callable[[], bool] | None = None
 
     def establish(self) -> None:
-        """User code may have put its own handler there; it counts for its own run only."""
+        """Installs the handler. A handler that user code installs lasts only for its own run."""
         signal.signal(signal.SIGINT, self._on_signal)
 
     def arm(self) -> None:
@@ -25,13 +25,13 @@ class Interrupts:
         self._armed = False
 
     def take_pending(self) -> bool:
-        """Whether a signal came while none could be delivered."""
+        """Whether a signal came while interrupts were disarmed."""
         pending, self._pending = self._pending, False
         return pending
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """For sections that must not be left half done."""
+        """Delays interrupts until the body is complete."""
         if not self._armed or threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -44,10 +44,10 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def deliver(self) -> None:
-        """To be called by a handler of a signal that has the meaning of SIGINT."""
+        """Called by signal handlers that treat their signal like SIGINT."""
         if not self._armed:
             self._pending = True
-        elif self.instead is None or not self.instead():
+        elif self.cancel_await is None or not self.cancel_await():
             raise KeyboardInterrupt
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

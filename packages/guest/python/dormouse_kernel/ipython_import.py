@@ -1,25 +1,21 @@
-"""Imports IPython without its terminal, which a kernel has no use for."""
+"""Imports IPython without its terminal, which a kernel does not use."""
 
-import os
 import sys
 import types
 from typing import Any
-
-from dormouse_kernel.report import hide_directory
 
 EMBED = "IPython.terminal.embed"
 
 
 def import_ipython() -> None:
-    """IPython's package imports prompt_toolkit for embed(): a third of its memory and start time."""
+    """Skips prompt_toolkit, which IPython imports for embed(): it takes a third of the memory and start time."""
     placeholder: Any = types.ModuleType(EMBED)
     placeholder.embed = _embed
     sys.modules[EMBED] = placeholder
-    import IPython
+    import IPython  # noqa: F401
 
-    # Whoever imports it for real gets the real one.
+    # A later import loads the real module.
     del sys.modules[EMBED]
-    hide_directory(os.path.dirname(os.path.abspath(IPython.__file__)))
 
 
 def _embed(**options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The kernel's start and its loop: one message at a time, in the main thread, no other threads."""
+"""The kernel's start and its main loop: one message at a time, in the main thread, no other threads."""
 
 import builtins
 import os
@@ -9,7 +9,7 @@ from typing import Any
 from dormouse_kernel.control import Control
 from dormouse_kernel.interrupts import Interrupts
 from dormouse_kernel.ipython_import import import_ipython
-from dormouse_kernel.streams import Lanes
+from dormouse_kernel.output_streams import OutputStreams
 
 import_ipython()
 
@@ -18,13 +18,13 @@ from dormouse_kernel.children import name_process, prepare_for_children  # noqa:
 from dormouse_kernel.figures import Figures  # noqa: E402
 from dormouse_kernel.hooks import HookRunner  # noqa: E402
 from dormouse_kernel.magics import register_shell_magics  # noqa: E402
-from dormouse_kernel.no_keyboard import refuse_questions  # noqa: E402
+from dormouse_kernel.refuse_input import refuse_input  # noqa: E402
 from dormouse_kernel.preload import preload  # noqa: E402
 from dormouse_kernel.report import remember, report_of  # noqa: E402
 from dormouse_kernel.results import ResultSender  # noqa: E402
 from dormouse_kernel.shell import make_shell  # noqa: E402
 from dormouse_kernel.user_loop import UserLoop  # noqa: E402
-from dormouse_kernel.user_module import install_user_module, update_environment  # noqa: E402
+from dormouse_kernel.user_module import UserModule  # noqa: E402
 from dormouse_kernel.wakes import Wakes  # noqa: E402
 
 
@@ -33,25 +33,26 @@ class Kernel:
         self._interrupts = Interrupts()
         self._interrupts.establish()
         self._control = Control(control_fd, self._interrupts)
-        self._lanes = Lanes()
+        self._streams = OutputStreams()
         main_module = types.ModuleType("__main__")
         shell = make_shell(main_module)
-        sender = ResultSender(self._control, self._lanes)
+        sender = ResultSender(self._control, self._streams)
         shell.displayhook.sender = shell.display_pub.sender = sender
-        # Entered for good: user code always finds get_ipython() and IPython's display hook.
+        # Never exited: user code always has get_ipython() and IPython's display hook.
         shell.builtin_trap.__enter__()
         shell.display_trap.__enter__()
         builtins.exit = builtins.quit = shell.exiter
-        refuse_questions()
+        refuse_input()
         register_shell_magics(shell)
         self._figures = Figures(shell)
         self._loop = UserLoop(self._interrupts)
         self._cells = CellRunner(shell, self._loop)
-        hooks = HookRunner(self._control, self._lanes, self._interrupts, self._loop)
-        self._wakes = Wakes(self._control, self._interrupts, hooks)
+        self._user_module = UserModule()
+        self._user_module.install()
+        hooks = HookRunner(self._control, self._streams, self._interrupts, self._loop, self._user_module)
+        self._wakes = Wakes(self._control, self._interrupts, hooks, self._user_module)
         self._wakes.establish()
-        install_user_module()
-        prepare_for_children(self._control, self._lanes)
+        prepare_for_children(self._control, self._streams)
 
     def serve(self) -> None:
         self._control.send({"type": "ready"})
@@ -66,26 +67,26 @@ class Kernel:
             if kind == "run":
                 self._run(message["id"], message["code"])
             elif kind == "env":
-                update_environment(message["env"])
+                self._user_module.update_environment(message["env"])
             elif kind == "wake":
                 self._wakes.take(message)
             elif kind == "preload":
                 self._preload(message)
 
     def _run(self, run_id: str, code: str) -> None:
-        self._lanes.repair()
+        self._streams.repair()
         self._interrupts.establish()
         self._wakes.establish()
         exit_code = self._execute(run_id, code)
         self._interrupts.disarm()
         if self._control.in_child:
-            # A fork that came back from the cell has nothing more to do here.
-            self._lanes.flush()
+            # This is a forked child that returned from the cell.
+            self._streams.flush()
             os._exit(exit_code)
         self._interrupts.take_pending()
         self._loop.make_current()
         self._cells.next_cell()
-        self._lanes.flush()
+        self._streams.flush()
         self._control.send({"type": "done", "code": exit_code})
 
     def _execute(self, run_id: str, code: str) -> int:
@@ -102,16 +103,16 @@ class Kernel:
                 self._wakes.leave_run()
         except SystemExit as error:
             return _exit_code(error)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the run's, not the kernel's
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
             self._report(error)
             return 1
 
     def _preload(self, message: dict[str, Any]) -> None:
-        self._control.wait_taken()
+        self._control.wait_until_read()
         failed = preload(message["modules"])
         self._loop.make_current()
-        self._lanes.flush()
-        self._control.send({"type": "answer", "question": message["question"], "failed": failed})
+        self._streams.flush()
+        self._control.send({"type": "answer", "request": message["request"], "failed": failed})
 
     def _run_cell(self, code: str) -> None:
         try:
@@ -133,9 +134,9 @@ class Kernel:
         report = report_of(error)
         try:
             sys.stderr.write(report.traceback)
-        except Exception:  # noqa: BLE001 - a replacement of the user's may fail in any way
-            self._lanes.stderr.write(report.traceback)
-        self._lanes.flush()
+        except Exception:  # noqa: BLE001 - user code may have replaced stderr
+            self._streams.stderr.write(report.traceback)
+        self._streams.flush()
         self._control.send(
             {"type": "error", "name": report.name, "message": report.message, "traceback": report.traceback}
         )

@@ -4,21 +4,21 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MESSAGE_MAX_BYTES = 16 * MIB
-# Text forms are for reading; whoever needs more than this prints it.
-RESULT_TEXT_CHARS = 1 * MIB
-# JSON that is nested deeper is shown as text: the host does not read more levels than 1,000 (PROTOCOL.md, Frames).
+# Text forms are for reading: code that needs more than this can print it.
+RESULT_TEXT_BYTES = 1 * MIB
+# Deeper JSON is shown as text: the host reads at most 1,000 levels (PROTOCOL.md, Frames).
 RESULT_DEPTH = 500
-ERROR_MESSAGE_CHARS = 64 * KIB
-TRACEBACK_CHARS = 256 * KIB
-# Source kept for the tracebacks of functions from earlier cells.
+ERROR_MESSAGE_BYTES = 64 * KIB
+TRACEBACK_BYTES = 256 * KIB
+# Source code kept for tracebacks of functions from earlier cells.
 SOURCE_CHARS = 64 * MIB
-# Above this IPython's line by line search for magics takes seconds.
+# For longer code IPython's line-by-line search for magics takes seconds.
 TRANSFORM_CHARS = 128 * KIB
-# Functions of dormouse.on_resume and of dormouse.on_fork, each.
+# Functions registered with dormouse.on_resume, and with dormouse.on_fork.
 HOOKS = 256
-# How long one may take, and how often it is interrupted from then on.
+# A hook is interrupted after this long, and then again at this interval.
 HOOK_S = 10.0
-HOOK_AGAIN_S = 1.0
-# How long output waits for the agent to take what was written before it (PROTOCOL.md).
-BARRIER_S = 2.0
-BARRIER_STEP_S = 0.00002
+HOOK_REPEAT_S = 1.0
+# How long output waits for the agent to read earlier output (PROTOCOL.md, Agent and kernel).
+READ_WAIT_S = 2.0
+READ_WAIT_STEP_S = 0.00002

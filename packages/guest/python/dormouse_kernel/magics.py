@@ -13,7 +13,7 @@ def register_shell_magics(shell: Any) -> None:
 def _shell_magic(shell: Any, program: str) -> Callable[[str, str], None]:
     def magic(line: str, cell: str) -> None:
         if line.strip():
-            # Options such as --out and --bg are IPython's business.
+            # IPython handles options such as --out and --bg.
             shell.run_cell_magic("script", f"{program} {line}", cell)
             return
         done = subprocess.run([program], input=cell.encode(), check=False)

@@ -11,7 +11,7 @@ from dormouse_kernel.reseed import Reseeder
 
 
 def preload(modules: list[str]) -> list[str]:
-    """Gives those that failed. Binds no names; what modules print goes where output between runs goes."""
+    """Returns the modules that failed. Binds no names. Output of the modules counts as output between runs."""
     failed = []
     for name in modules:
         try:
@@ -22,16 +22,16 @@ def preload(modules: list[str]) -> list[str]:
             failed.append(name)
             shown = report_of(error).traceback
             print(f"dormouse: {name} could not be loaded\n{shown}", end="", file=sys.stderr)
-    # A wake does this first. What it has to set up for that, OpenSSL above all, is set up once and for all.
+    # Every wake does this. Doing it now loads what it needs, above all OpenSSL, into the snapshot.
     Reseeder().reseed(generators=True)
-    # The collector writes into every object it looks at, and memory written to is not shared by sandboxes.
+    # The collector writes to every object that it visits, and sandboxes do not share memory that was written.
     gc.collect()
     gc.freeze()
     return failed
 
 
 def _warm_numpy() -> None:
-    # Imported by numpy when first used.
+    # numpy imports this on first use.
     importlib.import_module("numpy.random")
 
 
@@ -45,7 +45,7 @@ def _warm_pandas() -> None:
 
 
 def _warm_matplotlib() -> None:
-    """A figure that pyplot does not know of: fonts, backend and PNG writer are loaded, nothing is open."""
+    """Draws a figure without pyplot: loads fonts, backend and PNG writer, and leaves no figure open."""
     importlib.import_module("matplotlib.pyplot")
     from matplotlib import font_manager
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -56,7 +56,7 @@ def _warm_matplotlib() -> None:
     axes.plot([0, 1], [0, 1], label="line")
     axes.legend()
     FigureCanvasAgg(figure).print_png(io.BytesIO())
-    # Fonts stay open files; a fresh kernel has none.
+    # Closes the font files: a new kernel has none open.
     font_manager._get_font.cache_clear()
 
 

@@ -1,13 +1,18 @@
-"""Exceptions as plain Python shows them, with the frames of user code only."""
+"""Formats exceptions as plain Python does, with the frames of user code only."""
 
 import os
 import sys
 import traceback
 from dataclasses import dataclass
+from importlib.util import find_spec
 
-from dormouse_kernel.limits import ERROR_MESSAGE_CHARS, TRACEBACK_CHARS
+from dormouse_kernel.bounded_text import bound_text
+from dormouse_kernel.limits import ERROR_MESSAGE_BYTES, TRACEBACK_BYTES
 
-OWN_DIRECTORIES: list[str] = [os.path.dirname(os.path.abspath(__file__)) + os.sep]
+# Tracebacks leave out the frames of files in these directories.
+OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+IPYTHON_DIRECTORY = os.path.dirname(find_spec("IPython").origin)  # type: ignore[union-attr,type-var]
+HIDDEN_DIRECTORIES = (f"{OWN_DIRECTORY}/", f"{IPYTHON_DIRECTORY}/")
 CELL_PREFIX = "<cell "
 
 
@@ -19,33 +24,22 @@ class Report:
 
 
 def report_of(error: BaseException) -> Report:
-    # Formatting deep recursions must not itself recurse to death, and str() of the error is user code.
+    # Formatting a deep recursion may fail itself, and str() of the error is user code.
     try:
         shown = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
         _keep_user_frames(shown)
         text = "".join(shown.format())
-    except Exception as failure:  # noqa: BLE001 - anything may be raised by an exception's own methods
+    except Exception as failure:  # noqa: BLE001 - methods of an exception may raise anything
         text = f"{type(error).__name__}: <its traceback could not be shown: {type(failure).__name__}>\n"
-    message = shorten(_message(error), ERROR_MESSAGE_CHARS)
-    return Report(type(error).__name__, message, shorten(text, TRACEBACK_CHARS))
+    message = bound_text(_message(error), ERROR_MESSAGE_BYTES)
+    return Report(type(error).__name__, message, bound_text(text, TRACEBACK_BYTES))
 
 
 def remember(error: BaseException) -> None:
-    """For pdb.pm() and %debug, as the interactive interpreter does."""
+    """Sets sys.last_exc and the like for pdb.pm() and %debug, as the interactive interpreter does."""
     sys.last_exc = sys.last_value = error
     sys.last_type = type(error)
     sys.last_traceback = error.__traceback__
-
-
-def hide_directory(path: str) -> None:
-    OWN_DIRECTORIES.append(path.rstrip(os.sep) + os.sep)
-
-
-def shorten(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n... {len(text) - limit} characters left out ...\n{text[-half:]}"
 
 
 def _message(error: BaseException) -> str:
@@ -65,7 +59,7 @@ def _keep_user_frames(shown: traceback.TracebackException) -> None:
         seen.add(id(one))
         todo += [one.__cause__, one.__context__, *(one.exceptions or ())]
         stack = one.stack
-        # A cell is run through our own code and, when it awaits, through asyncio: all that comes above it.
+        # Frames above the cell are ours, or asyncio's when the cell awaits.
         cells = [index for index, frame in enumerate(stack) if frame.filename.startswith(CELL_PREFIX)]
         if stack and _is_hidden(stack[0].filename):
             del stack[: cells[0] if cells else len(stack)]
@@ -73,4 +67,4 @@ def _keep_user_frames(shown: traceback.TracebackException) -> None:
 
 
 def _is_hidden(filename: str) -> bool:
-    return filename.startswith(tuple(OWN_DIRECTORIES)) or filename.startswith("<decorator-gen")
+    return filename.startswith(HIDDEN_DIRECTORIES) or filename.startswith("<decorator-gen")

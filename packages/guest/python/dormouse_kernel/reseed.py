@@ -1,4 +1,4 @@
-"""What belongs to the whole process and must not be the same in restored copies of it."""
+"""Resets process-wide state that must differ between restored copies of a process."""
 
 import os
 import random
@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-# Any number of wakes may come in one run.
-ERRORS = 8
+# One run may see any number of wakes.
+ERRORS_KEPT = 8
 
 
 class Reseeder:
@@ -16,27 +16,27 @@ class Reseeder:
         self.errors: list[BaseException] = []
 
     def reseed(self, generators: bool) -> None:
-        """Without `generators`, programs go on with the numbers they would have drawn."""
+        """Without `generators`, programs continue their sequences of random numbers."""
         wanted = [*(GENERATORS if generators else ()), *SECRETS]
         self._left += self._try([name for name in wanted if name not in self._left])
 
     def finish(self) -> None:
-        """Those that were in use, or being imported, by the very code that a signal had interrupted."""
+        """Retries the modules that the interrupted code was using or importing."""
         self._left = self._try(self._left)
 
     def _try(self, names: list[str]) -> list[str]:
         left = []
         for name in names:
-            # Nothing is imported here: what is not there yet will seed itself.
+            # Only imported modules: a module that is imported later seeds itself.
             module = sys.modules.get(name)
             try:
                 if module is not None and (_is_importing(module) or not ALL[name](module)):
                     left.append(name)
             except RecursionError:
-                # Of the interrupted code; there is another chance behind it.
+                # The interrupted code is at the recursion limit; `finish` tries again after it.
                 raise
-            except Exception as error:  # noqa: BLE001 - user code may have replaced anything in a module
-                self.errors = [*self.errors, error][-ERRORS:]
+            except Exception as error:  # noqa: BLE001 - user code may have replaced any part of a module
+                self.errors = [*self.errors, error][-ERRORS_KEPT:]
         return left
 
 
@@ -51,7 +51,7 @@ def _random(module: Any) -> bool:
 
 def _numpy(module: Any) -> bool:
     lock = module._rand._bit_generator.lock
-    # Not reentrant, and held by np.random.shuffle() while it calls methods of what it shuffles.
+    # Not reentrant. np.random.shuffle() holds it while it calls methods of the shuffled object.
     if not lock.acquire(timeout=0.01):
         return False
     lock.release()
@@ -65,30 +65,30 @@ def _torch(module: Any) -> bool:
 
 
 def _uuid(module: Any) -> bool:
-    """uuid1(): what libuuid remembers cannot be reset, so Python's own way is taken from here on."""
+    """uuid1(): the state of libuuid cannot be reset, so from here on Python computes the id itself."""
     module._generate_time_safe = None
     module._last_timestamp = None
-    # The multicast bit says that it is nobody's hardware address.
+    # The multicast bit marks an address that no hardware has.
     module._node = int.from_bytes(os.urandom(6)) | 1 << 40
     return True
 
 
 def _openssl(module: Any) -> bool:
-    """OpenSSL notices a fork(), but not a copy with the same pid; fresh input reseeds all its generators."""
+    """OpenSSL notices a fork(), but not a copy with the same pid. New entropy reseeds all its generators."""
     module.RAND_add(os.urandom(64), 64.0)
     return True
 
 
 def _platform(module: Any) -> bool:
-    """It remembers the host name."""
+    """The module caches the host name."""
     module._uname_cache = None
     return True
 
 
-# Each says whether it is done.
+# Returns whether the reset is complete.
 Reset = Callable[[Any], bool]
-# A program may have seeded these, and want its numbers.
+# A program may have seeded these and rely on the sequence.
 GENERATORS: dict[str, Reset] = {"random": _random, "numpy.random.mtrand": _numpy, "torch": _torch}
-# Two copies that agree on these would make the same keys, or be taken for each other.
+# Copies that share these would make the same keys, or be mistaken for each other.
 SECRETS: dict[str, Reset] = {"uuid": _uuid, "_ssl": _openssl, "platform": _platform}
 ALL = GENERATORS | SECRETS

@@ -1,4 +1,4 @@
-"""Values of the last expression and displayed objects, as `result` messages."""
+"""Sends the value of the last expression, and displayed objects, as `result` messages."""
 
 import base64
 import json
@@ -7,28 +7,28 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
+from dormouse_kernel.bounded_text import bound_text
 from dormouse_kernel.control import Control, encode
-from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_DEPTH, RESULT_TEXT_CHARS
-from dormouse_kernel.report import shorten
-from dormouse_kernel.streams import Lanes
+from dormouse_kernel.limits import MESSAGE_MAX_BYTES, RESULT_DEPTH, RESULT_TEXT_BYTES
+from dormouse_kernel.output_streams import OutputStreams
 
 
 class ResultSender:
-    def __init__(self, control: Control, lanes: Lanes) -> None:
+    def __init__(self, control: Control, streams: OutputStreams) -> None:
         self._control = control
-        self._lanes = lanes
+        self._streams = streams
 
     def send(self, data: dict[str, Any], main: bool) -> None:
         if self._control.in_child:
-            # Only the parent's results are the run's; a child still has its stdout.
+            # Only the parent has results; a forked child prints.
             print(data.get("text/plain", ""))
             return
         payload = _encode_bounded(data, main)
-        self._lanes.flush()
+        self._streams.flush()
         self._control.send_encoded(payload)
         if not main:
-            # Whatever writes next, also a child process, must not overtake this.
-            self._control.wait_taken()
+            # Later output, also of child processes, must come after this result.
+            self._control.wait_until_read()
 
 
 class KernelDisplayHook(DisplayHook):
@@ -46,11 +46,11 @@ class KernelDisplayHook(DisplayHook):
 
     def quiet(self) -> bool:
         source = self.shell.history_manager.input_hist_parsed
-        # Splitting into tokens is slow, and only a semicolon makes it worth while.
+        # Tokenizing is slow, and only matters if there is a semicolon.
         return bool(source) and ";" in source[-1][-4096:] and bool(super().quiet())
 
     def cull_cache(self) -> None:
-        """Forgets the oldest outputs; nobody needs to be warned about it."""
+        """Drops the oldest outputs, without IPython's warning."""
         cache = self.shell.user_ns.get("_oh", {})
         for number in sorted(cache)[: max(len(cache) // 5, 2)]:
             self.shell.user_ns.pop(f"_{number}", None)
@@ -66,11 +66,11 @@ class KernelDisplayPublisher(DisplayPublisher):
             self.sender.send(data, main=False)
 
     def clear_output(self, wait: bool = False) -> None:
-        """What has been sent is in a journal and stays."""
+        """Does nothing: sent results are in a journal and stay there."""
 
 
 def _encode_bounded(data: dict[str, Any], main: bool) -> bytes:
-    """Leaves out the largest forms of a value until the rest fits into a message."""
+    """Drops the largest representations of a value until the rest fits into a message."""
     shown = {str(mime): _value(str(mime), value) for mime, value in data.items() if value is not None}
     while True:
         message: dict[str, Any] = {"type": "result", "data": shown}
@@ -87,16 +87,16 @@ def _encode_bounded(data: dict[str, Any], main: bool) -> bytes:
 
 def _value(mime: str, value: Any) -> Any:
     if isinstance(value, str):
-        return shorten(value, RESULT_TEXT_CHARS) if mime == "text/plain" else value
+        return bound_text(value, RESULT_TEXT_BYTES) if mime == "text/plain" else value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
     try:
         encoded = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return shorten(repr(value), RESULT_TEXT_CHARS)
+        return bound_text(repr(value), RESULT_TEXT_BYTES)
     if len(encoded) <= MESSAGE_MAX_BYTES // 4 and not _is_deep(value):
         return value
-    return shorten(encoded, RESULT_TEXT_CHARS)
+    return bound_text(encoded, RESULT_TEXT_BYTES)
 
 
 def _is_deep(value: Any) -> bool:

@@ -12,9 +12,9 @@ from IPython.core.profiledir import ProfileDir
 from traitlets import Type, default, observe
 from traitlets.config import Config
 
+from dormouse_kernel.cell_sources import unused_cell_name
 from dormouse_kernel.report import remember, report_of
 from dormouse_kernel.results import KernelDisplayHook, KernelDisplayPublisher
-from dormouse_kernel.sources import unused_cell_name
 
 
 class Exit(ExitAutocall):
@@ -74,11 +74,11 @@ class KernelShell(InteractiveShell):
         self.Completer.use_jedi = False
 
     def enable_matplotlib(self, gui: Any = None) -> tuple[str, str]:
-        """Figures are shown on the agg backend already, whatever backend is asked for."""
+        """Ignores the requested backend: figures are always shown on the agg backend."""
         return "inline", "agg"
 
     def system(self, cmd: str) -> None:
-        """Output goes straight to the kernel's own descriptors, so it streams and keeps its order."""
+        """The program writes to the kernel's own descriptors, so its output streams and keeps its order."""
         line = self.var_expand(cmd, depth=1)
         code = subprocess.call(line, shell=True, executable="/bin/bash")
         self.user_ns["_exit_code"] = code
@@ -86,7 +86,7 @@ class KernelShell(InteractiveShell):
     def ask_exit(self) -> None:
         raise SystemExit
 
-    # Errors that IPython reports by itself, in formatters, magics and nested cells.
+    # IPython calls these for errors in formatters, magics and nested cells.
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]

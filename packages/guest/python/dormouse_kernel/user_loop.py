@@ -1,4 +1,4 @@
-"""The one event loop of top-level await; it goes on between runs."""
+"""The event loop of top-level await. It also runs between runs."""
 
 import asyncio
 import contextvars
@@ -27,7 +27,7 @@ class UserLoop:
         return self._loop
 
     def make_current(self) -> None:
-        """asyncio.run() leaves no current loop behind."""
+        """Makes this loop current again: asyncio.run() in user code unsets it."""
         if self._loop is not None and not self._loop.is_closed():
             asyncio.set_event_loop(self._loop)
 
@@ -46,14 +46,14 @@ class UserLoop:
             loop.call_soon_threadsafe(lambda: None)
             return True
 
-        self._interrupts.instead = cancel_while_waiting
+        self._interrupts.cancel_await = cancel_while_waiting
         try:
             return loop.run_until_complete(task)
         except KeyboardInterrupt:
-            # It may have hit another task, or the loop itself: this one still has to end.
+            # The interrupt may have hit another task or the loop itself: this task still has to end.
             if not task.done():
                 task.cancel()
-                self._interrupts.instead = None
+                self._interrupts.cancel_await = None
                 try:
                     loop.run_until_complete(task)
                 except asyncio.CancelledError:
@@ -64,10 +64,10 @@ class UserLoop:
                 raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
             raise
         finally:
-            self._interrupts.instead = None
+            self._interrupts.cancel_await = None
 
     def idle_until_readable(self, fd: int) -> None:
-        """Background tasks make progress until the agent has something to say."""
+        """Runs background tasks until the agent sends a message."""
         loop = self._loop
         if loop is None or loop.is_closed() or loop.is_running():
             return
@@ -83,7 +83,7 @@ class UserLoop:
             while not readable:
                 try:
                     loop.run_forever()
-                except BaseException as error:  # noqa: BLE001 - no task of the user may end the kernel
+                except BaseException as error:  # noqa: BLE001 - no user task may end the kernel
                     traceback.print_exception(error, file=sys.stderr)
         finally:
             if not loop.is_closed():

@@ -1,4 +1,4 @@
-"""agent.wake, as a kernel meets it: identity and seeds at once, hooks when no run is going on."""
+"""agent.wake in a kernel: updates identity and seeds at once, and runs hooks when no run is active."""
 
 import signal
 from types import FrameType
@@ -8,27 +8,30 @@ from dormouse_kernel.control import Control
 from dormouse_kernel.hooks import HookRunner
 from dormouse_kernel.interrupts import Interrupts
 from dormouse_kernel.reseed import Reseeder
-from dormouse_kernel.user_module import update_environment
+from dormouse_kernel.user_module import UserModule
 
 HOOKS_OF_REASON = {"resume": "on_resume", "rollback": "on_resume", "fork": "on_fork"}
 
 
 class Wakes:
-    """A message on the control socket; SIGURG when a run keeps the kernel from reading it.
+    """Wakes come as messages on the control socket. During a run SIGURG makes the kernel read them.
 
-    The handler reads messages and sets values. It writes nothing, for it may have come between two parts of
-    a write, and runs no hooks, for the code it interrupts may hold any lock.
+    The signal handler reads messages and sets values. It writes nothing, because it may interrupt a write. It
+    runs no hooks, because the interrupted code may hold a lock that a hook needs.
     """
 
-    def __init__(self, control: Control, interrupts: Interrupts, hooks: HookRunner) -> None:
+    def __init__(
+        self, control: Control, interrupts: Interrupts, hooks: HookRunner, user_module: UserModule
+    ) -> None:
         self._control = control
         self._interrupts = interrupts
         self._hooks = hooks
+        self._user_module = user_module
         self._reseeder = Reseeder()
         self._in_run = False
         self._pending = False
         self._kinds: list[str] = []
-        self._questions: list[int] = []
+        self._requests: list[int] = []
 
     def establish(self) -> None:
         signal.signal(signal.SIGURG, self._on_signal)
@@ -42,29 +45,29 @@ class Wakes:
         self._in_run = False
 
     def take(self, message: dict[str, Any]) -> None:
-        update_environment(message["env"])
+        self._user_module.update_environment(message["env"])
         self._reseeder.reseed(generators=message["reseed"])
         kind = HOOKS_OF_REASON.get(message["reason"])
-        # Several in one run are one to the hooks.
+        # Hooks run once for several wakes in one run.
         if kind is not None and kind not in self._kinds:
             self._kinds.append(kind)
-        if message["question"] not in self._questions:
-            self._questions.append(message["question"])
+        if message["request"] not in self._requests:
+            self._requests.append(message["request"])
 
     def finish(self) -> None:
-        """Pre: no run is going on."""
-        if not self._questions:
+        """Runs hooks and answers the agent. Pre: no run is active."""
+        if not self._requests:
             return
         kinds, self._kinds = self._kinds, []
-        questions, self._questions = self._questions, []
+        requests, self._requests = self._requests, []
         self._reseeder.finish()
         errors, self._reseeder.errors = self._reseeder.errors, []
         self._hooks.run(kinds, errors)
-        for question in questions:
-            self._control.send({"type": "answer", "question": question})
+        for request in requests:
+            self._control.send({"type": "answer", "request": request})
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        # Outside of a run the message is read in its turn; reading it here would take it from under a read.
+        # Outside a run the main loop reads the message; reading it here would disturb a read in progress.
         if self._in_run:
             self._take_waiting()
         else:
@@ -72,15 +75,15 @@ class Wakes:
 
     def _take_waiting(self) -> None:
         with self._interrupts.deferred():
-            # Again for one that came meanwhile; not for ever, so that under a rain of them the run goes on.
+            # A second time for a wake that came meanwhile. Not forever, so that the run continues under many wakes.
             for _ in range(2):
                 self._in_run = self._pending = False
                 try:
-                    for message in self._control.waiting_of("wake"):
+                    for message in self._control.find_waiting("wake"):
                         self.take(message)
                         self._control.discard(message)
                 except RecursionError:
-                    # The code that was interrupted is at the limit; the message is taken up behind the run.
+                    # The interrupted code is at the recursion limit. The message is read after the run.
                     pass
                 self._in_run = True
                 if not self._pending:

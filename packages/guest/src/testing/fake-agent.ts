@@ -6,14 +6,14 @@ import { join } from 'node:path'
 import { AgentClient } from '../agent-client.ts'
 import { encodeJsonFrame, type Frame, FrameDecoder, FrameType } from '../frames.ts'
 
-/** An agent that a test plays, at the other end of a real socket, and the client that talks to it. */
+/** An agent played by a test at the other end of a real socket, and a client connected to it. */
 export class FakeAgent {
   readonly client: AgentClient
   /** Called with every frame of the host. */
   play: (socket: Socket, frame: Frame) => void = greet
   /** Settles when a connection has ended. */
   readonly disconnected: Promise<void>
-  /** Settles when `answer` was called and all that was written has left. */
+  /** Settles when `answer` was called and all written bytes were sent. */
   readonly answered: Promise<void>
   #tellAnswered: () => void = () => {}
   readonly #directory: string
@@ -47,7 +47,7 @@ export class FakeAgent {
     return agent
   }
 
-  /** Greets as agents do, and then does this with every request. */
+  /** Greets like an agent, then calls `answer` for every request. */
   onRequest(answer: (socket: Socket, channel: number) => void): void {
     this.play = (socket, frame) => {
       if (frame.type === FrameType.request) answer(socket, frame.channel)

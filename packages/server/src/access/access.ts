@@ -1,5 +1,5 @@
+import type { RateLimit } from '@dormouse/async'
 import type { KeyQuotas } from './quotas.ts'
-import type { RateLimit } from './token-bucket.ts'
 
 /**
  * `read` sees, `run` also creates, changes and deletes its own sandboxes, `admin` also manages keys and sees everybody's.
@@ -57,7 +57,7 @@ export interface Access {
   /** What a request with this key would be. Undefined: there is none, or it is revoked. */
   find(id: string): AuthenticatedKey | undefined
   /** Counts one request. Throws `rate_limited` with `details.retryAfterMs`. */
-  admit(key: AuthenticatedKey): void
+  checkRate(key: AuthenticatedKey): void
   /** On disk when it returns. */
   create(request: CreateKey): CreatedKey
   /** The oldest first, the revoked ones too. */

@@ -6,7 +6,7 @@ import {
   DEFAULT_PIDS,
   DormouseError,
 } from '@dormouse/contracts'
-import type { SandboxLimits } from '../lifecycle/service.ts'
+import type { SandboxLimits } from '../store/sandbox-rows.ts'
 import { showBytes } from './quotas.ts'
 
 /** The most that one sandbox of a key may ask for. Absent: what the server allows. */

@@ -1,8 +1,8 @@
+import type { RateLimit } from '@dormouse/async'
 import type { Database } from '../store/database.ts'
 import type { Statement } from '../store/statement.ts'
 import type { Scope } from './access.ts'
 import type { KeyQuotas } from './quotas.ts'
-import type { RateLimit } from './token-bucket.ts'
 
 /** A key as it is kept. */
 export interface KeyRecord {

@@ -118,7 +118,7 @@ describe('revoke', () => {
     const authenticated = access.authenticate(bearer(key))
     expect(access.revoke(view.id).revokedAt).toBe('2030-01-01T00:00:00.000Z')
     refusal(() => access.authenticate(bearer(key)))
-    refusal(() => access.admit(authenticated))
+    refusal(() => access.checkRate(authenticated))
     expect(authenticated.revoked.aborted).toBe(true)
     expect(authenticated.revoked.reason).toMatchObject({ code: 'unauthorized' })
     expect(access.revoke(view.id)).toEqual(access.get(view.id))
@@ -175,19 +175,19 @@ describe('update', () => {
   })
 })
 
-describe('admit', () => {
+describe('checkRate', () => {
   it('limits each key by its own bucket and says when to come again', () => {
     const limited = access.create({ name: 'a', scopes: ['run'], rateLimit: { perSecond: 2, burst: 2 } })
     const free = access.create({ name: 'b', scopes: ['run'] })
     const key = access.authenticate(bearer(limited.key))
-    access.admit(key)
-    access.admit(key)
-    expect(() => access.admit(key)).toThrow(
+    access.checkRate(key)
+    access.checkRate(key)
+    expect(() => access.checkRate(key)).toThrow(
       expect.objectContaining({ code: 'rate_limited', details: { retryAfterMs: 500 } }),
     )
-    for (let n = 0; n < 1000; n++) access.admit(access.authenticate(bearer(free.key)))
+    for (let n = 0; n < 1000; n++) access.checkRate(access.authenticate(bearer(free.key)))
     monotonicMs += 500
-    access.admit(key)
+    access.checkRate(key)
   })
 })
 

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { TokenBucket } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { type Clock, hostClock } from '../clock/clock.ts'
 import type { Database } from '../store/database.ts'
@@ -14,7 +15,6 @@ import {
 } from './access.ts'
 import { digestKey, findKeyId, isSameDigest, newKey } from './key-format.ts'
 import { type KeyRecord, KeyRows } from './key-rows.ts'
-import { TokenBucket } from './token-bucket.ts'
 
 /** A key that may be used: what a request needs is at hand without the database. */
 interface LiveKey {
@@ -58,7 +58,7 @@ export class StoredAccess implements Access {
     return this.#live.get(id)?.authenticated
   }
 
-  admit({ keyId, name }: AuthenticatedKey): void {
+  checkRate({ keyId, name }: AuthenticatedKey): void {
     const live = this.#live.get(keyId)
     // Revoked between the two steps.
     if (live === undefined) throw unauthorized('The API key is not valid')

@@ -4,21 +4,21 @@ import fastify, { type FastifyServerOptions, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { requireKeys } from './authentication.ts'
-import { answerBrokenRequests } from './broken-request.ts'
 import { allowOrigins } from './cors.ts'
 import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
 import { useJsonBodies } from './json-body.ts'
 import {
+  CLIENT_TIMEOUTS,
+  type ClientTimeouts,
   CONNECTIONS_MAX,
   HEADERS_CHECK_MS,
   HEADERS_MAX_BYTES,
   JSON_BODY_MAX_BYTES,
   KEEP_ALIVE_TIMEOUT_MS,
   PATH_PARAMETER_MAX_CHARACTERS,
-  PATIENCE,
-  type Patience,
   TCP_KEEP_ALIVE_MS,
 } from './limits.ts'
+import { answerMalformedRequests } from './malformed-request.ts'
 import { describeRoutes } from './openapi.ts'
 import { usePreviews } from './preview/previews.ts'
 import { parseQueryString } from './query-string.ts'
@@ -40,7 +40,7 @@ export interface AppOptions {
   readonly origins?: readonly string[]
   /** Where the error codes are explained. */
   readonly docsUrl?: string
-  readonly patience?: Partial<Patience>
+  readonly clientTimeouts?: Partial<ClientTimeouts>
   /** Beside those of the API. */
   readonly moreRoutes?: readonly Routes[]
   /** Compares every JSON answer with its schema: for tests, it costs time. */
@@ -50,21 +50,21 @@ export interface AppOptions {
 declare module 'fastify' {
   interface FastifyInstance {
     readonly errorAnswers: ErrorAnswers
-    readonly patience: Patience
+    readonly clientTimeouts: ClientTimeouts
   }
 }
 
 /** The HTTP API. The caller listens and closes. */
 export async function createApp(services: Services, options: AppOptions): Promise<App> {
-  const patience = { ...PATIENCE, ...options.patience }
+  const clientTimeouts = { ...CLIENT_TIMEOUTS, ...options.clientTimeouts }
   const answers = errorAnswers({
     docsUrl: options.docsUrl ?? 'docs/errors.md',
     hostPaths: options.hostPaths ?? [],
   })
   const server = {
     maxHeaderSize: HEADERS_MAX_BYTES,
-    headersTimeout: patience.headersMs,
-    connectionsCheckingInterval: Math.min(HEADERS_CHECK_MS, patience.headersMs),
+    headersTimeout: clientTimeouts.headersMs,
+    connectionsCheckingInterval: Math.min(HEADERS_CHECK_MS, clientTimeouts.headersMs),
     keepAlive: true,
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
     // The whole request may take long: a file is uploaded at the speed of its sender. `json-body.ts` bounds the others.
@@ -84,17 +84,17 @@ export async function createApp(services: Services, options: AppOptions): Promis
     exposeHeadRoutes: false,
     routerOptions: { maxParamLength: PATH_PARAMETER_MAX_CHARACTERS, querystringParser: parseQueryString },
     frameworkErrors: (error, request, reply) => void answers.send(error, request, reply),
-    clientErrorHandler: answerBrokenRequests(answers),
+    clientErrorHandler: answerMalformedRequests(answers),
   } as FastifyServerOptions).withTypeProvider<ZodTypeProvider>() as unknown as App
   ;(app.server as Server).maxConnections = CONNECTIONS_MAX
   // Node would answer 417 by itself and without a body. A server may ignore expectations that it does not know, and this one does.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
   app.decorate('errorAnswers', answers)
-  app.decorate('patience', patience)
+  app.decorate('clientTimeouts', clientTimeouts)
   app.setErrorHandler((error, request, reply) => answers.send(error, request, reply))
   useSchemas(app, options.checkAnswers ?? false)
-  useJsonBodies(app, patience.jsonBodyMs)
+  useJsonBodies(app, clientTimeouts.jsonBodyMs)
   logRequests(app)
   allowOrigins(app, options.origins ?? [])
   answerUnknownRoutes(app)

@@ -13,7 +13,7 @@ export function requireKeys(app: App, access: Access): void {
     // No such route: there is nothing to protect, and the answer says only that.
     if (wanted === undefined || wanted === 'open') return done()
     const key = access.authenticate(request.headers.authorization)
-    access.admit(key)
+    access.checkRate(key)
     requireScope(key, wanted)
     request.key = key
     done()

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isForTheOperator, toDormouseError } from './error-answer.ts'
@@ -47,20 +48,20 @@ export async function sendEvents(
     if (isForTheOperator(error)) request.log.error({ err: thrown }, 'stream failed')
     raw.end(format({ type: 'failed', ...request.server.errorAnswers.body(error, request.id) }))
   }
-  const { revoked } = request.key
-  const onRevoked = () => fail(new DormouseError('unauthorized', 'the key was revoked'))
-  revoked.addEventListener('abort', onRevoked, { once: true })
+  const revocation = onAbort(request.key.revoked, () =>
+    fail(new DormouseError('unauthorized', 'the key was revoked')),
+  )
   const keepAlive = type === SSE ? setInterval(() => beat(raw), SSE_KEEP_ALIVE_MS) : undefined
   try {
     for await (const event of events) {
       if (!raw.writable) return
-      if (!raw.write(format(event))) await drained(raw, request.server.patience.readerMs)
+      if (!raw.write(format(event))) await drained(raw, request.server.clientTimeouts.readerMs)
     }
   } catch (thrown) {
     fail(thrown)
   } finally {
     clearInterval(keepAlive)
-    revoked.removeEventListener('abort', onRevoked)
+    revocation[Symbol.dispose]()
     if (!raw.writableEnded) raw.end()
   }
 }

@@ -12,14 +12,18 @@ export const PATH_PARAMETER_MAX_CHARACTERS = 256
 export const READER_STALL_MS = 60_000
 
 /** How long a client may keep the server waiting. Tests shorten them. */
-export interface Patience {
+export interface ClientTimeouts {
   /** A client that cannot send its headers in this time only holds a socket. */
   readonly headersMs: number
   /** For a JSON body, which is held in memory while it arrives. Streamed bodies have no such limit: a big file takes what it takes. */
   readonly jsonBodyMs: number
   readonly readerMs: number
 }
-export const PATIENCE: Patience = { headersMs: 10_000, jsonBodyMs: 30_000, readerMs: READER_STALL_MS }
+export const CLIENT_TIMEOUTS: ClientTimeouts = {
+  headersMs: 10_000,
+  jsonBodyMs: 30_000,
+  readerMs: READER_STALL_MS,
+}
 /** How often connections are looked at whose headers are not complete. */
 export const HEADERS_CHECK_MS = 2000
 /** Longer than the idle time of common proxies, so that the proxy is the one to close. */

@@ -109,9 +109,9 @@ test('docs/errors.md explains every code of the registry, with its status and hi
   const sections = text.split(/^## /m).slice(1)
   expect(sections.map((section) => section.split('\n', 1)[0])).toEqual(Object.keys(ERRORS))
   for (const [code, { status, retry, hint }] of Object.entries(ERRORS)) {
-    const section = sections.find((one) => one.startsWith(`${code}\n`)) ?? ''
+    const section = (sections.find((one) => one.startsWith(`${code}\n`)) ?? '').replace(/\s+/g, ' ')
     expect(section, code).toContain(
-      `HTTP ${status}, ${retry ? 'may work later' : 'will not work again as it is'}`,
+      `HTTP ${status}, ${retry ? 'retrying may help' : 'do not retry unchanged'}`,
     )
     expect(section, code).toContain(hint)
   }

@@ -10,7 +10,7 @@ export function logRequests(app: App): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     // A large answer waits in memory for its reader; one who takes nothing of it is cut off.
     if (typeof payload === 'string' && payload.length > LARGE_ANSWER_BYTES) {
-      reply.raw.setTimeout(app.patience.readerMs, () => reply.raw.destroy())
+      reply.raw.setTimeout(app.clientTimeouts.readerMs, () => reply.raw.destroy())
     }
     done()
   })

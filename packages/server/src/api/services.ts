@@ -1,16 +1,12 @@
 import type { Material } from '@dormouse/contracts'
 import type { Access } from '../access/access.ts'
-import type {
-  Caller,
-  NetworkPolicy,
-  Page,
-  Runs,
-  Sandboxes,
-  SandboxLimits,
-  SandboxPolicy,
-} from '../lifecycle/service.ts'
+import type { Caller } from '../access/caller.ts'
 import type { PortService } from '../ports/port-service.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { Sandboxes } from '../sandbox/service.ts'
 import type { ScrubView } from '../scrub/scrub-view.ts'
+import type { Page } from '../store/page.ts'
+import type { NetworkPolicy, SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
 
 /** What the routes call. Everything that they throw at callers is a DormouseError. */
 export interface Services {

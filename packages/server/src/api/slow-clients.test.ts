@@ -7,7 +7,7 @@ import { type TestApp, testApp } from './testing/test-app.ts'
 let http: TestApp
 let port: number
 beforeAll(async () => {
-  http = await testApp({ patience: { headersMs: 300, jsonBodyMs: 300, readerMs: 300 } })
+  http = await testApp({ clientTimeouts: { headersMs: 300, jsonBodyMs: 300, readerMs: 300 } })
   await http.app.listen({ port: 0, host: '127.0.0.1' })
   port = (http.app.server.address() as AddressInfo).port
 })

@@ -1,4 +1,4 @@
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import type { Clock } from './clock.ts'
 
 /** A wall clock that is this far ahead of the time that has passed was set, and may be set back as soon as somebody notices. */

@@ -12,17 +12,9 @@ import type { ServerConfig } from '../config/config.ts'
 import { Closing } from '../host/closing.ts'
 import { freeRoom, hostRoom } from '../host/host-room.ts'
 import { ROOM_FOR_RECORDS, ROOM_FOR_WAKE, type SpaceReserve } from '../host/space-reserve.ts'
-import { Admission } from '../lifecycle/admission.ts'
-import { HostReserve } from '../lifecycle/host-reserve.ts'
-import { MemoryLooks } from '../lifecycle/memory-looks.ts'
-import type { LifecycleListener, LifecycleParts, Log } from '../lifecycle/parts.ts'
-import { type Recovery, recover } from '../lifecycle/recover.ts'
-import { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
-import { type AllAsleep, standbyAll } from '../lifecycle/standby-all.ts'
-import { Watch } from '../lifecycle/watch.ts'
-import { DiskWatch } from '../lifecycle/watch-disk.ts'
+import type { Log } from '../log.ts'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
-import { Denials } from '../network/denials.ts'
+import { DenialHistory } from '../network/denial-history.ts'
 import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import { type EntryOf, recordEntries } from '../network/record-entries.ts'
@@ -32,14 +24,24 @@ import { JournalSpace } from '../runs/journal-space.ts'
 import { JournalUpkeep } from '../runs/journal-upkeep.ts'
 import { RunJournal } from '../runs/run-journal.ts'
 import { RunService } from '../runs/run-service.ts'
+import { Admission } from '../sandbox/admission.ts'
+import { HostReserve } from '../sandbox/host-reserve.ts'
+import { MemoryLooks } from '../sandbox/memory-looks.ts'
+import { type Recovery, recover } from '../sandbox/recover.ts'
+import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
+import { secretsInUse } from '../sandbox/secrets-in-use.ts'
+import { type AllAsleep, standbyAll } from '../sandbox/standby-all.ts'
+import { Watch } from '../sandbox/watch.ts'
+import { DiskWatch } from '../sandbox/watch-disk.ts'
 import { openScrub } from '../scrub/open-scrub.ts'
 import { Quarantine } from '../scrub/quarantine.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
 import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
-import { SealedValues } from '../secrets/sealed-value.ts'
+import { SealedValues } from '../secrets/sealed-values.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SecretService } from '../secrets/secret-service.ts'
-import { secretsInUse } from '../secrets/secrets-in-use.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { SshService } from '../ssh/ssh-service.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
@@ -54,9 +56,9 @@ import { type BuilderTools, openTemplates } from '../templates/open-templates.ts
 import type { TemplateService } from '../templates/template-service.ts'
 import { UsageRows } from '../usage/usage-rows.ts'
 import { UsageService } from '../usage/usage-service.ts'
+import { UnmeasuredVolumes } from '../volumes/unmeasured-volumes.ts'
 import { VolumeRows } from '../volumes/volume-rows.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
-import { VolumeSubjects } from '../volumes/volume-subjects.ts'
 
 /** Waiting restores beyond this are refused at once: each holds a request. */
 const QUEUE_LENGTH = 512
@@ -154,7 +156,7 @@ async function assemble(
   rows.settleNetwork(defaultNetwork)
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, clock }, (id) => registry.find(id)?.body.isDeleted === false, entries)
-  const denials = opened.use(new Denials({ record, clock }))
+  const denials = opened.use(new DenialHistory({ record, clock }))
   const authority = openAuthority(join(dataDir, 'edge.pem'))
   const secrets = new SecretService({
     rows: new SecretRows(db),
@@ -167,7 +169,7 @@ async function assemble(
     ? await openEgress({ config: config.network, authority, reopen: (id) => network.reopen(id), log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
-  egress?.onDenied(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
+  egress?.onDenial(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
   const network: NetworkService = opened.use(
     new NetworkService({
       egress,
@@ -177,8 +179,8 @@ async function assemble(
       log,
     }),
   )
-  const listeners: LifecycleListener[] = []
-  const parts: LifecycleParts = {
+  const listeners: SandboxListener[] = []
+  const parts: SandboxDependencies = {
     engine,
     db,
     rows,
@@ -225,6 +227,7 @@ async function assemble(
   const runs = opened.use(new RunService({ journal, space, find: (id) => registry.find(id), clock, log }))
   listeners.push(runs.listener)
   const metrics = new ServerMetrics({
+    engineFailures: () => engine.failures,
     sandboxes: () => registry.all(),
     admission,
     runsUnderWay: () => runs.liveCount,
@@ -271,14 +274,14 @@ async function assemble(
   await volumes.open()
   runs.collect()
   runs.takeUpQueued()
-  const volumeSubjects = new VolumeSubjects({
+  const unmeasuredVolumes = new UnmeasuredVolumes({
     ...{ rows: volumeRows, engine, inUse: () => writableVolumes(registry) },
     limitsOf: (row) => volumes.limitsOf(row),
     onOver: (id) => disk.stopWriters(id),
   })
-  listeners.push(volumeSubjects.listener)
+  listeners.push(unmeasuredVolumes.listener)
   const disk = opened.use(
-    new DiskWatch({ registry, reserve: hostReserve, volumes: () => volumeSubjects.list() }),
+    new DiskWatch({ registry, reserve: hostReserve, volumes: () => unmeasuredVolumes.list() }),
   )
   opened.use(
     new Watch({

@@ -62,6 +62,7 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   await using engine = await LinuxEngine.open({
     ...{ dataDir: templatesDir, stateDir: dataDir },
     hostMemoryBytes: config.minFreeMemoryBytes,
+    log,
   })
   const builder = linuxBuilder(engine, templatesDir)
   await using core = await openServer({ config, engine, builder, reserve, log })

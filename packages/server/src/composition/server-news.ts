@@ -1,5 +1,5 @@
-import { describeRecovery, type Recovery } from '../lifecycle/recover.ts'
-import { isEverywhere } from '../ssh/open-ssh.ts'
+import { describeRecovery, type Recovery } from '../sandbox/recover.ts'
+import { isWildcardAddress } from '../ssh/open-ssh.ts'
 
 /** What a server says of itself: to programs as it is, to people as lines. */
 export type ServerNews = ReadyNews | EndedNews
@@ -40,7 +40,9 @@ function readyLines({ url, ssh, dataDir, criu, sandboxes, logPath, notes, apiKey
     `  address    ${url}`,
     ...(ssh === undefined
       ? []
-      : [`  ssh        ssh <sandbox>@${isEverywhere(ssh.host) ? '<this host>' : ssh.host} -p ${ssh.port}`]),
+      : [
+          `  ssh        ssh <sandbox>@${isWildcardAddress(ssh.host) ? '<this host>' : ssh.host} -p ${ssh.port}`,
+        ]),
     `  data       ${dataDir}`,
     `  CRIU       ${criu ?? 'none'}`,
     `  sandboxes  ${describeRecovery(sandboxes)}`,

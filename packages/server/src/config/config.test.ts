@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isLoopback, localUrl, readTls } from './bind.ts'
 import { type LoadConfig, loadConfig } from './config.ts'
-import { defaultConfig, readHostFacts } from './defaults.ts'
+import { readHostFacts } from './host-facts.ts'
+import { defaultSettings } from './settings.ts'
 
 const GIB = 1024 ** 3
 const hostFacts = { cpus: 4, memoryBytes: 16 * GIB, diskBytes: 200 * GIB, files: 13e6, pids: 4_194_304 }
@@ -29,7 +30,7 @@ describe('loadConfig', () => {
   it('has defaults for everything, the watermarks from the host', () => {
     expect(load()).toEqual({
       dataDir,
-      ...defaultConfig(hostFacts),
+      ...defaultSettings(hostFacts),
       tls: undefined,
       domain: undefined,
       cors: { origins: [] },
@@ -51,19 +52,23 @@ describe('loadConfig', () => {
   })
 
   it('listens for SSH on loopback, and elsewhere only if that is said', () => {
-    expect(load({ args: ['--host=0.0.0.0', '--insecure-bind'] }).ssh).toEqual({
+    expect(load({ flags: { '--host': '0.0.0.0', '--insecure-bind': 'true' } }).ssh).toEqual({
       enabled: true,
       host: '127.0.0.1',
       port: 2222,
     })
     write({ ssh: { host: 'localhost', port: 22 } })
     const env = { DORMOUSE_SSH: 'no', DORMOUSE_SSH_PORT: '2022' }
-    expect(load({ env, args: ['--ssh-port=0'] }).ssh).toEqual({ enabled: false, host: '127.0.0.1', port: 0 })
-    expect(load({ args: ['--ssh-host', '0.0.0.0'] }).ssh.host).toBe('0.0.0.0')
-    expect(() => load({ args: ['--ssh-port', '70000'] })).toThrow(invalid('--ssh-port'))
+    expect(load({ env, flags: { '--ssh-port': '0' } }).ssh).toEqual({
+      enabled: false,
+      host: '127.0.0.1',
+      port: 0,
+    })
+    expect(load({ flags: { '--ssh-host': '0.0.0.0' } }).ssh.host).toBe('0.0.0.0')
+    expect(() => load({ flags: { '--ssh-port': '70000' } })).toThrow(invalid('--ssh-port'))
   })
 
-  it('lets the file win over the defaults, the environment over the file, the arguments over both', () => {
+  it('lets the file win over the defaults, the environment over the file, the flags over both', () => {
     write({
       port: 1000,
       host: '127.0.0.2',
@@ -77,7 +82,7 @@ describe('loadConfig', () => {
       DORMOUSE_JOURNAL_KEEP_RUNS: '9',
       DORMOUSE_DOMAIN: '',
     }
-    const config = load({ env, args: ['--port', '3000'] })
+    const config = load({ env, flags: { '--port': '3000' } })
     expect(config).toMatchObject({ port: 3000, host: '127.0.0.3', idleTimeoutMs: 5, domain: undefined })
     expect(config.journal).toMatchObject({ keepRuns: 9, keepDays: 7 })
     expect(config.prices).toMatchObject({ storedGbHour: 1, currency: 'USD' })
@@ -172,12 +177,11 @@ describe('loadConfig', () => {
   })
 
   it.each([
-    [['--prot', '1'], '--prot'],
-    [['--port'], '--port needs a value'],
-    [['--port', 'x'], '--port'],
-    [['extra'], 'extra'],
-  ])('refuses the arguments %j', (args, message) => {
-    expect(() => load({ args })).toThrow(invalid(message))
+    [{ '--prot': '1' }, '--prot'],
+    [{ '--port': 'x' }, '--port'],
+    [{ '--insecure-bind': 'maybe' }, '--insecure-bind'],
+  ])('refuses the flags %j', (flags, message) => {
+    expect(() => load({ flags: flags as LoadConfig['flags'] & object })).toThrow(invalid(message))
   })
 
   it('uses the named data directory, else that of the environment, else the standard one', () => {
@@ -187,9 +191,9 @@ describe('loadConfig', () => {
   })
 
   it('needs certificate and key together, wherever they come from', () => {
-    expect(() => load({ args: ['--tls-cert=/c.pem'] })).toThrow(invalid('private key is missing'))
+    expect(() => load({ flags: { '--tls-cert': '/c.pem' } })).toThrow(invalid('private key is missing'))
     expect(() => load({ env: { DORMOUSE_TLS_KEY: '/k.pem' } })).toThrow(invalid('certificate is missing'))
-    const both = load({ args: ['--tls-cert=/c.pem'], env: { DORMOUSE_TLS_KEY: '/k.pem' } })
+    const both = load({ flags: { '--tls-cert': '/c.pem' }, env: { DORMOUSE_TLS_KEY: '/k.pem' } })
     expect(both.tls).toEqual({ certFile: '/c.pem', keyFile: '/k.pem' })
   })
 })
@@ -198,18 +202,18 @@ describe('binding', () => {
   it.each(['0.0.0.0', '::', '192.168.1.5', 'example.com', 'fe80::1', '128.0.0.1'])(
     'to %s needs TLS or the flag',
     (host) => {
-      expect(() => load({ args: [`--host=${host}`] })).toThrow(
+      expect(() => load({ flags: { '--host': host } })).toThrow(
         expect.objectContaining({ code: 'insecure_bind', hint: expect.stringContaining('--insecure-bind') }),
       )
-      expect(load({ args: [`--host=${host}`, '--insecure-bind'] }).host).toBe(host)
-      expect(load({ args: [`--host=${host}`, '--tls-cert=/c', '--tls-key=/k'] }).host).toBe(host)
+      expect(load({ flags: { '--host': host, '--insecure-bind': 'true' } }).host).toBe(host)
+      expect(load({ flags: { '--host': host, '--tls-cert': '/c', '--tls-key': '/k' } }).host).toBe(host)
     },
   )
 
   it('to a name that only looks like loopback is refused, and localhost means 127.0.0.1', () => {
     expect(isLoopback('127.evil.example')).toBe(false)
     expect(isLoopback('localhost')).toBe(false)
-    expect(load({ args: ['--host=localhost'] }).host).toBe('127.0.0.1')
+    expect(load({ flags: { '--host': 'localhost' } }).host).toBe('127.0.0.1')
     for (const host of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])
       expect(isLoopback(host)).toBe(true)
   })
@@ -234,17 +238,17 @@ describe('binding', () => {
   })
 })
 
-describe('defaultConfig', () => {
+describe('defaultSettings', () => {
   it('keeps its watermarks sensible on small and on large hosts', () => {
     expect(
-      defaultConfig({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB, files: 500_000, pids: 32_768 }),
+      defaultSettings({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB, files: 500_000, pids: 32_768 }),
     ).toMatchObject({
       restoresAtOnce: 1,
       minFreeMemoryBytes: 256 * 1024 ** 2,
       minFreeDiskBytes: GIB,
     })
     expect(
-      defaultConfig({ cpus: 64, memoryBytes: 512 * GIB, diskBytes: 8192 * GIB, files: 0, pids: 4_194_304 }),
+      defaultSettings({ cpus: 64, memoryBytes: 512 * GIB, diskBytes: 8192 * GIB, files: 0, pids: 4_194_304 }),
     ).toMatchObject({
       minFreeMemoryBytes: 2 * GIB,
       minFreeDiskBytes: 20 * GIB,

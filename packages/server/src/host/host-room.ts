@@ -1,5 +1,9 @@
 import { readFileSync, statfsSync } from 'node:fs'
-import type { HostRoom } from '../lifecycle/admission.ts'
+
+export interface HostRoom {
+  freeMemoryBytes(): Promise<number>
+  freeDiskBytes(): Promise<number>
+}
 
 /** Many wakes at once ask at once; the answer is as good for all of them. */
 const FRESH_MS = 100

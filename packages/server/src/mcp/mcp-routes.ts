@@ -4,14 +4,14 @@ import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { RUN_BODY_MAX_BYTES } from '../api/limits.ts'
 import type { Routes } from '../api/route.ts'
-import type { OwnServer } from './own-server.ts'
-import type { Stranger } from './refuse-strangers.ts'
+import type { LoopbackApi } from './loopback-api.ts'
+import type { RequestOrigin } from './origin-checker.ts'
 import { sendAnswer } from './send-answer.ts'
 
 export interface McpRoutesOptions {
   readonly sessions: McpSessions
-  readonly ownServer: OwnServer
-  readonly refuseStrangers: (headers: Stranger) => void
+  readonly loopback: LoopbackApi
+  readonly checkOrigin: (headers: RequestOrigin) => void
 }
 
 const query = z.strictObject({
@@ -22,7 +22,7 @@ const query = z.strictObject({
 const HEADERS = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id']
 
 /** `/mcp`: another protocol than the rest of the API, so it is not in the OpenAPI document. */
-export function mcpRoutes({ sessions, ownServer, refuseStrangers }: McpRoutesOptions): Routes {
+export function mcpRoutes({ sessions, loopback, checkOrigin }: McpRoutesOptions): Routes {
   return (app) => {
     app.route({
       method: ['GET', 'POST', 'DELETE'],
@@ -32,7 +32,7 @@ export function mcpRoutes({ sessions, ownServer, refuseStrangers }: McpRoutesOpt
       config: { scope: 'read' },
       schema: { hide: true, querystring: query },
       onRequest: (request, _reply, done) => {
-        refuseStrangers({ host: request.headers.host, origin: request.headers.origin })
+        checkOrigin({ host: request.headers.host, origin: request.headers.origin })
         done()
       },
       handler: async (request, reply) => {
@@ -41,7 +41,7 @@ export function mcpRoutes({ sessions, ownServer, refuseStrangers }: McpRoutesOpt
           body: request.body,
           keyId: request.key.keyId,
           revoked: request.key.revoked,
-          connect: () => ownServer.connect(keyIn(request)),
+          connect: () => loopback.connect(keyIn(request)),
           sandbox: request.query.sandbox,
         })
         await sendAnswer(reply, answer)

@@ -2,9 +2,9 @@ import { McpSessions } from '@dormouse/mcp'
 import type { FastifyBaseLogger } from 'fastify'
 import type { App, Routes } from '../api/route.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { LoopbackApi } from './loopback-api.ts'
 import { mcpRoutes } from './mcp-routes.ts'
-import { OwnServer } from './own-server.ts'
-import { refuseStrangers } from './refuse-strangers.ts'
+import { originChecker } from './origin-checker.ts'
 
 export interface Mcp {
   readonly routes: Routes
@@ -17,15 +17,15 @@ export interface Mcp {
 }
 
 export function openMcp(config: ServerConfig, log: FastifyBaseLogger): Mcp {
-  const ownServer = new OwnServer()
+  const loopback = new LoopbackApi()
   const sessions = new McpSessions({
     onProblem: (err) => log.error({ err }, 'an MCP tool failed'),
     onMistake: (err) => log.debug({ err }, 'an MCP client made a mistake'),
   })
   return {
-    routes: mcpRoutes({ sessions, ownServer, refuseStrangers: refuseStrangers(config) }),
-    open: (app, url) => ownServer.open(app, url),
-    end: () => ownServer.end(),
+    routes: mcpRoutes({ sessions, loopback, checkOrigin: originChecker(config) }),
+    open: (app, url) => loopback.open(app, url),
+    end: () => loopback.end(),
     close: () => sessions.close(),
   }
 }

@@ -21,7 +21,7 @@ export async function sendAnswer(reply: FastifyReply, answer: Response): Promise
   for (;;) {
     const { done, value } = await reader.read()
     if (done || !raw.writable) break
-    if (!raw.write(value)) await drained(raw, server.patience.readerMs)
+    if (!raw.write(value)) await drained(raw, server.clientTimeouts.readerMs)
   }
   if (!raw.writableEnded) raw.end()
 }

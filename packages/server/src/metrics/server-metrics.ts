@@ -1,8 +1,8 @@
+import type { NetworkCountersAnswer } from '@dormouse/contracts/http'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Metrics } from '../api/services.ts'
-import type { Admission } from '../lifecycle/admission.ts'
-import type { LifecycleListener } from '../lifecycle/parts.ts'
-import type { NetworkCounters } from '../lifecycle/service.ts'
+import type { Admission } from '../sandbox/admission.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 
 /** From a thaw to a wake on a host that is drowning. */
 const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -13,7 +13,8 @@ export interface ServerMetricsOptions {
   }>
   readonly admission: Pick<Admission, 'load'>
   readonly runsUnderWay: () => number
-  readonly network: () => NetworkCounters
+  readonly network: () => NetworkCountersAnswer
+  readonly engineFailures: () => ReadonlyMap<string, number>
   readonly scrub: () => {
     readonly readBytes: number
     readonly finishedAt: number | undefined
@@ -71,7 +72,7 @@ export class ServerMetrics implements Metrics {
           this.set(await read())
         },
       })
-    const counter = (name: string, help: string, read: (counters: NetworkCounters) => number) =>
+    const counter = (name: string, help: string, read: (counters: NetworkCountersAnswer) => number) =>
       new Counter({
         name,
         help,
@@ -90,6 +91,16 @@ export class ServerMetrics implements Metrics {
     counter('dormouse_network_names_total', 'Names that sandboxes asked for.', (all) => all.names)
     counter('dormouse_network_out_bytes_total', 'Bytes that left sandboxes.', (all) => all.bytesOut)
     counter('dormouse_network_in_bytes_total', 'Bytes that sandboxes got from outside.', (all) => all.bytesIn)
+    new Counter({
+      name: 'dormouse_engine_failures_total',
+      help: 'Background work of the engine that failed, by kind.',
+      labelNames: ['kind'],
+      registers,
+      collect() {
+        this.reset()
+        for (const [kind, count] of options.engineFailures()) this.inc({ kind }, count)
+      },
+    })
     new Counter({
       name: 'dormouse_scrub_read_bytes_total',
       help: 'What the scrub has read.',
@@ -124,7 +135,7 @@ export class ServerMetrics implements Metrics {
     return this.#registry.metrics()
   }
 
-  get listener(): LifecycleListener {
+  get listener(): SandboxListener {
     return {
       recorded: (_row, { event, tier = '' as const, latencyMs }) => {
         this.#transitions.inc({ event, tier })

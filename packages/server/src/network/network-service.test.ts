@@ -3,8 +3,8 @@ import { DormouseError, newSandboxId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, Gate } from '@dormouse/engine'
 import { beforeEach, expect, test } from 'vitest'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import { Denials } from './denials.ts'
-import { NetworkService, type WayOut } from './network-service.ts'
+import { DenialHistory } from './denial-history.ts'
+import { type EgressControl, NetworkService } from './network-service.ts'
 
 const id = newSandboxId()
 let done: string[]
@@ -12,7 +12,7 @@ let failures: string[]
 let refuse: { attach?: Error; change?: Error }
 let tenant: { id: typeof id; aim: SandboxRow }
 
-const wayOut: WayOut = {
+const egressControl: EgressControl = {
   attach: async (_id, gate, { mode }) => {
     if (refuse.attach) throw refuse.attach
     await new Promise((resolve) => setTimeout(resolve, 5))
@@ -28,8 +28,8 @@ const wayOut: WayOut = {
   counters: () => ({ connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 }),
 }
 
-function service(egress?: WayOut) {
-  const denials = new Denials({
+function service(egress?: EgressControl) {
+  const denials = new DenialHistory({
     record: () => {},
     clock: { wallMs: Date.now, monotonicMs: () => performance.now() },
   })
@@ -64,7 +64,7 @@ beforeEach(() => {
 })
 
 test('a burrow that takes the place of another has its own gate, and the end of the first takes nothing from it', async () => {
-  const network = service(wayOut)
+  const network = service(egressControl)
   const [one, two] = [burrow(101), burrow(102)]
   await network.open(tenant, one.burrow)
   await network.open(tenant, two.burrow)
@@ -83,7 +83,7 @@ test('a call inside waits for the gate of its burrow, and not for who answers at
     new Promise<void>((resolve) => {
       attached = resolve
     })
-  const network = service({ ...wayOut, attach })
+  const network = service({ ...egressControl, attach })
   await network.open(tenant, burrow(101).burrow)
   let hasChanged = false
   const changed = network.change(tenant).then(() => {
@@ -97,7 +97,7 @@ test('a call inside waits for the gate of its burrow, and not for who answers at
 })
 
 test('a burrow that ends while its gate is opened leaves no descriptor behind', async () => {
-  const network = service(wayOut)
+  const network = service(egressControl)
   const fds = [openSync('/dev/null', 'r'), openSync('/dev/null', 'r')] as const
   const gate = { tcp: fds[0], dns: fds[1], close: () => void done.push('close') }
   const one = burrow(0, () => new Promise((resolve) => setTimeout(() => resolve(gate), 10)))
@@ -110,7 +110,7 @@ test('a burrow that ends while its gate is opened leaves no descriptor behind', 
 })
 
 test('a change that comes while it is attached holds, and one without a burrow is for the next', async () => {
-  const network = service(wayOut)
+  const network = service(egressControl)
   await network.change(tenant)
   expect(done).toEqual([])
   const one = burrow(101)
@@ -137,7 +137,7 @@ test.each([
   ],
   ['the way out', undefined, new Error('worker ended'), 'server log'],
 ])('a failure of %s leaves it without a network, and says so', async (_who, open, attach, said) => {
-  const network = service(wayOut)
+  const network = service(egressControl)
   if (attach) refuse.attach = attach
   const one = burrow(101, open)
   await network.open(tenant, one.burrow)
@@ -162,7 +162,7 @@ test('where there are no gates it says so without asking', async () => {
 })
 
 test('what was deleted still counts in the total', async () => {
-  const network = service(wayOut)
+  const network = service(egressControl)
   expect(network.total([id])).toMatchObject({ connections: 1, bytesIn: 5 })
   network.forget(id)
   await settled()
@@ -171,7 +171,7 @@ test('what was deleted still counts in the total', async () => {
 })
 
 test('a gate is opened again for who has lost its first, as long as its burrow lives', async () => {
-  const network = service(wayOut)
+  const network = service(egressControl)
   const one = burrow(101)
   await network.open(tenant, one.burrow)
   await settled()

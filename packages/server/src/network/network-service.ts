@@ -1,216 +1,219 @@
 import { closeSync } from 'node:fs'
+import { KeyedMutex, settledWithin } from '@dormouse/async'
 import { DormouseError, hasErrorCode, isSandboxId, parseAllowRule, type SandboxId } from '@dormouse/contracts'
+import type { NetworkCountersAnswer, NetworkReportAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
 import type { Burrow, Gate } from '@dormouse/engine'
-import type { Log } from '../lifecycle/parts.ts'
-import type { NetworkCounters, NetworkPolicy, NetworkReport } from '../lifecycle/service.ts'
-import type { SandboxRow } from '../store/sandbox-rows.ts'
-import type { Denials } from './denials.ts'
+import type { Log } from '../log.ts'
+import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
+import type { DenialHistory } from './denial-history.ts'
 
-/** What decides and carries. */
-export type WayOut = Pick<Egress, 'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters'>
+/** What this service uses of egress. */
+export type EgressControl = Pick<Egress, 'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters'>
 
 export interface NetworkServiceOptions {
-  /** Undefined: this host cannot open gates. */
-  readonly egress: WayOut | undefined
-  readonly denials: Denials
-  /** The values behind the secrets that a sandbox may use. */
+  /** Undefined when this host cannot open gates. */
+  readonly egress: EgressControl | undefined
+  readonly denials: DenialHistory
+  /** The secrets of a sandbox, with their values. */
   readonly secretsOf: (row: SandboxRow) => readonly EdgeSecret[]
-  /** Tells the ledger of a sandbox that it has no network. */
+  /** Records in the ledger of a sandbox that it has no network. */
   readonly recordFailure: (id: SandboxId, detail: string) => void
   readonly log: Log
 }
 
-interface Tenant {
+/** What this service needs to know of a sandbox. */
+interface NetworkedSandbox {
   readonly id: SandboxId
-  /** What is to hold, whenever it is looked at: its row, or what a change that is under way makes of it. */
+  /** The row that holds now, or the row that a change in progress will write. */
   readonly aim: SandboxRow
 }
 
-/** The gate of one burrow. */
-interface Opening {
+/** The gate of one burrow, open or about to be. */
+interface BurrowGate {
   readonly burrow: Burrow
   gate: Gate | undefined
   isAttached: boolean
   problem: string | undefined
 }
 
-/** A call that waits for the network of its sandbox goes on without it after this. */
-const PATIENCE_MS = 5_000
-const NOT_HERE = 'The kernel of this host lacks what networks of sandboxes need; `dormouse doctor` says what.'
+/** How long a call into a sandbox waits for its gate before it continues without a network. */
+const GATE_WAIT_MS = 5_000
+const NOT_HERE =
+  'The kernel of this host lacks a feature that sandbox networks need. Run `dormouse doctor` to see which.'
 const NOT_OPENED =
-  'Its way out could not be opened; the server log has the reason. The next wake tries again.'
-const NOTHING: NetworkCounters = { connections: 0, denied: 0, names: 0, bytesOut: 0, bytesIn: 0 }
+  'The gate of this sandbox could not be opened. The server log has the reason. The next wake tries again.'
+const NOTHING: NetworkCountersAnswer = { connections: 0, denied: 0, names: 0, bytesOut: 0, bytesIn: 0 }
 
-/** Gives every burrow that a sandbox lives in its way out, and takes it away. */
+/** Opens, changes and closes the gates of burrows. */
 export class NetworkService implements Disposable {
   readonly #options: NetworkServiceOptions
-  readonly #openings = new Map<SandboxId, Opening>()
-  readonly #turns = new Map<SandboxId, Promise<unknown>>()
+  readonly #gates = new Map<SandboxId, BurrowGate>()
+  /** Calls to egress happen one at a time for each sandbox, in order. */
+  readonly #locks = new KeyedMutex()
   #deletedTotal = NOTHING
 
   constructor(options: NetworkServiceOptions) {
     this.#options = options
   }
 
-  /** Nothing leaves any sandbox any more. */
+  /** Closes every gate. */
   [Symbol.dispose](): void {
-    for (const { gate } of this.#openings.values()) gate?.close()
-    this.#openings.clear()
+    for (const { gate } of this.#gates.values()) gate?.close()
+    this.#gates.clear()
   }
 
-  /** Throws `invalid_argument` for a rule that could never allow anything here. */
+  /** Throws `invalid_argument` for a rule that can never allow anything on this host. */
   check({ mode, allow }: NetworkPolicy): void {
     this.#options.egress?.check({ mode, allow: allow.map(parseAllowRule), secrets: [] })
   }
 
   /**
-   * Resolves when the burrow has its way out, or will not have one: then the sandbox lives without, and says why. Never rejects. Who connects
-   * before the gate has somebody to answer at it waits inside for that.
+   * Opens the gate of a burrow. Resolves when the gate is open, or cannot be opened: then the sandbox has no network, and
+   * its view says why. Never rejects. A connection that arrives before egress is attached waits in the burrow.
    */
-  async open(tenant: Tenant, burrow: Burrow): Promise<void> {
+  async open(sandbox: NetworkedSandbox, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
-    const opening: Opening = { burrow, gate: undefined, isAttached: false, problem: undefined }
-    this.#openings.set(tenant.id, opening)
+    const entry: BurrowGate = { burrow, gate: undefined, isAttached: false, problem: undefined }
+    this.#gates.set(sandbox.id, entry)
     if (egress === undefined) {
-      opening.problem = NOT_HERE
+      entry.problem = NOT_HERE
       return
     }
-    void burrow.ended.then(() => this.#end(tenant.id, opening))
-    // Begun before it is this one's turn: an earlier burrow of the sandbox may still be in the way, and this takes time of its own.
+    void burrow.ended.then(() => this.#end(sandbox.id, entry))
+    // Started before the lock is taken: this takes time, and an earlier burrow of the sandbox may still hold the lock.
     const gate = burrow.openGate()
     gate.catch(() => {})
-    const opened = this.#inTurn(tenant.id, async () =>
-      this.#attach(egress, tenant, opening, await gate),
-    ).catch((error: unknown) => this.#fail(tenant.id, opening, error))
-    let timer: NodeJS.Timeout | undefined
-    const patience = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, PATIENCE_MS).unref()
-    })
-    await Promise.race([gate.then(() => {}).catch(() => opened), patience])
-    clearTimeout(timer)
+    const attached = this.#locks
+      .run(sandbox.id, async () => this.#attach(egress, sandbox, entry, await gate))
+      .catch((error: unknown) => this.#fail(sandbox.id, entry, error))
+    const isOpenOrFailed = gate.then(
+      () => {},
+      () => attached,
+    )
+    await settledWithin(isOpenOrFailed, GATE_WAIT_MS)
   }
 
-  async #attach(egress: WayOut, tenant: Tenant, opening: Opening, gate: Gate): Promise<void> {
-    if (this.#openings.get(tenant.id) !== opening) {
+  async #attach(
+    egress: EgressControl,
+    sandbox: NetworkedSandbox,
+    entry: BurrowGate,
+    gate: Gate,
+  ): Promise<void> {
+    if (this.#gates.get(sandbox.id) !== entry) {
       gate.close()
       closeSync(gate.tcp)
       closeSync(gate.dns)
       return
     }
-    opening.gate = gate
-    // Read now: its policy may have changed since the burrow came.
-    await egress.attach(tenant.id, gate, this.#policyOf(tenant.aim))
-    opening.isAttached = true
+    entry.gate = gate
+    // Read now: the policy may have changed since the burrow started.
+    await egress.attach(sandbox.id, gate, this.#policyOf(sandbox.aim))
+    entry.isAttached = true
   }
 
-  #fail(id: SandboxId, opening: Opening, error: unknown): void {
-    // What ended meanwhile needs no way out.
-    if (this.#openings.get(id) !== opening) return
-    opening.gate?.close()
-    opening.gate = undefined
-    opening.problem = explain(error)
-    this.#options.log.error({ sandboxId: id, err: error }, 'a sandbox has no network')
-    this.#options.recordFailure(id, opening.problem)
+  #fail(id: SandboxId, entry: BurrowGate, error: unknown): void {
+    // The burrow ended in the meantime and needs no gate.
+    if (this.#gates.get(id) !== entry) return
+    entry.gate?.close()
+    entry.gate = undefined
+    entry.problem = explain(error)
+    this.#options.log.error({ sandboxId: id, err: error }, 'the gate of a sandbox could not be opened')
+    this.#options.recordFailure(id, entry.problem)
   }
 
-  #end(id: SandboxId, opening: Opening): void {
-    opening.gate?.close()
-    if (this.#openings.get(id) !== opening) return
-    this.#openings.delete(id)
+  #end(id: SandboxId, entry: BurrowGate): void {
+    entry.gate?.close()
+    if (this.#gates.get(id) !== entry) return
+    this.#gates.delete(id)
     this.#detach(id)
   }
 
   #detach(id: SandboxId): void {
-    const detached = this.#inTurn(id, async () => this.#options.egress?.detach(id))
+    const detached = this.#locks.run(id, async () => this.#options.egress?.detach(id))
     detached.catch((error: unknown) =>
-      this.#options.log.error({ sandboxId: id, err: error }, 'connections of a sandbox were not ended'),
+      this.#options.log.error({ sandboxId: id, err: error }, 'connections of a sandbox could not be closed'),
     )
   }
 
   /**
-   * Post: what the sandbox aims at holds, and connections that it does not allow have ended. On failure the caller aims at what was before
-   * and calls this again; if that fails too, the sandbox has no network rather than too much.
+   * Post: the policy of `aim` holds, and connections that it forbids are closed. On failure the caller sets `aim` back and
+   * calls this again; if that fails too, the caller shuts the gate.
    */
-  async change(tenant: Tenant): Promise<void> {
-    await this.#inTurn(tenant.id, async () => {
-      if (this.#openings.get(tenant.id)?.isAttached !== true) return
-      await this.#options.egress?.change(tenant.id, this.#policyOf(tenant.aim))
+  async change(sandbox: NetworkedSandbox): Promise<void> {
+    await this.#locks.run(sandbox.id, async () => {
+      if (this.#gates.get(sandbox.id)?.isAttached !== true) return
+      await this.#options.egress?.change(sandbox.id, this.#policyOf(sandbox.aim))
     })
   }
 
-  /** Another gate of the same burrow, for when who answered at the first one has died. */
+  /** Opens another gate of the same burrow after the egress worker died and took the first gate's sockets with it. */
   async reopen(id: string): Promise<Gate> {
-    const opening = isSandboxId(id) ? this.#openings.get(id) : undefined
-    if (opening === undefined) throw new DormouseError('burrow_ended', `${id} has no burrow.`)
-    opening.gate?.close()
-    opening.gate = await opening.burrow.openGate()
-    return opening.gate
+    const entry = isSandboxId(id) ? this.#gates.get(id) : undefined
+    if (entry === undefined) throw new DormouseError('burrow_ended', `${id} has no burrow.`)
+    entry.gate?.close()
+    entry.gate = await entry.burrow.openGate()
+    return entry.gate
   }
 
-  /** The way out is closed until the next burrow. */
+  /** Closes the gate until the sandbox gets its next burrow. */
   shut(id: SandboxId): void {
-    const opening = this.#openings.get(id)
-    if (opening === undefined) return
-    opening.gate?.close()
-    opening.isAttached = false
-    opening.problem = NOT_OPENED
+    const entry = this.#gates.get(id)
+    if (entry === undefined) return
+    entry.gate?.close()
+    entry.isAttached = false
+    entry.problem = NOT_OPENED
     this.#detach(id)
   }
 
-  /** Why it reaches nothing although it is awake. */
+  /** Why an awake sandbox has no network. */
   problemOf(id: SandboxId): string | undefined {
-    return this.#openings.get(id)?.problem
+    return this.#gates.get(id)?.problem
   }
 
-  counters(id: SandboxId): NetworkCounters {
+  counters(id: SandboxId): NetworkCountersAnswer {
     const { egress } = this.#options
     return egress === undefined ? NOTHING : pick(egress.counters(id))
   }
 
-  report(id: SandboxId): Pick<NetworkReport, 'counters' | 'denied'> {
+  report(id: SandboxId): Pick<NetworkReportAnswer, 'counters' | 'denied'> {
     return { counters: this.counters(id), denied: this.#options.denials.recent(id) }
   }
 
-  /** Of all sandboxes that there are and were, since the server began. */
-  total(ids: Iterable<SandboxId>): NetworkCounters {
+  /** The sum over `ids` and all sandboxes that were deleted since the server started. */
+  total(ids: Iterable<SandboxId>): NetworkCountersAnswer {
     return [...ids].reduce((sum, id) => plus(sum, this.counters(id)), this.#deletedTotal)
   }
 
   forget(id: SandboxId): void {
     this.#deletedTotal = plus(this.#deletedTotal, this.counters(id))
     this.#options.denials.forget(id)
-    void this.#inTurn(id, async () => this.#options.egress?.forget(id)).finally(() => this.#turns.delete(id))
+    // Cannot reject: `forget` only posts a message.
+    void this.#locks.run(id, () => this.#options.egress?.forget(id))
   }
 
   #policyOf(row: SandboxRow): EgressPolicy {
     const { mode, allow } = row.network
     return { mode, allow: allow.map(parseAllowRule), secrets: this.#options.secretsOf(row), owner: row.owner }
   }
-
-  /** One thing at a time for each sandbox, in the order in which they were asked for. */
-  #inTurn<Value>(id: SandboxId, work: () => Promise<Value>): Promise<Value> {
-    const before = this.#turns.get(id)
-    const turn = before === undefined ? work() : before.then(work)
-    const settled = turn.catch(() => {})
-    this.#turns.set(id, settled)
-    void settled.then(() => {
-      if (this.#turns.get(id) === settled) this.#turns.delete(id)
-    })
-    return turn
-  }
 }
 
-/** Who has taken what the gate needs can be told; anything else is for the log. */
+/** Callers may see who has taken an address that the gate needs. Other reasons go to the log only. */
 function explain(error: unknown): string {
   return hasErrorCode(error, 'in_use') ? `${error.message} ${error.hint}` : NOT_OPENED
 }
 
-function pick({ connections, denied, names, bytesOut, bytesIn }: NetworkCounters): NetworkCounters {
+function pick({
+  connections,
+  denied,
+  names,
+  bytesOut,
+  bytesIn,
+}: NetworkCountersAnswer): NetworkCountersAnswer {
   return { connections, denied, names, bytesOut, bytesIn }
 }
 
-function plus(a: NetworkCounters, b: NetworkCounters): NetworkCounters {
+function plus(a: NetworkCountersAnswer, b: NetworkCountersAnswer): NetworkCountersAnswer {
   return {
     connections: a.connections + b.connections,
     denied: a.denied + b.denied,

@@ -3,19 +3,19 @@ import { DormouseError } from '@dormouse/contracts'
 import { Egress } from '@dormouse/egress'
 import type { Gate } from '@dormouse/engine'
 import type { NetworkConfig } from '../config/config.ts'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import { configuredRegistries } from './registries.ts'
 
 export interface OpenEgress {
   readonly config: NetworkConfig
-  /** What sandboxes with secrets trust. */
+  /** The certificate authority that sandboxes with secrets trust. */
   readonly authority: { readonly certificate: string; readonly key: string }
-  /** Another gate for a sandbox, when the thread that held the first one has died. */
+  /** Opens another gate for a sandbox after the worker thread died. */
   readonly reopen: (sandboxId: string) => Promise<Gate>
   readonly log: Log
 }
 
-/** Begins to decide and to carry, for all sandboxes. */
+/** Starts the worker thread that serves all gates. */
 export function openEgress({ config, authority, reopen, log }: OpenEgress): Promise<Egress> {
   const { resolvers, reachable, ownAddresses, proxy, maxConnections, maxConnectionsTotal, caFile } = config
   return Egress.start({
@@ -25,11 +25,11 @@ export function openEgress({ config, authority, reopen, log }: OpenEgress): Prom
     registries: configuredRegistries(config),
     maxConnections,
     maxConnectionsTotal,
-    ownAddresses: () => [...ownAddresses],
+    hostAddresses: () => [...ownAddresses],
     ca: authority,
     ...(caFile !== undefined && { upstreamCa: readRoots(caFile) }),
     reopen,
-    onTrouble: (message, cause) => log.error({ err: cause }, message),
+    onError: (message, cause) => log.error({ err: cause }, message),
   })
 }
 
@@ -38,7 +38,7 @@ function readRoots(path: string): string {
     return readFileSync(path, 'utf8')
   } catch (cause) {
     throw new DormouseError('setup_failed', `network.caFile cannot be read: ${path}`, {
-      hint: 'Name a file with certificates in PEM, or leave it out.',
+      hint: 'Set it to a file with PEM certificates, or leave it out.',
       cause,
     })
   }

@@ -1,27 +1,35 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { LifecycleParts } from '../lifecycle/parts.ts'
-import type { NewLedgerEntry } from '../store/ledger-rows.ts'
+import type { Log } from '../log.ts'
+import type { Database } from '../store/database.ts'
+import type { LedgerRows, NewLedgerEntry } from '../store/ledger-rows.ts'
 
 export interface EntryOf {
   readonly id: SandboxId
   readonly entry: NewLedgerEntry
 }
 
+interface LedgerParts {
+  readonly db: Pick<Database, 'quickTransaction'>
+  readonly ledger: Pick<LedgerRows, 'add'>
+  readonly clock: { wallMs(): number }
+  readonly log: Log
+}
+
 /**
- * Writes into ledgers what comes from outside of any transition. What is about a sandbox that was deleted meanwhile is about nobody, and a
- * full disk is no reason to end.
+ * Writes ledger entries that belong to no transition. Skips sandboxes that no longer exist. A full disk is logged, not
+ * thrown.
  */
 export function recordEntries(
-  { db, ledger, log, clock }: Pick<LifecycleParts, 'db' | 'ledger' | 'log' | 'clock'>,
-  isThere: (id: SandboxId) => boolean,
+  { db, ledger, log, clock }: LedgerParts,
+  exists: (id: SandboxId) => boolean,
   entries: readonly EntryOf[],
 ): void {
   try {
-    // A power cut that takes the last moment of these takes nothing that anybody was told.
+    // Not synced to disk: a power cut may lose the last of these, and no caller was told that they are stored.
     db.quickTransaction(() => {
-      for (const { id, entry } of entries) if (isThere(id)) ledger.add(id, clock.wallMs(), entry)
+      for (const { id, entry } of entries) if (exists(id)) ledger.add(id, clock.wallMs(), entry)
     })
   } catch (error) {
-    log.warn({ err: error }, 'what happened to networks of sandboxes was not written down')
+    log.warn({ err: error }, 'ledger entries could not be written')
   }
 }

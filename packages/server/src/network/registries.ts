@@ -15,13 +15,13 @@ const PIP_FILES = [
   join(homedir(), '.pip/pip.conf'),
   join(homedir(), '.config/pip/pip.conf'),
 ]
-/** Where pip goes that nobody told otherwise. Names of the public internet, which some hosts resolve to a mirror. */
-const PIP_WITHOUT_SETTINGS = ['https://pypi.org/', 'https://files.pythonhosted.org/']
+/** pip's defaults. Some hosts resolve these public names to a mirror. */
+const PIP_DEFAULTS = ['https://pypi.org/', 'https://files.pythonhosted.org/']
 const PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
 export const APT_SOURCE = /^\s*(?:deb|URIs:|\s+(?=https?:))/
 export const PIP_INDEX = /^\s*(?:index-url|extra-index-url|(?=https?:))/
 
-/** Where packages come from: what the configuration names, or what the host itself uses. */
+/** The registries that the configuration names, or those that the host itself uses. */
 export function configuredRegistries({
   registries,
   pipIndexes,
@@ -30,19 +30,20 @@ export function configuredRegistries({
 }
 
 /**
- * Where this host installs packages from: what the operator chose for it. Those names are reachable from sandboxes even where they lead to a
- * mirror with a private address. Templates have the same sources, but are not asked: whoever may build one would choose what is reachable.
+ * The registries that this host installs packages from. Sandboxes may reach these names even where they resolve to a
+ * mirror with a private address. Templates list registries too, but they do not count: otherwise anyone who may build a
+ * template could open private addresses.
  */
 export function hostRegistries(pipIndexes: readonly string[]): Registry[] {
   const indexes = [...PIP_FILES.flatMap((file) => urlsIn(file, PIP_INDEX)), ...pipIndexes]
   const urls = [
     ...aptFiles().flatMap((file) => urlsIn(file, APT_SOURCE)),
-    ...(indexes.length === 0 ? PIP_WITHOUT_SETTINGS : indexes),
+    ...(indexes.length === 0 ? PIP_DEFAULTS : indexes),
   ]
   return distinct(urls.flatMap((url) => registryOf(url) ?? []))
 }
 
-/** `example.com`, `example.com:8080` or a URL; without a port both that packages come from. */
+/** Reads `example.com`, `example.com:8080` or a URL. Without a port: both 80 and 443. */
 export function parseRegistry(text: string): Registry[] {
   const url = registryOf(text)
   if (url !== undefined) return [url]
@@ -51,7 +52,7 @@ export function parseRegistry(text: string): Registry[] {
   return Object.values(PORTS).map((known) => ({ host, port: known }))
 }
 
-/** Lines that do not begin like a source are comments, keys and the like. */
+/** The URLs in the lines that match `source`; other lines are comments, keys and the like. */
 export function urlsOf(text: string, source: RegExp): string[] {
   return text
     .split('\n')

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { SandboxId, TruncatedEvent } from '@dormouse/contracts'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import type { SharedDatabase } from '../store/database.ts'
 import { truncation } from './bound-event.ts'
 import {

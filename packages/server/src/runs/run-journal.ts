@@ -1,8 +1,9 @@
 import type { RunEvent, RunId, SandboxId } from '@dormouse/contracts'
+import type { RunAnswer } from '@dormouse/contracts/http'
 import type { StartRun } from '@dormouse/engine'
-import type { Page, RunView } from '../lifecycle/service.ts'
 import { cursorOf, positionOf } from '../store/cursor.ts'
 import type { SharedDatabase } from '../store/database.ts'
+import type { Page } from '../store/page.ts'
 import type { Entry } from './bound-event.ts'
 import { FORKED_MAX_BYTES, PAGE_BYTES, PAGE_EVENTS, RUN_OVERHEAD_BYTES } from './limits.ts'
 
@@ -14,7 +15,7 @@ export interface RunRow {
   readonly context: string
   readonly language: 'python' | 'bash'
   readonly requestHash: string | undefined
-  readonly state: RunView['state']
+  readonly state: RunAnswer['state']
   readonly startedAt: number
   readonly finishedAt: number | undefined
   readonly exitCode: number | undefined
@@ -31,7 +32,7 @@ interface StoredRow {
   context: string
   language: 'python' | 'bash'
   request_hash: string | null
-  state: RunView['state']
+  state: RunAnswer['state']
   started_at: number
   finished_at: number | null
   exit_code: number | null

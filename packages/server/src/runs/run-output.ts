@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError, type RunEvent } from '@dormouse/contracts'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import { boundEvent, type Entry, entryOf } from './bound-event.ts'
 import type { JournalSpace } from './journal-space.ts'
 import { OUTPUT_FREE_BYTES, PENDING_MAX_BYTES, RECENT_MAX_BYTES, WRITTEN_HERE_BYTES } from './limits.ts'

@@ -8,13 +8,15 @@ import {
   type RunResult,
   type SandboxId,
 } from '@dormouse/contracts'
+import type { RunAnswer } from '@dormouse/contracts/http'
 import type { StartRun } from '@dormouse/engine'
 import { RunCollector } from '@dormouse/guest'
 import type { ServerClock } from '../clock/server-clock.ts'
-import type { LiveSandbox } from '../lifecycle/live-sandbox.ts'
-import type { LifecycleListener, Log } from '../lifecycle/parts.ts'
-import type { Page, Run, Runs, RunView, Sandbox, StartRunRequest } from '../lifecycle/service.ts'
-
+import type { Log } from '../log.ts'
+import type { LiveSandbox } from '../sandbox/live-sandbox.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { Sandbox } from '../sandbox/service.ts'
+import type { Page } from '../store/page.ts'
 import { Arrivals } from './arrivals.ts'
 import { entryOf, unseenPart } from './bound-event.ts'
 import type { JournalSpace } from './journal-space.ts'
@@ -23,8 +25,8 @@ import { LiveRun, type LiveRunParts } from './live-run.ts'
 import { lostEvents, PROCESSES_ENDED } from './lost-run.ts'
 import { OutputPacer } from './output-pacer.ts'
 import { RunDeadline, unfinished } from './run-deadline.ts'
-
 import type { RunJournal, RunRow } from './run-journal.ts'
+import type { Run, Runs, StartRunRequest } from './runs.ts'
 
 export interface RunServiceOptions {
   readonly journal: RunJournal
@@ -58,7 +60,7 @@ export class RunService implements Runs, Disposable {
     return this.#live.size
   }
 
-  get listener(): LifecycleListener {
+  get listener(): SandboxListener {
     const { journal, space, find } = this.#options
     return {
       awake: ({ id }, { isContinued }) => {
@@ -166,7 +168,7 @@ export class RunService implements Runs, Disposable {
     return this.#run(this.#row(sandbox.id, runId))
   }
 
-  list(sandbox: Sandbox, query: { limit: number; cursor?: string }): Page<RunView> {
+  list(sandbox: Sandbox, query: { limit: number; cursor?: string }): Page<RunAnswer> {
     const { items, nextCursor } = this.#options.journal.list(sandbox.id, query)
     return { items: items.map(viewOf), nextCursor }
   }
@@ -344,7 +346,7 @@ async function orAborted(
   })
 }
 
-function viewOf(row: RunRow): RunView {
+function viewOf(row: RunRow): RunAnswer {
   return {
     runId: row.runId,
     sandboxId: row.sandboxId,

@@ -1,7 +1,7 @@
 import type { Engine } from '@dormouse/engine'
 import type { ScrubConfig } from '../config/config.ts'
-import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
 import type { EntryOf } from '../network/record-entries.ts'
+import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
 import type { QuarantineRows } from '../store/quarantine-rows.ts'
 import type { ScrubRows } from '../store/scrub-rows.ts'
 import { Scrub } from './scrub.ts'

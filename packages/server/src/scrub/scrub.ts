@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Engine, StoredPart } from '@dormouse/engine'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import type { QuarantineRows } from '../store/quarantine-rows.ts'
 import type { ScrubRows } from '../store/scrub-rows.ts'
 import type { Quarantine } from './quarantine.ts'

@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
-import { type Certified, makeAuthority } from '@dormouse/egress'
+import { type CertificateAndKey, makeAuthority } from '@dormouse/egress'
 import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
 /** Made anew when so little is left: sandboxes learn the next one when they wake. */
@@ -11,7 +11,7 @@ const RENEW_BEFORE_MS = 365 * 24 * 3600 * 1000
  * The authority that sandboxes with secrets trust: from `path`, or made and kept there. One file with key and certificate, so that
  * one is never there without the other; only its owner can read it.
  */
-export function openAuthority(path: string, now: Date = new Date()): Certified {
+export function openAuthority(path: string, now: Date = new Date()): CertificateAndKey {
   const found = find(path)
   if (found !== undefined && validUntil(found) - now.getTime() > RENEW_BEFORE_MS) return found
   const made = makeAuthority(now)
@@ -19,7 +19,7 @@ export function openAuthority(path: string, now: Date = new Date()): Certified {
   return made
 }
 
-function find(path: string): Certified | undefined {
+function find(path: string): CertificateAndKey | undefined {
   let text: string
   try {
     text = readFileSync(path, 'utf8')
@@ -43,6 +43,6 @@ function find(path: string): Certified | undefined {
   }
 }
 
-function validUntil({ certificate }: Certified): number {
+function validUntil({ certificate }: CertificateAndKey): number {
   return Date.parse(new X509Certificate(certificate).validTo)
 }

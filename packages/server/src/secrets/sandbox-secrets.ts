@@ -1,7 +1,7 @@
 import type { Burrow } from '@dormouse/engine'
-import type { Log } from '../lifecycle/parts.ts'
+import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import { prepareInside, TRUST_ENV } from './inside.ts'
+import { installSecrets, TRUST_ENV } from './install-secrets.ts'
 import type { SecretService } from './secret-service.ts'
 
 export interface SandboxSecretsOptions {
@@ -78,7 +78,7 @@ export class SandboxSecrets {
     const { env: own } = row
     const env = Object.entries(this.envOf(row)).filter(([name]) => !Object.hasOwn(own, name))
     try {
-      await prepareInside({ burrow, certificate, env: Object.fromEntries(env) })
+      await installSecrets({ burrow, certificate, env: Object.fromEntries(env) })
       return true
     } catch (error) {
       log.warn({ sandboxId: row.id, err: error }, 'a sandbox could not be prepared for its secrets')

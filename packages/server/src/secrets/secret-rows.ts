@@ -1,7 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
-import type { Page } from '../lifecycle/service.ts'
 import type { Database } from '../store/database.ts'
 import { newestPage } from '../store/newest-page.ts'
+import type { Page } from '../store/page.ts'
 import { isUniqueViolation } from '../store/sqlite-error.ts'
 
 export interface SecretRow {

@@ -5,7 +5,7 @@ import type { SandboxId } from '@dormouse/contracts'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../store/database.ts'
 import { stateMigrations } from '../store/migrations/index.ts'
-import { SealedValues } from './sealed-value.ts'
+import { SealedValues } from './sealed-values.ts'
 import { SecretRows } from './secret-rows.ts'
 import { SecretService } from './secret-service.ts'
 

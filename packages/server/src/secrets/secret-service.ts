@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { DormouseError, type SandboxId, SECRET_MIN_BYTES } from '@dormouse/contracts'
 import type { EdgeSecret } from '@dormouse/egress'
+import type { Caller } from '../access/caller.ts'
 import type { Secrets, SecretView } from '../api/services.ts'
-import type { Log } from '../lifecycle/parts.ts'
-import type { Caller, Page } from '../lifecycle/service.ts'
+import type { Log } from '../log.ts'
+import type { Page } from '../store/page.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import type { SealedValues } from './sealed-value.ts'
+import type { SealedValues } from './sealed-values.ts'
 import type { SecretRow, SecretRows } from './secret-rows.ts'
 
 /** Against programs that never stop. */

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { onAbort } from '@dormouse/async'
 import type { ServerChannel } from 'ssh2'
 import { OUTGOING_MAX_BYTES } from './limits.ts'
 
@@ -35,15 +36,14 @@ export class ChannelWriter {
     return !this.#gone.aborted && this.#channel.outgoing.state === 'open'
   }
 
-  /** Calls back may never come when the channel is closed meanwhile. */
+  /** Waits for `done`, or for the end of the client: ssh2 may never call back once the channel is closed. */
   #settled(begin: (done: () => void) => void): Promise<void> {
     return new Promise((resolve) => {
-      const done = () => {
-        this.#gone.removeEventListener('abort', done)
+      const listener = onAbort(this.#gone, resolve)
+      begin(() => {
+        listener[Symbol.dispose]()
         resolve()
-      }
-      this.#gone.addEventListener('abort', done, { once: true })
-      begin(done)
+      })
     })
   }
 }

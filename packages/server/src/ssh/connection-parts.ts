@@ -2,14 +2,14 @@ import type { Socket } from 'node:net'
 import type { ServerChannel } from 'ssh2'
 import type { Access } from '../access/access.ts'
 import type { ErrorAnswers } from '../api/error-answer.ts'
-import type { Log } from '../lifecycle/parts.ts'
-import type { Sandbox, Sandboxes } from '../lifecycle/service.ts'
+import type { Log } from '../log.ts'
+import type { Sandbox, Sandboxes } from '../sandbox/service.ts'
 import type { SshService } from './ssh-service.ts'
 
 /** What every connection works with. */
 export interface SshParts {
   readonly keys: Pick<SshService, 'grantsOf' | 'findConfirmation'>
-  readonly access: Pick<Access, 'admit'>
+  readonly access: Pick<Access, 'checkRate'>
   readonly sandboxes: Sandboxes
   readonly answers: ErrorAnswers
   readonly idleConnectionMs: number

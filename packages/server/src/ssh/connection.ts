@@ -1,22 +1,23 @@
 import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
+import { onAbort } from '@dormouse/async'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
-import type { Sandbox } from '../lifecycle/service.ts'
-import { answerEverySession } from './confirm-session.ts'
+import type { Sandbox } from '../sandbox/service.ts'
 import type { ChannelParts, SshParts } from './connection-parts.ts'
-import type { Stranger } from './doorkeeper.ts'
 import { findSandbox } from './find-sandbox.ts'
 import { forward } from './forward.ts'
-import { CHANNELS_MAX, GOODBYE_MS, INCOMING_MAX_BYTES, OFFERS_MAX } from './limits.ts'
+import { CHANNELS_MAX, CLOSE_GRACE_MS, INCOMING_MAX_BYTES, OFFERS_MAX } from './limits.ts'
+import type { LoginAttempt } from './login-limiter.ts'
 import { hasSigned } from './public-key.ts'
+import { replyToSessions } from './reply-to-sessions.ts'
 import { SshSession } from './session.ts'
-import { CONFIRMING, type Confirmation, type Grant } from './ssh-service.ts'
+import { CONFIRM_PREFIX, type Confirmation, type Grant } from './ssh-service.ts'
 
 export interface OpenConnection {
   readonly client: Connection
   readonly socket: Socket
-  readonly stranger: Stranger
+  readonly attempt: LoginAttempt
   readonly parts: SshParts
 }
 
@@ -35,7 +36,7 @@ export class SshConnection {
   #openChannels = 0
   #refusal: string | undefined
 
-  constructor({ client, socket, stranger, parts }: OpenConnection) {
+  constructor({ client, socket, attempt, parts }: OpenConnection) {
     this.#client = client
     this.#socket = socket
     this.#parts = parts
@@ -54,7 +55,7 @@ export class SshConnection {
     client.on('close', () => this.#closed.abort())
     client.on('authentication', (context) => this.#authenticate(context))
     client.on('ready', () => {
-      stranger.pass()
+      attempt.succeed()
       this.#begin()
     })
     // Not before: it sets the socket flowing.
@@ -66,7 +67,7 @@ export class SshConnection {
   end(): void {
     this.#client.end()
     this.#closed.abort()
-    setTimeout(() => this.#socket.destroy(), GOODBYE_MS).unref()
+    setTimeout(() => this.#socket.destroy(), CLOSE_GRACE_MS).unref()
   }
 
   #authenticate(context: AuthContext): void {
@@ -81,7 +82,7 @@ export class SshConnection {
     if (!isPublicKey(context)) return false
     const { key, signature, blob, hashAlgo } = context
     const { keys } = this.#parts
-    const isConfirming = context.username.startsWith(CONFIRMING)
+    const isConfirming = context.username.startsWith(CONFIRM_PREFIX)
     const confirmation = isConfirming ? keys.findConfirmation(key.data, context.username) : undefined
     const grants = isConfirming ? [] : keys.grantsOf(key.data)
     const known = confirmation?.key ?? grants[0]?.key
@@ -139,7 +140,7 @@ export class SshConnection {
   #confirm({ name, owner, confirm }: Confirmation): void {
     const isConfirmed = confirm()
     this.#parts.log.info({ keyId: owner.keyId, sshKey: name, isConfirmed }, 'ssh key confirmed by its holder')
-    answerEverySession(
+    replyToSessions(
       this.#client,
       isConfirmed
         ? `The SSH key "${name}" of the API key ${owner.keyId} is confirmed. Connect as <sandbox>@host from now on.`
@@ -148,14 +149,10 @@ export class SshConnection {
     )
   }
 
-  /** Whoever may no longer be here goes at once. */
+  /** Ends the connection when its key is revoked or deleted. */
   #endWith(signal: AbortSignal): void {
-    const end = () => this.end()
-    if (signal.aborted) end()
-    signal.addEventListener('abort', end, { once: true })
-    this.#closed.signal.addEventListener('abort', () => signal.removeEventListener('abort', end), {
-      once: true,
-    })
+    const listener = onAbort(signal, () => this.end())
+    onAbort(this.#closed.signal, () => listener[Symbol.dispose]())
   }
 
   #takeChannel(reject: () => void): boolean {
@@ -175,7 +172,7 @@ export class SshConnection {
   #findSandbox(): Sandbox {
     const callers = this.#grants.map(({ owner }) => owner)
     const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, callers)
-    this.#parts.access.admit(caller)
+    this.#parts.access.checkRate(caller)
     return sandbox
   }
 

@@ -1,5 +1,6 @@
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
-import type { Caller, Sandbox, Sandboxes } from '../lifecycle/service.ts'
+import type { Caller } from '../access/caller.ts'
+import type { Sandbox, Sandboxes } from '../sandbox/service.ts'
 
 const PAGE = 1000
 const SHOWN_MAX = 8

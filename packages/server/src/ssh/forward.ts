@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerChannel, TcpipInfo } from 'ssh2'
 import { openRelay, type Relay } from '../api/preview/relay.ts'
-import type { Sandbox } from '../lifecycle/service.ts'
+import type { Sandbox } from '../sandbox/service.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 
@@ -13,7 +14,7 @@ export interface ForwardRequest {
 }
 
 /** Names of the sandbox itself, seen from inside. */
-const OWN_NAMES = new Set([
+const SANDBOX_NAMES = new Set([
   'localhost',
   '127.0.0.1',
   '::1',
@@ -28,28 +29,28 @@ export async function forward(connection: ChannelParts, request: ForwardRequest)
   const { accept, refuse, info } = request
   const gone = new AbortController()
   const leave = () => gone.abort()
-  connection.closed.addEventListener('abort', leave, { once: true })
-  gone.signal.addEventListener('abort', () => connection.closed.removeEventListener('abort', leave))
+  const listener = onAbort(connection.closed, leave)
+  onAbort(gone.signal, () => listener[Symbol.dispose]())
   try {
     const sandbox = connection.sandbox()
-    requireOwn(sandbox, info.destIP)
+    requireSandboxAddress(sandbox, info.destIP)
     const idleMs = connection.parts.idleConnectionMs
     const relay = await openRelay(sandbox, info.destPort, { signal: gone.signal, idleMs })
-    relay.work.mayIdle()
+    relay.hold.mayIdle()
     relay.connection.once('close', leave)
     const channel = accept()
     connection.watch(channel)
-    carry(channel, relay, { socket: connection.socket, gone: gone.signal, leave })
+    relayChannel(channel, relay, { socket: connection.socket, gone: gone.signal, leave })
   } catch (error) {
     refuse(connection.fail(error).message)
     leave()
   }
 }
 
-function requireOwn(sandbox: Sandbox, host: string): void {
+function requireSandboxAddress(sandbox: Sandbox, host: string): void {
   const { id, name } = sandbox.view()
   const wanted = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
-  if (OWN_NAMES.has(wanted) || wanted === id || wanted === name?.toLowerCase()) return
+  if (SANDBOX_NAMES.has(wanted) || wanted === id || wanted === name?.toLowerCase()) return
   throw new DormouseError(
     'invalid_argument',
     `only ports of the sandbox itself can be forwarded, not ${host}`,
@@ -59,32 +60,32 @@ function requireOwn(sandbox: Sandbox, host: string): void {
   )
 }
 
-function carry(
+function relayChannel(
   channel: ServerChannel,
-  { connection, work }: Relay,
+  { connection, hold }: Relay,
   { socket, gone, leave }: { socket: ChannelParts['socket']; gone: AbortSignal; leave: () => void },
 ): void {
   const writer = new ChannelWriter(channel, { socket, gone })
   channel.on('error', () => {})
   channel.on('data', (piece: Buffer) => {
-    work.moved()
+    hold.touch()
     if (connection.writableEnded || connection.write(piece)) return
     channel.pause()
     connection.once('drain', () => channel.resume())
   })
   channel.once('end', () => connection.end())
   channel.once('close', leave)
-  void giveToClient(connection, { channel, writer, work })
+  void sendToClient(connection, { channel, writer, hold })
 }
 
 /** Not `for await`, which destroys the connection at the end of this half. */
-async function giveToClient(
+async function sendToClient(
   connection: Duplex,
-  { channel, writer, work }: { channel: ServerChannel; writer: ChannelWriter; work: Relay['work'] },
+  { channel, writer, hold }: { channel: ServerChannel; writer: ChannelWriter; hold: Relay['hold'] },
 ): Promise<void> {
   let writing = Promise.resolve(true)
   connection.on('data', (piece: Buffer) => {
-    work.moved()
+    hold.touch()
     connection.pause()
     writing = writer.write('stdout', piece)
     void writing.then(() => connection.resume())

@@ -3,8 +3,8 @@
 /** A client that has not proved who it is by then only holds a socket. */
 export const HANDSHAKE_MS = 20_000
 /** Sockets of clients that have not proved who they are: in all, and from one place. */
-export const STRANGERS_MAX = 64
-export const STRANGERS_PER_SOURCE_MAX = 32
+export const UNAUTHENTICATED_MAX = 64
+export const UNAUTHENTICATED_PER_SOURCE_MAX = 32
 /** Connections that end without proof, from one place: so many at once, then one every other second. */
 export const FAILURES_BURST = 60
 export const FAILURES_PER_SECOND = 0.5
@@ -29,4 +29,4 @@ export const SIGNALS_MAX = 16
 export const KEEP_ALIVE_MS = 20_000
 export const KEEP_ALIVE_COUNT = 3
 /** What a client gets to read the last words, before its socket is closed. */
-export const GOODBYE_MS = 1_000
+export const CLOSE_GRACE_MS = 1_000

@@ -51,7 +51,7 @@ export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh)
   }
 }
 
-export function isEverywhere(host: string): boolean {
+export function isWildcardAddress(host: string): boolean {
   return host === '0.0.0.0' || host === '::'
 }
 

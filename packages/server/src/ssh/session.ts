@@ -1,8 +1,9 @@
 import { constants } from 'node:os'
+import { onAbort } from '@dormouse/async'
 import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
 import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
-import { ConnectionWork } from '../api/preview/connection-work.ts'
-import type { Sandbox } from '../lifecycle/service.ts'
+import { ConnectionHold } from '../api/preview/connection-hold.ts'
+import type { Sandbox } from '../sandbox/service.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 import { ENV_MAX, ENV_VALUE_MAX_CHARACTERS, SIGNALS_MAX } from './limits.ts'
@@ -51,8 +52,8 @@ export class SshSession {
   constructor(session: ServerSession, connection: ChannelParts) {
     this.#connection = connection
     const leave = () => this.#gone.abort()
-    connection.closed.addEventListener('abort', leave, { once: true })
-    this.#gone.signal.addEventListener('abort', () => connection.closed.removeEventListener('abort', leave))
+    const listener = onAbort(connection.closed, leave)
+    onAbort(this.#gone.signal, () => listener[Symbol.dispose]())
     session.on('close', leave)
     session.on('env', (accept, reject, { key, val }) => (this.#takeEnv(key, val) ? accept?.() : reject?.()))
     session.on('pty', (accept, _reject, info) => {
@@ -126,7 +127,7 @@ export class SshSession {
     const sandbox = find()
     const what = 'an SSH session'
     // Before the call that wakes it ends: in between it could fall asleep again.
-    using work = new ConnectionWork(sandbox, { what, idleMs: parts.idleConnectionMs })
+    using hold = new ConnectionHold(sandbox, { what, idleMs: parts.idleConnectionMs })
     const request = {
       ...program,
       env: {
@@ -139,12 +140,12 @@ export class SshSession {
     const process = await sandbox.use({ cause: 'ssh', what, signal }, (guest) =>
       guest.processes.connect(request, { signal }),
     )
-    if (!isAwaited || this.#pty !== undefined) work.mayIdle()
+    if (!isAwaited || this.#pty !== undefined) hold.mayIdle()
     this.#running = { sandbox, pid: process.pid }
     void this.#applySize()
-    passInput(channel, process, work)
+    forwardInput(channel, process, hold)
     for await (const { stream, data } of process.output) {
-      work.moved()
+      hold.touch()
       if (!(await writer.write(stream, data))) return undefined
     }
     return process.exit
@@ -194,9 +195,9 @@ export class SshSession {
 }
 
 /** Not `for await`, which destroys the channel at the end of this half. */
-function passInput(channel: ServerChannel, process: ProcessConnection, work: ConnectionWork): void {
+function forwardInput(channel: ServerChannel, process: ProcessConnection, hold: ConnectionHold): void {
   channel.on('data', (piece: Buffer) => {
-    work.moved()
+    hold.touch()
     channel.pause()
     void process.write(piece).then(() => channel.resume())
   })

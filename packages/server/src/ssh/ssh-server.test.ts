@@ -21,7 +21,7 @@ function open(): SshServer {
   return new SshServer({
     hostKey: openHostKey(dataDir),
     keys: { grantsOf: () => [], findConfirmation: () => undefined },
-    access: { admit: () => {} },
+    access: { checkRate: () => {} },
     sandboxes: new FakeSandboxes(),
     answers: errorAnswers({ docsUrl: '', hostPaths: [] }),
     idleConnectionMs: 1000,

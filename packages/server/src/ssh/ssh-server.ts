@@ -4,9 +4,9 @@ import ssh2 from 'ssh2'
 import { ALGORITHMS } from './algorithms.ts'
 import { SshConnection } from './connection.ts'
 import type { SshParts } from './connection-parts.ts'
-import { Doorkeeper, type Stranger } from './doorkeeper.ts'
 import type { HostKey } from './host-key.ts'
 import { CONNECTIONS_MAX, HANDSHAKE_MS, KEEP_ALIVE_COUNT, KEEP_ALIVE_MS } from './limits.ts'
+import { type LoginAttempt, LoginLimiter } from './login-limiter.ts'
 
 export interface SshServerOptions extends SshParts {
   readonly hostKey: HostKey
@@ -17,7 +17,7 @@ export interface SshServerOptions extends SshParts {
 export class SshServer implements AsyncDisposable {
   readonly #options: SshServerOptions
   readonly #listener: Server
-  readonly #doorkeeper = new Doorkeeper()
+  readonly #loginLimiter = new LoginLimiter()
   readonly #sockets = new Set<Socket>()
   readonly #connections = new Set<SshConnection>()
 
@@ -44,9 +44,9 @@ export class SshServer implements AsyncDisposable {
   }
 
   #take(socket: Socket): void {
-    const stranger = this.#doorkeeper.admit(socket.remoteAddress ?? '')
+    const attempt = this.#loginLimiter.start(socket.remoteAddress ?? '')
     socket.on('error', () => socket.destroy())
-    if (stranger === undefined) {
+    if (attempt === undefined) {
       socket.destroy()
       return
     }
@@ -54,12 +54,12 @@ export class SshServer implements AsyncDisposable {
     socket.setNoDelay(true)
     socket.once('close', () => {
       this.#sockets.delete(socket)
-      stranger.leave()
+      attempt.end()
     })
-    this.#greet(socket, stranger)
+    this.#greet(socket, attempt)
   }
 
-  #greet(socket: Socket, stranger: Stranger): void {
+  #greet(socket: Socket, attempt: LoginAttempt): void {
     const { hostKey, handshakeMs = HANDSHAKE_MS, ...parts } = this.#options
     const patience = setTimeout(() => socket.destroy(), handshakeMs)
     socket.once('close', () => clearTimeout(patience))
@@ -75,7 +75,7 @@ export class SshServer implements AsyncDisposable {
       },
       (client) => {
         client.on('ready', () => clearTimeout(patience))
-        const connection = new SshConnection({ client, socket, stranger, parts })
+        const connection = new SshConnection({ client, socket, attempt, parts })
         this.#connections.add(connection)
         socket.once('close', () => this.#connections.delete(connection))
       },

@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { DormouseError } from '@dormouse/contracts'
 import { type Access, type AuthenticatedKey, hasScope } from '../access/access.ts'
+import type { Caller } from '../access/caller.ts'
 import type { Ssh, SshEndpoint, SshKeyView } from '../api/services.ts'
-import type { Caller, Page } from '../lifecycle/service.ts'
+import type { Page } from '../store/page.ts'
 import type { SshKeyRow, SshKeyRows } from './key-rows.ts'
 import { fingerprintOf, lineOf, type PublicKey, parsePublicKey } from './public-key.ts'
 
@@ -11,7 +12,7 @@ import { fingerprintOf, lineOf, type PublicKey, parsePublicKey } from './public-
 const KEYS_PER_OWNER = 1000
 
 /** How the user name of a client begins that confirms its key. `+` is in no name of a sandbox. */
-export const CONFIRMING = 'confirm+'
+export const CONFIRM_PREFIX = 'confirm+'
 
 /** One who lets the holder of a key in. */
 export interface Grant {
@@ -155,7 +156,7 @@ export class SshService implements Ssh {
 }
 
 function userOf({ code }: SshKeyRow): string {
-  return `${CONFIRMING}${code}`
+  return `${CONFIRM_PREFIX}${code}`
 }
 
 /** 100 bits, in letters and digits that are typed easily. */

@@ -1,7 +1,10 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { Denied, LedgerEntry, Page, Tier } from '../lifecycle/service.ts'
+import type { DeniedAnswer, LedgerPageAnswer } from '@dormouse/contracts/http'
 import type { Database } from './database.ts'
+import type { Page } from './page.ts'
+import type { Tier } from './sandbox-rows.ts'
 
+export type LedgerEntry = LedgerPageAnswer['items'][number]
 export type NewLedgerEntry = Omit<LedgerEntry, 'seq' | 'at'>
 
 interface StoredEntry {
@@ -120,6 +123,6 @@ function toEntry(row: StoredEntry): LedgerEntry {
     ...(row.latency_ms !== null && { latencyMs: row.latency_ms }),
     ...(row.bytes !== null && { bytes: row.bytes }),
     ...(row.detail !== null && { detail: row.detail }),
-    ...(row.denied !== null && { denied: JSON.parse(row.denied) as Denied }),
+    ...(row.denied !== null && { denied: JSON.parse(row.denied) as DeniedAnswer }),
   }
 }

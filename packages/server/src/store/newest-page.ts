@@ -1,6 +1,6 @@
-import type { Page } from '../lifecycle/service.ts'
 import { cursorOf, positionOf } from './cursor.ts'
 import type { Database } from './database.ts'
+import type { Page } from './page.ts'
 import type { SqlValue } from './statement.ts'
 
 export interface PageOf {

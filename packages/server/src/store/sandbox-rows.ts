@@ -4,19 +4,32 @@ import {
   type SandboxId,
   type SandboxState,
   type SnapshotId,
+  type VolumeId,
 } from '@dormouse/contracts'
-import type {
-  Expiry,
-  ListSandboxes,
-  MountedVolume,
-  NetworkPolicy,
-  Page,
-  SandboxLimits,
-  Tier,
-} from '../lifecycle/service.ts'
+import type { listSandboxesQuery, SandboxAnswer } from '@dormouse/contracts/http'
+import type { z } from 'zod'
 import type { Database } from './database.ts'
 import { newestPage } from './newest-page.ts'
+import type { Page } from './page.ts'
 import { isUniqueViolation } from './sqlite-error.ts'
+
+export type Tier = NonNullable<SandboxAnswer['tier']>
+export type Expiry = NonNullable<SandboxAnswer['expires']>
+export type SandboxLimits = SandboxAnswer['limits']
+export type VolumeMount = SandboxAnswer['volumes'][number]
+export type NetworkPolicy = Pick<SandboxAnswer['network'], 'mode' | 'allow'>
+export type SandboxQuery = z.output<typeof listSandboxesQuery>
+
+/** A mount, with the volume that its name stood for when the sandbox was created. */
+export interface MountedVolume extends VolumeMount {
+  readonly volumeId: VolumeId
+}
+
+/** The fields of a row that its owner may change. */
+export type SandboxPolicy = Pick<
+  SandboxRow,
+  'name' | 'metadata' | 'idleTimeoutMs' | 'storeAfterMs' | 'expires' | 'ephemeral' | 'network' | 'secrets'
+>
 
 /** A sandbox as it is on disk. */
 export interface SandboxRow {
@@ -155,7 +168,7 @@ export class SandboxRows {
   }
 
   /** Newest first. `owner` undefined: everybody's. */
-  list(query: ListSandboxes, owner: string | undefined): Page<SandboxRow> {
+  list(query: SandboxQuery, owner: string | undefined): Page<SandboxRow> {
     const { state, template, name, metadata = {} } = query
     const labels = Object.entries(metadata)
     const page = newestPage<StoredRow & { id: string; created_at: number }>(

@@ -1,8 +1,8 @@
 import type { SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Snapshot } from '@dormouse/engine'
-import type { Page } from '../lifecycle/service.ts'
 import type { Database } from './database.ts'
 import { newestPage } from './newest-page.ts'
+import type { Page } from './page.ts'
 
 export interface SnapshotRow {
   readonly id: SnapshotId

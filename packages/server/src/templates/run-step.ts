@@ -1,8 +1,10 @@
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd } from '@dormouse/engine'
-import type { LiveSandbox } from '../lifecycle/live-sandbox.ts'
-import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
-import type { Caller, CreateSandbox, NetworkPolicy, SandboxLimits } from '../lifecycle/service.ts'
+import type { Caller } from '../access/caller.ts'
+import type { LiveSandbox } from '../sandbox/live-sandbox.ts'
+import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
+import type { CreateSandbox } from '../sandbox/service.ts'
+import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import type { BuildLog } from './build-log.ts'
 
 /** Output that is meant for us and not for the log. */

@@ -5,10 +5,11 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
+import type { Caller } from '../access/caller.ts'
 import type { TemplateDescription } from '../api/services.ts'
-import { dropSnapshot } from '../lifecycle/drop-snapshot.ts'
-import type { SandboxRegistry } from '../lifecycle/sandbox-registry.ts'
-import type { Caller, NetworkPolicy, SandboxLimits } from '../lifecycle/service.ts'
+import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
+import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
+import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import { BuildLog } from './build-log.ts'
 import { type BuildPrograms, buildScripts } from './build-scripts.ts'
 import { runStep, type StepParts, warmUp } from './run-step.ts'

@@ -6,9 +6,10 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
+import type { Caller } from '../access/caller.ts'
 import type { TemplateDescription, TemplateMaterials, Templates, TemplateView } from '../api/services.ts'
-import type { Log } from '../lifecycle/parts.ts'
-import type { Caller, Page } from '../lifecycle/service.ts'
+import type { Log } from '../log.ts'
+import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
 import type { MaterialsSummary, TemplateRow, TemplateRows } from './template-rows.ts'

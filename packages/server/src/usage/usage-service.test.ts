@@ -5,7 +5,7 @@ import { newSandboxId, newSnapshotId, type SnapshotId } from '@dormouse/contract
 import type { Snapshot } from '@dormouse/engine'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
-import { defaultConfig } from '../config/defaults.ts'
+import { defaultSettings } from '../config/settings.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
@@ -18,7 +18,7 @@ const GB = 1024 ** 3
 const MIDNIGHT = Date.UTC(2026, 0, 2)
 const OWNER = 'owner'
 const caller = { keyId: OWNER, isAdmin: false }
-const { prices } = defaultConfig({ cpus: 1, memoryBytes: GB, diskBytes: GB, files: 1, pids: 1 })
+const { prices } = defaultSettings({ cpus: 1, memoryBytes: GB, diskBytes: GB, files: 1, pids: 1 })
 const log = { info() {}, warn() {}, error() {} }
 
 let dir: string

@@ -1,12 +1,13 @@
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { StorageReport } from '@dormouse/engine'
+import type { Caller } from '../access/caller.ts'
 import type { Usage, UsageNumbers, UsageReport } from '../api/services.ts'
 import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Prices } from '../config/config.ts'
-import type { LifecycleListener, Log } from '../lifecycle/parts.ts'
-import type { Caller } from '../lifecycle/service.ts'
+import type { Log } from '../log.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import { HOUR_MS, hourOf, splitHours } from './hours.ts'
@@ -72,7 +73,7 @@ export class UsageService implements Usage, Disposable {
     this.#isClosed = true
   }
 
-  get listener(): LifecycleListener {
+  get listener(): SandboxListener {
     return {
       recorded: (row, { event }) => {
         const hour = hourOf(this.#options.clock.wallMs())

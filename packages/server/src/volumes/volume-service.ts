@@ -1,10 +1,12 @@
 import { DormouseError, newVolumeId, type SandboxId, type VolumeId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import type { Caller } from '../access/caller.ts'
 import type { Volumes, VolumeView } from '../api/services.ts'
-import type { Log } from '../lifecycle/parts.ts'
-import type { Caller, MountedVolume, Page, VolumeMount } from '../lifecycle/service.ts'
+import type { Log } from '../log.ts'
+import type { Page } from '../store/page.ts'
+import type { MountedVolume, VolumeMount } from '../store/sandbox-rows.ts'
+import { isOver } from './unmeasured-volumes.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
-import { isOver } from './volume-subjects.ts'
 
 /** Each is a directory that costs next to nothing; this is against programs that never stop. */
 const VOLUMES_PER_OWNER = 1000

@@ -13,5 +13,5 @@ const SCRIPTS: Readonly<Record<string, (nodes: readonly Node[]) => string>> = {
 
 export async function completion(call: Call, shell: string, program: Command): Promise<void> {
   const script = SCRIPTS[shell]?.(completionTree(program)) ?? ''
-  call.answer({ shell, script }, script)
+  call.printResult({ shell, script }, script)
 }

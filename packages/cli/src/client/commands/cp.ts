@@ -3,19 +3,19 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { formatBytes, formatMs } from '../../format/amounts.ts'
 import type { Call } from '../call.ts'
+import { UsageError } from '../cli-error.ts'
 import { type Copied, copyIn } from '../copy/copy-in.ts'
+import { type CopyLocation, parseCopyLocation } from '../copy/copy-location.ts'
 import { copyOut } from '../copy/copy-out.ts'
-import { type Place, parsePlace } from '../copy/place.ts'
-import { UsageProblem } from '../problem.ts'
 
 export async function cp(call: Call, from: string, to: string, { user }: { user?: string }): Promise<void> {
-  const [source, target] = [parsePlace(from), parsePlace(to)]
+  const [source, target] = [parseCopyLocation(from), parseCopyLocation(to)]
   if (source.where === 'sandbox' && target.where === 'sandbox')
-    throw new UsageProblem('only one side of `cp` can be in a sandbox', within(source, target))
+    throw new UsageError('only one side of `cp` can be in a sandbox', within(source, target))
   if (source.where === target.where || (source.where !== 'sandbox' && target.where !== 'sandbox'))
-    throw new UsageProblem(
-      'one side of `cp` has to be in a sandbox',
-      'Give it as SANDBOX:PATH. A local path with a colon begins with ./',
+    throw new UsageError(
+      'one side of `cp` must be in a sandbox',
+      'Write it as SANDBOX:PATH. A local path with a colon must start with ./',
     )
   const began = performance.now()
   using progress = call.progress(`Copying ${from}`)
@@ -24,32 +24,37 @@ export async function cp(call: Call, from: string, to: string, { user }: { user?
     copied.bytes += bytes
     progress.update(`Copying ${from}: ${copied.files} files, ${formatBytes(copied.bytes)}`)
   }
-  const how = { user, onBytes, copied, signal: call.signal }
-  if (source.where === 'sandbox') await out(call, source, target, how)
-  else if (target.where === 'sandbox') await into(call, source, target, how)
+  const options = { user, onBytes, copied, signal: call.signal }
+  if (source.where === 'sandbox') await out(call, source, target, options)
+  else if (target.where === 'sandbox') await into(call, source, target, options)
   progress[Symbol.dispose]()
   if (target.where === 'stdio') return
   const took = formatMs(performance.now() - began)
-  call.answer(copied, '')
+  call.printResult(copied, '')
   call.note(
     `${copied.files} ${copied.files === 1 ? 'file' : 'files'}, ${formatBytes(copied.bytes)} in ${took}.`,
   )
 }
 
-type InSandbox = Extract<Place, { where: 'sandbox' }>
+type InSandbox = Extract<CopyLocation, { where: 'sandbox' }>
 function within(source: InSandbox, target: InSandbox): string {
   return source.sandbox === target.sandbox
-    ? `\`dormouse exec ${source.sandbox} -- cp -r ${source.path} ${target.path}\` copies inside of it.`
-    : `\`dormouse cp ${source.sandbox}:${source.path} - | dormouse cp - ${target.sandbox}:${target.path}\` passes a file on.`
+    ? `\`dormouse exec ${source.sandbox} -- cp -r ${source.path} ${target.path}\` copies within the sandbox.`
+    : `\`dormouse cp ${source.sandbox}:${source.path} - | dormouse cp - ${target.sandbox}:${target.path}\` copies a file between them.`
 }
 
-type How = Parameters<typeof copyIn>[3]
+type CopyOptions = Parameters<typeof copyIn>[3]
 
-async function into(call: Call, source: Place, target: InSandbox, how: How): Promise<void> {
+async function into(
+  call: Call,
+  source: CopyLocation,
+  target: InSandbox,
+  options: CopyOptions,
+): Promise<void> {
   if (source.where === 'local') await lstat(source.path)
   const { files, commands } = await call.sandbox(target.sandbox)
-  if (source.where === 'local') return copyIn({ files, commands }, source.path, target.path, how)
-  const { user, signal, copied, onBytes } = how
+  if (source.where === 'local') return copyIn({ files, commands }, source.path, target.path, options)
+  const { user, signal, copied, onBytes } = options
   const { sizeBytes } = await files.write(
     target.path,
     Readable.toWeb(call.io.stdin) as ReadableStream<Uint8Array>,
@@ -59,10 +64,10 @@ async function into(call: Call, source: Place, target: InSandbox, how: How): Pro
   onBytes(sizeBytes)
 }
 
-async function out(call: Call, source: InSandbox, target: Place, how: How): Promise<void> {
+async function out(call: Call, source: InSandbox, target: CopyLocation, options: CopyOptions): Promise<void> {
   const { files } = await call.sandbox(source.sandbox)
-  if (target.where === 'local') return copyOut(files, source.path, target.path, how)
-  const { user, signal } = how
+  if (target.where === 'local') return copyOut(files, source.path, target.path, options)
+  const { user, signal } = options
   await pipeline(Readable.fromWeb(files.stream(source.path, { user, signal }) as never), call.io.stdout, {
     end: false,
   })

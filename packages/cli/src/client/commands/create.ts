@@ -1,10 +1,10 @@
 import { type CreateOptions, Sandbox } from 'dormouse'
 import { formatMs } from '../../format/amounts.ts'
 import type { Call } from '../call.ts'
-import { defined } from '../defined.ts'
+import { UsageError } from '../cli-error.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
-import { type PolicyFlags, policyOf } from '../policy-flags.ts'
-import { UsageProblem } from '../problem.ts'
+import { omitUndefined } from '../omit-undefined.ts'
+import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
 
 export interface CreateFlags extends NetworkFlags, PolicyFlags {
   readonly name?: string
@@ -21,20 +21,20 @@ export async function create(call: Call, argument: string | undefined, flags: Cr
   const { client, signal } = call
   const name = argument ?? flags.name
   if (argument !== undefined && flags.name !== undefined && argument !== flags.name)
-    throw new UsageProblem(`two names were given: "${argument}" and "${flags.name}"`)
+    throw new UsageError(`there are two names: "${argument}" and "${flags.name}"`)
   const options = toOptions(flags)
   const began = performance.now()
-  const sandbox = await call.during('Making a sandbox', make())
+  const sandbox = await call.withProgress('Creating a sandbox', make())
   const took = formatMs(performance.now() - began)
-  call.answer(sandbox.info, `${sandbox.id}\n`)
+  call.printResult(sandbox.info, `${sandbox.id}\n`)
   call.note(
-    `${name ?? sandbox.id} is ${sandbox.info.state} (${took}). \`dormouse sh ${name ?? sandbox.id}\` goes in.`,
+    `${name ?? sandbox.id} is ${sandbox.info.state} (${took}). Open a shell with \`dormouse sh ${name ?? sandbox.id}\`.`,
   )
 
   function make(): Promise<Sandbox> {
     if (flags.getOrCreate !== true)
       return Sandbox.create({ ...options, ...(name === undefined ? {} : { name }) }, { client, signal })
-    if (name === undefined) throw new UsageProblem('--get-or-create needs a name')
+    if (name === undefined) throw new UsageError('--get-or-create needs a name')
     return Sandbox.getOrCreate(name, options, { client, signal })
   }
 }
@@ -42,8 +42,8 @@ export async function create(call: Call, argument: string | undefined, flags: Cr
 function toOptions(flags: CreateFlags): Omit<CreateOptions, 'name'> {
   const { template, ephemeral, env, metadata } = flags
   return {
-    ...policyOf(flags),
-    ...defined({
+    ...toPolicy(flags),
+    ...omitUndefined({
       template,
       ephemeral,
       env,
@@ -55,14 +55,14 @@ function toOptions(flags: CreateFlags): Omit<CreateOptions, 'name'> {
   }
 }
 
-/** volume:path, or volume:path:ro. */
+/** Parses volume:path or volume:path:ro. */
 export function parseMount(text: string): { volume: string; path: string; readOnly: boolean } {
   const { volume, path, mode } =
     /^(?<volume>[^:]+):(?<path>\/[^:]*)(?::(?<mode>ro|rw))?$/.exec(text)?.groups ?? {}
   if (volume === undefined || path === undefined)
-    throw new UsageProblem(
-      `--volume does not understand "${text}"`,
-      'Give it as -v VOLUME:/PATH or -v VOLUME:/PATH:ro.',
+    throw new UsageError(
+      `--volume has an invalid value "${text}"`,
+      'Use -v VOLUME:/PATH or -v VOLUME:/PATH:ro.',
     )
   return { volume, path, readOnly: mode === 'ro' }
 }

@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { type Command, DormouseError } from 'dormouse'
 import type { Call } from '../call.ts'
-import { Problem } from '../problem.ts'
+import { CliError } from '../cli-error.ts'
 import { readAll } from '../read-all.ts'
 import { signalStatus } from '../show-error.ts'
 
@@ -29,32 +30,29 @@ export async function exec(
   if (call.isJson) {
     const input = io.stdin.isTTY ? undefined : await readAll(io.stdin, signal)
     const result = await sandbox.commands.run(argv, { ...options, input, signal }).catch(notStarted)
-    call.answer(result, '')
+    call.printResult(result, '')
     return result.exitCode
   }
   const command = await sandbox.commands.start(argv, { ...options, stdin: true }).catch(notStarted)
-  // The program decides what Ctrl-C means; what it says then is still shown.
-  const interrupt = () => {
+  // The program decides how it handles Ctrl-C; its output is still shown.
+  using _listener = onAbort(signal, () => {
     command.kill(signal.reason === 'SIGTERM' ? 'SIGTERM' : 'SIGINT').catch(() => {})
-  }
-  signal.addEventListener('abort', interrupt)
-  if (signal.aborted) interrupt()
+  })
   const feeding = feed(command, io.stdin)
   try {
     const exitCode = await show(call, command)
     return signal.aborted ? signalStatus(signal) : exitCode
   } finally {
-    signal.removeEventListener('abort', interrupt)
     io.stdin.destroy()
     await feeding
   }
 }
 
-/** 127, as a shell says of a program that is not there. */
+/** Exits with 127, as a shell does when it does not find a program. */
 function notStarted(error: unknown): never {
   if (!(error instanceof DormouseError) || error.code !== 'not_found') throw error
-  throw new Problem('not_found', error.message, {
-    hint: "A line for a shell goes like this: `dormouse exec SANDBOX -- bash -c 'LINE'`.",
+  throw new CliError('not_found', error.message, {
+    hint: "For a shell command line, use `dormouse exec SANDBOX -- bash -c 'COMMAND LINE'`.",
     exitCode: 127,
   })
 }
@@ -67,17 +65,17 @@ async function show({ io }: Call, command: Command): Promise<number> {
     else if (event.type === 'stderr') io.stderr.write(event.data)
     else if (event.type === 'truncated')
       io.stderr.write(
-        `dormouse: ${event.bytes} bytes of output were written faster than they could be read\n`,
+        `dormouse: dropped ${event.bytes} bytes of output that arrived faster than they could be read\n`,
       )
     else if (event.type === 'exit') {
       exitCode = event.exitCode
-      if (event.timedOut === true) io.stderr.write('dormouse: killed, its time was over\n')
+      if (event.timedOut === true) io.stderr.write('dormouse: killed after its timeout\n')
     }
   }
   return exitCode
 }
 
-/** As it is typed or piped in, no faster than it is read inside. A program that does not read all of it is no failure. */
+/** Sends stdin no faster than the program reads it. A program need not read all of it. */
 async function feed(command: Command, stdin: Readable): Promise<void> {
   try {
     for await (const piece of stdin) await command.sendStdin(piece as Uint8Array)

@@ -10,11 +10,14 @@ interface ForkFlags {
 export async function fork(call: Call, ref: string, { count, reseed }: ForkFlags): Promise<void> {
   const sandbox = await call.sandbox(ref)
   const began = performance.now()
-  const children = await call.during(
+  const children = await call.withProgress(
     `Forking ${shortName(sandbox)}`,
     sandbox.fork(count, { reseed, signal: call.signal }),
   )
-  call.answer({ children: children.map(({ info }) => info) }, children.map(({ id }) => `${id}\n`).join(''))
+  call.printResult(
+    { children: children.map(({ info }) => info) },
+    children.map(({ id }) => `${id}\n`).join(''),
+  )
   const took = formatMs(performance.now() - began)
-  call.note(`${children.length} of ${shortName(sandbox)} in ${took}; it goes on too.`)
+  call.note(`Forked ${shortName(sandbox)} into ${children.length} in ${took}. The parent still runs.`)
 }

@@ -3,8 +3,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import type { Sandbox } from 'dormouse'
 import { WebSocket } from 'ws'
 import type { Call } from '../call.ts'
-import { carry } from '../carry-connection.ts'
-import { UsageProblem } from '../problem.ts'
+import { UsageError } from '../cli-error.ts'
+import { pipeConnection } from '../pipe-connection.ts'
 import { shortName } from './ls.ts'
 
 interface Forwarded {
@@ -12,7 +12,7 @@ interface Forwarded {
   readonly port: number
 }
 
-/** Until Ctrl-C. Each connection that comes in here goes on inside, and wakes the sandbox if need be. */
+/** Forwards connections until Ctrl-C. Each connection wakes the sandbox if it sleeps. */
 export async function forward(
   call: Call,
   ref: string,
@@ -31,8 +31,11 @@ export async function forward(
       server.listen(localPort, host)
       await once(server, 'listening', { signal: call.signal })
       const { port: listening } = server.address() as AddressInfo
-      if (call.isJson) call.line({ sandboxId: sandbox.id, host, localPort: listening, port })
-      else call.note(`${host}:${listening} is port ${port} of ${shortName(sandbox)}. Ctrl-C ends it.`)
+      if (call.isJson) call.printJsonLine({ sandboxId: sandbox.id, host, localPort: listening, port })
+      else
+        call.note(
+          `Forwarding ${host}:${listening} to port ${port} of ${shortName(sandbox)}. Stop with Ctrl-C.`,
+        )
     }
     await once(call.signal, 'abort')
     call.signal.throwIfAborted()
@@ -41,12 +44,12 @@ export async function forward(
   }
 }
 
-/** PORT, or LOCAL:PORT; a local port of 0 is any free one. */
+/** Parses PORT or LOCAL:PORT. Local port 0 means any free port. */
 export function parsePorts(text: string): Forwarded {
   const { local, port } = /^(?:(?<local>\d{1,5}):)?(?<port>\d{1,5})$/.exec(text)?.groups ?? {}
   const forwarded = { localPort: Number(local ?? port), port: Number(port) }
   if (port === undefined || forwarded.port < 1 || forwarded.port > 65_535 || forwarded.localPort > 65_535)
-    throw new UsageProblem(`"${text}" is not a port`, 'Give PORT, or LOCAL:PORT, such as 8080:80.')
+    throw new UsageError(`"${text}" is not a port`, 'Use PORT, or LOCAL:PORT such as 8080:80.')
   return forwarded
 }
 
@@ -56,7 +59,7 @@ async function relay(call: Call, sandbox: Sandbox, port: number, socket: Socket)
     const { url, apiKey } = await call.client.http.address()
     const address = `${url.replace(/^http/, 'ws')}/v1/sandboxes/${sandbox.id}/ports/${port}/tcp`
     const webSocket = new WebSocket(address, { headers: { authorization: `Bearer ${apiKey}` } })
-    carry(socket, webSocket, (problem) => call.note(`dormouse: port ${port}: ${problem}`))
+    pipeConnection(socket, webSocket, (message) => call.note(`dormouse: port ${port}: ${message}`))
   } catch (error) {
     call.note(`dormouse: ${error instanceof Error ? error.message : String(error)}`)
     socket.destroy()

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError, type RunEvent, type Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
-import { pick } from '../find-sandbox.ts'
+import { findByReference } from '../find-sandbox.ts'
 import { showEvent } from '../show-event.ts'
 import { shortName } from './ls.ts'
 
@@ -10,8 +10,8 @@ interface LogsFlags {
   readonly last: number
 }
 
-/** A run that begins is noticed after so long. */
-const LOOK_EVERY_MS = 500
+/** How often `--follow` looks for new runs. */
+const POLL_MS = 500
 const PAGE = 100
 
 export async function logs(
@@ -32,11 +32,11 @@ export async function logs(
       seen.add(runId)
       await showRun(call, sandbox, runId, follow)
     }
-    await sleep(LOOK_EVERY_MS, undefined, { signal: call.signal })
+    await sleep(POLL_MS, undefined, { signal: call.signal })
   }
 }
 
-/** The newest first. */
+/** Newest first. */
 async function newestRuns({ signal }: Call, { runs }: Sandbox): Promise<string[]> {
   const { items } = await runs.list({ signal }).page({ limit: PAGE })
   return items.map(({ runId }) => runId)
@@ -46,7 +46,7 @@ async function findRun({ signal }: Call, sandbox: Sandbox, ref: string): Promise
   const all = await sandbox.runs.list({ signal }).all()
   const named = all.map(({ runId }) => ({ id: runId }))
   const list = `dormouse logs ${shortName(sandbox)}`
-  return pick(ref, named, { what: `run of ${shortName(sandbox)}`, idPrefix: 'run-', list }).id
+  return findByReference(ref, named, { what: `run of ${shortName(sandbox)}`, idPrefix: 'run-', list }).id
 }
 
 async function showRun(call: Call, sandbox: Sandbox, runId: string, follow: boolean): Promise<void> {
@@ -55,13 +55,13 @@ async function showRun(call: Call, sandbox: Sandbox, runId: string, follow: bool
     for await (const event of sandbox.runs.events(runId, { follow, signal: call.signal }))
       show(call, runId, event)
   } catch (error) {
-    // One that ended with its server, or whose events are kept no longer, says so; the others are still shown.
+    // A run whose events are gone must not stop the others from being shown.
     if (!(error instanceof DormouseError) || !['not_found', 'burrow_ended'].includes(error.code)) throw error
     call.note(`dormouse: ${error.message}`)
   }
 }
 
 function show(call: Call, runId: string, event: RunEvent): void {
-  if (call.isJson) call.line({ runId, ...event })
+  if (call.isJson) call.printJsonLine({ runId, ...event })
   else showEvent(event, call.io)
 }

@@ -10,12 +10,12 @@ interface LsFlags extends Pick<ListSandboxes, 'state' | 'template' | 'metadata'>
 export async function ls(call: Call, { quiet, state, template, metadata }: LsFlags): Promise<void> {
   const { client, signal } = call
   const sandboxes = await client.listSandboxes({ state, template, metadata, signal }).all()
-  if (quiet === true) return call.answerNames(sandboxes)
-  call.answer({ sandboxes }, formatSandboxes(sandboxes))
-  if (sandboxes.length === 0) call.note('There are no sandboxes. `dormouse create` makes one.')
+  if (quiet === true) return call.printNames(sandboxes)
+  call.printResult({ sandboxes }, formatSandboxes(sandboxes))
+  if (sandboxes.length === 0) call.note('There are no sandboxes. Create one with `dormouse create`.')
 }
 
-/** What people call it. */
+/** The name; the id of a sandbox without a name. */
 export function shortName({ id, name }: Pick<SandboxInfo, 'id' | 'name'>): string {
   return name ?? id
 }

@@ -9,14 +9,14 @@ export interface ChangeNetworkFlags {
   readonly allow?: readonly string[]
 }
 
-/** Shows it; changes it first when told what to. */
+/** Shows the network of a sandbox, after changing its policy if flags ask for it. */
 export async function network(call: Call, ref: string, { mode, allow }: ChangeNetworkFlags): Promise<void> {
   const { signal } = call
   const sandbox = await call.sandbox(ref)
   const wanted = networkOptions({ ...(mode && { network: mode }), ...(allow && { allow }) })
   if (wanted !== undefined) await sandbox.update({ network: wanted, signal })
   const report = await sandbox.network({ signal })
-  call.answer(report, describe(report))
+  call.printResult(report, describe(report))
 }
 
 function describe({ mode, allow, unavailable, counters, denied }: NetworkReport): string {
@@ -26,14 +26,14 @@ function describe({ mode, allow, unavailable, counters, denied }: NetworkReport)
     ['allowed', mode === 'allow' ? allow.join(' ') || 'nothing' : undefined],
     ['unavailable', unavailable],
     ['connections', String(connections)],
-    ['names asked', String(names)],
-    ['out', formatBytes(bytesOut)],
-    ['in', formatBytes(bytesIn)],
-    ['refused', String(counters.denied)],
+    ['name look-ups', String(names)],
+    ['sent', formatBytes(bytesOut)],
+    ['received', formatBytes(bytesIn)],
+    ['denied', String(counters.denied)],
   ])
   if (denied.length === 0) return fields
   const now = Date.now()
-  const refused = formatTable([
+  const denials = formatTable([
     ['WHEN', 'WHAT', 'PORT', 'TIMES', 'WHY'],
     ...denied.map(({ at, name, address, port, count, reason }) => [
       `${formatDistance(Date.parse(at), now)} ago`,
@@ -43,5 +43,5 @@ function describe({ mode, allow, unavailable, counters, denied }: NetworkReport)
       reason,
     ]),
   ])
-  return `${fields}\n${refused}`
+  return `${fields}\n${denials}`
 }

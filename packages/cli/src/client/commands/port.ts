@@ -1,7 +1,7 @@
 import type { Port, PortAccess } from 'dormouse'
 import { formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
-import { UsageProblem } from '../problem.ts'
+import { UsageError } from '../cli-error.ts'
 import { shortName } from './ls.ts'
 
 export async function listPorts(call: Call, ref: string): Promise<void> {
@@ -13,11 +13,11 @@ export async function listPorts(call: Call, ref: string): Promise<void> {
     access,
     url,
   ])
-  call.answer(
+  call.printResult(
     { ports },
     rows.length === 0 ? '' : formatTable([['PORT', 'LISTENS', 'ACCESS', 'ADDRESS'], ...rows]),
   )
-  if (rows.length === 0) call.note(`Nothing listens in ${shortName(sandbox)}, and no port of it is public.`)
+  if (rows.length === 0) call.note(`Nothing listens in ${shortName(sandbox)}, and it has no public ports.`)
 }
 
 export async function waitForPort(
@@ -29,7 +29,7 @@ export async function waitForPort(
   const port = parsePort(number)
   const sandbox = await call.sandbox(ref)
   const waiting = sandbox.waitForPort(port, { timeoutMs: timeout, signal: call.signal })
-  answerPort(call, await call.during(`Waiting for port ${port} of ${shortName(sandbox)}`, waiting))
+  printPort(call, await call.withProgress(`Waiting for port ${port} of ${shortName(sandbox)}`, waiting))
 }
 
 export async function linkPort(
@@ -41,25 +41,25 @@ export async function linkPort(
   const port = parsePort(number)
   const sandbox = await call.sandbox(ref)
   const link = await sandbox.ports.link(port, { expiresInMs, path, signal: call.signal })
-  call.answer(link, `${link.url}\n`)
-  call.note(`Whoever has it reaches port ${port} of ${shortName(sandbox)} until ${link.expiresAt}.`)
+  call.printResult(link, `${link.url}\n`)
+  call.note(`Anyone with this link can reach port ${port} of ${shortName(sandbox)} until ${link.expiresAt}.`)
 }
 
 export async function setPort(call: Call, ref: string, number: string, access: PortAccess): Promise<void> {
   const port = parsePort(number)
   const sandbox = await call.sandbox(ref)
-  answerPort(call, await sandbox.ports.setAccess(port, access, { signal: call.signal }))
-  const who = access === 'public' ? 'Anybody who knows the address' : 'Only who has a key or a link'
-  call.note(`${who} reaches port ${port} of ${shortName(sandbox)} from now on.`)
+  printPort(call, await sandbox.ports.setAccess(port, access, { signal: call.signal }))
+  const who = access === 'public' ? 'Anyone with the address' : 'Only requests with a key or a link'
+  call.note(`${who} can now reach port ${port} of ${shortName(sandbox)}.`)
 }
 
-function answerPort(call: Call, port: Port): void {
-  call.answer(port, `${port.url}\n`)
+function printPort(call: Call, port: Port): void {
+  call.printResult(port, `${port.url}\n`)
 }
 
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0
   if (port < 1 || port > 65_535)
-    throw new UsageProblem(`"${text}" is not a port`, 'Give a number from 1 to 65535.')
+    throw new UsageError(`"${text}" is not a port`, 'Use a number from 1 to 65535.')
   return port
 }

@@ -1,8 +1,9 @@
 import { createInterface, type Interface } from 'node:readline'
+import { onAbort } from '@dormouse/async'
 import { DormouseError, type Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
 import { ensureContext } from '../ensure-context.ts'
-import { isWhole } from '../python-input.ts'
+import { isCompletePython } from '../is-complete-python.ts'
 import { ReplHistory } from '../repl-history.ts'
 import { showError, signalStatus } from '../show-error.ts'
 import { showEvent } from '../show-event.ts'
@@ -10,7 +11,7 @@ import { shortName } from './ls.ts'
 
 const PROMPT = '>>> '
 const MORE = '... '
-const LEAVE = new Set(['exit', 'exit()', 'quit', 'quit()'])
+const EXIT_WORDS = new Set(['exit', 'exit()', 'quit', 'quit()'])
 
 export async function repl(call: Call, ref: string, { context }: { context: string }): Promise<number> {
   const sandbox = await call.sandbox(ref)
@@ -18,9 +19,9 @@ export async function repl(call: Call, ref: string, { context }: { context: stri
   const isTerminal = call.io.stdin.isTTY && call.io.stdout.isTTY && !call.isJson
   if (isTerminal)
     call.note(
-      `Python in ${shortName(sandbox)}, context ${context}. Ctrl-C interrupts, Ctrl-D leaves; what you make stays.`,
+      `Python in ${shortName(sandbox)}, context ${context}. Ctrl-C interrupts, Ctrl-D exits; variables stay.`,
     )
-  return new Repl(call, sandbox, context, isTerminal).talk()
+  return new Repl(call, sandbox, context, isTerminal).run()
 }
 
 class Repl {
@@ -52,25 +53,23 @@ class Repl {
     this.#lines.on('SIGINT', () => this.#onInterrupt())
   }
 
-  /** Until the end of the input. Piped in, it ends with the status of the last piece. */
-  async talk(): Promise<number> {
+  /** Reads input to its end. When input is piped in, returns the exit status of the last piece. */
+  async run(): Promise<number> {
     const { signal } = this.#call
-    const stop = () => {
+    using _listener = onAbort(signal, () => {
       this.#interruptRun()
       this.#lines.close()
-    }
-    signal.addEventListener('abort', stop, { once: true })
+    })
     try {
       this.#prompt()
-      // Lines that are typed while code runs wait here for their turn.
+      // Lines that are typed while code runs wait here.
       for await (const line of this.#lines) {
-        if (this.#typed.length === 0 && LEAVE.has(line.trim())) break
-        await this.#take(line)
+        if (this.#typed.length === 0 && EXIT_WORDS.has(line.trim())) break
+        await this.#addLine(line)
         this.#prompt()
       }
-      if (this.#typed.length > 0) await this.#run(this.#typed.join('\n'))
+      if (this.#typed.length > 0) await this.#runCode(this.#typed.join('\n'))
     } finally {
-      signal.removeEventListener('abort', stop)
       this.#lines.close()
     }
     if (signal.aborted) return signalStatus(signal)
@@ -78,19 +77,19 @@ class Repl {
     return this.#isTerminal ? 0 : this.#exitCode
   }
 
-  async #take(line: string): Promise<void> {
+  async #addLine(line: string): Promise<void> {
     this.#typed.push(line)
     const code = this.#typed.join('\n')
-    if (code.trim() !== '' && !isWhole(code)) return
+    if (code.trim() !== '' && !isCompletePython(code)) return
     this.#typed = []
-    if (code.trim() !== '') await this.#run(code)
+    if (code.trim() !== '') await this.#runCode(code)
   }
 
-  async #run(code: string): Promise<void> {
+  async #runCode(code: string): Promise<void> {
     this.#isRunning = true
     try {
-      if (this.#call.isJson) await this.#runForPrograms(code)
-      else await this.#runForPeople(code)
+      if (this.#call.isJson) await this.#runAsJson(code)
+      else await this.#runAsText(code)
     } catch (error) {
       if (!(error instanceof DormouseError)) throw error
       this.#exitCode = showError(error, this.#call.io, { isJson: this.#call.isJson })
@@ -100,13 +99,13 @@ class Repl {
     }
   }
 
-  async #runForPrograms(code: string): Promise<void> {
+  async #runAsJson(code: string): Promise<void> {
     const result = await this.#sandbox.runCode(code, { context: this.#context })
     this.#exitCode = result.exitCode
-    this.#call.line(result)
+    this.#call.printJsonLine(result)
   }
 
-  async #runForPeople(code: string): Promise<void> {
+  async #runAsText(code: string): Promise<void> {
     let isLineOpen = false
     for await (const event of this.#sandbox.runCodeStream(code, { context: this.#context })) {
       if (event.type === 'start') this.#runId = event.runId
@@ -114,11 +113,11 @@ class Repl {
       if (event.type === 'stdout' || event.type === 'stderr') isLineOpen = !event.data.endsWith('\n')
       showEvent(event, this.#call.io)
     }
-    // The prompt begins a line of its own.
+    // The prompt starts on a new line.
     if (isLineOpen && this.#isTerminal) this.#call.io.stdout.write('\n')
   }
 
-  /** Ctrl-C: ends the run that goes on, or forgets what is being typed. */
+  /** Ctrl-C interrupts the current run, or discards the current input. */
   #onInterrupt(): void {
     if (this.#isRunning) {
       this.#interruptRun()
@@ -126,7 +125,7 @@ class Repl {
     }
     this.#typed = []
     this.#call.io.stdout.write('\nKeyboardInterrupt\n')
-    // What is on the line goes with it.
+    // Clears the line.
     this.#lines.write(null, { ctrl: true, name: 'e' })
     this.#lines.write(null, { ctrl: true, name: 'u' })
     this.#prompt()

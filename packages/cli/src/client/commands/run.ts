@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
+import { onAbort } from '@dormouse/async'
 import { Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
+import { UsageError } from '../cli-error.ts'
 import { ensureContext } from '../ensure-context.ts'
-import { UsageProblem } from '../problem.ts'
 import { readAll } from '../read-all.ts'
 import { signalStatus } from '../show-error.ts'
 import { showEvent } from '../show-event.ts'
@@ -23,18 +24,18 @@ export async function run(
   flags: RunFlags,
 ): Promise<number> {
   if (flags.new === true && second !== undefined)
-    throw new UsageProblem('with --new only the code is given', "`dormouse run --new 'print(1)'`")
-  if (flags.new !== true && flags.template !== undefined) throw new UsageProblem('--template needs --new')
+    throw new UsageError('with --new, the only argument is the code', "Use `dormouse run --new 'print(1)'`.")
+  if (flags.new !== true && flags.template !== undefined) throw new UsageError('--template needs --new')
   if (flags.new !== true && first === undefined)
-    throw new UsageProblem(
+    throw new UsageError(
       '`run` needs a sandbox',
-      "`dormouse ls` lists them; `dormouse run --new 'CODE'` makes one.",
+      "Run `dormouse ls` to list sandboxes, or `dormouse run --new 'CODE'` to create one.",
     )
   const code = await codeOf(call, flags.new === true ? first : second, flags.file)
   if (flags.new !== true) return runIn(call, await call.sandbox(first ?? ''), code, flags)
   const options = { ephemeral: true, ...(flags.template === undefined ? {} : { template: flags.template }) }
-  const sandbox = await call.during(
-    'Making a sandbox',
+  const sandbox = await call.withProgress(
+    'Creating a sandbox',
     Sandbox.create(options, { client: call.client, signal: call.signal }),
   )
   try {
@@ -45,16 +46,18 @@ export async function run(
 }
 
 async function codeOf(call: Call, code: string | undefined, file: string | undefined): Promise<string> {
-  if (file !== undefined && code !== undefined)
-    throw new UsageProblem('give the code, or a file with it, not both')
+  if (file !== undefined && code !== undefined) throw new UsageError('use either code or -f FILE, not both')
   if (file !== undefined && file !== '-') return readFile(file, 'utf8')
   if (code !== undefined && code !== '-') return code
   if (call.io.stdin.isTTY && code !== '-' && file !== '-')
-    throw new UsageProblem('there is no code to run', 'Give it as an argument, with -f FILE, or pipe it in.')
+    throw new UsageError(
+      'there is no code to run',
+      'Pass it as an argument, with -f FILE, or through a pipe.',
+    )
   return (await readAll(call.io.stdin, call.signal)).toString()
 }
 
-/** Ctrl-C interrupts the run and still shows how it ended. */
+/** Ctrl-C interrupts the run; its remaining output is still shown. */
 async function runIn(call: Call, sandbox: Sandbox, code: string, flags: RunFlags): Promise<number> {
   const { language, context, timeout } = flags
   const { io, signal } = call
@@ -65,24 +68,20 @@ async function runIn(call: Call, sandbox: Sandbox, code: string, flags: RunFlags
     if (runId !== undefined) sandbox.runs.interrupt(runId).catch(() => {})
   }
   const options = { language, context, timeoutMs: timeout }
-  signal.addEventListener('abort', interrupt)
-  try {
-    if (call.isJson) {
-      const result = await sandbox.runCode(code, { ...options, signal })
-      call.answer(result, '')
-      return result.exitCode
-    }
-    let exitCode = 1
-    for await (const event of sandbox.runCodeStream(code, options)) {
-      if (event.type === 'start') {
-        runId = event.runId
-        if (signal.aborted) interrupt()
-      }
-      if (event.type === 'exit') exitCode = event.exitCode
-      showEvent(event, io)
-    }
-    return signal.aborted ? signalStatus(signal) : exitCode
-  } finally {
-    signal.removeEventListener('abort', interrupt)
+  using _listener = onAbort(signal, interrupt)
+  if (call.isJson) {
+    const result = await sandbox.runCode(code, { ...options, signal })
+    call.printResult(result, '')
+    return result.exitCode
   }
+  let exitCode = 1
+  for await (const event of sandbox.runCodeStream(code, options)) {
+    if (event.type === 'start') {
+      runId = event.runId
+      if (signal.aborted) interrupt()
+    }
+    if (event.type === 'exit') exitCode = event.exitCode
+    showEvent(event, io)
+  }
+  return signal.aborted ? signalStatus(signal) : exitCode
 }

@@ -5,14 +5,14 @@ import type { Call } from '../call.ts'
 
 export async function showScrub(call: Call): Promise<number> {
   const status = await call.client.scrub.status({ signal: call.signal })
-  call.answer(status, formatStatus(status))
+  call.printResult(status, formatStatus(status))
   return isDamaged(status) ? 1 : 0
 }
 
 export async function startScrub(call: Call): Promise<void> {
   const status = await call.client.scrub.start({ signal: call.signal })
-  call.answer(status, formatStatus(status))
-  call.note('It runs in the background. `dormouse scrub show` says how far it is.')
+  call.printResult(status, formatStatus(status))
+  call.note('The scrub runs in the background. Follow it with `dormouse scrub show`.')
 }
 
 function isDamaged({ damagedSnapshots, damagedTemplates }: ScrubStatus): boolean {
@@ -25,11 +25,11 @@ function formatStatus(status: ScrubStatus, now = Date.now()): string {
   const { progress } = status
   const fields = formatFields([
     ['state', status.state],
-    ['read so far', progress && `${progress.checkedParts} of ${progress.parts} parts`],
-    ['began', ago(status.beganAt)],
-    ['all was read', ago(status.finishedAt)],
-    ['read in all', formatBytes(status.readBytes)],
-    ['damaged', isDamaged(status) ? undefined : 'nothing is known to be'],
+    ['checked', progress && `${progress.checkedParts} of ${progress.parts} parts`],
+    ['started', ago(status.beganAt)],
+    ['last finished', ago(status.finishedAt)],
+    ['bytes read', formatBytes(status.readBytes)],
+    ['damaged', isDamaged(status) ? undefined : 'nothing'],
   ])
   const rows = [
     ...status.damagedSnapshots.map((one) => [one.snapshotId, one.sandboxId, ago(one.foundAt), one.reason]),

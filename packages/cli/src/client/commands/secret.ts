@@ -2,13 +2,13 @@ import type { Secret } from 'dormouse'
 import { formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
-import { UsageProblem } from '../problem.ts'
+import { UsageError } from '../cli-error.ts'
 import { readAll } from '../read-all.ts'
 import { readHidden } from '../read-hidden.ts'
 
 export async function listSecrets(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const secrets = await call.client.secrets.list({ signal: call.signal }).all()
-  if (quiet === true) return call.answerNames(secrets)
+  if (quiet === true) return call.printNames(secrets)
   const now = Date.now()
   const rows = secrets.map((secret) => [
     secret.name,
@@ -16,12 +16,12 @@ export async function listSecrets(call: Call, { quiet }: { quiet?: boolean }): P
     String(secret.usedBy.length),
     `${formatDistance(Date.parse(secret.updatedAt), now)} ago`,
   ])
-  call.answer(
+  call.printResult(
     { secrets },
     rows.length === 0 ? '' : formatTable([['NAME', 'DOMAINS', 'USED BY', 'SET'], ...rows]),
   )
   if (rows.length === 0)
-    call.note('There are no secrets. `dormouse secret create NAME --domain HOST` makes one.')
+    call.note('There are no secrets. Create one with `dormouse secret create NAME --domain HOST`.')
 }
 
 export async function createSecret(
@@ -30,14 +30,14 @@ export async function createSecret(
   { domain = [] }: { domain?: readonly string[] },
 ): Promise<void> {
   if (domain.length === 0)
-    throw new UsageProblem('a secret is for a host', 'Say which with --domain api.example.com.')
+    throw new UsageError('a secret needs a host', 'Name it with --domain, such as --domain api.example.com.')
   const value = await readValue(call)
   const secret = await call.client.secrets.create(
     { name, value, domains: [...domain] },
     { signal: call.signal },
   )
-  call.answer(secret, `${secret.placeholder}\n`)
-  call.note(`\`dormouse create --secret ${name}\` makes a sandbox that has it.`)
+  call.printResult(secret, `${secret.placeholder}\n`)
+  call.note(`Create a sandbox that can use it with \`dormouse create --secret ${name}\`.`)
 }
 
 export async function setSecret(
@@ -45,18 +45,18 @@ export async function setSecret(
   name: string,
   { domain }: { domain?: readonly string[] },
 ): Promise<void> {
-  // Domains alone can be changed by whoever does not know the value.
+  // Changing domains does not require the value.
   const change = domain === undefined ? { value: await readValue(call) } : { domains: [...domain] }
   const secret = await call.client.secrets.update(name, change, { signal: call.signal })
-  call.answer(secret, describe(secret))
+  call.printResult(secret, describe(secret))
 }
 
 export async function showSecret(call: Call, name: string): Promise<void> {
   const secret = await call.client.secrets.get(name, { signal: call.signal })
-  call.answer(secret, describe(secret))
+  call.printResult(secret, describe(secret))
 }
 
-/** Adds to those that it has. */
+/** Adds secrets to those that the sandbox has. */
 export async function giveSecrets(call: Call, ref: string, names: readonly string[]): Promise<void> {
   await change(call, ref, (had) => [...new Set([...had, ...names])])
 }
@@ -72,7 +72,7 @@ export async function removeSecrets(
 ): Promise<void> {
   for (const name of names)
     await call.client.secrets.delete(name, { signal: call.signal, ...(force === true && { force }) })
-  call.answer({ deleted: names }, names.map((name) => `${name}\n`).join(''))
+  call.printResult({ deleted: names }, names.map((name) => `${name}\n`).join(''))
 }
 
 async function change(
@@ -82,17 +82,20 @@ async function change(
 ): Promise<void> {
   const sandbox = await call.sandbox(ref)
   const info = await sandbox.update({ secrets: [...choose(sandbox.info.secrets)], signal: call.signal })
-  call.answer(info, info.secrets.map((name) => `${name}\n`).join(''))
+  call.printResult(info, info.secrets.map((name) => `${name}\n`).join(''))
 }
 
-/** Not from an argument: those are in the history of the shell, and every process on this machine can see them. */
+/** Not from an argument: the shell's history and every process on this machine could see it. */
 async function readValue(call: Call): Promise<string> {
   const { stdin } = call.io
   const value = stdin.isTTY
     ? await readHidden(call.io, 'Value: ')
     : (await readAll(stdin, call.signal)).toString().replace(/\r?\n$/, '')
   if (value !== '') return value
-  throw new UsageProblem('no value came on standard input', 'Pipe it in, as in `… < key.txt`, or type it.')
+  throw new UsageError(
+    'standard input has no value',
+    'Redirect a file, as in `… < key.txt`, or type the value.',
+  )
 }
 
 function describe(secret: Secret): string {
@@ -102,6 +105,6 @@ function describe(secret: Secret): string {
     ['placeholder', secret.placeholder],
     ['created', secret.createdAt],
     ['set', secret.updatedAt],
-    ['used by', secret.usedBy.join(', ') || 'nobody'],
+    ['used by', secret.usedBy.join(', ') || 'none'],
   ])
 }

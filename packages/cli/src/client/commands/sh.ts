@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process'
+import { onAbort } from '@dormouse/async'
 import type { Pty, Sandbox } from 'dormouse'
 import { WebSocket } from 'ws'
 import type { Call } from '../call.ts'
+import { CliError, UsageError } from '../cli-error.ts'
 import { EscapeKeys } from '../escape-keys.ts'
-import { Problem, UsageProblem } from '../problem.ts'
-import { ScreenState } from '../screen-state.ts'
 import { signalStatus } from '../show-error.ts'
+import { TerminalModes } from '../terminal-modes.ts'
 import { shortName } from './ls.ts'
 
 interface ShFlags {
@@ -25,23 +26,23 @@ export async function sh(
 ): Promise<number> {
   const { io } = call
   if (!io.stdin.isTTY || !io.stdout.isTTY)
-    throw new UsageProblem(
+    throw new UsageError(
       '`sh` needs a terminal',
-      `\`dormouse exec ${ref} -- bash\` reads commands from a pipe.`,
+      `Use \`dormouse exec ${ref} -- bash\` to read commands from a pipe.`,
     )
   const sandbox = await call.sandbox(ref, call.connect({ WebSocket: WebSocket as never }))
-  const screen = new ScreenState()
+  const modes = new TerminalModes()
   const onData = (text: string) => {
-    screen.see(text)
+    modes.observe(text)
     io.stdout.write(text)
   }
-  const pty = await call.during('Opening a terminal', open(sandbox, call, command, flags, onData))
-  const end = await talk(call, pty, screen).catch((error: unknown) => {
-    throw lost(error, sandbox, pty)
+  const pty = await call.withProgress('Opening a terminal', open(sandbox, call, command, flags, onData))
+  const end = await attach(call, pty, modes).catch((error: unknown) => {
+    throw toConnectionError(error, sandbox, pty)
   })
-  if (call.isJson) call.line({ pid: pty.pid, ...end })
+  if (call.isJson) call.printJsonLine({ pid: pty.pid, ...end })
   if (end.how === 'exited') return end.exitCode
-  call.note(`Left. It goes on: ${backTo(sandbox, pty)} comes back to it.`)
+  call.note(`Detached; the shell keeps running. Return with ${attachCommand(sandbox, pty)}.`)
   return end.how === 'stopped' ? signalStatus(call.signal) : 0
 }
 
@@ -64,13 +65,13 @@ function open(
   })
 }
 
-/** Terminals that were made by programs often have none. */
+/** Terminals that programs open often have no size. */
 function sizeOf({ columns, rows }: Call['io']['stdout']): { cols: number; rows: number } {
   return { cols: columns || 80, rows: rows || 24 }
 }
 
-/** Everything typed goes inside, Ctrl-C too. The terminal is as it was before, however this ends. */
-async function talk({ io, signal }: Call, pty: Pty, screen: ScreenState): Promise<End> {
+/** Sends everything typed to the terminal inside, also Ctrl-C, and always restores the local terminal. */
+async function attach({ io, signal }: Call, pty: Pty, modes: TerminalModes): Promise<End> {
   const { stdin, stdout } = io
   const keys = new EscapeKeys()
   let leave: (end: End) => void = () => {}
@@ -86,14 +87,14 @@ async function talk({ io, signal }: Call, pty: Pty, screen: ScreenState): Promis
     pty.resize(sizeOf(stdout)).catch(() => {})
   }
   const onStop = () => leave({ how: 'stopped' })
-  signal.addEventListener('abort', onStop, { once: true })
+  using _listener = onAbort(signal, onStop)
   stdin.setRawMode(true)
-  leaveOutputAlone()
+  disableOutputProcessing()
   stdin.on('data', onKeys)
   stdin.once('end', onStop)
   stdin.resume()
   stdout.on('resize', onResize)
-  // The window may have changed while the terminal was opened, and one that was left has the size of another window.
+  // The local window may differ from the size that the terminal inside was opened with.
   onResize()
   let hasExited = false
   try {
@@ -109,23 +110,22 @@ async function talk({ io, signal }: Call, pty: Pty, screen: ScreenState): Promis
     stdin.off('data', onKeys)
     stdin.setRawMode(false)
     stdin.pause()
-    signal.removeEventListener('abort', onStop)
-    if (!hasExited) stdout.write(`${screen.restore()}\r\n`)
+    if (!hasExited) stdout.write(`${modes.resetSequence()}\r\n`)
   }
 }
 
-/** Node's raw mode still makes a new line return to the first column, which programs that draw do not mean. */
-function leaveOutputAlone(): void {
+/** Node.js leaves output processing on in raw mode, which moves the cursor to the first column after a line feed. */
+function disableOutputProcessing(): void {
   spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] })
 }
 
-function lost(error: unknown, sandbox: Sandbox, pty: Pty): Problem {
+function toConnectionError(error: unknown, sandbox: Sandbox, pty: Pty): CliError {
   const reason = error instanceof Error ? error.message : String(error)
-  return new Problem('connection_lost', `The connection to the terminal is lost: ${reason}`, {
-    hint: `The shell may still be there: ${backTo(sandbox, pty)} comes back to it.`,
+  return new CliError('connection_lost', `Lost the connection to the terminal: ${reason}`, {
+    hint: `The shell may still run. Return with ${attachCommand(sandbox, pty)}.`,
   })
 }
 
-function backTo(sandbox: Sandbox, pty: Pty): string {
+function attachCommand(sandbox: Sandbox, pty: Pty): string {
   return `\`dormouse sh ${shortName(sandbox)} --attach ${pty.pid}\``
 }

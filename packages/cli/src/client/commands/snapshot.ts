@@ -2,8 +2,8 @@ import { DormouseError, type Snapshot } from 'dormouse'
 import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
-import { pick } from '../find-sandbox.ts'
-import { Problem } from '../problem.ts'
+import { CliError } from '../cli-error.ts'
+import { findByReference } from '../find-sandbox.ts'
 import { shortName } from './ls.ts'
 
 interface SnapshotFlags {
@@ -14,7 +14,7 @@ interface SnapshotFlags {
 export async function createSnapshot(call: Call, ref: string, { name, files }: SnapshotFlags): Promise<void> {
   const sandbox = await call.sandbox(ref)
   const began = performance.now()
-  const snapshot = await call.during(
+  const snapshot = await call.withProgress(
     `Saving ${shortName(sandbox)}`,
     sandbox.snapshot({
       ...(name === undefined ? {} : { name }),
@@ -22,10 +22,10 @@ export async function createSnapshot(call: Call, ref: string, { name, files }: S
       signal: call.signal,
     }),
   )
-  call.answer(snapshot, `${snapshot.id}\n`)
+  call.printResult(snapshot, `${snapshot.id}\n`)
   const took = formatMs(performance.now() - began)
   call.note(
-    `Saved (${took}). \`dormouse rollback ${shortName(sandbox)} ${shortName(snapshot)}\` comes back to it.`,
+    `Saved (${took}). Roll back with \`dormouse rollback ${shortName(sandbox)} ${shortName(snapshot)}\`.`,
   )
 }
 
@@ -37,29 +37,29 @@ export async function listSnapshots(
   const { client, signal } = call
   const of = ref === undefined ? {} : { sandboxId: (await call.sandbox(ref)).id }
   const snapshots = await client.snapshots.list({ ...of, signal }).all()
-  if (quiet === true) return call.answerNames(snapshots)
-  call.answer({ snapshots }, formatSnapshots(snapshots))
-  if (snapshots.length === 0) call.note('There are no snapshots. `dormouse snapshot SANDBOX` takes one.')
+  if (quiet === true) return call.printNames(snapshots)
+  call.printResult({ snapshots }, formatSnapshots(snapshots))
+  if (snapshots.length === 0) call.note('There are no snapshots. Take one with `dormouse snapshot SANDBOX`.')
 }
 
-/** Reads the named ones, or all; what is damaged is part of the outcome, and the others are read as well. */
+/** Checks the named snapshots, or all. A damaged snapshot does not stop the check. */
 export async function verifySnapshots(call: Call, refs: readonly string[]): Promise<number> {
   const { client, signal } = call
   const all = await client.snapshots.list({ signal }).all()
   const wanted = refs.length === 0 ? all : refs.map((ref) => pickSnapshot(ref, all))
   const verified: Verified[] = []
   for (const snapshot of wanted) {
-    const one = await call.during(`Reading ${shortName(snapshot)}`, verify(call, snapshot))
+    const one = await call.withProgress(`Verifying ${shortName(snapshot)}`, verify(call, snapshot))
     if (one === undefined && refs.length === 0) continue
-    if (one === undefined) throw notThere(shortName(snapshot))
+    if (one === undefined) throw deletedMeanwhile(shortName(snapshot))
     verified.push(one)
     if (!call.isJson)
       call.io.stdout.write(`${one.id}  ${one.ok ? 'good' : `damaged  ${one.error.message}`}\n`)
   }
-  if (call.isJson) call.answer({ snapshots: verified }, '')
+  if (call.isJson) call.printResult({ snapshots: verified }, '')
   const damaged = verified.filter(({ ok }) => !ok).length
-  if (verified.length === 0) call.note('There are no snapshots to read.')
-  else if (damaged > 0) call.note(`${damaged} of ${verified.length} cannot be restored here.`)
+  if (verified.length === 0) call.note('There are no snapshots to verify.')
+  else if (damaged > 0) call.note(`${damaged} of ${verified.length} snapshots cannot be restored.`)
   return damaged === 0 ? 0 : 1
 }
 
@@ -71,7 +71,7 @@ type Verified =
       readonly error: Pick<DormouseError, 'code' | 'message' | 'hint'>
     }
 
-/** undefined when it is gone since it was listed: a sandbox that sleeps again has another one. */
+/** Undefined when the snapshot was deleted since it was listed: a sandbox that sleeps again replaces its snapshot. */
 async function verify({ client, signal }: Call, { id }: Snapshot): Promise<Verified | undefined> {
   try {
     await client.snapshots.verify(id, { signal })
@@ -90,16 +90,16 @@ export async function removeSnapshots(call: Call, refs: readonly string[]): Prom
   const all = await client.snapshots.list({ signal }).all()
   const found = refs.map((ref) => pickSnapshot(ref, all))
   for (const { id } of found) await client.snapshots.delete(id, { signal })
-  call.answer({ deleted: found.map(({ id }) => id) }, found.map(({ id }) => `${id}\n`).join(''))
+  call.printResult({ deleted: found.map(({ id }) => id) }, found.map(({ id }) => `${id}\n`).join(''))
 }
 
 function pickSnapshot(ref: string, all: readonly Snapshot[]): Snapshot {
-  return pick(ref, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' })
+  return findByReference(ref, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' })
 }
 
-function notThere(ref: string): Problem {
-  return new Problem('not_found', `The snapshot ${ref} was deleted meanwhile`, {
-    hint: '`dormouse snapshot ls` lists what there is.',
+function deletedMeanwhile(ref: string): CliError {
+  return new CliError('not_found', `The snapshot ${ref} was deleted in the meantime`, {
+    hint: 'Run `dormouse snapshot ls` for a list.',
   })
 }
 

@@ -1,6 +1,6 @@
 import type { Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
-import { Problem } from '../problem.ts'
+import { CliError } from '../cli-error.ts'
 import { optionsOf, runSsh, type SshSettings, sshSettings } from '../ssh-program.ts'
 import { shortName } from './ls.ts'
 
@@ -12,7 +12,7 @@ interface SshFlags {
   readonly config?: boolean
 }
 
-/** The `ssh` of this machine, told where the sandbox is and what the server's key is: nothing has to be trusted at first sight. */
+/** Runs the `ssh` of this machine with the address and the host key of the server. */
 export async function ssh(
   call: Call,
   ref: string,
@@ -23,13 +23,13 @@ export async function ssh(
   const { client, signal } = call
   const settings = await sshSettings(call, sandbox.id)
   if (flags.config === true) {
-    call.answer({ host: aliasOf(sandbox), settings }, configOf(sandbox, settings))
+    call.printResult({ host: aliasOf(sandbox), settings }, configOf(sandbox, settings))
     return undefined
   }
   const keys = await client.sshKeys.list({ signal }).all()
   if (keys.length === 0)
-    throw new Problem('unauthorized', 'No SSH key has been added yet', {
-      hint: '`dormouse ssh-key add` adds yours.',
+    throw new CliError('unauthorized', 'There are no SSH keys', {
+      hint: 'Add yours with `dormouse ssh-key add`.',
     })
   const args = [
     ...(flags.identity === undefined ? [] : ['-i', flags.identity]),
@@ -40,12 +40,12 @@ export async function ssh(
     ...(command.length === 0 ? [] : ['--', ...command]),
   ]
   if (call.isJson) {
-    call.answer({ command: ['ssh', ...args] }, '')
+    call.printResult({ command: ['ssh', ...args] }, '')
     return undefined
   }
   if (!keys.some(({ confirmed }) => confirmed))
-    throw new Problem('unauthorized', 'No SSH key has been confirmed yet', {
-      hint: `\`dormouse ssh-key confirm ${keys[0]?.name}\` does it, where its private key is.`,
+    throw new CliError('unauthorized', 'No SSH key is confirmed', {
+      hint: `Run \`dormouse ssh-key confirm ${keys[0]?.name}\` on the machine with its private key.`,
     })
   return runSsh(call, args)
 }

@@ -6,8 +6,8 @@ export async function standby(call: Call, ref: string, { stored }: { stored?: bo
   const sandbox = await call.sandbox(ref)
   const began = performance.now()
   const work = sandbox.idle({ ...(stored === true ? { tier: 'stored' } : {}), signal: call.signal })
-  await call.during(`Putting ${shortName(sandbox)} to sleep`, work)
-  call.answer(sandbox.info, `${sandbox.id}\n`)
+  await call.withProgress(`Putting ${shortName(sandbox)} to sleep`, work)
+  call.printResult(sandbox.info, `${sandbox.id}\n`)
   const took = formatMs(performance.now() - began)
   call.note(`${shortName(sandbox)}: ${stateText(sandbox.info)} (${took}). Any command wakes it.`)
 }

@@ -2,9 +2,9 @@ import { type CreateTemplate, DormouseError, type Template, type TemplateMateria
 import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
-import { pick } from '../find-sandbox.ts'
+import { UsageError } from '../cli-error.ts'
+import { findByReference } from '../find-sandbox.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
-import { UsageProblem } from '../problem.ts'
 
 interface TemplateFlags extends NetworkFlags {
   readonly snapshot?: string
@@ -18,9 +18,9 @@ interface TemplateFlags extends NetworkFlags {
 
 export async function listTemplates(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const templates = await call.client.templates.list({ signal: call.signal }).all()
-  if (quiet === true) return call.answerNames(templates)
+  if (quiet === true) return call.printNames(templates)
   const now = Date.now()
-  call.answer(
+  call.printResult(
     { templates },
     formatTable([
       ['NAME', 'STATE', 'SOURCE', 'SIZE', 'CREATED', 'DESCRIPTION'],
@@ -40,7 +40,7 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
   const { client, signal } = call
   const made = await client.templates.create(await toTemplate(call, name, flags), { signal })
   if (made.state === 'ready') {
-    call.answer(made, `${made.name}\n`)
+    call.printResult(made, `${made.name}\n`)
     return
   }
   using progress = call.progress(`Building ${name}`)
@@ -50,26 +50,26 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
   })
   const template = await waiting.catch((error: unknown) => {
     progress[Symbol.dispose]()
-    // What it said last has the reason more often than not.
+    // The end of the log usually has the reason.
     if (error instanceof DormouseError && typeof error.details['logTail'] === 'string')
       call.note(error.details['logTail'].trimEnd())
     throw error
   })
-  call.answer(template, `${template.name}\n`)
+  call.printResult(template, `${template.name}\n`)
 }
 
 export async function showTemplate(
   call: Call,
   name: string,
-  { materials: isWhole }: { materials?: boolean },
+  { materials: showsMaterials }: { materials?: boolean },
 ): Promise<void> {
-  if (isWhole === true) {
+  if (showsMaterials === true) {
     const materials = await call.client.templates.materials(name, { signal: call.signal })
-    call.answer(materials, formatMaterials(materials))
+    call.printResult(materials, formatMaterials(materials))
     return
   }
   const template = await call.client.templates.get(name, { signal: call.signal })
-  call.answer(template, formatTemplate(template))
+  call.printResult(template, formatTemplate(template))
 }
 
 export async function removeTemplates(call: Call, names: readonly string[]): Promise<void> {
@@ -78,7 +78,7 @@ export async function removeTemplates(call: Call, names: readonly string[]): Pro
     await call.client.templates.delete(name, { signal: call.signal })
     deleted.push(name)
   }
-  call.answer({ deleted }, names.map((name) => `${name}\n`).join(''))
+  call.printResult({ deleted }, names.map((name) => `${name}\n`).join(''))
 }
 
 async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promise<CreateTemplate> {
@@ -96,9 +96,13 @@ async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promi
   }
   if (snapshot === undefined) return { ...common, ...built }
   if (Object.keys(built).length > 0)
-    throw new UsageProblem('--snapshot cannot be given together with what to build')
+    throw new UsageError('--snapshot cannot be combined with flags of a build')
   const all = await client.snapshots.list({ signal }).all()
-  const { id } = pick(snapshot, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' })
+  const { id } = findByReference(snapshot, all, {
+    what: 'snapshot',
+    idPrefix: 'sn-',
+    list: 'dormouse snapshot ls',
+  })
   return { ...common, snapshotId: id }
 }
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Limiter } from '@dormouse/async'
 import type { LedgerEntry } from 'dormouse'
 import { Sandbox, type SandboxInfo } from 'dormouse'
 import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatTable } from '../../format/table.ts'
-import { atOnce } from '../at-once.ts'
 import type { Call } from '../call.ts'
 import { shortName, stateText } from './ls.ts'
 
@@ -23,20 +23,21 @@ interface Row extends Pick<Metrics, 'usage' | 'memory'> {
 }
 
 const EVERY_MS = 1000
+const REQUESTS_AT_ONCE = 8
 const HOME_AND_CLEAR = '\x1b[H\x1b[J'
 const OTHER_SCREEN = '\x1b[?1049h\x1b[?25l'
 const OWN_SCREEN = '\x1b[?25h\x1b[?1049l'
 
 export async function top(call: Call, { once = false, lines }: TopFlags): Promise<void> {
   const { stdout } = call.io
-  const look = new Look(call)
+  const collector = new RowCollector(call)
   const isLive = stdout.isTTY && !once && !call.isJson
   const limit = lines ?? (isLive ? Math.max(1, (stdout.rows || 24) - 4) : undefined)
   if (isLive) stdout.write(OTHER_SCREEN)
   try {
     for (;;) {
-      const rows = await look.rows(limit)
-      if (call.isJson) call.line({ at: new Date().toISOString(), sandboxes: rows.slice(0, limit) })
+      const rows = await collector.rows(limit)
+      if (call.isJson) call.printJsonLine({ at: new Date().toISOString(), sandboxes: rows.slice(0, limit) })
       else stdout.write(`${isLive ? HOME_AND_CLEAR : ''}${formatRows(rows, limit)}`)
       if (once) return
       await sleep(EVERY_MS, undefined, { signal: call.signal })
@@ -46,8 +47,8 @@ export async function top(call: Call, { once = false, lines }: TopFlags): Promis
   }
 }
 
-/** Remembers between two looks what has to be read only once: wakes so far, and CPU time to compare with. */
-class Look {
+/** Reads the rows of the table. Keeps the known wakes and the last CPU times between two tables. */
+class RowCollector {
   readonly #call: Call
   readonly #wakes = new Map<string, { seq: number; wake: Wake | undefined }>()
   readonly #cpu = new Map<string, { cpuMs: number; at: number }>()
@@ -56,15 +57,20 @@ class Look {
     this.#call = call
   }
 
-  /** Those that are awake first, then those that were used last. Only of the first `limit` is all that takes time looked at. */
+  /**
+   * Awake sandboxes first, then the most recently used. Only the first `limit` rows have values that are slow to
+   * read.
+   */
   async rows(limit = Number.POSITIVE_INFINITY): Promise<Row[]> {
     const { client, signal } = this.#call
     const infos = await client.listSandboxes({ signal }).all()
     infos.sort((a, b) => rank(b) - rank(a) || b.lastActiveAt.localeCompare(a.lastActiveAt))
-    const rows: (Row | undefined)[] = []
-    await atOnce([...infos.entries()], async ([place, info]) => {
-      rows[place] = await this.#row(new Sandbox(client, info), { isShown: place < limit })
-    })
+    const limiter = new Limiter({ concurrency: REQUESTS_AT_ONCE })
+    const rows = await Promise.all(
+      infos.map((info, index) =>
+        limiter.run(() => this.#row(new Sandbox(client, info), { isShown: index < limit })),
+      ),
+    )
     return rows.filter((row) => row !== undefined)
   }
 
@@ -79,7 +85,7 @@ class Look {
       const { usage, memory } = metrics ?? {}
       return { info, usage, memory, cpuPercent: this.#cpuPercent(id, usage), lastWake }
     } catch (error) {
-      // Deleted between the list and this.
+      // Deleted since it was listed.
       if (error instanceof Error && 'code' in error && error.code === 'not_found') return undefined
       throw error
     }

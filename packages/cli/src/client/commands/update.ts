@@ -1,7 +1,7 @@
 import type { Call } from '../call.ts'
-import { definedOrNothing } from '../defined.ts'
-import { type PolicyFlags, policyOf } from '../policy-flags.ts'
-import { UsageProblem } from '../problem.ts'
+import { UsageError } from '../cli-error.ts'
+import { omitUndefinedOrNone } from '../omit-undefined.ts'
+import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
 import { shortName } from './ls.ts'
 
 export interface UpdateFlags extends PolicyFlags {
@@ -16,15 +16,15 @@ export async function update(call: Call, ref: string, flags: UpdateFlags): Promi
   const change = changeOf(flags)
   const sandbox = await call.sandbox(ref)
   const info = await sandbox.update({ ...change, signal: call.signal })
-  call.answer(info, `${info.id}\n`)
-  call.note(`${shortName(info)} is changed, and was not woken for it.`)
+  call.printResult(info, `${info.id}\n`)
+  call.note(`Changed ${shortName(info)} without waking it.`)
 }
 
 function changeOf({ name, metadata, ephemeral, ...flags }: UpdateFlags) {
-  const policy = policyOf(flags)
+  const policy = toPolicy(flags)
   if (flags.expires === false && policy.expires !== undefined)
-    throw new UsageProblem('--no-expires contradicts a time after which it expires')
-  const change = definedOrNothing({
+    throw new UsageError('--no-expires contradicts --expires-after and --expires-idle')
+  const change = omitUndefinedOrNone({
     ...policy,
     name: name === false ? null : name,
     metadata: metadata === false ? {} : metadata,
@@ -32,5 +32,5 @@ function changeOf({ name, metadata, ephemeral, ...flags }: UpdateFlags) {
     expires: flags.expires === false ? null : policy.expires,
   })
   if (change !== undefined) return change
-  throw new UsageProblem('nothing was said to change', '`dormouse update --help` lists what can be.')
+  throw new UsageError('there is nothing to change', 'Run `dormouse update --help` for the flags.')
 }

@@ -23,18 +23,18 @@ export async function usage(call: Call, ref: string | undefined, { from, to }: U
     numbers.cost.toFixed(4),
     numbers.alwaysOnCost.toFixed(4),
   ]
-  // What is there first, and what was used most: of those that are gone there may be many.
+  // Existing sandboxes first, then by use: there may be many deleted ones.
   const sorted = [...used.sandboxes].sort(
     (a, b) => Number(a.deleted) - Number(b.deleted) || b.runningSeconds - a.runningSeconds,
   )
   const rows = sorted.map(({ sandboxId: id, name, deleted, ...numbers }) =>
     row(`${name ?? id}${deleted ? ' (deleted)' : ''}`, numbers),
   )
-  call.answer(used, formatTable([head, ...rows, row('total', used.total)]))
-  call.note(`From ${used.from} to ${used.to}. Costs are by the price table in the server's config.`)
+  call.printResult(used, formatTable([head, ...rows, row('total', used.total)]))
+  call.note(`From ${used.from} to ${used.to}. Costs use the prices in the settings of the server.`)
 }
 
-/** The server wants a whole timestamp; people type a day. */
+/** Makes a timestamp of a day. */
 function iso(text: string | undefined): string | undefined {
   return text !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : text
 }

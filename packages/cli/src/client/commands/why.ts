@@ -11,7 +11,7 @@ export async function why(call: Call, ref: string): Promise<void> {
   const [reasons, ledger] = await Promise.all([sandbox.why({ signal }), sandbox.ledger({ signal }).all()])
   const now = Date.now()
   const ahead = (time: string | undefined) =>
-    time === undefined ? undefined : `in ${formatDistance(now, Date.parse(time))} if nothing happens`
+    time === undefined ? undefined : `in ${formatDistance(now, Date.parse(time))} without work`
   const fields = formatFields([
     ['sleeps', ahead(reasons.sleepsAt)],
     ['stored on disk', ahead(reasons.storesAt)],
@@ -24,7 +24,7 @@ export async function why(call: Call, ref: string): Promise<void> {
     ({ kind, what, since }) => `  ${kind}: ${what}, for ${formatDistance(Date.parse(since), now)}\n`,
   )
   const last = ledger.slice(-LAST_ENTRIES)
-  call.answer(
+  call.printResult(
     { ...reasons, ledger: last },
     `${reasons.summary}\n${work.join('')}${fields}\n${formatLedger(last, now)}`,
   )

@@ -1,13 +1,13 @@
 import type { Command } from 'commander'
 
-/** A command as completion sees it. */
+/** A command, for completion. */
 export interface Node {
   /** The words that lead to it, such as `snapshot create`; empty for `dormouse` itself. */
   readonly path: string
   readonly summary: string
   readonly words: readonly Word[]
   readonly flags: readonly Word[]
-  /** For each argument, the command that lists what it can be; empty where nothing does. The last one may come again. */
+  /** For each argument, the command that lists its values; empty if there is none. The last argument may repeat. */
   readonly lists: readonly string[]
   readonly takesFiles: boolean
 }
@@ -17,13 +17,13 @@ export interface Word {
   readonly summary: string
 }
 
-/** Commands that are not a client's, and which arguments they complete is their own business. */
-const SET_UP: readonly Word[] = [
+/** Commands that are not client commands. Their arguments are not completed. */
+const SETUP_COMMANDS: readonly Word[] = [
   { word: 'up', summary: 'set everything up, then run the server' },
-  { word: 'doctor', summary: 'what this host offers and lacks' },
-  { word: 'key', summary: 'API keys' },
+  { word: 'doctor', summary: 'check what this host offers and lacks' },
+  { word: 'key', summary: 'manage API keys' },
   { word: 'test', summary: 'set everything up, then run the tests' },
-  { word: 'help', summary: 'what there is' },
+  { word: 'help', summary: 'list commands' },
 ]
 
 export function completionTree(program: Command): Node[] {
@@ -31,7 +31,7 @@ export function completionTree(program: Command): Node[] {
     {
       path: '',
       summary: '',
-      words: [...wordsOf(program), ...SET_UP],
+      words: [...wordsOf(program), ...SETUP_COMMANDS],
       flags: [],
       lists: [],
       takesFiles: false,
@@ -45,7 +45,7 @@ function nodesOf(command: Command, path: string): Node[] {
     path,
     summary: command.description(),
     words: [...wordsOf(command), ...choicesOf(command)],
-    flags: [...flagsOf(command), { word: '--help', summary: 'how it is used' }],
+    flags: [...flagsOf(command), { word: '--help', summary: 'show the usage' }],
     lists: listsOf(command, path),
     takesFiles: command.name() === 'cp',
   }
@@ -71,7 +71,7 @@ const SANDBOXES = 'ls -q'
 const SNAPSHOTS = 'snapshot ls -q'
 
 function listsOf(command: Command, path: string): string[] {
-  // `create` may be left out.
+  // The word `create` is optional.
   if (path === 'snapshot') return [SANDBOXES]
   const group = path.split(' ')[0] ?? ''
   const isNew = /\b(create|add)$/.test(path)

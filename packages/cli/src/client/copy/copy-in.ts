@@ -2,15 +2,15 @@ import { constants } from 'node:fs'
 import { open, readdir, readlink, stat } from 'node:fs/promises'
 import { basename, join, posix, resolve } from 'node:path'
 import { DormouseError, type FileStat, type Sandbox } from 'dormouse'
-import { atOnce } from '../at-once.ts'
-import { Problem } from '../problem.ts'
+import { CliError } from '../cli-error.ts'
+import { runCopies } from './run-copies.ts'
 
 export interface Copied {
   files: number
   bytes: number
 }
 
-export interface How {
+export interface CopyOptions {
   readonly user: string | undefined
   readonly signal: AbortSignal
   readonly copied: Copied
@@ -19,21 +19,24 @@ export interface How {
 
 type Inside = Pick<Sandbox, 'files' | 'commands'>
 
-/** Copies a local file or directory into a sandbox. Like `cp -r`: into a directory that exists, else under the name given. */
-export async function copyIn(inside: Inside, from: string, to: string, how: How): Promise<void> {
+/**
+ * Copies a local file or directory into a sandbox, like `cp -r`: into an existing directory, else under the given
+ * name.
+ */
+export async function copyIn(inside: Inside, from: string, to: string, options: CopyOptions): Promise<void> {
   const source = await stat(from)
-  const found = await findStat(inside, to, how)
+  const found = await findStat(inside, to, options)
   if (to.endsWith('/') && found === undefined && !source.isDirectory())
-    throw new Problem('not_found', `There is no directory ${to} in the sandbox`)
+    throw new CliError('not_found', `The sandbox has no directory ${to}`)
   const isInto = found?.type === 'directory' && !namesContents(from)
   const target = isInto ? posix.join(to, basename(resolve(from))) : to
-  if (!source.isDirectory()) return copyFile(inside, from, target, how)
-  const work = await makeDirectories(inside, from, target, how)
-  await atOnce(work.files, (path) => copyFile(inside, join(from, path), posix.join(target, path), how))
-  for (const path of work.links) await copyLink(inside, join(from, path), posix.join(target, path), how)
+  if (!source.isDirectory()) return copyFile(inside, from, target, options)
+  const work = await makeDirectories(inside, from, target, options)
+  await runCopies(work.files, (path) => copyFile(inside, join(from, path), posix.join(target, path), options))
+  for (const path of work.links) await copyLink(inside, join(from, path), posix.join(target, path), options)
 }
 
-/** `dir/.`, or `.`: what is in it, and not under its own name. */
+/** `dir/.` and `.` mean the contents of a directory, without its own name. */
 export function namesContents(path: string): boolean {
   return /(^|\/)\.$/.test(path)
 }
@@ -41,7 +44,7 @@ export function namesContents(path: string): boolean {
 async function findStat(
   { files }: Inside,
   path: string,
-  { user, signal }: How,
+  { user, signal }: CopyOptions,
 ): Promise<FileStat | undefined> {
   try {
     return await files.stat(path, { user, signal })
@@ -51,8 +54,8 @@ async function findStat(
   }
 }
 
-/** Directories first, so that files find theirs. Sockets and devices are left out. */
-async function makeDirectories({ files }: Inside, from: string, to: string, { user, signal }: How) {
+/** Makes all directories and lists the files and links to copy. Skips sockets and devices. */
+async function makeDirectories({ files }: Inside, from: string, to: string, { user, signal }: CopyOptions) {
   const work = { files: [] as string[], links: [] as string[] }
   const walk = async (path: string): Promise<void> => {
     signal.throwIfAborted()
@@ -72,8 +75,8 @@ async function makeDirectories({ files }: Inside, from: string, to: string, { us
   return work
 }
 
-async function copyFile({ files }: Inside, from: string, to: string, how: How): Promise<void> {
-  const { user, signal, copied, onBytes } = how
+async function copyFile({ files }: Inside, from: string, to: string, options: CopyOptions): Promise<void> {
+  const { user, signal, copied, onBytes } = options
   const handle = await open(from, constants.O_RDONLY)
   try {
     const { mode, size } = await handle.stat()
@@ -84,7 +87,7 @@ async function copyFile({ files }: Inside, from: string, to: string, how: How): 
       },
     })
     const body = handle.readableWebStream({ type: 'bytes' } as never) as ReadableStream<Uint8Array>
-    // An empty stream has no end that the request could wait for.
+    // The request would wait for ever for the end of an empty stream.
     const content = size === 0 ? new Uint8Array() : body.pipeThrough(counted)
     await files.write(to, content, { user, signal, mode: octal(mode) })
     copied.files += 1
@@ -97,11 +100,11 @@ async function copyLink(
   { commands }: Inside,
   from: string,
   to: string,
-  { user, signal }: How,
+  { user, signal }: CopyOptions,
 ): Promise<void> {
   const args = ['ln', '-sfn', '--', await readlink(from), to]
   const { exitCode, stderr } = await commands.run(args, { signal, ...(user === undefined ? {} : { user }) })
-  if (exitCode !== 0) throw new Problem('link_failed', `The link ${to} could not be made: ${stderr.trim()}`)
+  if (exitCode !== 0) throw new CliError('link_failed', `Cannot make the link ${to}: ${stderr.trim()}`)
 }
 
 function octal(mode: number): string {

@@ -10,7 +10,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { type TLSSocket, connect as tlsConnect } from 'node:tls'
 import type { InterceptedDestination } from '../../gate/interceptor.ts'
 import type { EdgeSecret } from '../../policy/egress-policy.ts'
-import { type Certified, makeAuthority, makeLeaf } from '../certificate.ts'
+import { type CertificateAndKey, makeAuthority, makeLeaf } from '../certificate.ts'
 import { Edge } from '../edge.ts'
 
 export const NAME = 'api.example.com'
@@ -30,7 +30,7 @@ export interface WorldOptions {
 
 /** A server outside, an edge, and a gate in front of it that does what the real one does: reads the beginning and gives it back. */
 export class EdgeWorld implements AsyncDisposable {
-  readonly inside: Certified
+  readonly inside: CertificateAndKey
   readonly outside: HttpsServer
   readonly #gate: Server
   readonly #sockets = new Set<Socket>()

@@ -17,12 +17,12 @@ export function keyIn(headers: IncomingHttpHeaders): string | undefined {
   return bearer === undefined ? undefined : `Bearer ${bearer.slice(BEARER.length)}`
 }
 
-export function isForInside(name: string, value: string): boolean {
+export function isForSandbox(name: string, value: string): boolean {
   return name !== 'authorization' || !OUR_KEY.test(value)
 }
 
 /** Undefined when nothing is left. */
-export function protocolsForInside(value: string): string | undefined {
+export function protocolsForSandbox(value: string): string | undefined {
   return (
     listed(value)
       .filter((name) => !PROTOCOL.test(name))
@@ -30,7 +30,7 @@ export function protocolsForInside(value: string): string | undefined {
   )
 }
 
-export function cookiesForInside(value: string): string | undefined {
+export function cookiesForSandbox(value: string): string | undefined {
   return (
     cookies(value)
       .filter(([name]) => name !== TOKEN_COOKIE)
@@ -65,7 +65,7 @@ export function takeToken(target: string): { token: string | undefined; target: 
  * Whether a cookie may speak for this request. The pages of other sandboxes are on the same site, where browsers send it along with what they ask
  * for: only the preview's own pages, and somebody who follows a link, count.
  */
-export function isOwnRequest(method: string | undefined, headers: IncomingHttpHeaders): boolean {
+export function isSameOriginRequest(method: string | undefined, headers: IncomingHttpHeaders): boolean {
   const { origin, host } = headers
   if (origin !== undefined && origin.replace(/^https?:\/\//, '') !== host) return false
   const site = headers['sec-fetch-site']

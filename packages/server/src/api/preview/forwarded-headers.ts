@@ -1,8 +1,8 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { isLoopback } from '../../config/bind.ts'
-import type { Outside } from '../../ports/address.ts'
-import { cookiesForInside, isForInside, protocolsForInside, TOKEN_COOKIE } from './credentials.ts'
+import type { PublicOrigin } from '../../ports/preview-address.ts'
+import { cookiesForSandbox, isForSandbox, protocolsForSandbox, TOKEN_COOKIE } from './credentials.ts'
 
 /** Of one connection, not of the message (RFC 9110, 7.6.1). `expect` is answered here. */
 const HOP_BY_HOP = new Set([
@@ -23,14 +23,14 @@ const OF_THE_HOST = new Set([
 /** A page by path gets an origin of its own: it cannot read what other pages of this host keep. */
 const OWN_ORIGIN = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts'
 
-export interface Place {
+export interface PreviewTarget {
   readonly port: number
   /** By path: what stands before the target. */
   readonly prefix: string | undefined
 }
 
 /** How the caller sees this server. A proxy on this machine is believed, others are not. */
-export function outsideOf({ headers, socket }: IncomingMessage): Outside {
+export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin {
   const isTls = (socket as Partial<TLSSocket>).encrypted === true
   const told = isNearProxy(socket.remoteAddress) ? one(headers['x-forwarded-proto']) : undefined
   const forwardedHost = isNearProxy(socket.remoteAddress) ? one(headers['x-forwarded-host']) : undefined
@@ -41,9 +41,12 @@ export function outsideOf({ headers, socket }: IncomingMessage): Outside {
 }
 
 /** What the server inside gets. */
-export function headersForInside(request: IncomingMessage, { port, prefix }: Place): OutgoingHttpHeaders {
+export function headersForSandbox(
+  request: IncomingMessage,
+  { port, prefix }: PreviewTarget,
+): OutgoingHttpHeaders {
   const headers = withoutHops(request)
-  const { scheme, host } = outsideOf(request)
+  const { scheme, host } = publicOrigin(request)
   const remote = request.socket.remoteAddress ?? 'unknown'
   const before = isNearProxy(remote) ? listOf(headers['x-forwarded-for']) : []
   // By path the host name is this server's, which means nothing inside.
@@ -60,7 +63,10 @@ export function headersForInside(request: IncomingMessage, { port, prefix }: Pla
 }
 
 /** What the caller gets. */
-export function headersForOutside(answer: IncomingMessage, { port, prefix }: Place): OutgoingHttpHeaders {
+export function headersForClient(
+  answer: IncomingMessage,
+  { port, prefix }: PreviewTarget,
+): OutgoingHttpHeaders {
   const headers = withoutHops(answer)
   const { location } = answer.headers
   if (location !== undefined && prefix !== undefined) headers['location'] = movedBelow(prefix, port, location)
@@ -84,7 +90,7 @@ function withoutHops({ rawHeaders, headers }: IncomingMessage): Record<string, s
   const kept: Record<string, string | string[]> = Object.create(null)
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = (rawHeaders[at] ?? '').toLowerCase()
-    const value = forInside(name, rawHeaders[at + 1] ?? '')
+    const value = forSandbox(name, rawHeaders[at + 1] ?? '')
     if (value === undefined || dropped.has(name)) continue
     const before = kept[name]
     kept[name] = before === undefined ? value : [...[before].flat(), value]
@@ -93,10 +99,10 @@ function withoutHops({ rawHeaders, headers }: IncomingMessage): Record<string, s
 }
 
 /** In an answer none of these names means anything. */
-function forInside(name: string, value: string): string | undefined {
-  if (name === 'cookie') return cookiesForInside(value)
-  if (name === 'sec-websocket-protocol') return protocolsForInside(value)
-  return isForInside(name, value) ? value : undefined
+function forSandbox(name: string, value: string): string | undefined {
+  if (name === 'cookie') return cookiesForSandbox(value)
+  if (name === 'sec-websocket-protocol') return protocolsForSandbox(value)
+  return isForSandbox(name, value) ? value : undefined
 }
 
 /** An address of the server inside, as it is from outside; others stay. */

@@ -1,16 +1,17 @@
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
-import { findPreview, type PreviewAddress } from '../../ports/address.ts'
+import { findPreview, type PreviewAddress } from '../../ports/preview-address.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
-import { type Admitted, admit } from './admission.ts'
-import { atTime } from './at-time.ts'
+import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
 import { TOKEN_COOKIE } from './credentials.ts'
-import { outsideOf } from './forwarded-headers.ts'
-import { letFinish, proxyRequest } from './proxy-request.ts'
+import { publicOrigin } from './forwarded-headers.ts'
+import { drainRequest, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
+import { setWallClockTimer } from './wall-clock-timer.ts'
 
 type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
 
@@ -74,19 +75,20 @@ class PreviewServer {
   ): Promise<void> {
     const requestId = this.#newId(request)
     const began = performance.now()
-    let admitted: Admitted | undefined
+    let authorized: AuthorizedPreview | undefined
     const gone = new AbortController()
     const leave = () => gone.abort()
-    let forgetTime = () => {}
+    let revocation: Disposable | undefined
+    let clearExpiry = () => {}
     this.#open.add(gone)
-    // An answer ends here; what has become another protocol ends with its socket.
+    // An HTTP answer ends with the response; an upgraded connection ends with its socket.
     const over = () => {
       this.#open.delete(gone)
-      admitted?.revoked?.removeEventListener('abort', leave)
-      forgetTime()
+      revocation?.[Symbol.dispose]()
+      clearExpiry()
       if (!response.writableFinished) gone.abort()
     }
-    gone.signal.addEventListener('abort', () => request.socket.destroy(), { once: true })
+    onAbort(gone.signal, () => request.socket.destroy())
     const socket = request.socket
     response.once('close', () => {
       if (head === undefined || socket.destroyed) over()
@@ -94,17 +96,17 @@ class PreviewServer {
     if (head !== undefined) socket.once('close', over)
     try {
       response.setHeader('x-request-id', requestId)
-      admitted = admit(request, address, this.#services)
-      admitted.revoked?.addEventListener('abort', leave, { once: true })
-      if (admitted.expiresAtMs !== undefined) forgetTime = atTime(admitted.expiresAtMs, leave)
-      await this.#pass({ request, response, address, admitted, head, signal: gone.signal })
+      authorized = authorizePreview(request, address, this.#services)
+      revocation = onAbort(authorized.revoked, leave)
+      if (authorized.expiresAtMs !== undefined) clearExpiry = setWallClockTimer(authorized.expiresAtMs, leave)
+      await this.#pass({ request, response, address, authorized, head, signal: gone.signal })
     } catch (error) {
       if (!gone.signal.aborted) this.#refuse(error, requestId, request, response)
     } finally {
       this.#app.log.info(
         {
           ...{ requestId, method: request.method, route: 'preview', port: address.port },
-          ...{ sandboxId: admitted?.sandbox.id, keyId: admitted?.keyId, status: response.statusCode },
+          ...{ sandboxId: authorized?.sandbox.id, keyId: authorized?.keyId, status: response.statusCode },
           durationMs: Math.round((performance.now() - began) * 100) / 100,
         },
         'request',
@@ -116,12 +118,12 @@ class PreviewServer {
     request: IncomingMessage
     response: ServerResponse
     address: PreviewAddress
-    admitted: Admitted
+    authorized: AuthorizedPreview
     head: Buffer | undefined
     signal: AbortSignal
   }): Promise<void> {
-    const { request, response, address, admitted, head, signal } = passed
-    const { sandbox, target, opened } = admitted
+    const { request, response, address, authorized, head, signal } = passed
+    const { sandbox, target, opened } = authorized
     if (!/^(?:\/|\*$)/.test(target))
       throw new DormouseError('invalid_argument', 'the address is not a path on this server')
     const { port, prefix } = address
@@ -150,7 +152,7 @@ class PreviewServer {
       response.destroy()
       return
     }
-    letFinish(request)
+    drainRequest(request)
     this.#app.errorAnswers.write(error, requestId, response, this.#app.log)
   }
 }
@@ -167,6 +169,6 @@ function cookieOf(
   prefix: string | undefined,
 ): string {
   const seconds = Math.max(1, Math.floor((expiresAtMs - Date.now()) / 1000))
-  const secure = outsideOf(request).scheme === 'https' ? '; Secure' : ''
+  const secure = publicOrigin(request).scheme === 'https' ? '; Secure' : ''
   return `${TOKEN_COOKIE}=${token}; Path=${prefix ?? ''}/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`
 }

@@ -2,14 +2,14 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import type { Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { DISCARD_MAX_MS } from '../limits.ts'
-import { headersForInside, headersForOutside, type Place } from './forwarded-headers.ts'
+import { headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
 import type { Relay } from './relay.ts'
 
 /** Frameworks that put a session into a cookie need more than Node allows by itself. */
 const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
 const REASON = /^[\t\x20-\x7e\x80-\xff]*$/
 
-export interface ProxyRequest extends Place {
+export interface ProxyRequest extends PreviewTarget {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly target: string
@@ -21,30 +21,30 @@ export interface ProxyRequest extends Place {
 /** Passes one request on and its answer back, neither faster than the other end takes it. Throws before the answer begins, or never. */
 export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
   const { request, target, relay, head } = proxied
-  const { connection, work } = relay
+  const { connection, hold } = relay
   const outgoing = httpRequest({
     createConnection: () => connection,
     method: request.method ?? 'GET',
     path: target,
     headers: {
-      ...headersForInside(request, proxied),
+      ...headersForSandbox(request, proxied),
       ...(head !== undefined && { connection: 'Upgrade', upgrade: request.headers.upgrade }),
     },
     maxHeaderSize: ANSWER_HEADERS_MAX_BYTES,
   })
   const answered = new Promise<void>((resolve, reject) => {
     outgoing.once('response', (answer) => {
-      work.mayIdle()
+      hold.mayIdle()
       try {
-        passAnswer(answer, proxied)
+        forwardAnswer(answer, proxied)
       } catch (error) {
         reject(error)
       }
       resolve()
     })
     outgoing.once('upgrade', (answer, _connection, first: Buffer) => {
-      work.mayIdle()
-      passUpgrade(answer, first, proxied)
+      hold.mayIdle()
+      forwardUpgrade(answer, first, proxied)
       resolve()
     })
     outgoing.once('error', (cause) => reject(noAnswer(proxied.port, cause)))
@@ -55,34 +55,34 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
   const hasBody =
     request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined
   if (hasBody && head === undefined) {
-    request.on('data', () => work.moved())
+    request.on('data', () => hold.touch())
     request.pipe(outgoing)
     outgoing.once('close', () => {
       request.unpipe(outgoing)
-      letFinish(request)
+      drainRequest(request)
     })
   } else outgoing.end()
   await answered
 }
 
 /** A client that is still sending would not see its answer; one that never stops is not waited for. */
-export function letFinish(request: IncomingMessage): void {
+export function drainRequest(request: IncomingMessage): void {
   if (request.complete) return
   request.resume()
   setTimeout(() => request.complete || request.socket.destroy(), DISCARD_MAX_MS).unref()
 }
 
-function passAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
+function forwardAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
   const { response, relay, head } = proxied
   const { statusCode = 502, statusMessage = '' } = answer
   response.writeHead(statusCode, REASON.test(statusMessage) ? statusMessage : '', {
-    ...headersForOutside(answer, proxied),
+    ...headersForClient(answer, proxied),
     // What was to become another protocol is not used for another request.
     ...(head !== undefined && { connection: 'close' }),
   })
   // Events and long polls: the caller knows that it is connected before there is anything to read.
   response.flushHeaders()
-  answer.on('data', () => relay.work.moved())
+  answer.on('data', () => relay.hold.touch())
   answer.pipe(response)
   // Half an answer must not look like a whole one.
   answer.once('error', () => response.destroy())
@@ -91,13 +91,13 @@ function passAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
   })
 }
 
-function passUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyRequest): void {
+function forwardUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyRequest): void {
   const { request, response, relay, head = Buffer.alloc(0) } = proxied
-  const { connection, work } = relay
+  const { connection, hold } = relay
   const socket = request.socket
   response.detachSocket(socket)
   const headers = {
-    ...headersForOutside(answer, proxied),
+    ...headersForClient(answer, proxied),
     connection: 'Upgrade',
     upgrade: answer.headers.upgrade,
   }
@@ -105,8 +105,8 @@ function passUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyReque
   socket.setTimeout(0)
   socket.write(first)
   connection.write(head)
-  socket.on('data', () => work.moved())
-  connection.on('data', () => work.moved())
+  socket.on('data', () => hold.touch())
+  connection.on('data', () => hold.touch())
   join(socket, connection)
 }
 

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream'
-import type { Sandbox } from '../../lifecycle/service.ts'
-import { ConnectionWork } from './connection-work.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
+import { ConnectionHold } from './connection-hold.ts'
 
 export interface Relay {
   readonly connection: Duplex
-  readonly work: ConnectionWork
+  readonly hold: ConnectionHold
 }
 
 /**
@@ -18,17 +18,17 @@ export async function openRelay(
 ): Promise<Relay> {
   const what = `a connection to port ${port}`
   // Before the call that wakes it ends: in between it could fall asleep again.
-  const work = new ConnectionWork(sandbox, { what, idleMs })
+  const hold = new ConnectionHold(sandbox, { what, idleMs })
   try {
     const connection = await sandbox.use({ cause: 'port', what, signal }, (guest) =>
       guest.ports.connect(port, { signal }),
     )
     // Also between two users of it, none of whom listens.
     connection.on('error', () => {})
-    connection.once('close', () => work[Symbol.dispose]())
-    return { connection, work }
+    connection.once('close', () => hold[Symbol.dispose]())
+    return { connection, hold }
   } catch (error) {
-    work[Symbol.dispose]()
+    hold[Symbol.dispose]()
     throw error
   }
 }

@@ -8,9 +8,9 @@ import {
 import type { ContextInfo } from '@dormouse/engine'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
-import { followContext, getContext } from '../inside/follow-context.ts'
+import { followContext, getContext } from '../guest/follow-context.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 import { eventContent } from './runs.ts'
 
 const url = '/v1/sandboxes/:id/contexts'
@@ -18,11 +18,18 @@ const tags = ['contexts']
 const contextParams = sandboxParams.extend({ name: contextNameField })
 
 /** More than one REPL in a sandbox. */
-export const contextRoutes: Routes = (app, { sandboxes }) => {
+export const contextRoutes: Routes = (app, services) => {
+  listContextsRoute(app, services)
+  createContextRoute(app, services)
+  deleteContextRoute(app, services)
+  followContextOutputRoute(app, services)
+}
+
+const listContextsRoute: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'listContexts',
         summary: 'List contexts',
@@ -37,13 +44,15 @@ export const contextRoutes: Routes = (app, { sandboxes }) => {
       return { items: (await sandbox.use(work, (guest) => guest.contexts.list())).map(contextView) }
     },
   )
+}
 
+const createContextRoute: Routes = (app, { sandboxes }) => {
   app.post(
     url,
     {
       config: {
         scope: 'run',
-        errors: [...INSIDE_ERRORS, 'already_exists', 'permission_denied', 'not_a_directory'],
+        errors: [...GUEST_ERRORS, 'already_exists', 'permission_denied', 'not_a_directory'],
       },
       schema: {
         operationId: 'createContext',
@@ -63,11 +72,13 @@ export const contextRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(201).send(contextView(created))
     },
   )
+}
 
+const deleteContextRoute: Routes = (app, { sandboxes }) => {
   app.delete(
     `${url}/:name`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'deleteContext',
         summary: 'Delete a context',
@@ -86,11 +97,13 @@ export const contextRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(204).send()
     },
   )
+}
 
+const followContextOutputRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:name/output`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'not_acceptable'] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS, 'not_acceptable'] },
       schema: {
         operationId: 'followContextOutput',
         summary: 'What was written between runs',

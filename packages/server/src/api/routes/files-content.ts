@@ -5,15 +5,15 @@ import type { FileStat } from '@dormouse/engine'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
-import { parseRange, type RangeRequest } from '../inside/byte-range.ts'
-import { download } from '../inside/download.ts'
-import { etagOf, fileView, lastModified } from '../inside/file-view.ts'
-import { bodyPieces, discardBody, useRawBodies } from '../inside/request-body.ts'
-import { upload } from '../inside/upload.ts'
+import { parseRange, type RangeRequest } from '../guest/byte-range.ts'
+import { download } from '../guest/download.ts'
+import { etagOf, fileView, lastModified } from '../guest/file-view.ts'
+import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
+import { upload } from '../guest/upload.ts'
 import { READER_STALL_MS } from '../limits.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 import { requireUtf8Queries } from '../utf8-query.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 
 const url = '/v1/sandboxes/:id/files'
 const tags = ['files']
@@ -21,17 +21,23 @@ const OCTETS = 'application/octet-stream'
 const bytes = z.unknown().meta({ type: 'string', format: 'binary' })
 
 /** The content of files: bytes of any length in both directions. */
-export const fileContentRoutes: Routes = (app, { sandboxes }) => {
+export const fileContentRoutes: Routes = (app, services) => {
   useRawBodies(app)
   requireUtf8Queries(app)
+  readFileRoute(app, services)
+  headFileRoute(app, services)
+  writeFileRoute(app, services)
+  deleteFileRoute(app, services)
+}
 
+const readFileRoute: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
       config: {
         scope: 'read',
         errors: [
-          ...INSIDE_ERRORS,
+          ...GUEST_ERRORS,
           'permission_denied',
           'not_a_file',
           'not_a_directory',
@@ -80,13 +86,15 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       return reply.send(Readable.from(file.data, { objectMode: false }))
     },
   )
+}
 
+const headFileRoute: Routes = (app, { sandboxes }) => {
   app.head(
     url,
     {
       config: {
         scope: 'read',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_file', 'not_a_directory'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_file', 'not_a_directory'],
       },
       schema: {
         operationId: 'headFile',
@@ -109,14 +117,16 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       return reply.header('content-length', stat.sizeBytes).send()
     },
   )
+}
 
+const writeFileRoute: Routes = (app, { sandboxes }) => {
   app.put(
     url,
     {
       config: {
         scope: 'run',
         errors: [
-          ...INSIDE_ERRORS,
+          ...GUEST_ERRORS,
           'permission_denied',
           'not_a_file',
           'not_a_directory',
@@ -151,13 +161,15 @@ export const fileContentRoutes: Routes = (app, { sandboxes }) => {
       }
     },
   )
+}
 
+const deleteFileRoute: Routes = (app, { sandboxes }) => {
   app.delete(
     url,
     {
       config: {
         scope: 'run',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'directory_not_empty', 'conflict'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory', 'directory_not_empty', 'conflict'],
       },
       schema: {
         operationId: 'deleteFile',

@@ -14,26 +14,33 @@ import type { FileStat } from '@dormouse/engine'
 import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
-import { fileView } from '../inside/file-view.ts'
-import { firstEvent } from '../inside/first-event.ts'
-import { once } from '../inside/once.ts'
-import { watchFiles } from '../inside/watch-files.ts'
+import { fileView } from '../guest/file-view.ts'
+import { firstEvent } from '../guest/first-event.ts'
+import { notResumable } from '../guest/not-resumable.ts'
+import { watchFiles } from '../guest/watch-files.ts'
 import { json, type Routes, sandboxParams } from '../route.ts'
 import { requireUtf8Queries } from '../utf8-query.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 
 const JSON_TYPE = 'application/json'
 const url = '/v1/sandboxes/:id/files'
 const tags = ['files']
 
 /** Names, directories and changes of files. */
-export const fileRoutes: Routes = (app, { sandboxes }) => {
+export const fileRoutes: Routes = (app, services) => {
   requireUtf8Queries(app)
+  statFileRoute(app, services)
+  listFilesRoute(app, services)
+  makeDirectoryRoute(app, services)
+  moveFileRoute(app, services)
+  watchFilesRoute(app, services)
+}
 
+const statFileRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/stat`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory'] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory'] },
       schema: {
         operationId: 'statFile',
         summary: 'Look at a file, directory or link',
@@ -51,14 +58,16 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return fileView(await sandbox.use(work, (guest) => guest.files.stat(path, options)))
     },
   )
+}
 
+const listFilesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/list`,
     {
       config: {
         scope: 'read',
         errors: [
-          ...INSIDE_ERRORS,
+          ...GUEST_ERRORS,
           'permission_denied',
           'not_a_directory',
           'not_acceptable',
@@ -93,19 +102,21 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
         )
         return { items }
       }
-      const open = once('the listing', (guest) => guest.files.list(path, { ...options, signal }))
+      const open = notResumable('the listing', (guest) => guest.files.list(path, { ...options, signal }))
       const { all } = await firstEvent(sandbox.attach(work, open))
       await sendEvents(request, reply, NDJSON, views(all))
       return reply
     },
   )
+}
 
+const makeDirectoryRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/mkdir`,
     {
       config: {
         scope: 'run',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'already_exists', 'no_space'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory', 'already_exists', 'no_space'],
       },
       schema: {
         operationId: 'makeDirectory',
@@ -123,14 +134,16 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return fileView(await sandbox.use(work, (guest) => guest.files.mkdir(path, options)))
     },
   )
+}
 
+const moveFileRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/move`,
     {
       config: {
         scope: 'run',
         errors: [
-          ...INSIDE_ERRORS,
+          ...GUEST_ERRORS,
           'permission_denied',
           'not_a_file',
           'not_a_directory',
@@ -156,13 +169,15 @@ export const fileRoutes: Routes = (app, { sandboxes }) => {
       return fileView(await sandbox.use(work, (guest) => guest.files.move({ from, to }, options)))
     },
   )
+}
 
+const watchFilesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/watch`,
     {
       config: {
         scope: 'read',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable'],
       },
       schema: {
         operationId: 'watchFiles',

@@ -12,7 +12,15 @@ import { json, type Routes } from '../route.ts'
 
 const tags = ['keys']
 
-export const keyRoutes: Routes = (app, { access }) => {
+export const keyRoutes: Routes = (app, services) => {
+  createKeyRoute(app, services)
+  listKeysRoute(app, services)
+  getKeyRoute(app, services)
+  updateKeyRoute(app, services)
+  revokeKeyRoute(app, services)
+}
+
+const createKeyRoute: Routes = (app, { access }) => {
   app.post(
     '/v1/keys',
     {
@@ -33,7 +41,9 @@ export const keyRoutes: Routes = (app, { access }) => {
         .send({ ...view, key })
     },
   )
+}
 
+const listKeysRoute: Routes = (app, { access }) => {
   app.get(
     '/v1/keys',
     {
@@ -54,7 +64,9 @@ export const keyRoutes: Routes = (app, { access }) => {
       return { items: keys.slice(start, start + limit), nextCursor: keys[start + limit]?.id }
     },
   )
+}
 
+const getKeyRoute: Routes = (app, { access }) => {
   app.get(
     '/v1/keys/:id',
     {
@@ -69,7 +81,9 @@ export const keyRoutes: Routes = (app, { access }) => {
     },
     async (request) => access.get(request.params.id),
   )
+}
 
+const updateKeyRoute: Routes = (app, { access }) => {
   app.patch(
     '/v1/keys/:id',
     {
@@ -85,7 +99,9 @@ export const keyRoutes: Routes = (app, { access }) => {
     },
     async (request) => access.update(request.params.id, request.body),
   )
+}
 
+const revokeKeyRoute: Routes = (app, { access }) => {
   app.delete(
     '/v1/keys/:id',
     {

@@ -17,7 +17,17 @@ import { json, noBody, type Routes, sandboxParams } from '../route.ts'
 const tags = ['lifecycle']
 
 /** Sleeping, waking, multiplying, and why. */
-export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
+export const lifecycleRoutes: Routes = (app, services) => {
+  standbyRoute(app, services)
+  resumeRoute(app, services)
+  forkRoute(app, services)
+  holdRoute(app, services)
+  whyRoute(app, services)
+  readLedgerRoute(app, services)
+  readSandboxMetricsRoute(app, services)
+}
+
+const standbyRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/standby',
     {
@@ -40,7 +50,9 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
         .get(request.params.id, request.key)
         .standby({ tier: request.body.tier, cause: 'asked' }),
   )
+}
 
+const resumeRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/resume',
     {
@@ -67,7 +79,9 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
     },
     async (request) => await sandboxes.get(request.params.id, request.key).resume('resume'),
   )
+}
 
+const forkRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/fork',
     {
@@ -92,7 +106,9 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(201).send({ children })
     },
   )
+}
 
+const holdRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/hold',
     {
@@ -114,7 +130,9 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
       return { what, until }
     },
   )
+}
 
+const whyRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/sandboxes/:id/why',
     {
@@ -129,7 +147,9 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
     },
     async (request) => await sandboxes.get(request.params.id, request.key).why(),
   )
+}
 
+const readLedgerRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/sandboxes/:id/ledger',
     {
@@ -151,7 +171,9 @@ export const lifecycleRoutes: Routes = (app, { sandboxes }) => {
         .ledger({ limit, ...(from === undefined ? {} : { after: from }) })
     },
   )
+}
 
+const readSandboxMetricsRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/sandboxes/:id/metrics',
     {

@@ -9,24 +9,33 @@ import {
   waitForPortSchema,
 } from '@dormouse/contracts/http'
 import { z } from 'zod'
-import { previewUrl } from '../../ports/address.ts'
+import { previewUrl } from '../../ports/preview-address.ts'
 import { disconnected } from '../event-stream.ts'
-import { listPorts, lookAtPort, waitForPort } from '../inside/list-ports.ts'
-import { carryPort } from '../inside/port-socket.ts'
+import { getPort, listPorts, waitForPort } from '../guest/list-ports.ts'
+import { relayPort } from '../guest/port-socket.ts'
 import { TOKEN_PARAMETER } from '../preview/credentials.ts'
-import { outsideOf } from '../preview/forwarded-headers.ts'
+import { publicOrigin } from '../preview/forwarded-headers.ts'
 import { json, type Routes, sandboxParams } from '../route.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 
 const tags = ['ports']
 const url = '/v1/sandboxes/:id/ports'
 
 /** What is asked about ports. What is asked of them does not come here: see `preview`. */
-export const portRoutes: Routes = (app, { sandboxes, ports }) => {
+export const portRoutes: Routes = (app, services) => {
+  listPortsRoute(app, services)
+  getPortRoute(app, services)
+  setPortRoute(app, services)
+  createPortLinkRoute(app, services)
+  waitForPortRoute(app, services)
+  connectPortRoute(app, services)
+}
+
+const listPortsRoute: Routes = (app, { sandboxes, ports }) => {
   app.get(
     url,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'listPorts',
         summary: 'List ports that something listens on, and those that are public',
@@ -37,15 +46,17 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
     },
     async (request, reply) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
-      const look = { sandbox, ports, outside: outsideOf(request.raw), signal: disconnected(reply) }
-      return { items: await listPorts(look) }
+      const context = { sandbox, ports, origin: publicOrigin(request.raw), signal: disconnected(reply) }
+      return { items: await listPorts(context) }
     },
   )
+}
 
+const getPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.get(
     `${url}/:port`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'getPort',
         summary: 'Look at a port',
@@ -58,15 +69,17 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
     async (request, reply) => {
       const { id, port } = request.params
       const sandbox = sandboxes.get(id, request.key)
-      const look = { sandbox, ports, outside: outsideOf(request.raw), signal: disconnected(reply) }
-      return await lookAtPort(look, port)
+      const context = { sandbox, ports, origin: publicOrigin(request.raw), signal: disconnected(reply) }
+      return await getPort(context, port)
     },
   )
+}
 
+const setPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.put(
     `${url}/:port`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'setPort',
         summary: 'Say who may reach a port',
@@ -80,13 +93,15 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
     async (request, reply) => {
       const { id, port } = request.params
       const sandbox = sandboxes.get(id, request.key)
-      const look = { sandbox, ports, outside: outsideOf(request.raw), signal: disconnected(reply) }
-      const before = await lookAtPort(look, port)
+      const context = { sandbox, ports, origin: publicOrigin(request.raw), signal: disconnected(reply) }
+      const before = await getPort(context, port)
       ports.setAccess(sandbox.id, port, request.body.access)
       return { ...before, access: request.body.access }
     },
   )
+}
 
+const createPortLinkRoute: Routes = (app, { sandboxes, ports }) => {
   app.post(
     `${url}/:port/link`,
     {
@@ -108,7 +123,7 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       const sandboxId = sandboxes.get(id, request.key).id
       const { keyId } = request.key
       const { token, expiresAtMs } = ports.sign({ sandboxId, port, keyId, expiresInMs })
-      const base = previewUrl(outsideOf(request.raw), { sandboxId, port, domain: ports.domain })
+      const base = previewUrl(publicOrigin(request.raw), { sandboxId, port, domain: ports.domain })
       const [target, fragment] = path.slice(1).split('#', 2)
       const withToken = `${target}${target?.includes('?') ? '&' : '?'}${TOKEN_PARAMETER}=${token}`
       return reply.code(201).send({
@@ -117,11 +132,13 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       })
     },
   )
+}
 
+const waitForPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.post(
     `${url}/:port/wait`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'port_closed'] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'port_closed'] },
       schema: {
         operationId: 'waitForPort',
         summary: 'Wait until something listens on a port',
@@ -136,10 +153,12 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
       const sandbox = sandboxes.get(id, request.key)
       const signal = disconnected(reply)
       await waitForPort(sandbox, port, { ...request.body, signal })
-      return await lookAtPort({ sandbox, ports, outside: outsideOf(request.raw), signal }, port)
+      return await getPort({ sandbox, ports, origin: publicOrigin(request.raw), signal }, port)
     },
   )
+}
 
+const connectPortRoute: Routes = (app, { sandboxes, ports }) => {
   app.route({
     method: 'GET',
     url: `${url}/:port/tcp`,
@@ -168,7 +187,7 @@ export const portRoutes: Routes = (app, { sandboxes, ports }) => {
     wsHandler: async (socket, request) => {
       const { id, port } = request.params as z.output<typeof portParams>
       const { id: requestId, log, key, server } = request
-      await carryPort({
+      await relayPort({
         ...{ socket, port, requestId, log, answers: server.errorAnswers, revoked: key.revoked },
         sandbox: sandboxes.get(id, key),
         idleMs: ports.idleConnectionMs,

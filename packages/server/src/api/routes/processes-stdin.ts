@@ -1,10 +1,10 @@
 import { stdinAnswerSchema, writeStdinQuery } from '@dormouse/contracts/http'
 import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
-import { bodyPieces, discardBody, useRawBodies } from '../inside/request-body.ts'
-import { writeStdin } from '../inside/write-stdin.ts'
+import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
+import { writeStdin } from '../guest/write-stdin.ts'
 import { json, type Routes } from '../route.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 import { processParams } from './processes.ts'
 
 /** Input of processes: bytes as they come. */
@@ -14,7 +14,7 @@ export const processStdinRoutes: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/processes/:pid/stdin',
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict', 'request_timeout'] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict', 'request_timeout'] },
       schema: {
         operationId: 'writeStdin',
         summary: 'Write to the input of a process',

@@ -12,11 +12,11 @@ import {
 import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
-import { collectProcess } from '../inside/collect-process.ts'
-import { followProcess, getProcess } from '../inside/follow-process.ts'
-import { processView, startProcess } from '../inside/start-process.ts'
+import { collectProcess } from '../guest/collect-process.ts'
+import { followProcess, getProcess } from '../guest/follow-process.ts'
+import { processView, startProcess } from '../guest/start-process.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 
 const JSON_TYPE = 'application/json'
 const url = '/v1/sandboxes/:id/processes'
@@ -29,13 +29,22 @@ const eventContent = {
 }
 
 /** Commands: in the background, followed, or waited for. Nobody's leaving ends them. */
-export const processRoutes: Routes = (app, { sandboxes }) => {
+export const processRoutes: Routes = (app, services) => {
+  startProcessRoute(app, services)
+  listProcessesRoute(app, services)
+  getProcessRoute(app, services)
+  followProcessRoute(app, services)
+  signalProcessRoute(app, services)
+  resizeTerminalRoute(app, services)
+}
+
+const startProcessRoute: Routes = (app, { sandboxes }) => {
   app.post(
     url,
     {
       config: {
         scope: 'run',
-        errors: [...INSIDE_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable', 'too_large'],
+        errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory', 'not_acceptable', 'too_large'],
       },
       schema: {
         operationId: 'startProcess',
@@ -67,11 +76,13 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(201).send(info)
     },
   )
+}
 
+const listProcessesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     url,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'listProcesses',
         summary: 'List processes',
@@ -87,11 +98,13 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return { items: (await sandbox.use(work, (guest) => guest.processes.list())).map(processView) }
     },
   )
+}
 
+const getProcessRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:pid`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'getProcess',
         summary: 'Look at a process',
@@ -105,11 +118,13 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return processView(await getProcess(sandboxes.get(id, request.key), pid, disconnected(reply)))
     },
   )
+}
 
+const followProcessRoute: Routes = (app, { sandboxes }) => {
   app.get(
     `${url}/:pid/events`,
     {
-      config: { scope: 'read', errors: [...INSIDE_ERRORS, 'not_acceptable'] },
+      config: { scope: 'read', errors: [...GUEST_ERRORS, 'not_acceptable'] },
       schema: {
         operationId: 'followProcess',
         summary: 'Replay and follow the events of a process',
@@ -131,11 +146,13 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return reply
     },
   )
+}
 
+const signalProcessRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/:pid/signal`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
       schema: {
         operationId: 'signalProcess',
         summary: 'Send a signal to a process and its group',
@@ -156,11 +173,13 @@ export const processRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(204).send()
     },
   )
+}
 
+const resizeTerminalRoute: Routes = (app, { sandboxes }) => {
   app.post(
     `${url}/:pid/resize`,
     {
-      config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
       schema: {
         operationId: 'resizeTerminal',
         summary: 'Change the size of the terminal of a process',

@@ -3,13 +3,13 @@ import { attachTerminalQuery, openTerminalQuery } from '@dormouse/contracts/http
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import type { Sandbox } from '../../lifecycle/service.ts'
-import { getProcess } from '../inside/follow-process.ts'
-import { startProcess } from '../inside/start-process.ts'
-import { TerminalSocket } from '../inside/terminal-socket.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
+import { getProcess } from '../guest/follow-process.ts'
+import { startProcess } from '../guest/start-process.ts'
+import { TerminalSocket } from '../guest/terminal-socket.ts'
 import { type Routes, sandboxParams } from '../route.ts'
 import { requireUtf8Queries } from '../utf8-query.ts'
-import { INSIDE_ERRORS } from './inside-errors.ts'
+import { GUEST_ERRORS } from './guest-errors.ts'
 import { processParams } from './processes.ts'
 
 const tags = ['processes']
@@ -26,7 +26,7 @@ export const ptyRoutes: Routes = (app, { sandboxes }) => {
   app.route({
     method: 'GET',
     url: '/v1/sandboxes/:id/pty',
-    config: { scope: 'run', errors: [...INSIDE_ERRORS] },
+    config: { scope: 'run', errors: [...GUEST_ERRORS] },
     schema: {
       operationId: 'openTerminal',
       summary: 'Open a shell in a terminal (WebSocket)',
@@ -63,7 +63,7 @@ export const ptyRoutes: Routes = (app, { sandboxes }) => {
   app.route({
     method: 'GET',
     url: '/v1/sandboxes/:id/processes/:pid/pty',
-    config: { scope: 'run', errors: [...INSIDE_ERRORS, 'conflict'] },
+    config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
     schema: {
       operationId: 'attachTerminal',
       summary: 'Attach to the terminal of a process (WebSocket)',

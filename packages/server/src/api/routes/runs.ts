@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import {
   eventsHeaders,
   eventsQuery,
@@ -25,7 +26,15 @@ export const eventContent = {
   [SSE]: { schema: z.string().describe('One event per `data:`, its `seq` as `id:`.') },
 }
 
-export const runRoutes: Routes = (app, { sandboxes, runs }) => {
+export const runRoutes: Routes = (app, services) => {
+  runRoute(app, services)
+  listRunsRoute(app, services)
+  getRunRoute(app, services)
+  followRunRoute(app, services)
+  interruptRunRoute(app, services)
+}
+
+const runRoute: Routes = (app, { sandboxes, runs }) => {
   app.post(
     '/v1/sandboxes/:id/run',
     {
@@ -78,10 +87,7 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
           .interrupt(sandbox, run.runId)
           .catch((err: unknown) => request.log.warn({ err }, 'a run could not be interrupted'))
       }
-      if (onDisconnect === 'interrupt') {
-        if (gone.aborted) interrupt()
-        else gone.addEventListener('abort', interrupt, { once: true })
-      }
+      if (onDisconnect === 'interrupt') onAbort(gone, interrupt)
       if (type === JSON_TYPE) {
         const result = await run.result(gone)
         isOver = true
@@ -98,7 +104,9 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
       return reply
     },
   )
+}
 
+const listRunsRoute: Routes = (app, { sandboxes, runs }) => {
   app.get(
     '/v1/sandboxes/:id/runs',
     {
@@ -114,7 +122,9 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
     },
     async (request) => runs.list(sandboxes.get(request.params.id, request.key), request.query),
   )
+}
 
+const getRunRoute: Routes = (app, { sandboxes, runs }) => {
   app.get(
     '/v1/sandboxes/:id/runs/:runId',
     {
@@ -133,7 +143,9 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
       return view.state === 'finished' ? { ...view, result: await run.result(disconnected(reply)) } : view
     },
   )
+}
 
+const followRunRoute: Routes = (app, { sandboxes, runs }) => {
   app.get(
     '/v1/sandboxes/:id/runs/:runId/events',
     {
@@ -170,7 +182,9 @@ export const runRoutes: Routes = (app, { sandboxes, runs }) => {
       return reply
     },
   )
+}
 
+const interruptRunRoute: Routes = (app, { sandboxes, runs }) => {
   app.post(
     '/v1/sandboxes/:id/runs/:runId/interrupt',
     {

@@ -10,7 +10,15 @@ import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['sandboxes']
 
-export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults, defaultLimits }) => {
+export const sandboxRoutes: Routes = (app, services) => {
+  createSandboxRoute(app, services)
+  listSandboxesRoute(app, services)
+  getSandboxRoute(app, services)
+  updateSandboxRoute(app, services)
+  deleteSandboxRoute(app, services)
+}
+
+const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLimits }) => {
   app.post(
     '/v1/sandboxes',
     {
@@ -40,7 +48,9 @@ export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults, defaultL
       return reply.code(isNew ? 201 : 200).send(sandbox.view())
     },
   )
+}
 
+const listSandboxesRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/sandboxes',
     {
@@ -55,7 +65,9 @@ export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults, defaultL
     },
     async (request) => sandboxes.list(request.query, request.key),
   )
+}
 
+const getSandboxRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/sandboxes/:id',
     {
@@ -71,7 +83,9 @@ export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults, defaultL
     },
     async (request) => sandboxes.get(request.params.id, request.key).view(),
   )
+}
 
+const updateSandboxRoute: Routes = (app, { sandboxes }) => {
   app.patch(
     '/v1/sandboxes/:id',
     {
@@ -95,7 +109,9 @@ export const sandboxRoutes: Routes = (app, { sandboxes, policyDefaults, defaultL
       })
     },
   )
+}
 
+const deleteSandboxRoute: Routes = (app, { sandboxes }) => {
   app.delete(
     '/v1/sandboxes/:id',
     {

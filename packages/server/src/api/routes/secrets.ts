@@ -11,7 +11,15 @@ import { json, nothing, type Routes } from '../route.ts'
 
 const tags = ['secrets']
 
-export const secretRoutes: Routes = (app, { secrets }) => {
+export const secretRoutes: Routes = (app, services) => {
+  createSecretRoute(app, services)
+  listSecretsRoute(app, services)
+  getSecretRoute(app, services)
+  updateSecretRoute(app, services)
+  deleteSecretRoute(app, services)
+}
+
+const createSecretRoute: Routes = (app, { secrets }) => {
   app.post(
     '/v1/secrets',
     {
@@ -26,7 +34,9 @@ export const secretRoutes: Routes = (app, { secrets }) => {
     },
     async (request, reply) => reply.code(201).send(secrets.create(request.body, request.key)),
   )
+}
 
+const listSecretsRoute: Routes = (app, { secrets }) => {
   app.get(
     '/v1/secrets',
     {
@@ -41,7 +51,9 @@ export const secretRoutes: Routes = (app, { secrets }) => {
     },
     async (request) => secrets.list(request.query, request.key),
   )
+}
 
+const getSecretRoute: Routes = (app, { secrets }) => {
   app.get(
     '/v1/secrets/:name',
     {
@@ -56,7 +68,9 @@ export const secretRoutes: Routes = (app, { secrets }) => {
     },
     async (request) => secrets.get(request.params.name, request.key),
   )
+}
 
+const updateSecretRoute: Routes = (app, { secrets }) => {
   app.patch(
     '/v1/secrets/:name',
     {
@@ -73,7 +87,9 @@ export const secretRoutes: Routes = (app, { secrets }) => {
     },
     async (request) => await secrets.update(request.params.name, request.body, request.key),
   )
+}
 
+const deleteSecretRoute: Routes = (app, { secrets }) => {
   app.delete(
     '/v1/secrets/:name',
     {

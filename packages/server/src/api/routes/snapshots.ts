@@ -13,7 +13,16 @@ import { json, noBody, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['snapshots']
 
-export const snapshotRoutes: Routes = (app, { sandboxes }) => {
+export const snapshotRoutes: Routes = (app, services) => {
+  createSnapshotRoute(app, services)
+  rollbackRoute(app, services)
+  listSnapshotsRoute(app, services)
+  getSnapshotRoute(app, services)
+  verifySnapshotRoute(app, services)
+  deleteSnapshotRoute(app, services)
+}
+
+const createSnapshotRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/snapshots',
     {
@@ -45,7 +54,9 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
       return reply.code(201).send(snapshot)
     },
   )
+}
 
+const rollbackRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/sandboxes/:id/rollback',
     {
@@ -73,7 +84,9 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
     async (request) =>
       await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId as SnapshotId),
   )
+}
 
+const listSnapshotsRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/snapshots',
     {
@@ -93,7 +106,9 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
       return sandboxes.listSnapshots({ ...page, sandboxId: id }, request.key)
     },
   )
+}
 
+const getSnapshotRoute: Routes = (app, { sandboxes }) => {
   app.get(
     '/v1/snapshots/:id',
     {
@@ -108,7 +123,9 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
     },
     async (request) => sandboxes.getSnapshot(request.params.id, request.key),
   )
+}
 
+const verifySnapshotRoute: Routes = (app, { sandboxes }) => {
   app.post(
     '/v1/snapshots/:id/verify',
     {
@@ -129,7 +146,9 @@ export const snapshotRoutes: Routes = (app, { sandboxes }) => {
       return { id: request.params.id, ok: true as const }
     },
   )
+}
 
+const deleteSnapshotRoute: Routes = (app, { sandboxes }) => {
   app.delete(
     '/v1/snapshots/:id',
     {

@@ -11,7 +11,15 @@ import { json, nothing, type Routes } from '../route.ts'
 
 const tags = ['ssh']
 
-export const sshKeyRoutes: Routes = (app, { ssh }) => {
+export const sshKeyRoutes: Routes = (app, services) => {
+  getSshEndpointRoute(app, services)
+  addSshKeyRoute(app, services)
+  listSshKeysRoute(app, services)
+  getSshKeyRoute(app, services)
+  deleteSshKeyRoute(app, services)
+}
+
+const getSshEndpointRoute: Routes = (app, { ssh }) => {
   app.get(
     '/v1/ssh',
     {
@@ -34,7 +42,9 @@ export const sshKeyRoutes: Routes = (app, { ssh }) => {
       return endpoint
     },
   )
+}
 
+const addSshKeyRoute: Routes = (app, { ssh }) => {
   app.post(
     '/v1/ssh-keys',
     {
@@ -51,7 +61,9 @@ export const sshKeyRoutes: Routes = (app, { ssh }) => {
     },
     async (request, reply) => reply.code(201).send(ssh.addKey(request.body, request.key)),
   )
+}
 
+const listSshKeysRoute: Routes = (app, { ssh }) => {
   app.get(
     '/v1/ssh-keys',
     {
@@ -66,7 +78,9 @@ export const sshKeyRoutes: Routes = (app, { ssh }) => {
     },
     async (request) => ssh.listKeys(request.query, request.key),
   )
+}
 
+const getSshKeyRoute: Routes = (app, { ssh }) => {
   app.get(
     '/v1/ssh-keys/:name',
     {
@@ -81,7 +95,9 @@ export const sshKeyRoutes: Routes = (app, { ssh }) => {
     },
     async (request) => ssh.getKey(request.params.name, request.key),
   )
+}
 
+const deleteSshKeyRoute: Routes = (app, { ssh }) => {
   app.delete(
     '/v1/ssh-keys/:name',
     {

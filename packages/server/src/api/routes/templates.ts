@@ -10,7 +10,15 @@ import { json, nothing, type Routes } from '../route.ts'
 
 const tags = ['templates']
 
-export const templateRoutes: Routes = (app, { templates }) => {
+export const templateRoutes: Routes = (app, services) => {
+  createTemplateRoute(app, services)
+  listTemplatesRoute(app, services)
+  getTemplateRoute(app, services)
+  getTemplateMaterialsRoute(app, services)
+  deleteTemplateRoute(app, services)
+}
+
+const createTemplateRoute: Routes = (app, { templates }) => {
   app.post(
     '/v1/templates',
     {
@@ -50,7 +58,9 @@ export const templateRoutes: Routes = (app, { templates }) => {
       return reply.code(202).send(begun)
     },
   )
+}
 
+const listTemplatesRoute: Routes = (app, { templates }) => {
   app.get(
     '/v1/templates',
     {
@@ -65,7 +75,9 @@ export const templateRoutes: Routes = (app, { templates }) => {
     },
     async (request) => templates.list(request.query, request.key),
   )
+}
 
+const getTemplateRoute: Routes = (app, { templates }) => {
   app.get(
     '/v1/templates/:name',
     {
@@ -80,7 +92,9 @@ export const templateRoutes: Routes = (app, { templates }) => {
     },
     async (request) => templates.get(request.params.name, request.key),
   )
+}
 
+const getTemplateMaterialsRoute: Routes = (app, { templates }) => {
   app.get(
     '/v1/templates/:name/materials',
     {
@@ -96,7 +110,9 @@ export const templateRoutes: Routes = (app, { templates }) => {
     },
     async (request) => templates.materials(request.params.name, request.key),
   )
+}
 
+const deleteTemplateRoute: Routes = (app, { templates }) => {
   app.delete(
     '/v1/templates/:name',
     {

@@ -10,7 +10,15 @@ import { json, nothing, type Routes } from '../route.ts'
 
 const tags = ['volumes']
 
-export const volumeRoutes: Routes = (app, { volumes }) => {
+export const volumeRoutes: Routes = (app, services) => {
+  createVolumeRoute(app, services)
+  listVolumesRoute(app, services)
+  getVolumeRoute(app, services)
+  updateVolumeRoute(app, services)
+  deleteVolumeRoute(app, services)
+}
+
+const createVolumeRoute: Routes = (app, { volumes }) => {
   app.post(
     '/v1/volumes',
     {
@@ -25,7 +33,9 @@ export const volumeRoutes: Routes = (app, { volumes }) => {
     },
     async (request, reply) => reply.code(201).send(await volumes.create(request.body, request.key)),
   )
+}
 
+const listVolumesRoute: Routes = (app, { volumes }) => {
   app.get(
     '/v1/volumes',
     {
@@ -40,7 +50,9 @@ export const volumeRoutes: Routes = (app, { volumes }) => {
     },
     async (request) => volumes.list(request.query, request.key),
   )
+}
 
+const getVolumeRoute: Routes = (app, { volumes }) => {
   app.get(
     '/v1/volumes/:name',
     {
@@ -55,7 +67,9 @@ export const volumeRoutes: Routes = (app, { volumes }) => {
     },
     async (request) => await volumes.get(request.params.name, request.key),
   )
+}
 
+const updateVolumeRoute: Routes = (app, { volumes }) => {
   app.patch(
     '/v1/volumes/:name',
     {
@@ -71,7 +85,9 @@ export const volumeRoutes: Routes = (app, { volumes }) => {
     },
     async (request) => volumes.update(request.params.name, request.body, request.key),
   )
+}
 
+const deleteVolumeRoute: Routes = (app, { volumes }) => {
   app.delete(
     '/v1/volumes/:name',
     {

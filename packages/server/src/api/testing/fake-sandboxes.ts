@@ -7,34 +7,26 @@ import {
   type RunResult,
   type SandboxId,
 } from '@dormouse/contracts'
-import type {
-  Caller,
-  CreateSandbox,
-  LedgerEntry,
-  Page,
-  Run,
-  Runs,
-  RunView,
-  Sandbox,
-  Sandboxes,
-  SandboxView,
-  SnapshotView,
-  StartRunRequest,
-} from '../../lifecycle/service.ts'
+import type { RunAnswer, SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
+import type { Caller } from '../../access/caller.ts'
+import type { Run, Runs, StartRunRequest } from '../../runs/runs.ts'
+import type { CreateSandbox, Sandbox, Sandboxes } from '../../sandbox/service.ts'
+import type { LedgerEntry } from '../../store/ledger-rows.ts'
+import type { Page } from '../../store/page.ts'
 
 /** Just enough of a sandbox to see what HTTP makes of it: nothing runs, nothing sleeps. */
 
 const NOW = '2030-01-01T00:00:00.000Z'
 
 interface Held {
-  view: SandboxView
+  view: SandboxAnswer
   readonly owner: string
   readonly holds: { what: string; untilMs: number | undefined }[]
 }
 
 export class FakeSandboxes implements Sandboxes {
   readonly held = new Map<string, Held>()
-  readonly snapshots = new Map<string, SnapshotView>()
+  readonly snapshots = new Map<string, SnapshotAnswer>()
   /** Thrown by the next `create`. */
   refusal: unknown
 
@@ -49,7 +41,7 @@ export class FakeSandboxes implements Sandboxes {
     }
     if (taken !== undefined) throw new DormouseError('name_taken', `the name "${request.name}" is taken`)
     const { env: _env, getOrCreate: _getOrCreate, ...shown } = request
-    const view: SandboxView = {
+    const view: SandboxAnswer = {
       ...shown,
       network: { ...shown.network, unavailable: undefined },
       id: newSandboxId(),
@@ -77,7 +69,7 @@ export class FakeSandboxes implements Sandboxes {
     return this.#sandbox(held)
   }
 
-  list(query: Parameters<Sandboxes['list']>[0], caller: Caller): Page<SandboxView> {
+  list(query: Parameters<Sandboxes['list']>[0], caller: Caller): Page<SandboxAnswer> {
     const views = [...this.held.values()]
       .filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
       .map(({ view }) => view)
@@ -93,14 +85,14 @@ export class FakeSandboxes implements Sandboxes {
     return { items: views.slice(start, end), nextCursor: end < views.length ? String(end) : undefined }
   }
 
-  listSnapshots({ sandboxId }: { sandboxId?: string }): Page<SnapshotView> {
+  listSnapshots({ sandboxId }: { sandboxId?: string }): Page<SnapshotAnswer> {
     const items = [...this.snapshots.values()].filter(
       (snapshot) => (sandboxId ?? snapshot.sandboxId) === snapshot.sandboxId,
     )
     return { items, nextCursor: undefined }
   }
 
-  getSnapshot(id: string): SnapshotView {
+  getSnapshot(id: string): SnapshotAnswer {
     const snapshot = this.snapshots.get(id)
     if (snapshot === undefined) throw new DormouseError('not_found', 'there is no such snapshot')
     return snapshot
@@ -116,7 +108,7 @@ export class FakeSandboxes implements Sandboxes {
   }
 
   #sandbox(held: Held): Sandbox {
-    const change = (view: Partial<SandboxView>) => {
+    const change = (view: Partial<SandboxAnswer>) => {
       held.view = { ...held.view, ...view }
       return held.view
     }
@@ -148,7 +140,7 @@ export class FakeSandboxes implements Sandboxes {
           return view
         }),
       snapshot: async ({ name, kind }) => {
-        const snapshot: SnapshotView = {
+        const snapshot: SnapshotAnswer = {
           ...{ id: newSnapshotId(), sandboxId: held.view.id, name, kind, parentId: undefined },
           ...{ template: held.view.template, createdAt: NOW, isHead: false, bytes: { images: 1, memory: 2 } },
           damage: undefined,
@@ -215,7 +207,7 @@ export class FakeRun implements Run {
     return this.journal.at(-1)?.type === 'exit'
   }
 
-  view(): RunView {
+  view(): RunAnswer {
     return {
       ...{
         runId: this.runId,
@@ -285,7 +277,7 @@ export class FakeRuns implements Runs {
     return run
   }
 
-  list(sandbox: Sandbox): Page<RunView> {
+  list(sandbox: Sandbox): Page<RunAnswer> {
     const items = this.started.filter(({ sandboxId }) => sandboxId === sandbox.id).map((run) => run.view())
     return { items, nextCursor: undefined }
   }

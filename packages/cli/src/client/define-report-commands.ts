@@ -1,0 +1,96 @@
+import { Argument, type Command, Option } from 'commander'
+import { collectValues, numberFlag } from './flags.ts'
+import type { Define } from './program.ts'
+
+/** Commands that show something and do not wake a sandbox, and the demo. */
+export function defineReportCommands(program: Command, define: Define): void {
+  define(program, {
+    usage: 'logs <sandbox> [run]',
+    summary: 'show the output of the latest runs, or of one',
+    options: [
+      new Option('-f, --follow', 'show new output as it arrives, also of runs that start later'),
+      new Option('-n, --last <number>', 'number of runs').argParser(numberFlag('--last')).default(10),
+    ],
+    load: async () => (await import('./commands/logs.ts')).logs,
+  })
+  define(program, {
+    usage: 'why <sandbox>',
+    summary: 'show what keeps a sandbox awake, when it will sleep, and its latest sleeps and wakes',
+    load: async () => (await import('./commands/why.ts')).why,
+  })
+  define(program, {
+    usage: 'network <sandbox>',
+    summary: 'show what a sandbox may reach, what it did and what was denied; or change what it may reach',
+    options: [
+      new Option('--mode <mode>', 'from now on, allow the public internet, or nothing').choices([
+        'public',
+        'none',
+      ]),
+      new Option('--allow <target>', 'from now on, allow only this, any number of times').argParser(
+        collectValues,
+      ),
+    ],
+    load: async () => (await import('./commands/network.ts')).network,
+    examples: [
+      'network analysis',
+      'network analysis --mode none',
+      'network analysis --allow example.com:443',
+    ],
+  })
+  defineUsageCommands(program, define)
+  defineDemoCommand(program, define)
+  defineCompletionCommand(program, define)
+}
+
+function defineUsageCommands(program: Command, define: Define): void {
+  define(program, {
+    usage: 'top',
+    summary: 'show a live table of sandboxes: state, memory, CPU, last wake',
+    options: [
+      new Option('--once', 'print one table and exit'),
+      new Option('-n, --lines <number>', 'show at most this many sandboxes').argParser(numberFlag('--lines')),
+    ],
+    load: async () => (await import('./commands/top.ts')).top,
+  })
+  define(program, {
+    usage: 'usage [sandbox]',
+    summary: 'show what was used, what it costs, and what it would have cost without sleep',
+    options: [
+      new Option('--from <time>', 'start, as ISO 8601 (default: the start of this month)'),
+      new Option('--to <time>', 'end, as ISO 8601 (default: now)'),
+    ],
+    load: async () => (await import('./commands/usage.ts')).usage,
+  })
+}
+
+function defineDemoCommand(program: Command, define: Define): void {
+  define(program, {
+    usage: 'demo',
+    summary:
+      'load, ask, sleep, wake and fork in one sandbox, and compare it with a fresh sandbox for each question',
+    options: [
+      new Option('--rows <number>', 'rows of the data frame; 5,000,000 take about 240 MB')
+        .argParser(numberFlag('--rows'))
+        .default(5_000_000),
+      new Option('--keep', 'keep the sandbox afterwards'),
+    ],
+    load: async () => (await import('./demo/demo.ts')).demo,
+  })
+}
+
+function defineCompletionCommand(program: Command, define: Define): void {
+  define(program, {
+    usage: 'completion',
+    summary: 'print a script that completes commands, flags and names in your shell',
+    arguments: [new Argument('<shell>', 'your shell').choices(['bash', 'zsh', 'fish'])],
+    load: async () => {
+      const { completion } = await import('./commands/completion.ts')
+      return (call, shell: string) => completion(call, shell, program)
+    },
+    examples: [
+      'completion bash > /etc/bash_completion.d/dormouse',
+      'completion zsh > ~/.zfunc/_dormouse',
+      'completion fish > ~/.config/fish/completions/dormouse.fish',
+    ],
+  })
+}

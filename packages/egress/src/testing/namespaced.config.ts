@@ -1,0 +1,15 @@
+import { defineConfig } from 'vitest/config'
+
+const conditions = ['dormouse-source', 'node']
+
+// For tests that need a network of their own: `namespaced.test.ts` starts them in one. Threads, because descriptors are of this process.
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions } },
+  test: {
+    include: ['packages/egress/src/testing/namespaced/*.namespaced.ts'],
+    pool: 'threads',
+    fileParallelism: false,
+    testTimeout: 30_000,
+  },
+})

@@ -1,0 +1,55 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import type { ImageFile } from './image-file.ts'
+import { getUint } from './message.ts'
+import { findStranger, readTree } from './sessions.ts'
+
+const FILE_TYPE = 1
+const TYPE_EVENTFD = 6n
+
+/**
+ * CRIU leaves some things out without a word, and saves others that it cannot restore. Such a snapshot must not take the place
+ * of the sandbox.
+ * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them, `files` its files.img.
+ */
+export async function refuseLoss(imageDir: string, files: ImageFile, pids: readonly number[]): Promise<void> {
+  const names = new Set(await readdir(imageDir))
+  for (const pid of pids) {
+    const inside = await pidInside(pid)
+    // PID 1 is ours: it is made anew in every burrow.
+    if (inside === undefined || inside === 1 || names.has(`core-${inside}.img`)) continue
+    throw refused(inside, 'it is not a descendant of the agent')
+  }
+  const stranger = findStranger(await readTree(imageDir))
+  if (stranger !== undefined)
+    throw refused(stranger.pid, 'it is an orphan that a process other than the agent has taken in')
+  if (files.records.some(({ message }) => getUint(message, FILE_TYPE) === TYPE_EVENTFD))
+    await refuseSemaphores(pids)
+}
+
+/** CRIU restores every eventfd as a counter, of 32 bits. */
+async function refuseSemaphores(pids: readonly number[]): Promise<void> {
+  for (const pid of pids) {
+    const directory = `/proc/${pid}/fdinfo`
+    for (const fd of await readdir(directory).catch(() => [])) {
+      const info = await readFile(join(directory, fd), 'utf8').catch(() => '')
+      const count = /^eventfd-count:\s*(?<count>[0-9a-f]+)$/m.exec(info)?.groups?.['count'] ?? '0'
+      const isLost = /^eventfd-semaphore:\s*1$/m.test(info) || BigInt(`0x${count}`) > 0xffff_ffffn
+      if (isLost)
+        throw refused((await pidInside(pid)) ?? 0, 'it has an eventfd that counts as a semaphore open')
+    }
+  }
+}
+
+async function pidInside(pid: number): Promise<number | undefined> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  const last = /^NSpid:.*?(?<pid>\d+)$/m.exec(status)?.groups?.['pid']
+  return last === undefined ? undefined : Number(last)
+}
+
+function refused(pid: number, reason: string): DormouseError {
+  return new DormouseError('snapshot_refused', `Process ${pid} cannot be saved: ${reason}.`, {
+    details: { pid, reason },
+  })
+}

@@ -1,0 +1,12 @@
+import { LinuxEngine } from './linux-engine.ts'
+
+/** For set-up, which has no engine of its own. The data directory is also the state directory here. */
+export async function prepareTemplate(dataDir: string, name: string): Promise<void> {
+  await using engine = await LinuxEngine.open({ dataDir })
+  await engine.prepareTemplate(name)
+}
+
+export async function isTemplatePrepared(dataDir: string, name: string): Promise<boolean> {
+  await using engine = await LinuxEngine.open({ dataDir })
+  return engine.isTemplatePrepared(name)
+}

@@ -1,0 +1,60 @@
+import { DormouseError } from '@dormouse/contracts'
+
+/** CRIU says these on every run here; they mean nothing. */
+const HARMLESS =
+  /RLIMIT_NOFILE|Unable to create tun|Can't keep kdat|suspend(ing)? seccomp|stats-(dump|restore)|trim failed|Dumping FAILED|Restoring FAILED/
+
+const REASONS: readonly { pattern: RegExp; reason: string }[] = [
+  { pattern: /io_uring/i, reason: 'it has an io_uring open' },
+  {
+    pattern:
+      /is (being )?traced|Unseizable non-zombie|ptrace.*(seize|attach)|Unable to interrupt|SEIZE.*: task pid/i,
+    reason: 'it is being traced (gdb, strace)',
+  },
+  { pattern: /(nested|different|Can't dump).*(namespace|ns )/i, reason: 'it has namespaces of its own' },
+  {
+    pattern: /Unix socket .* not found|external (stream|socket)|peer .* outside/i,
+    reason: 'it has a socket whose other end is outside',
+  },
+  { pattern: /Can't dump ghost file/, reason: 'it has a deleted file open that is larger than 1 GiB' },
+  { pattern: /No space left|ENOSPC/i, reason: 'the disk is full' },
+]
+
+/** For what is known without CRIU's word. `pid` as the burrow sees it. */
+export function cannotBeSaved(pid: number, reason: string): DormouseError {
+  return new DormouseError('snapshot_refused', `Process ${pid} cannot be saved: ${reason}.`, {
+    details: { pid, reason },
+  })
+}
+
+/** The processes are killed: foreign code is in them. */
+export function dumpCutOff(): DormouseError {
+  return new DormouseError(
+    'burrow_ended',
+    'The dump was cut off, so the processes of the sandbox were killed.',
+    { hint: 'The sandbox goes back to its last snapshot. Its files are kept.' },
+  )
+}
+
+/** Why a dump failed, in words a user can act on. */
+export function explainDumpFailure(output: string): DormouseError {
+  const errors = output.split('\n').filter((line) => line.includes('Error') && !HARMLESS.test(line))
+  const text = errors.join('\n')
+  const pid = /(?:\(pid: |task |pid |Dumping |non-zombie )(?<pid>\d+)/.exec(text)?.groups?.pid
+  const known = REASONS.find(({ pattern }) => pattern.test(text))
+  const who = pid === undefined ? 'A process' : `Process ${pid}`
+  const reason = known?.reason ?? (errors[0]?.replace(/^.*?Error \([^)]*\): /, '') || 'CRIU gave no reason')
+  const code = known?.reason === 'the disk is full' ? 'no_space' : 'snapshot_refused'
+  return new DormouseError(code, `${who} cannot be saved: ${reason}.`, {
+    details: { ...(pid !== undefined && { pid: Number(pid) }), reason, criu: errors.slice(0, 10) },
+  })
+}
+
+export function explainRestoreFailure(output: string): DormouseError {
+  const errors = output.split('\n').filter((line) => line.includes('Error') && !HARMLESS.test(line))
+  const reason =
+    errors[0]?.replace(/^.*?Error \([^)]*\): /, '') ?? (output.trim().slice(-300) || 'CRIU gave no reason')
+  return new DormouseError('restore_failed', `The snapshot could not be restored: ${reason}`, {
+    details: { criu: errors.slice(0, 10) },
+  })
+}

@@ -1,0 +1,75 @@
+import { fulfilled, settleAll } from '@dormouse/async'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { ForkedBurrow, ForkOptions, Snapshot } from '@dormouse/engine'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import { describeSnapshot } from '../storage/describe-snapshot.ts'
+import { restoreSnapshot } from './restore-snapshot.ts'
+import { saveAndEnd, withoutLimit } from './save-burrow.ts'
+import type { SnapshotEngine } from './snapshot-engine.ts'
+
+/** Restores are bound by the CPU: more of them at once only make each slower. */
+const RESTORES_AT_ONCE = 4
+
+export interface ForkedLinuxBurrow extends ForkedBurrow {
+  readonly parent?: LinuxBurrow
+  readonly children: readonly LinuxBurrow[]
+}
+
+/**
+ * Saves a burrow, then continues from the snapshot in the parent and in every child. An error means that no child is left and
+ * the parent continues. A parent that is saved but does not continue is `resumeError` of the result; then there are no children.
+ */
+export async function forkBurrow(
+  engine: SnapshotEngine,
+  burrow: LinuxBurrow,
+  options: ForkOptions,
+): Promise<ForkedLinuxBurrow> {
+  const { sandboxIds } = options
+  if (sandboxIds.length === 0)
+    throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
+  // Spares are made while the snapshot is taken, which mostly waits for the disk.
+  const cancelSpares = engine.host.spares.expect(sandboxIds.length + 1)
+  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow).catch((error: unknown) => {
+    cancelSpares()
+    throw error
+  })
+  const snapshot = describeSnapshot(manifest)
+  if (syncError !== undefined) {
+    cancelSpares()
+    await Promise.allSettled([ended])
+    return { snapshot, children: [], resumeError: syncError }
+  }
+  const restored = restoreAll(engine, { snapshot, parentId: burrow.sandboxId, options })
+  await Promise.allSettled([restored, ended])
+  return { snapshot, ...(await restored) }
+}
+
+/** Restores the parent and the children, some at a time. Destroys the children when one restore fails. */
+async function restoreAll(
+  engine: SnapshotEngine,
+  { snapshot, parentId, options }: { snapshot: Snapshot; parentId: SandboxId; options: ForkOptions },
+): Promise<Omit<ForkedLinuxBurrow, 'snapshot'>> {
+  const { sandboxIds, onParent, limitRestore = withoutLimit, signal, reseed = true } = options
+  const restore = (sandboxId: SandboxId, abort?: { signal: AbortSignal }) =>
+    limitRestore(sandboxId, () =>
+      restoreSnapshot(engine, snapshot.id, { sandboxId, reason: 'fork', reseed, ...abort }),
+    )
+  const restoreParent = async () => {
+    const parent = await restore(parentId)
+    try {
+      onParent?.({ burrow: parent, snapshot })
+    } catch (error) {
+      await engine.destroyBurrow(parent)
+      throw error
+    }
+    return parent
+  }
+  const restoreChildren = sandboxIds.map((sandboxId) => () => restore(sandboxId, signal && { signal }))
+  const [parent, ...children] = await settleAll([restoreParent, ...restoreChildren], RESTORES_AT_ONCE)
+  const failed = children.find((result) => result.status === 'rejected')
+  if (parent?.status === 'fulfilled' && failed === undefined)
+    return { parent: parent.value, children: children.flatMap(fulfilled) }
+  await Promise.all(children.flatMap(fulfilled).map((child) => engine.destroyBurrow(child)))
+  if (parent?.status === 'rejected') return { children: [], resumeError: parent.reason }
+  throw failed?.reason
+}

@@ -1,0 +1,41 @@
+import type { SnapshotId } from '@dormouse/contracts'
+import { improveSnapshot } from '../storage/improve-snapshot.ts'
+import { makeLayerSums } from '../storage/layer-sums.ts'
+import type { SnapshotEngine } from './snapshot-engine.ts'
+
+/** Most of what was just written is still in the page cache: the limit keeps the CPU free, and no caller waits. */
+const SUMS_BYTES_PER_SECOND = 256 * 1024 ** 2
+
+/** Makes a faster version of a stored snapshot, if there is something to gain. Returns whether it did. */
+export async function improveStored(
+  engine: SnapshotEngine,
+  id: SnapshotId,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { host, dataDir, store, collector } = engine
+  // A failure may leave an unused layer.
+  let mayLeaveLayers = true
+  try {
+    mayLeaveLayers = await engine.afterCollecting(() =>
+      improveSnapshot(id, { layout: host.layout, dataDir, store, signal }),
+    )
+    return mayLeaveLayers
+  } finally {
+    if (mayLeaveLayers) await collector.collect()
+  }
+}
+
+/** Makes checksums for layers of a snapshot that have none yet, so that a later check notices when they change. */
+export async function makeMissingSums(
+  { host, store }: SnapshotEngine,
+  id: SnapshotId,
+  signal: AbortSignal,
+): Promise<void> {
+  const { manifest } = await store.get(id)
+  const pace = { bytesPerSecond: SUMS_BYTES_PER_SECOND, signal }
+  await makeLayerSums(host.layout, manifest.layers, pace).catch(async (error: unknown) => {
+    // Throws `not_found` when the snapshot was deleted, and its layers with it.
+    await store.get(id)
+    throw error
+  })
+}

@@ -1,0 +1,75 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import type { VolumeMount } from '@dormouse/engine'
+import { libraryName } from '../image/library-name.ts'
+import { onImageThread } from '../image-thread/image-threads.ts'
+import { wholePages } from '../volume/detach-from-volumes.ts'
+import { findMount, type VolumeFile } from '../volume/volume-files.ts'
+import { findInVolume } from '../volume/walk-volume.ts'
+
+/** The bits of a mode that say what kind of file it is. */
+const FILE_TYPE = 0o170000
+
+export interface PrepareImages {
+  readonly imagesDir: string
+  /** Where the snapshot's copies of programs are. */
+  readonly memoryDir: string
+  /** What the saved processes had open on volumes. */
+  readonly volumeFiles: readonly VolumeFile[]
+  /** The volumes that the restored burrow mounts. */
+  readonly mounts: readonly VolumeMount[]
+  readonly volumesDir: string
+  /** A directory that does not exist yet. */
+  readonly workDir: string
+}
+
+/** Images that CRIU restores from. Disposing removes those that were made for one restore. */
+export interface PreparedImages extends AsyncDisposable {
+  readonly directory: string
+}
+
+/**
+ * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this makes
+ * changed images in `workDir`, in which it is a deleted file. Otherwise the restore uses the images of the snapshot.
+ */
+export async function prepareImages(prepare: PrepareImages): Promise<PreparedImages> {
+  const { imagesDir, memoryDir, volumeFiles, workDir } = prepare
+  const gone: VolumeFile[] = []
+  for (const file of volumeFiles) if (!(await isThere(prepare, file))) gone.push(file)
+  if (gone.length === 0) return { directory: imagesDir, [Symbol.asyncDispose]: async () => {} }
+  await onImageThread((thread) => thread.run('detachGone', { imagesDir, memoryDir, workDir, gone }))
+  return {
+    directory: workDir,
+    [Symbol.asyncDispose]: () => rm(workDir, { recursive: true, force: true }),
+  }
+}
+
+/** Refuses mounts that the snapshot did not have and that would hide files which its processes have open. */
+export async function refuseMountsOverOpenFiles(
+  imagesDir: string,
+  { mounts, before }: { mounts: readonly VolumeMount[]; before: readonly VolumeMount[] },
+): Promise<void> {
+  const added = mounts.filter(({ path }) => !before.some((mount) => mount.path === path))
+  if (added.length === 0) return
+  const hidden = await onImageThread((thread) => thread.run('findHidden', { imagesDir, added, before }))
+  if (hidden === undefined) return
+  throw new DormouseError(
+    'invalid_argument',
+    `volumes: ${hidden.mount} holds files that are in use, such as ${hidden.path}`,
+    {
+      hint: 'Mount the volume elsewhere, for example in /mnt or /data.',
+      details: { field: 'volumes' },
+    },
+  )
+}
+
+async function isThere({ mounts, volumesDir }: PrepareImages, file: VolumeFile): Promise<boolean> {
+  const mount = findMount(mounts, file.path)
+  if (mount === undefined || (mount.readOnly && file.isWritten)) return false
+  const found = await findInVolume(join(volumesDir, mount.volumeId), file.path.slice(mount.path.length))
+  if (found === undefined || file.kind === 'watch') return found !== undefined
+  if ((Number(found.mode) & FILE_TYPE) !== (file.mode & FILE_TYPE)) return false
+  if (file.library !== undefined) return libraryName(found) === file.library
+  return !found.isFile() || wholePages(found.size) >= BigInt(file.privateBytes)
+}

@@ -1,0 +1,118 @@
+import type { LimitRestore, SavedBurrow, SnapshotOptions } from '@dormouse/engine'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import { guestToolsDir } from '../guest-tools.ts'
+import { LONGEST_CHAIN_LAYERS } from '../storage/choose-layers-to-merge.ts'
+import { describeSnapshot } from '../storage/describe-snapshot.ts'
+import type { Manifest } from '../storage/manifest.ts'
+import { improveStored } from './improve-stored.ts'
+import { restoreSnapshot } from './restore-snapshot.ts'
+import type { SnapshotEngine } from './snapshot-engine.ts'
+import { takeFiles } from './take-files.ts'
+import { type TakenSnapshot, takeSnapshot } from './take-snapshot.ts'
+
+export interface SavedLinuxBurrow extends SavedBurrow {
+  readonly burrow?: LinuxBurrow
+}
+
+export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
+
+/**
+ * Saves a burrow and continues its sandbox in a new one, as `leave` says. An error means that nothing was saved. Once the
+ * snapshot is on disk, a failure is `resumeError` of the result: the sandbox is saved, but was not resumed.
+ */
+export async function saveBurrow(
+  engine: SnapshotEngine,
+  burrow: LinuxBurrow,
+  { leave, kind = 'full', limitRestore = withoutLimit }: SnapshotOptions,
+): Promise<SavedLinuxBurrow> {
+  if (kind === 'files') return saveFiles(engine, burrow, leave)
+  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow)
+  const snapshot = describeSnapshot(manifest)
+  if (leave === 'gone' || syncError !== undefined) {
+    const endError = await errorOf(ended)
+    const resumeError = syncError ?? endError
+    return { snapshot, ...(resumeError !== undefined && { resumeError }) }
+  }
+  const { sandboxId } = burrow
+  const resuming = limitRestore(sandboxId, () =>
+    restoreSnapshot(engine, manifest.id, { sandboxId, reseed: false }),
+  )
+  // The new burrow uses nothing of the old one, so both can happen at once.
+  await Promise.allSettled([resuming, ended])
+  try {
+    const resumed = await resuming
+    if (leave === 'frozen') await freezeOrDestroy(engine, resumed)
+    return { snapshot, burrow: resumed }
+  } catch (resumeError) {
+    return { snapshot, resumeError }
+  }
+}
+
+/** Post: the snapshot is on disk. `ended` settles when the burrow is gone. */
+export async function saveAndEnd(
+  engine: SnapshotEngine,
+  burrow: LinuxBurrow,
+): Promise<Omit<TakenSnapshot, 'leftover'>> {
+  const { host, dataDir, dumper, leftovers } = engine
+  const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
+  const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
+    takeSnapshot(host, { burrow, dumper, toolsDir }),
+  )
+  leftovers.removeTree(leftover, { sandboxId: burrow.sandboxId, snapshotId: taken.manifest.id })
+  taken.ended.catch((error: unknown) => leftovers.destroy(burrow, error))
+  await mergeLongChain(engine, taken.manifest)
+  return taken
+}
+
+/** A sandbox that wakes before upkeep reaches it must not collect so many layers that it cannot be saved any more. */
+async function mergeLongChain(engine: SnapshotEngine, { id, sandboxId, layers }: Manifest): Promise<void> {
+  if (layers.length <= LONGEST_CHAIN_LAYERS) return
+  // The snapshot is complete without it, and the next snapshot tries again.
+  await improveStored(engine, id, new AbortController().signal).catch((error: unknown) =>
+    engine.host.failures.report(
+      'upkeep',
+      error,
+      { sandboxId, snapshotId: id },
+      'file layers were not merged',
+    ),
+  )
+}
+
+async function freezeOrDestroy(engine: SnapshotEngine, burrow: LinuxBurrow): Promise<void> {
+  await burrow.freeze().catch(async (error: unknown) => {
+    await engine.destroyBurrow(burrow)
+    throw error
+  })
+}
+
+async function saveFiles(
+  { host, collector, leftovers }: SnapshotEngine,
+  burrow: LinuxBurrow,
+  leave: SnapshotOptions['leave'],
+): Promise<SavedLinuxBurrow> {
+  const { record, paths } = burrow
+  const keepsFiles = leave !== 'gone'
+  const held = await burrow.holdFiles()
+  const take = () => takeFiles(host.layout, { record, paths, keepsFiles })
+  const { manifest, syncError } = await collector.withoutCollecting(take).catch(async (error: unknown) => {
+    await held.release()
+    throw error
+  })
+  const snapshot = describeSnapshot(manifest)
+  if (!keepsFiles) {
+    // The snapshot has all of its files, so what could not be removed is removed later.
+    await burrow.endAfterSnapshot(manifest.id).catch((error: unknown) => leftovers.destroy(burrow, error))
+    return { snapshot, ...(syncError !== undefined && { resumeError: syncError }) }
+  }
+  await held.release()
+  if (leave === 'running') return { snapshot, burrow }
+  const resumeError = await errorOf(burrow.freeze())
+  return { snapshot, burrow, ...(resumeError !== undefined && { resumeError }) }
+}
+
+function errorOf(work: Promise<void>): Promise<unknown> {
+  return work.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}

@@ -1,0 +1,98 @@
+import { isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import type { BurrowHost } from '../burrow/burrow-host.ts'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import type { Criu } from '../criu/find-criu.ts'
+import { FileCache } from '../host/file-cache.ts'
+import type { SnapshotPaths } from '../host/layout.ts'
+import { removeUnpublished } from '../storage/generation.ts'
+import { LayerCollector } from '../storage/layer-collector.ts'
+import type { Manifest } from '../storage/manifest.ts'
+import { SnapshotStore } from '../storage/snapshot-store.ts'
+import { type DumpHost, removeDumpCgroups } from './dump-process.ts'
+import { Dumper } from './dumper.ts'
+import { findLayersOfBurrows } from './layers-of-burrows.ts'
+import { Leftovers } from './leftovers.ts'
+import { Reserve } from './reserve.ts'
+
+/** Sandboxes that wake often, and parents of forks; a snapshot beyond this is only read again. */
+const CACHED_SNAPSHOTS = 256
+
+export interface SnapshotEngineOptions {
+  readonly host: BurrowHost
+  readonly criu: Criu
+  readonly dataDir: string
+  /** What a burrow that boots sees as /.dormouse. */
+  readonly toolsDir: string
+}
+
+export interface FoundSnapshot {
+  readonly paths: SnapshotPaths
+  readonly manifest: Manifest
+}
+
+/**
+ * What all operations on snapshots share. The operations are functions beside this class: `createFromTemplate`, `saveBurrow`,
+ * `restoreSnapshot`, `forkBurrow`, `improveStored` and the like.
+ */
+export class SnapshotEngine implements AsyncDisposable {
+  readonly host: BurrowHost
+  readonly dataDir: string
+  readonly toolsDir: string
+  readonly store: SnapshotStore
+  readonly dumper: Dumper
+  readonly collector: LayerCollector
+  readonly leftovers: Leftovers
+  readonly reserve: Reserve
+  readonly #dumpHost: DumpHost
+  readonly #found = new FileCache<FoundSnapshot>(CACHED_SNAPSHOTS)
+
+  constructor({ host, criu, dataDir, toolsDir }: SnapshotEngineOptions) {
+    const { layout, hierarchies, failures } = host
+    this.host = host
+    this.dataDir = dataDir
+    this.toolsDir = toolsDir
+    this.#dumpHost = { hierarchies, cgroupName: layout.cgroupName, failures }
+    this.dumper = new Dumper(criu, this.#dumpHost)
+    this.store = new SnapshotStore(layout, () => findLayersOfBurrows(layout))
+    this.collector = new LayerCollector(this.store, failures)
+    this.leftovers = new Leftovers(failures)
+    this.reserve = new Reserve(host, (work) => this.afterCollecting(work))
+  }
+
+  /** A snapshot as its manifest describes it. A manifest that has not changed is not read again. */
+  find(id: SnapshotId): Promise<FoundSnapshot> {
+    if (!isSnapshotId(id)) return this.store.get(id)
+    return this.#found.get(this.host.layout.snapshot(id).manifest, () => this.store.get(id))
+  }
+
+  /** Runs work while no layer is being collected, not even by a collection that has begun before. */
+  afterCollecting<Value>(work: () => Promise<Value>): Promise<Value> {
+    return this.collector.withoutCollecting(async () => {
+      await this.collector.untilCollected()
+      return work()
+    })
+  }
+
+  /** Destroys a burrow that is not needed, now or in the background. Never throws. */
+  async destroyBurrow(burrow: LinuxBurrow): Promise<void> {
+    await burrow.destroy().catch((error: unknown) => this.leftovers.destroy(burrow, error))
+  }
+
+  /** Removes what an earlier server left; never throws. Pre: no other engine uses the state directory. */
+  async removeLeftovers(): Promise<void> {
+    const { layout, failures } = this.host
+    const report = (error: unknown) =>
+      failures.report('collection', error, {}, 'what an earlier server left was not removed')
+    if (!this.collector.isHeld) {
+      await removeUnpublished(layout).catch(report)
+      await this.store.removeUnfinished().catch(report)
+    }
+    await this.collector.collect()
+    await removeDumpCgroups(this.#dumpHost).catch(report)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const parts = [this.dumper, this.reserve, this.leftovers, this.collector]
+    await Promise.all(parts.map((part) => part[Symbol.asyncDispose]()))
+  }
+}

@@ -1,0 +1,101 @@
+"""sys.stdout and sys.stderr: two pipes to the agent that keep the order of what is written."""
+
+import ctypes
+import fcntl
+import io
+import os
+import sys
+import termios
+import time
+
+from dormouse_kernel.limits import READ_WAIT_S, READ_WAIT_STEP_S
+
+_flush_c_streams = ctypes.CDLL(None).fflush
+
+
+class OrderedStream(io.TextIOWrapper):
+    """A standard stream that notices when the program switches from the other stream to this one."""
+
+    def __init__(self, fd: int, name: str, streams: "OutputStreams") -> None:
+        raw = io.FileIO(fd, "wb", closefd=False)
+        raw.name = name
+        super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
+        self.mode = "w"
+        self._streams = streams
+
+    def write(self, text: str, /) -> int:
+        if self._streams.last is not self:
+            self._streams.switch(self)
+        return super().write(text)
+
+
+class OutputStreams:
+    def __init__(self) -> None:
+        self.last: OrderedStream | None = None
+        self._in_child = False
+        # User code may close or redirect 1 and 2; these copies restore them.
+        self._pipes = {fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (1, 2)}
+        self._open()
+
+    def _open(self) -> None:
+        self.stdout = OrderedStream(1, "<stdout>", self)
+        self.stderr = OrderedStream(2, "<stderr>", self)
+        sys.stdout = sys.__stdout__ = self.stdout
+        sys.stderr = sys.__stderr__ = self.stderr
+
+    def switch(self, to: OrderedStream) -> None:
+        """Waits until the agent has read the output of the other stream."""
+        previous, self.last = self.last, to
+        if previous is None or self._in_child:
+            return
+        _flush(previous)
+        pipe = self._pipes[1 if previous is self.stdout else 2]
+        deadline = time.monotonic() + READ_WAIT_S
+        while _unread_bytes(pipe) and time.monotonic() < deadline:
+            time.sleep(READ_WAIT_STEP_S)
+
+    def flush(self) -> None:
+        """Flushes all output to the pipes, including buffers of C code."""
+        for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
+            _flush(stream)
+        _flush_c_streams(None)
+        self.last = None
+
+    def flush_text(self) -> None:
+        _flush(self.stdout)
+        _flush(self.stderr)
+
+    def repair(self) -> None:
+        """Restores closed or broken streams. Keeps working replacements that user code installed."""
+        for fd, pipe in self._pipes.items():
+            try:
+                os.fstat(fd)
+            except OSError:
+                os.dup2(pipe, fd)
+        if self.stdout.closed or self.stderr.closed:
+            self._open()
+        if _broken(sys.stdout):
+            sys.stdout = self.stdout
+        if _broken(sys.stderr):
+            sys.stderr = self.stderr
+
+    def enter_child(self) -> None:
+        self._in_child = True
+
+
+def _flush(stream: object) -> None:
+    try:
+        stream.flush()  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - a user's own stream may raise anything
+        pass
+
+
+def _broken(stream: object) -> bool:
+    try:
+        return stream.closed or not callable(stream.write)  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - as above
+        return not hasattr(stream, "write")
+
+
+def _unread_bytes(fd: int) -> int:
+    return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"), "little")

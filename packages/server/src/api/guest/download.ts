@@ -1,0 +1,67 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { FileStat } from '@dormouse/engine'
+import type { Sandbox } from '../../sandbox/service.ts'
+import { type ByteRange, type RangeRequest, resolveRange } from './byte-range.ts'
+import { etagOf } from './file-view.ts'
+import { firstEvent } from './first-event.ts'
+
+export interface Download {
+  readonly stat: FileStat
+  readonly range: ByteRange | undefined
+  /** Unknown for files that the kernel makes up as they are read. */
+  readonly lengthBytes: number | undefined
+  readonly data: AsyncIterable<Uint8Array>
+}
+
+export interface DownloadRequest {
+  readonly path: string
+  readonly user?: string
+  readonly range: RangeRequest | undefined
+  readonly signal: AbortSignal
+}
+
+/** Reads a file, or a part of it, as one and the same file: when it changes on the way, the reading breaks off. Goes on across standby. */
+export async function download(sandbox: Sandbox, request: DownloadRequest): Promise<Download> {
+  const { path, signal } = request
+  const as = request.user === undefined ? {} : { user: request.user }
+  const work = { cause: 'file', what: `reading ${path}`, signal } as const
+  const range =
+    request.range === undefined
+      ? undefined
+      : resolveRange(
+          request.range,
+          (await sandbox.use(work, (guest) => guest.files.stat(path, as))).sizeBytes,
+        )
+  const offset = range?.offset ?? 0
+  let stat: FileStat | undefined
+  let expectedBytes = range?.length
+  let sentBytes = 0
+
+  const parts = sandbox.attach<Uint8Array>(work, async function* (guest) {
+    const length = expectedBytes === undefined ? {} : { length: expectedBytes - sentBytes }
+    const file = await guest.files.open(path, { offset: offset + sentBytes, ...length, ...as, signal })
+    if (stat !== undefined && etagOf(stat) !== etagOf(file.stat)) throw changed(path)
+    if (stat === undefined) {
+      stat = file.stat
+      if (range !== undefined && range.offset + range.length > stat.sizeBytes) throw changed(path)
+      // Files of /proc say that they are empty and are not.
+      expectedBytes ??= stat.sizeBytes === 0 ? undefined : stat.sizeBytes
+    }
+    for await (const piece of file.data) {
+      // It may have grown since it was opened; its length has been told.
+      const room = expectedBytes === undefined ? piece.byteLength : expectedBytes - sentBytes
+      if (room === 0) return
+      const part = piece.byteLength > room ? piece.subarray(0, room) : piece
+      sentBytes += part.byteLength
+      yield part
+    }
+    if (expectedBytes !== undefined && sentBytes < expectedBytes) throw changed(path)
+  })
+  const { first, all } = await firstEvent(parts)
+  if (stat === undefined) throw new DormouseError('internal', 'a file was read that was never opened')
+  return { stat, range, lengthBytes: first === undefined ? 0 : expectedBytes, data: all }
+}
+
+function changed(path: string): DormouseError {
+  return new DormouseError('conflict', `${path}: changed while it was read`, { hint: 'Read it again.' })
+}

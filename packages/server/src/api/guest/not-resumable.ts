@@ -1,0 +1,18 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { Guest } from '@dormouse/engine'
+
+/** For `attach`, of what cannot go on where it was: a move to another burrow ends it with `conflict`. */
+export function notResumable<Item>(
+  what: string,
+  open: (guest: Guest) => AsyncIterable<Item>,
+): (guest: Guest) => AsyncIterable<Item> {
+  let isOpen = false
+  return (guest) => {
+    if (isOpen)
+      throw new DormouseError('conflict', `${what} was cut off by a standby, fork or rollback`, {
+        hint: 'Ask again.',
+      })
+    isOpen = true
+    return open(guest)
+  }
+}

@@ -1,0 +1,167 @@
+import { onAbort } from '@dormouse/async'
+import { DormouseError, parseInput } from '@dormouse/contracts'
+import { terminalControlSchema } from '@dormouse/contracts/http'
+import type { FastifyBaseLogger } from 'fastify'
+import type { RawData, WebSocket } from 'ws'
+import type { Sandbox } from '../../sandbox/service.ts'
+import { type ErrorAnswers, toDormouseError } from '../error-answer.ts'
+import {
+  READER_STALL_MS,
+  TERMINAL_CONTROLS_MAX,
+  TERMINAL_PING_MS,
+  TERMINAL_WAITING_BYTES,
+} from '../limits.ts'
+import { followProcess } from './follow-process.ts'
+import { TerminalInput } from './terminal-input.ts'
+
+/** Closing codes of the standard that fit. */
+const NORMAL = 1000
+const POLICY = 1008
+
+export interface TerminalSocketParts {
+  readonly socket: WebSocket
+  readonly sandbox: Sandbox
+  readonly requestId: string
+  readonly answers: ErrorAnswers
+  readonly log: FastifyBaseLogger
+  /** Aborted when the key that opened it is revoked. */
+  readonly revoked: AbortSignal
+}
+
+/**
+ * A terminal over a WebSocket. Binary messages are bytes to and from it; text messages are JSON about it.
+ * Each binary message from here is one event of the process: its `seq` is one more than that of the message before, beginning
+ * with `seq` of `start`. The process lives on when the socket ends.
+ */
+export class TerminalSocket {
+  readonly #parts: TerminalSocketParts
+  readonly #closed = new AbortController()
+  readonly #input: TerminalInput
+  #isAlive = true
+  #waitingControls = 0
+
+  /** Listens at once: what the client sends before the process is there waits. */
+  constructor(parts: TerminalSocketParts) {
+    this.#parts = parts
+    const { socket, sandbox, revoked } = parts
+    this.#input = new TerminalInput({
+      socket,
+      sandbox,
+      signal: this.signal,
+      onError: (error) => this.tell(error),
+    })
+    socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
+    socket.on('pong', () => {
+      this.#isAlive = true
+    })
+    const pings = setInterval(() => this.#ping(), TERMINAL_PING_MS)
+    const revocation = onAbort(revoked, () =>
+      this.fail(new DormouseError('unauthorized', 'the key was revoked')),
+    )
+    socket.once('close', () => {
+      clearInterval(pings)
+      revocation[Symbol.dispose]()
+      this.#closed.abort()
+    })
+  }
+
+  get signal(): AbortSignal {
+    return this.#closed.signal
+  }
+
+  /** Shows the process until it ends or the socket does. */
+  async show(pid: number, after: number): Promise<void> {
+    try {
+      this.#say({ type: 'start', pid, seq: Math.max(after, 0) })
+      this.#input.begin(pid)
+      for await (const event of followProcess(this.#parts.sandbox, pid, { after, signal: this.signal })) {
+        if (event.type === 'stdout' || event.type === 'stderr') await this.#send(Buffer.from(event.data))
+        else if (event.type !== 'start') this.#say(event)
+        if (event.type === 'exit') break
+      }
+      this.#parts.socket.close(NORMAL, 'the process has ended')
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** The last word. */
+  fail(error: unknown): void {
+    if (this.signal.aborted) return
+    this.tell(error)
+    this.#parts.socket.close(POLICY, toDormouseError(error).code)
+  }
+
+  tell(thrown: unknown): void {
+    const error = toDormouseError(thrown)
+    if (error.status >= 500) this.#parts.log.error({ err: thrown }, 'terminal failed')
+    this.#say({ type: 'error', ...this.#parts.answers.body(error, this.#parts.requestId) })
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    if (isBinary) {
+      this.#input.type(bytesOf(data))
+      return
+    }
+    if (this.#waitingControls === TERMINAL_CONTROLS_MAX) {
+      this.fail(new DormouseError('limit_reached', 'too many messages are waiting'))
+      return
+    }
+    this.#waitingControls += 1
+    this.#control(bytesOf(data))
+      .catch((error: unknown) => this.tell(error))
+      .finally(() => {
+        this.#waitingControls -= 1
+      })
+  }
+
+  async #control(text: Buffer): Promise<void> {
+    const control = parseInput(terminalControlSchema, parseJson(text), 'message')
+    const pid = await this.#input.pid
+    const { sandbox } = this.#parts
+    const work = { cause: 'process', what: `${control.type} of process ${pid}`, signal: this.signal } as const
+    await sandbox.use(work, async (guest) => {
+      if (control.type === 'signal') await guest.processes.signal(pid, control.signal)
+      else await guest.processes.resize(pid, { cols: control.cols, rows: control.rows })
+    })
+  }
+
+  #say(message: object): void {
+    if (this.#parts.socket.readyState === this.#parts.socket.OPEN) {
+      this.#parts.socket.send(JSON.stringify(message))
+    }
+  }
+
+  /** Post: there is room for more, or the socket is gone. */
+  async #send(data: Buffer): Promise<void> {
+    const { socket } = this.#parts
+    if (socket.readyState !== socket.OPEN) return
+    const sent = new Promise<void>((resolve) => socket.send(data, () => resolve()))
+    if (socket.bufferedAmount < TERMINAL_WAITING_BYTES) return
+    const timer = setTimeout(() => socket.terminate(), READER_STALL_MS)
+    await sent
+    clearTimeout(timer)
+  }
+
+  #ping(): void {
+    if (this.#isAlive) this.#parts.socket.ping()
+    else this.#parts.socket.terminate()
+    this.#isAlive = false
+  }
+}
+
+function parseJson(text: Buffer): unknown {
+  try {
+    return JSON.parse(text.toString('utf8'))
+  } catch (cause) {
+    throw new DormouseError('invalid_argument', 'message: is not valid JSON', {
+      hint: 'Send what is typed as binary messages.',
+      cause,
+    })
+  }
+}
+
+function bytesOf(data: RawData): Buffer {
+  if (Array.isArray(data)) return Buffer.concat(data)
+  return Buffer.isBuffer(data) ? data : Buffer.from(data)
+}

@@ -1,0 +1,75 @@
+import type { IncomingMessage } from 'node:http'
+import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
+import { requireScope } from '../../access/require-scope.ts'
+import type { PreviewAddress } from '../../ports/preview-address.ts'
+import type { Sandbox } from '../../sandbox/service.ts'
+import type { Services } from '../services.ts'
+import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
+
+/** For what is public or has a link: the sandbox is the link's business, not a key's. */
+const SERVER = { keyId: 'server', isAdmin: true }
+
+export interface AuthorizedPreview {
+  readonly sandbox: Sandbox
+  /** Without anything of ours in it. */
+  readonly target: string
+  readonly keyId: string | undefined
+  /** Aborted when the key is revoked; of a link, the key that made it. */
+  readonly revoked: AbortSignal | undefined
+  /** When the link's time is over. */
+  readonly expiresAtMs: number | undefined
+  /** A link that somebody has opened, to be kept by the browser. */
+  readonly opened: { readonly token: string; readonly expiresAtMs: number } | undefined
+}
+
+/** Throws `unauthorized`, also for sandboxes that do not exist; with a key, as every route does. */
+export function authorizePreview(
+  request: IncomingMessage,
+  address: PreviewAddress,
+  { access, sandboxes, ports }: Pick<Services, 'access' | 'sandboxes' | 'ports'>,
+): AuthorizedPreview {
+  const { port, sandbox: ref } = address
+  const { token, target } = takeToken(address.target)
+  const sandboxId = isSandboxId(ref) ? ref : undefined
+  const isPublic = sandboxId !== undefined && ports.isPublic(sandboxId, port)
+  const nobody = {
+    ...{ target, keyId: undefined, revoked: undefined },
+    ...{ expiresAtMs: undefined, opened: undefined },
+  }
+
+  const given = keyIn(request.headers)
+  if (given !== undefined) {
+    const key = access.authenticate(given)
+    access.checkRate(key)
+    try {
+      const sandbox = sandboxes.get(ref, key)
+      requireScope(key, 'run')
+      return { ...nobody, sandbox, keyId: key.keyId, revoked: key.revoked }
+    } catch (error) {
+      if (!isPublic || !(hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')))
+        throw error
+    }
+  }
+  if (isPublic) return { ...nobody, sandbox: sandboxes.get(ref, SERVER) }
+  if (sandboxId !== undefined) {
+    const link = token === undefined ? undefined : ports.check(token, { sandboxId, port })
+    if (token !== undefined && link !== undefined) {
+      const opened = { token, expiresAtMs: link.expiresAtMs }
+      return { ...nobody, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
+    }
+    const cookies = isSameOriginRequest(request.method, request.headers)
+      ? tokensInCookies(request.headers)
+      : []
+    for (const cookie of cookies) {
+      const kept = ports.check(cookie, { sandboxId, port })
+      if (kept !== undefined) return { ...nobody, ...kept, sandbox: sandboxes.get(ref, SERVER) }
+    }
+  }
+  throw new DormouseError(
+    'unauthorized',
+    token === undefined ? 'This port is private.' : 'This link does not open this port, or has expired.',
+    {
+      hint: 'Open it by a link from `POST …/ports/{port}/link`, or send `Authorization: Bearer <key>`.',
+    },
+  )
+}

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { setting } from '../setting.ts'
+import { timerMs } from '../value-schemas.ts'
+
+/** When sandboxes sleep, and how many wake at once. */
+export const sleepSettings = {
+  idleTimeoutMs: setting(timerMs, 15_000, {
+    env: 'DORMOUSE_IDLE_TIMEOUT_MS',
+    summary: 'A sandbox goes to standby after this long without work, unless its own policy differs.',
+    details: '0 means never.',
+  }),
+  storeAfterMs: setting(timerMs, 60_000, {
+    env: 'DORMOUSE_STORE_AFTER_MS',
+    summary: 'How long a sandbox in standby stays frozen in memory before only its snapshot on disk remains.',
+    details: 'A frozen sandbox wakes in milliseconds.',
+  }),
+  idleConnectionMs: setting(timerMs, 300_000, {
+    env: 'DORMOUSE_IDLE_CONNECTION_MS',
+    summary: 'A connection that carries no byte for this long no longer keeps its sandbox awake.',
+    details:
+      'Applies to connections to ports inside and to shells over SSH. Such a connection closes when the sandbox sleeps.',
+  }),
+  restoresAtOnce: setting(
+    z.int().min(1).max(1024),
+    // CPU time bounds a restore, so running more of them than there are CPUs delays all of them.
+    ({ cpus }) => cpus,
+    {
+      env: 'DORMOUSE_RESTORES_AT_ONCE',
+      defaultText: 'number of CPUs',
+      summary: 'How many sandboxes the server restores at the same time; the others wait in order.',
+    },
+  ),
+  shutdownTimeoutMs: setting(timerMs, 60_000, {
+    env: 'DORMOUSE_SHUTDOWN_TIMEOUT_MS',
+    summary: 'After `SIGTERM`, how long the server waits for every sandbox to reach standby.',
+    details: 'Then it exits. Sandboxes that it could not save keep running, and the next start adopts them.',
+  }),
+}

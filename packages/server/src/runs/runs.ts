@@ -1,0 +1,41 @@
+import type { RunEvent, RunId, RunResult, SandboxId } from '@dormouse/contracts'
+import type { RunAnswer } from '@dormouse/contracts/http'
+import type { Sandbox } from '../sandbox/service.ts'
+import type { Page } from '../store/page.ts'
+
+export interface StartRunRequest {
+  readonly code: string
+  readonly language: 'python' | 'bash'
+  readonly context?: string | undefined
+  readonly timeoutMs?: number | undefined
+  readonly idempotencyKey?: string | undefined
+}
+
+export interface ReadEvents {
+  /** Only events with a higher `seq`. */
+  readonly after?: number
+  /** `false`: stop at the end of the journal instead of waiting for more. */
+  readonly follow?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A run, under way or over. A reader that stops reading does not end the run. */
+export interface Run {
+  readonly runId: RunId
+  view(): RunAnswer
+  /** Events from the journal, then new ones as they come, until `exit`. Survives standby and restarts of the server. */
+  events(options?: ReadEvents): AsyncIterable<RunEvent>
+  result(signal?: AbortSignal): Promise<RunResult>
+}
+
+/** What the API uses of runs. */
+export interface Runs {
+  /**
+   * An `idempotencyKey` that this sandbox has seen before returns the first run and starts nothing. The same key with another
+   * body throws `idempotency_mismatch`.
+   */
+  start(sandbox: Sandbox, request: StartRunRequest): Promise<Run>
+  get(sandbox: { readonly id: SandboxId }, runId: string): Run
+  list(sandbox: { readonly id: SandboxId }, query: { limit: number; cursor?: string }): Page<RunAnswer>
+  interrupt(sandbox: Sandbox, runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
+}
