@@ -1,11 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { PassThrough, Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { runClient } from '@dormouse/cli/client'
 import { afterAll, beforeAll } from 'vitest'
-import { isClientCommand } from '../../setup/client-commands.mjs'
 import { ServerProcess } from '../server/server-process.ts'
 
 const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
@@ -29,7 +25,7 @@ export interface CommandLine {
   readonly server: ServerProcess
   readonly env: Record<string, string>
   run(args: readonly string[], typed?: Typed): Promise<Ended>
-  /** The JSON of a command that must succeed. Commands of a client run in this process: starting one takes longer. */
+  /** The JSON of a command that must succeed. */
   // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
   json(args: readonly string[], typed?: Typed): Promise<any>
   terminal(args: readonly string[], env?: Record<string, string>): Terminal
@@ -60,25 +56,12 @@ export function useCommandLine(config: object = {}): CommandLine {
     },
     run,
     async json(args, typed) {
-      const runIt = isClientCommand(args) ? runHere : runLauncher
-      const env = { ...environment(), ...typed?.env }
-      const { status, stdout, stderr } = await runIt([...args, '--json'], { ...typed, env })
+      const { status, stdout, stderr } = await run([...args, '--json'], typed)
       if (status !== 0) throw new Error(`${args.join(' ')}: ${status} ${stderr}`)
       return JSON.parse(stdout)
     },
     terminal: (args, env) => new Terminal(args, { ...environment(), ...env }),
   }
-}
-
-async function runHere(args: readonly string[], { input = '', env }: Typed): Promise<Ended> {
-  const streams = { stdin: Readable.from([input]), stdout: new PassThrough(), stderr: new PassThrough() }
-  const written = Promise.all([text(streams.stdout), text(streams.stderr)])
-  const io = { ...streams, env: env ?? {}, signal: new AbortController().signal }
-  const status = await runClient({ args, io: io as unknown as Parameters<typeof runClient>[0]['io'] })
-  streams.stdout.end()
-  streams.stderr.end()
-  const [stdout, stderr] = await written
-  return { status, stdout, stderr }
 }
 
 export async function runLauncher(
