@@ -15,7 +15,7 @@ struct config {
     /* Optional host directory shown at /.dormouse/run. Without it, a file system that has room for one socket. */
     const char *link;
     const char *memory;    /* optional host directory shown read-only at /.dormouse/memory: the mapped memory files */
-    const char *kdat;      /* optional host directory shown read-only at /.dormouse/kdat: what CRIU knows of this kernel */
+    const char *kdat;      /* optional host directory shown read-only at /.dormouse/kdat: CRIU's view of the kernel */
     const char *volumes;   /* host directory that the volumes are in; may be missing when there are none */
     const char *volume[MAX_LIST + 1]; /* `<ro|rw> <name in volumes> <absolute path inside>` */
     size_t volume_count;
