@@ -7,8 +7,5 @@ export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
     'packages/engine-linux/native/src/gate-bpf.c',
     'packages/server/src/api/routes/',
     'packages/server/src/api/testing/',
-    'packages/server/src/composition/open-server.ts',
-    'packages/server/src/composition/run-server.ts',
-    'packages/server/src/metrics/server-metrics.ts',
   ],
 }
