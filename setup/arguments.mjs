@@ -81,6 +81,23 @@ export function parseFlags(args, known = {}) {
 }
 
 /**
+ * Finds `--json` without parsing: errors of the parser are JSON too.
+ * @param {readonly string[]} argv
+ */
+export function hasJsonFlag(argv) {
+  return argv.includes(JSON_FLAG)
+}
+
+/**
+ * Takes `--help` and `-h` out of the arguments of a command.
+ * @param {readonly string[]} args
+ */
+export function takeHelpFlags(args) {
+  const others = args.filter((arg) => arg !== '--help' && arg !== '-h')
+  return { wantsHelp: others.length < args.length, others }
+}
+
+/**
  * Refuses every argument.
  * @param {readonly string[]} args
  */

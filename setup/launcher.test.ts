@@ -39,7 +39,7 @@ it.each([
   [['template', 'build', '--help'], 'template build FILE'],
   [['key', 'create', '--help'], '--max-sandboxes'],
   [['help', 'key'], '--max-sandboxes'],
-])('the launcher tells how %j is used, and does nothing', (args, message) => {
+])('the launcher shows help for %j and runs nothing', (args, message) => {
   const { status, stdout } = run(launcher, args)
   expect(stdout).toContain(message)
   expect(status).toBe(0)
@@ -53,7 +53,7 @@ it('the launcher works through a symbolic link', () => {
   expect(stdout).toMatch(/^dormouse \d+\.\d+\.\d+\n$/)
 })
 
-it('the launcher says what to install when there is no Node', () => {
+it('the launcher says what to install when Node.js is missing', () => {
   const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
   expect(status).not.toBe(0)
   expect(stderr).toContain('Node.js 20.3 or newer is needed')
@@ -64,10 +64,13 @@ it.each([
   ['v20.2.0', 1],
   ['v20.3.0', 0],
   ['v22.0.0', 0],
-])('the launcher takes Node %s with status %i, and names one that is too old', (version, expected) => {
-  const node = join(directory, 'node')
-  writeFileSync(node, `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; fi\n`, { mode: 0o755 })
-  const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
-  expect(status).toBe(expected)
-  if (expected === 1) expect(stderr).toContain(`is ${version}`)
-})
+])(
+  'the launcher exits with Node.js %s with status %i, and names a version that is too old',
+  (version, expected) => {
+    const node = join(directory, 'node')
+    writeFileSync(node, `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; fi\n`, { mode: 0o755 })
+    const { status, stderr } = run('/bin/sh', [launcher, 'help'], { PATH: directory })
+    expect(status).toBe(expected)
+    if (expected === 1) expect(stderr).toContain(`is ${version}`)
+  },
+)

@@ -3,7 +3,7 @@ import moduleSystem from 'node:module'
 import { constants } from 'node:os'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { commandIndex, JSON_FLAG, parseArguments, UsageError } from './arguments.mjs'
+import { commandIndex, hasJsonFlag, parseArguments, takeHelpFlags, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -26,8 +26,7 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => interruption.abort(signal))
 }
 
-const isJson = typed.includes(JSON_FLAG)
-const HELP_FLAGS = new Set(['--help', '-h'])
+const isJson = hasJsonFlag(typed)
 try {
   process.exitCode = await runCommandLine()
 } catch (error) {
@@ -46,7 +45,8 @@ async function runCommandLine() {
   const { COMMANDS } = await import('./commands.mjs')
   const known = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
   // `test` passes its arguments to vitest.
-  const wantsHelp = known !== undefined && command !== 'test' && args.some((arg) => HELP_FLAGS.has(arg))
+  const { wantsHelp: hasHelpFlag, others } = takeHelpFlags(args)
+  const wantsHelp = known !== undefined && command !== 'test' && hasHelpFlag
   const chosen = wantsHelp ? COMMANDS.help : known
   if (chosen === undefined) throw new UsageError(`there is no command "${command}"`)
   if (chosen.needsRoot && process.getuid?.() !== 0) {
@@ -66,7 +66,7 @@ async function runCommandLine() {
   const { stdout, stderr } = process
   // With --json, stderr has only errors.
   const output = isJson ? { write: () => {} } : stderr
-  const commandArgs = wantsHelp ? [command, ...args.filter((arg) => !HELP_FLAGS.has(arg))] : args
+  const commandArgs = wantsHelp ? [command, ...others] : args
   return chosen.run({ repoDir, dataDir, signal, args: commandArgs, isJson, output, stdout, stderr })
 }
 

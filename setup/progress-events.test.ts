@@ -11,7 +11,7 @@ function record() {
   return { events, output: { write: (more: string) => (text += more) } }
 }
 
-it('steps are an object per line, each with its id', () => {
+it('ProgressEvents writes one object per line, each with the id of its step', () => {
   const { events, output } = record()
   const progress = new ProgressEvents(output)
   progress.inPlace({ id: 'one', title: 'One' })

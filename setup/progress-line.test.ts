@@ -6,7 +6,7 @@ function record(terminal: { isTTY?: boolean; columns?: number }) {
   return output
 }
 
-it('a progress line away from a terminal is a start and a finish line', () => {
+it('without a terminal, a progress line prints a start line and a finish line', () => {
   const output = record({})
   const line = new ProgressLine(output)
   line.start({ title: 'Step' })

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { JSON_FLAG } from './arguments.mjs'
+import { hasJsonFlag } from './arguments.mjs'
 import { findClientBundle } from './client-bundle.mjs'
 import { failureLine } from './show-failure.mjs'
 
@@ -22,7 +22,7 @@ export async function runClientCommand(args) {
     const message = `\`${args[0]}\` is not built yet.`
     const hint = 'Run `sudo ./dormouse up` to build it and start the server.'
     process.stderr.write(
-      args.includes(JSON_FLAG)
+      hasJsonFlag(args)
         ? failureLine({ code: 'setup_failed', message, hint })
         : `dormouse: ${message}\n  ${hint}\n`,
     )

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { testPrograms } from './test-programs.mjs'
 
-it('test hands its arguments to vitest, and with JSON only the report of vitest is on stdout', () => {
+it('`test` passes its arguments to vitest; with JSON, only the report of vitest is on stdout', () => {
   const programs = (isJson: boolean) =>
     testPrograms(['tests/x'], { isJson }).map(({ argv, isNote }) => [argv.join(' '), isNote])
   expect(programs(false)).toEqual([

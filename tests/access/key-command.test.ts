@@ -32,7 +32,7 @@ const keyJson = async <Answer>(...args: string[]): Promise<Answer> =>
   JSON.parse((await key(...args, '--json')).stdout)
 type Created = KeyView & { key: string }
 
-/** The real API with real keys; the sandboxes behind it are not asked for anything here. */
+/** The real API with real keys; these tests need no sandboxes. */
 async function startServer() {
   const open = await openStoredAccess(dataDir)
   ends.push(() => open[Symbol.asyncDispose]())
@@ -51,7 +51,7 @@ async function startServer() {
 }
 
 describe('dormouse key, no server running', () => {
-  it('creates, lists, changes and revokes on the database, and gives the directory back', async () => {
+  it('creates, lists, changes and revokes keys in the database, and releases the data directory', async () => {
     const admin = await key('create', 'root', '--scope', 'admin')
     expect(admin).toMatchObject({ status: 0, stdout: expect.stringMatching(/^dm_[2-9a-z]{12}_[\w-]{43}\n$/) })
     expect(admin.stderr).toContain('shown only now')
@@ -95,8 +95,8 @@ describe('dormouse key, no server running', () => {
   })
 })
 
-describe('dormouse key, beside a running server', () => {
-  it('works through it: a key holds at once, and ends at once when revoked', async () => {
+describe('dormouse key, with a running server', () => {
+  it('uses its API: a new key works immediately, and a revoked key stops immediately', async () => {
     const { ask, shown } = await startServer()
     expect(await ask(shown!)).toBe(200)
     const created = await keyJson<Created>('create', 'second', '--scope=admin', '--rate=1', '--burst=3')
@@ -117,7 +117,7 @@ describe('dormouse key, beside a running server', () => {
 
   it('lists more keys than one page has', async () => {
     await key('create', 'admin', '--scope=admin', '--save')
-    // All at once: a thousand keys made one by one are a thousand waits for the disk.
+    // One statement, because a thousand separate writes would wait for the disk a thousand times.
     const database = new DatabaseSync(join(dataDir, 'state.db'))
     database.exec(`INSERT INTO keys (id, name, secret_sha256, scopes, created_at_ms)
       WITH RECURSIVE many (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM many WHERE n < ${PAGE_LIMIT_MAX})
@@ -148,7 +148,7 @@ describe('dormouse key, beside a running server', () => {
     await expect(key('list')).rejects.toMatchObject(wrong)
   })
 
-  it('says so when the server does not answer', async () => {
+  it('reports a server that does not answer', async () => {
     await startServer()
     const { key: secret } = findClient(dataDir)!
     writeFileSync(clientFile(dataDir), JSON.stringify({ url: 'http://127.0.0.1:1', key: secret }))
@@ -168,7 +168,7 @@ describe('dormouse key with mistakes', () => {
     [['create', 'a', '--burst=2'], '--burst needs --rate'],
     [['update', '--max-running=1'], "missing required argument 'id'"],
     [['list', 'all'], 'too many arguments'],
-  ])('%j ends with 2 and says why', async (args, message) => {
+  ])('%j exits with 2 and a reason', async (args, message) => {
     const { status, stderr, stdout } = await key(...args)
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(stderr).toContain(message)

@@ -20,13 +20,13 @@ export interface Typed {
   readonly interruptAt?: { readonly shows: RegExp; readonly signal?: NodeJS.Signals }
 }
 
-/** `./dormouse` as it is typed, against a real server of the test's own. */
+/** Runs `./dormouse` against a real server that belongs to the test. */
 export interface CommandLine {
   readonly server: ServerProcess
   readonly env: Record<string, string>
   run(args: readonly string[], typed?: Typed): Promise<Ended>
   /** The JSON of a command that must succeed. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
+  // biome-ignore lint/suspicious/noExplicitAny: tests only compare the values
   json(args: readonly string[], typed?: Typed): Promise<any>
   terminal(args: readonly string[], env?: Record<string, string>): Terminal
 }
@@ -131,7 +131,7 @@ export class Terminal {
     return modes
   }
 
-  /** Waits until the screen has shown it, since the last time this was asked; and forgets what came before. */
+  /** Waits until the output since the last match has the pattern, and discards everything before it. */
   async shows(pattern: RegExp): Promise<void> {
     await this.#until(
       () => pattern.test(this.text),
@@ -147,7 +147,7 @@ export class Terminal {
     return JSON.parse(/\{"status": .*\}/.exec(this.#reports)?.[0] ?? '{}').status
   }
 
-  /** Whoever is still there is hung up on. */
+  /** Closes the terminal; a program that still runs gets SIGHUP. */
   close(): void {
     this.#child.stdin?.end()
   }
@@ -160,7 +160,7 @@ export class Terminal {
     const deadline = Date.now() + PATIENCE_MS
     while (!holds()) {
       if (Date.now() > deadline)
-        throw new Error(`waited in vain for ${typeof what === 'string' ? what : what()}`)
+        throw new Error(`timed out waiting for ${typeof what === 'string' ? what : what()}`)
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
   }

@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 
 describe('names', () => {
-  test('a sandbox is found by name, id, and the beginning of either, also without sb-', async () => {
+  test('a sandbox is found by name, id, and a prefix of either, also without sb-', async () => {
     const { sandboxes } = await cli.json(['ls'])
     const { id } = sandboxes.find(({ name }: { name: string }) => name === 'alphabet')
     for (const ref of ['alphabet', 'alphab', id, id.slice(0, 12), id.slice(3, 12)]) {
@@ -20,11 +20,11 @@ describe('names', () => {
       const { stdout } = await cli.run(['run', ref, 'import os; os.uname().nodename and 1'])
       expect(stdout).toBe('1\n')
     }
-    // A whole name goes before the beginning of another.
+    // An exact name wins over a prefix of another.
     expect((await cli.json(['resume', 'alpha'])).name).toBe('alpha')
   })
 
-  test('what could be several is refused with all of them and status 2; what is none says how to list', async () => {
+  test('an ambiguous prefix is refused with all matches and status 2; an unknown name points to the list', async () => {
     const several = await cli.run(['resume', 'alph'])
     expect(several).toMatchObject({ status: 2, stdout: '' })
     expect(several.stderr).toMatch(
@@ -40,7 +40,7 @@ describe('names', () => {
 })
 
 describe('run', () => {
-  test('shows output as it comes and results as text, remembers, and ends with the status of the code', async () => {
+  test('shows output as it arrives and results as text, keeps variables, and exits with the status of the code', async () => {
     expect(await cli.run(['run', 'alpha', 'x = 6; print("out")'])).toEqual({
       status: 0,
       stdout: 'out\n',
@@ -64,7 +64,7 @@ describe('run', () => {
     expect((await cli.json(['ls', '-q'])).length).toBe(before)
   })
 
-  test('Ctrl-C interrupts the code, shows how it ended, and the status is 130; the REPL lives on', async () => {
+  test('Ctrl-C interrupts the code, shows its last output, and exits with 130; the context survives', async () => {
     const code = 'y = 1; import time; print("begun", flush=True); time.sleep(1000)'
     const stopped = await cli.run(['run', 'alpha', code], { interruptAt: { shows: /begun/ } })
     expect(stopped.status).toBe(130)
@@ -72,7 +72,7 @@ describe('run', () => {
     expect((await cli.run(['run', 'alpha', 'y'])).stdout).toBe('1\n')
   })
 
-  test('--timeout interrupts it', async () => {
+  test('--timeout interrupts the code', async () => {
     const { status, stderr } = await cli.run(['run', 'alpha', '--timeout', '300ms', 'while True: pass'])
     expect(status).not.toBe(0)
     expect(stderr).toContain('interrupted after its timeout')
@@ -80,7 +80,7 @@ describe('run', () => {
 })
 
 describe('exec', () => {
-  test('streams stdin, stdout and stderr, and ends with the status of the program', async () => {
+  test('streams stdin, stdout and stderr, and exits with the status of the program', async () => {
     const { status, stdout, stderr } = await cli.run(
       ['exec', 'alpha', '-w', '/tmp', '-e', 'WHO=me', '--', 'bash', '-c', 'cat; pwd; echo $WHO >&2; exit 7'],
       { input: 'fed\n' },
@@ -94,7 +94,7 @@ describe('exec', () => {
     expect(JSON.parse(result.stdout)).toMatchObject({ stdout: 'told', exitCode: 0 })
   })
 
-  test('Ctrl-C is a SIGINT for the program, and the status is 130', async () => {
+  test('Ctrl-C sends SIGINT to the program, and the exit status is 130', async () => {
     const program = "trap 'echo bye; exit 5' INT; echo begun; while :; do sleep 0.05; done"
     const { status, stdout } = await cli.run(['exec', 'alpha', '--', 'bash', '-c', program], {
       interruptAt: { shows: /begun/ },
@@ -104,7 +104,7 @@ describe('exec', () => {
   })
 })
 
-test('another context is made when it is first named, and has variables of its own', async () => {
+test('a context is created on first use, and has its own variables', async () => {
   const run = async (...args: string[]) => (await cli.run(['run', 'alpha', ...args])).stdout
   await run('mine = 1')
   expect(await run('--context', 'other', 'mine = 2; print(mine)')).toBe('2\n')
@@ -114,7 +114,7 @@ test('another context is made when it is first named, and has variables of its o
   expect(stdout).toBe('3\n')
 })
 
-describe('who reads no further', () => {
+describe('when the reader of the output goes away', () => {
   const untilOne = (args: string, to = '') =>
     spawnSync('bash', ['-o', 'pipefail', '-c', `${launcher} ${args} ${to} | head -1`], {
       encoding: 'utf8',
@@ -123,16 +123,16 @@ describe('who reads no further', () => {
     })
   const FOREVER = `'while True: print("more", flush=True)'`
 
-  test('ends the run that wrote, and the program, as a local pipe does', async () => {
+  test('run and exec end what they started, as a local pipe does', async () => {
     expect(untilOne(`run alpha ${FOREVER}`)).toMatchObject({ status: 0, stdout: 'more\n', stderr: '' })
     expect(untilOne('exec alpha yes')).toMatchObject({ status: 0, stdout: 'y\n', stderr: '' })
     await expect.poll(async () => (await cli.run(['exec', 'alpha', 'pgrep', '-x', 'yes'])).status).toBe(1)
-    // Waits for what runs.
+    // This run waits for the one before it.
     const { stdout } = await cli.run(['run', 'alpha', 'print("free")', '--timeout', '20s'])
     expect(stdout).toBe('free\n')
   })
 
-  test('of errors neither, and a sandbox for once is deleted', async () => {
+  test('run --new deletes its sandbox, also when the reader of stderr goes away', async () => {
     const before = (await cli.json(['ls'])).sandboxes.length
     const loud = `'import sys\nwhile True: print("more", file=sys.stderr, flush=True)'`
     expect(untilOne(`run --new ${FOREVER}`)).toMatchObject({ status: 0, stdout: 'more\n', stderr: '' })
@@ -141,7 +141,7 @@ describe('who reads no further', () => {
   })
 })
 
-test('completion in a real bash knows the names of what each argument is', async () => {
+test('completion in a real bash offers the names that fit each argument', async () => {
   await cli.json(['volume', 'create', 'shelf'])
   await cli.json(['snapshot', 'alpha', '--name', 'saved'])
   const complete = (...words: string[]) => {
@@ -163,8 +163,8 @@ test('completion in a real bash knows the names of what each argument is', async
   await cli.json(['snapshot', 'rm', 'saved'])
 })
 
-describe('life', () => {
-  test('standby, resume, snapshot, rollback and fork keep or bring back what was there', async () => {
+describe('lifecycle', () => {
+  test('standby, resume, snapshot, rollback and fork keep or restore variables', async () => {
     await cli.run(['run', 'alphabet', 'v = "first"'])
     expect(await cli.json(['standby', 'alphabet', '--stored'])).toMatchObject({
       state: 'standby',
@@ -186,7 +186,7 @@ describe('life', () => {
     ).toContain(snapshot.id)
   })
 
-  test('snapshot verify reads those that are named, or all, and tells of each that is damaged', async () => {
+  test('snapshot verify checks the named snapshots, or all, and reports each damaged one', async () => {
     await cli.run(['create', 'saved'])
     const ids = []
     for (const name of ['good', 'bad']) ids.push((await cli.json(['snapshot', 'saved', '--name', name])).id)
@@ -237,7 +237,7 @@ describe('life', () => {
     expect(everything.stdout + everything.stderr).not.toContain('sk-live')
   })
 
-  test('rm deletes nothing when one of them is not there, and is content with -f', async () => {
+  test('rm deletes nothing when one sandbox does not exist, and ignores that with -f', async () => {
     await cli.json(['create', 'doomed'])
     expect((await cli.run(['rm', 'doomed', 'absent'])).status).toBe(1)
     expect(await cli.json(['ls', '-q'])).toContain('doomed')
@@ -281,7 +281,7 @@ describe('life', () => {
     expect(await cli.json(['volume', 'rm', 'shelf'])).toEqual({ deleted: ['shelf'] })
   })
 
-  test('what a sandbox may reach is said when it is made, shown and changed', async () => {
+  test('the network policy is set by create, and shown and changed by network', async () => {
     const made = await cli.json(['create', 'reach', '--allow', 'example.com:443', '--allow', '*.example.org'])
     expect(made.network).toEqual({ mode: 'allow', allow: ['example.com:443', '*.example.org'] })
     expect((await cli.run(['network', 'reach'])).stdout).toContain('example.com:443 *.example.org')
@@ -297,8 +297,8 @@ describe('life', () => {
   })
 })
 
-describe('views', () => {
-  test('logs show runs again, one by the beginning of its id, and follow those that begin later', async () => {
+describe('reports', () => {
+  test('logs show past runs, find one by a prefix of its id, and follow runs that start later', async () => {
     await cli.json(['create', 'logged'])
     const { runId } = await cli.json(['run', 'logged', 'print("early")'])
     await cli.run(['run', 'logged', 'print("late")'])
@@ -323,7 +323,7 @@ describe('views', () => {
     ])
   })
 
-  test('top shows state, memory of its own and shared, and the last wake; live it redraws on a screen of its own', async () => {
+  test('top shows state, private and shared memory and the last wake; live, it redraws on the alternate screen', async () => {
     await cli.json(['standby', 'alpha', '--stored'])
     await cli.json(['resume', 'alpha'])
     const { sandboxes } = await cli.json(['top', '--once'])
@@ -379,7 +379,7 @@ describe('views', () => {
     expect(await cli.json(['template', 'rm', 'mine'])).toEqual({ deleted: ['mine'] })
   })
 
-  test('a template is built by commands, and one that fails shows why', async () => {
+  test('a template is built by commands, and a failed build shows its log', async () => {
     const built = ['template', 'create', 'built', '--from', 'python', '--network', 'none', '--run', 'true']
     expect((await cli.run(built)).stdout).toBe('built\n')
     const failed = await cli.run(['template', 'create', 'broken', '--run', 'echo the reason; exit 3'])

@@ -15,7 +15,7 @@ afterAll(() => rm(here, { recursive: true }))
 
 const inside = async (line: string) => (await cli.run(['exec', 'box', '--', 'bash', '-c', line])).stdout
 
-test('a directory goes in and comes out as it was: contents, permissions, links, empty files, many and big ones', async () => {
+test('a directory keeps contents, permissions, links, and empty, many and large files on the way in and out', async () => {
   const tree = join(here, 'tree')
   await mkdir(join(tree, 'deep/er'), { recursive: true })
   await writeFile(join(tree, 'program'), '#!/bin/sh\n', { mode: 0o755 })
@@ -27,7 +27,7 @@ test('a directory goes in and comes out as it was: contents, permissions, links,
   await symlink('../program', join(tree, 'deep/link'))
   expect(await cli.json(['cp', tree, 'box:/root/new'])).toMatchObject({ files: 104 })
   expect(await inside('stat -c %a /root/new/program; readlink /root/new/deep/link')).toBe('755\n../program\n')
-  // Into a directory that exists it goes under its own name.
+  // Copies into an existing directory under its own name.
   await cli.json(['cp', tree, 'box:/root'])
   expect(await inside('diff -r /root/new /root/tree && echo same')).toBe('same\n')
   await cli.json(['cp', 'box:/root/tree', join(here, 'back')])
@@ -38,7 +38,7 @@ test('a directory goes in and comes out as it was: contents, permissions, links,
   execFileSync('diff', ['-r', '--no-dereference', tree, join(here, 'into/tree')])
 })
 
-test('files go to a name, into a directory, and through pipes', async () => {
+test('files are copied to a name, into a directory, and through pipes', async () => {
   await writeFile(join(here, 'a.txt'), 'text')
   await cli.json(['cp', join(here, 'a.txt'), 'box:/tmp/b.txt'])
   await cli.json(['cp', join(here, 'a.txt'), 'box:/tmp/'])
@@ -49,7 +49,7 @@ test('files go to a name, into a directory, and through pipes', async () => {
   expect(await readFile(join(here, 'piped'), 'utf8')).toBe('through a pipe')
 })
 
-test('nothing is written through a link that an earlier copy has brought', async () => {
+test('cp writes nothing through a link from an earlier copy', async () => {
   const outside = join(here, 'outside')
   const target = join(here, 'target')
   await mkdir(outside)
@@ -70,7 +70,7 @@ test('nothing is written through a link that an earlier copy has brought', async
   expect((await lstat(join(here, 'plain'))).mode & 0o7000).toBe(0)
 })
 
-test('what cannot be copied is refused before anything is', async () => {
+test('cp refuses impossible copies before it copies anything', async () => {
   expect((await cli.run(['cp', 'a', 'b'])).status).toBe(2)
   expect((await cli.run(['cp', 'box:a', 'box:b'])).status).toBe(2)
   expect((await cli.run(['cp', '-', 'box:'], { input: 'x' })).status).toBe(1)

@@ -3,8 +3,8 @@ import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
 
-// Few rows: what is compared here is the work and the counting, not the speed.
-test('demo does the work both ways with the same answers, counts tokens of what it sent, and leaves nothing behind', async () => {
+// Few rows: these tests check the work and the counting, not the speed.
+test('demo gets the same answers both ways, counts the tokens that it sent, and leaves nothing behind', async () => {
   const outcome = await cli.json(['demo', '--rows', '20000'])
   expect(outcome.sameAnswers).toBe(true)
   expect(outcome.kept.sameObject).toBe(true)
@@ -21,7 +21,7 @@ test('demo does the work both ways with the same answers, counts tokens of what 
   expect(await cli.json(['ls', '-q'])).toEqual([])
 })
 
-test('demo that is interrupted leaves nothing behind; --keep leaves the sandbox with its frame', async () => {
+test('an interrupted demo leaves nothing behind; --keep leaves the sandbox with its data frame', async () => {
   const { status } = await cli.run(['demo', '--rows', '20000'], { interruptAt: { shows: /load / } })
   expect(status).toBe(130)
   expect(await cli.json(['ls', '-q'])).toEqual([])

@@ -46,13 +46,13 @@ test.each([
   [['volume', 'show', 'nothing'], /There is no volume "nothing"\.\n {2}.*`dormouse volume create NAME`/],
   [['secret', 'show', 'NOTHING'], /There is no secret "NOTHING"\.\n {2}.*`dormouse secret create NAME`/],
   [['cp', '/no/such/file', 'box:/root/'], /^dormouse: \/no\/such\/file: no such file or directory\n$/],
-])('%j says what is wrong in words of the command line', async (args, message) => {
+])('%j describes the mistake in terms of the command line', async (args, message) => {
   const { status, stdout, stderr } = await cli.run(args)
   expect(stderr).toMatch(message)
   expect({ status, stdout }).toEqual({ status: 1, stdout: '' })
 })
 
-test('a copy from one sandbox to another, and a secret without a value, are refused with what to do', async () => {
+test('a copy between sandboxes and a secret without a value are refused with a hint', async () => {
   const both = await cli.run(['cp', 'a:/x', 'b:/y'])
   expect(both.stderr).toContain('dormouse cp a:/x - | dormouse cp - b:/y')
   expect(both.status).toBe(2)
@@ -68,14 +68,14 @@ test('a copy from one sandbox to another, and a secret without a value, are refu
   }
 })
 
-test('a server that is not there: says how to start it', async () => {
+test('without a server, the error says how to start one', async () => {
   const env = { ...cli.env, DORMOUSE_URL: 'http://127.0.0.1:9', DORMOUSE_API_KEY: 'dm_x_y' }
   const { status, stderr } = await runLauncher(['ls'], { env })
   expect(status).toBe(1)
   expect(stderr).toContain('sudo ./dormouse up')
 })
 
-test('no key: says where keys come from; a wrong one is refused by the server with its request', async () => {
+test('without a key, the error says where keys come from; a wrong key is refused with the request id', async () => {
   const none = await runLauncher(['ls'], { env: { ...cli.env, DORMOUSE_DATA: '/nonexistent' } })
   expect(none.stderr).toContain('DORMOUSE_API_KEY')
   expect(none.status).toBe(1)
@@ -83,7 +83,7 @@ test('no key: says where keys come from; a wrong one is refused by the server wi
   expect(wrong.stderr).toMatch(/\(unauthorized, request req-/)
 })
 
-test('who may not read the key of the server is told to use sudo, and needs no root otherwise', () => {
+test('a user who cannot read the key of the server gets a hint to use sudo, and needs no root with a key', () => {
   const as = (env: Record<string, string>) =>
     spawnSync(process.execPath, [launcher.replace(/dormouse$/, 'setup/main.mjs'), 'ls'], {
       uid: 65_534,
@@ -98,7 +98,7 @@ test('who may not read the key of the server is told to use sudo, and needs no r
   expect(allowed).toMatchObject({ status: 0, stdout: '' })
 })
 
-test('--data and --url say which server, before or behind the command', async () => {
+test('--data and --url select the server, before or after the command', async () => {
   const { stateDir } = cli.server.factory
   for (const args of [
     ['--data', stateDir, 'ls', '--json'],

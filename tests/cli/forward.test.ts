@@ -9,7 +9,7 @@ import { useCommandLine } from './command-line.ts'
 const cli = useCommandLine()
 const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
 
-/** Says how much came, after the other side has said that this was all. */
+/** Replies with the number of bytes received, after the client has closed its half. */
 const COUNTER = `
 import socket, threading
 listener = socket.create_server(("127.0.0.1", 4000))
@@ -33,7 +33,7 @@ async function exchange(port: number, bytes: number): Promise<string> {
   return Buffer.concat(pieces).toString()
 }
 
-test('forward carries connections both ways to their ends, wakes the sandbox, and ends with Ctrl-C', async () => {
+test('forward pipes connections in both directions, wakes the sandbox, and ends with Ctrl-C', async () => {
   await cli.json(['create', 'box'])
   await cli.run(['run', 'box', COUNTER])
   const child = spawn(launcher, ['forward', 'box', '0:4000', '0:4001', '--json'], { env: cli.env })
@@ -60,7 +60,7 @@ test('forward carries connections both ways to their ends, wakes the sandbox, an
   expect((await once(child, 'exit'))[0]).toBe(130)
 })
 
-test('forward says what refuses a connection', async () => {
+test('forward shows why a connection was refused', async () => {
   await cli.json(['create', 'box', '--get-or-create'])
   const child = spawn(launcher, ['forward', 'box', '0:4002'], { env: cli.env })
   let text = ''

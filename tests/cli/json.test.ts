@@ -13,20 +13,20 @@ const io = { stdin, stdout, stderr: stdout, env: {}, signal: new AbortController
 const directory = mkdtempSync(join(tmpdir(), 'dormouse-json-'))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** Those that do something, with all the words that lead to them. */
+/** Commands without subcommands, with their full names. */
 function leaves(command: Command, path: readonly string[]): (readonly string[])[] {
   if (command.commands.length === 0) return [path]
   return command.commands.flatMap((below) => leaves(below, [...path, below.name()]))
 }
 const clientCommands = createProgram(io).commands.flatMap((command) => leaves(command, [command.name()]))
 
-/** Words that lead to each command of the set-up. What `test` does with it is in setup/test-programs.test.ts. */
+/** Arguments for each set-up command. setup/test-programs.test.ts covers `test`. */
 const SETUP_WORDS: Record<string, string[][]> = {
   up: [['up']],
   test: [],
   doctor: [['doctor']],
   template: [['template', 'build']],
-  // Below, without the launcher: it may build everything anew first, under the feet of other tests.
+  // Tested below without the launcher, which might rebuild everything while other tests run.
   key: [],
   ...Object.fromEntries(['help', '--help', '-h', '--version'].map((word) => [word, [[word]]])),
 }
@@ -38,7 +38,7 @@ function expectRefusal({ status, stdout: data, stderr }: Ended): void {
   expect(error.message).toContain('--no-such-flag')
 }
 
-describe('a flag that is not known is refused in JSON, so --json is one that is', () => {
+describe('every command knows --json: it refuses an unknown flag in JSON', () => {
   test.each(clientCommands.map((words) => [words.join(' '), words] as const))('%s', async (_name, words) => {
     const texts = { stdout: '', stderr: '' }
     const output = (name: keyof typeof texts) => ({ write: (text: string) => (texts[name] += text) })
@@ -47,7 +47,7 @@ describe('a flag that is not known is refused in JSON, so --json is one that is'
     expectRefusal({ status, ...texts })
   })
 
-  test('every command of the set-up is looked at', () => {
+  test('the list has every set-up command', () => {
     expect(Object.keys(SETUP_WORDS).sort()).toEqual(Object.keys(COMMANDS).sort())
   })
 
@@ -57,16 +57,19 @@ describe('a flag that is not known is refused in JSON, so --json is one that is'
   })
 })
 
-test.each(['create', 'update', 'list', 'revoke'])('key %s refuses it in JSON too', async (action) => {
-  const texts = { stdout: '', stderr: '' }
-  const args = [action, '--json', '--no-such-flag']
-  const status = await keyCommand({
-    ...{ dataDir: directory, args },
-    stdout: { write: (text) => (texts.stdout += text) },
-    stderr: { write: (text) => (texts.stderr += text) },
-  })
-  expectRefusal({ status, ...texts })
-})
+test.each(['create', 'update', 'list', 'revoke'])(
+  'key %s refuses an unknown flag in JSON too',
+  async (action) => {
+    const texts = { stdout: '', stderr: '' }
+    const args = [action, '--json', '--no-such-flag']
+    const status = await keyCommand({
+      ...{ dataDir: directory, args },
+      stdout: { write: (text) => (texts.stdout += text) },
+      stderr: { write: (text) => (texts.stderr += text) },
+    })
+    expectRefusal({ status, ...texts })
+  },
+)
 
 const cli = useCommandLine()
 const file = (name: string, text: string) => {
@@ -79,7 +82,7 @@ const LISTEN = `import http.server, threading
 threading.Thread(target=http.server.ThreadingHTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever).start()`
 const MCP = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 
-/** One use of each, in an order in which each finds what it needs. */
+/** One use of each command, in an order in which each finds what it needs. */
 const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['create', ['box']],
   ['ls', []],
@@ -132,11 +135,11 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['completion', ['bash']],
   ['rm', ['box']],
 ]
-/** Where the others are used with --json. */
+/** Commands that other tests use with --json. */
 const ELSEWHERE = ['demo', 'sh', 'ssh-key confirm']
 
-describe('what a command prints with --json is JSON', () => {
-  test('every command is looked at: one that is new belongs here too', () => {
+describe('with --json, commands print JSON', () => {
+  test('the list has every client command', () => {
     const known = [...USES.map(([path]) => path), ...ELSEWHERE]
     expect(known.sort()).toEqual(clientCommands.map((words) => words.join(' ')).sort())
   })
@@ -197,7 +200,7 @@ describe('what a command prints with --json is JSON', () => {
       })
   })
 
-  test.each(['template', 'volume', 'secret', 'ssh-key', 'port'])('%s without what to do', async (group) => {
+  test.each(['template', 'volume', 'secret', 'ssh-key', 'port'])('%s without a subcommand', async (group) => {
     const { status, stdout: data, stderr } = await cli.run([group, '--json'])
     expect({ status, data }).toEqual({ status: 2, data: '' })
     const { error } = JSON.parse(stderr)
@@ -205,7 +208,7 @@ describe('what a command prints with --json is JSON', () => {
     expect(error.message).toMatch(/needs one of .*\bls\b/)
   })
 
-  test('wherever --json, --data and --url stand', async () => {
+  test('--json, --data and --url may stand anywhere', async () => {
     const { stateDir } = cli.server.factory
     for (const args of [
       ['--json', 'snapshot', 'ls'],
@@ -218,7 +221,7 @@ describe('what a command prints with --json is JSON', () => {
     expect(await told(['--json', '--data', stateDir, 'template', 'ls'])).toHaveProperty('templates')
   })
 
-  test('a server says when it is ready, and where', async () => {
+  test('a server reports when it is ready, and its address', async () => {
     const { lines, url } = cli.server
     const news = lines.filter((line) => line.startsWith('news ')).map((line) => JSON.parse(line.slice(5)))
     expect(news).toEqual([
@@ -236,7 +239,7 @@ describe('what a command prints with --json is JSON', () => {
   })
 })
 
-/** One, or one per line. */
+/** Parses one JSON value, or one per line. */
 function documents(text: string): unknown[] {
   try {
     return [JSON.parse(text)]

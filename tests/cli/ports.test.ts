@@ -15,10 +15,10 @@ beforeAll(async () => {
   id = (await cli.json(['create', 'site'])).id
 })
 
-/** By path: names below localhost are not everybody's. */
+/** By path, because not every resolver knows names below localhost. */
 const ask = (query = '') => fetch(`${cli.server.url}/v1/sandboxes/${id}/ports/8000/${query}`)
 
-test('a port is waited for, listed, linked to, made public and private again', async () => {
+test('port wait, ls, link and set work on a port of a running program', async () => {
   const none = await cli.run(['port', 'ls', 'site'])
   expect(none).toMatchObject({ status: 0, stdout: '' })
   expect(none.stderr).toContain('Nothing listens in site')

@@ -15,14 +15,14 @@ const reference = readFileSync(new URL('../../docs/cli.md', import.meta.url), 'u
 const directory = mkdtempSync(join(tmpdir(), 'dormouse-completion-'))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** Those that do something, with all the words that lead to them. */
+/** Commands without subcommands, with their full names. */
 function leaves(command: Command, path: string): { path: string; command: Command }[] {
   if (command.commands.length === 0) return [{ path, command }]
   return command.commands.flatMap((below) => leaves(below, `${path} ${below.name()}`))
 }
 const commands = program.commands.flatMap((command) => leaves(command, command.name()))
 
-test('the set-up hands over exactly the commands that there are', () => {
+test('setup/client-commands.mjs lists exactly the client commands', () => {
   expect([...CLIENT_COMMANDS].sort()).toEqual(program.commands.map((command) => command.name()).sort())
 })
 
@@ -43,7 +43,7 @@ function humanArgument(argument: Command['registeredArguments'][number]): string
   return argument.required ? `<${name}>` : `[${name}]`
 }
 
-test('completion in a real bash: commands, commands below them, flags', async () => {
+test('completion in a real bash offers commands, subcommands and flags', async () => {
   const script = join(directory, 'dormouse.bash')
   writeFileSync(script, (await runLauncher(['completion', 'bash'], {})).stdout)
   const complete = (...words: string[]) => {
@@ -64,7 +64,7 @@ test('completion in a real bash: commands, commands below them, flags', async ()
 })
 
 test.each(['zsh', 'fish'])(
-  'the completion script for %s names every command, and the shell can read it where it is installed',
+  'the completion script for %s has every command, and the shell parses it if it is installed',
   async (shell) => {
     const { status, stdout } = await runLauncher(['completion', shell], {})
     expect(status).toBe(0)
@@ -78,7 +78,7 @@ test.each(['zsh', 'fish'])(
   },
 )
 
-test('help lists what there is, and help COMMAND and --help are the same', async () => {
+test('help lists all commands, and help COMMAND equals COMMAND --help', async () => {
   const { status, stdout } = await runLauncher(['help'], {})
   expect(status).toBe(0)
   for (const { name } of program.commands.map((command) => ({ name: command.name() })))

@@ -14,7 +14,7 @@ async function open(): Promise<Terminal> {
   return terminal
 }
 
-test('repl shows values, keeps variables for the next one, and leaves with Ctrl-D', async () => {
+test('repl shows values, keeps variables for the next session, and exits with Ctrl-D', async () => {
   const first = await open()
   first.type('x = 20\r')
   await first.shows(/>>> /)
@@ -44,7 +44,7 @@ test('repl reads blocks until an empty line, and open brackets until they close'
   terminal.close()
 })
 
-test('repl: Ctrl-C interrupts a run and the variables stay; at the prompt it forgets the line', async () => {
+test('repl: Ctrl-C interrupts a run and keeps variables; at the prompt it discards the line', async () => {
   const terminal = await open()
   terminal.type('z = 5; import time; print("be" + "gun"); time.sleep(1000)\r')
   await terminal.shows(/begun/)
@@ -63,7 +63,7 @@ test('repl: Ctrl-C interrupts a run and the variables stay; at the prompt it for
   expect(await terminal.status()).toBe(0)
 })
 
-test('repl remembers what was typed, in a file that nobody else can read', async () => {
+test('repl keeps its history in a file that only the user can read', async () => {
   const first = await open()
   first.type('remembered = "yes"\r')
   await first.shows(/>>> /)
@@ -78,7 +78,7 @@ test('repl remembers what was typed, in a file that nobody else can read', async
   second.close()
 })
 
-test('repl takes what is piped in, and ends with the status of the last piece', async () => {
+test('repl runs code from a pipe, and exits with the status of the last piece', async () => {
   const good = await cli.run(['repl', 'box'], { input: 'a = 1\nif a:\n    print("in")\n\na + 1\n' })
   expect(good).toEqual({ status: 0, stdout: 'in\n2\n', stderr: '' })
   const bad = await cli.run(['repl', 'box'], { input: '1/0' })

@@ -3,7 +3,7 @@ import { useCommandLine } from './command-line.ts'
 
 const cli = useCommandLine()
 
-test('run shows everything once when the server is killed and started again in the middle of it', async () => {
+test('run shows all output once when the server is killed and restarted during the run', async () => {
   await cli.json(['create', 'box'])
   const code = 'import time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.2)\n'
   const running = cli.run(['run', 'box', code])
@@ -17,7 +17,7 @@ test('run shows everything once when the server is killed and started again in t
   expect(status).toBe(0)
 })
 
-test('a shell is still the same one after the server was restarted', async () => {
+test('sh --attach returns to the same shell after a restart of the server', async () => {
   await cli.json(['create', 'box', '--get-or-create'])
   const terminal = cli.terminal(['sh', 'box'])
   terminal.type('x=kept; echo re""ady\r')

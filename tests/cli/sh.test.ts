@@ -11,12 +11,12 @@ async function shell(name: string): Promise<Terminal> {
   return terminal
 }
 
-test('sh is a shell in a terminal of the same size, follows its size, and ends with its status', async () => {
+test('sh opens a shell in a terminal of the same size, follows resizes, and exits with its status', async () => {
   const terminal = await shell('shell')
   terminal.type('stty size; echo $TERM\r')
   await terminal.shows(/24 80\r\nxterm-256color\r\n/)
   terminal.resize(50, 132)
-  // The new size is on its way over HTTP while this is typed.
+  // The new size may arrive after this input.
   terminal.type('until [ "$(stty size)" = "50 132" ]; do sleep 0.05; done; echo res""ized\r')
   await terminal.shows(/resized\r\n/)
   expect(await terminal.modes()).toEqual({ echo: false, canonical: false })
@@ -24,14 +24,14 @@ test('sh is a shell in a terminal of the same size, follows its size, and ends w
   expect(await terminal.status()).toBe(7)
 })
 
-test('sh in a terminal that does not know its size has a usual one inside', async () => {
+test('sh in a terminal without a size uses 24 by 80 inside', async () => {
   await cli.json(['create', 'shell', '--get-or-create'])
   const terminal = cli.terminal(['sh', 'shell', '--', 'stty', 'size'], { TEST_TERMINAL_SIZE: '0 0' })
   await terminal.shows(/24 80\r\n/)
   expect(await terminal.status()).toBe(0)
 })
 
-test('sh hands Ctrl-C to what runs inside, and goes on', async () => {
+test('sh passes Ctrl-C to the program inside, and continues', async () => {
   const terminal = await shell('shell')
   terminal.type(`sh -c 'echo be""gun; exec sleep 1000'\r`)
   await terminal.shows(/begun/)
@@ -42,7 +42,7 @@ test('sh hands Ctrl-C to what runs inside, and goes on', async () => {
   expect(await terminal.status()).toBe(0)
 })
 
-test('sh is left with ~. and comes back to the same shell with --attach; a full screen is not left behind', async () => {
+test('sh detaches with ~. and returns to the same shell with --attach; it leaves the alternate screen', async () => {
   const terminal = await shell('shell')
   terminal.type("x=kept; printf '\\033[?1049h'; echo re''ady\r")
   await terminal.shows(/\[\?1049hready/)
@@ -78,7 +78,7 @@ test('sh runs a command instead of a shell, as a user, in a directory', async ()
   expect(await terminal.status()).toBe(3)
 })
 
-test('sh that is ended by a signal restores the terminal and says how to come back', async () => {
+test('sh that is ended by a signal restores the terminal and says how to return', async () => {
   const terminal = await shell('shell')
   terminal.signal('SIGTERM')
   await terminal.shows(/Detached; the shell keeps running/)

@@ -9,7 +9,7 @@ beforeAll(async () => {
   ).id
 })
 
-test('create says how much a sandbox may write, and update changes only what is named', async () => {
+test('create sets the disk limit, and update changes only the named settings', async () => {
   const made = await cli.json(['update', 'box', '--pids', '200'])
   expect(made).toMatchObject({
     limits: { pids: 200, diskBytes: 32 * 1024 ** 2 },
@@ -48,7 +48,7 @@ test.each([
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
 })
 
-test('a sandbox that has written too much is woken again with what its refusal says', async () => {
+test('a sandbox that exceeded its disk limit wakes after the command in its error', async () => {
   const write = 'kept = 41; open("/root/big", "wb").write(bytes(range(256)) * (48 << 12)); None'
   expect(await cli.run(['run', 'box', write])).toMatchObject({ status: 0 })
   await expect

@@ -20,7 +20,7 @@ afterAll(async () => {
   await host?.cleanUp()
 })
 
-const ROUNDS = 6
+const ROUNDS = 3
 /** What goes on in the background after a sleep is over by then. */
 const PATIENCE_MS = 20_000
 

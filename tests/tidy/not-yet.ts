@@ -4,32 +4,9 @@
  */
 export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
   'functions have at most 60 lines': [
-    'packages/cli/',
-    'packages/engine-linux/',
-    'packages/engine/',
-    'packages/server/',
+    'packages/engine-linux/native/src/gate-bpf.c',
+    'packages/server/src/api/routes/',
+    'packages/server/src/api/testing/',
   ],
-  'comments and prose have at most 120 columns': [
-    'ARCHITECTURE.md',
-    'CHANGELOG.md',
-    'CONTRIBUTING.md',
-    'README.md',
-    'SECURITY.md',
-    'bench/',
-    'docs/',
-    'examples/',
-    'packages/',
-    'python/',
-    'setup/',
-  ],
-  'each package declares what it imports, and imports what it declares': [
-    'packages/cli/package.json declares @dormouse/async',
-    'packages/cli/package.json declares @dormouse/engine',
-    'packages/egress/package.json declares @dormouse/async',
-    'packages/engine-linux/package.json declares @dormouse/async',
-    'packages/engine/package.json declares @dormouse/async',
-    'packages/guest/package.json declares @dormouse/async',
-    'packages/mcp/package.json declares @dormouse/async',
-    'packages/server/package.json declares @dormouse/async',
-  ],
+  'comments and prose have at most 120 columns': ['packages/'],
 }

@@ -33,8 +33,8 @@ const PACKAGES = [
  */
 const ONLY: Record<string, readonly string[]> = { egress: ['async', 'contracts'] }
 /**
- * Folders and root files of a package, lowest first. A file may import from its own folder and from those before it; unit
- * tests may import anything.
+ * Folders and root files of a package, lowest first. A file may import from its own folder and from those before it;
+ * unit tests may import anything.
  */
 export const LAYERS: Record<string, readonly string[]> = {
   'packages/engine-linux/src': [

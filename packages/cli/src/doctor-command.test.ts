@@ -14,7 +14,7 @@ async function run(options: { json: boolean; examine?: () => Promise<HostReport>
   return { status, text }
 }
 
-it('doctor --json before the set-up fails, and every check says what it means and how to mend it', async () => {
+it('doctor --json fails before set-up, and every check has a meaning and a fix', async () => {
   const { status, text } = await run({ json: true })
   const report: HostReport = JSON.parse(text)
   expect(status).toBe(1)
@@ -34,7 +34,7 @@ it('doctor --json before the set-up fails, and every check says what it means an
   expect(readdirSync(dataDir)).toEqual([])
 })
 
-it('doctor ends with 0 when there are only warnings, and shows how to mend them', async () => {
+it('doctor exits with 0 when there are only warnings, and shows the fixes', async () => {
   const check = {
     id: 'disk',
     title: 'Disk',

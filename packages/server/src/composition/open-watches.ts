@@ -19,7 +19,9 @@ export interface OpenWatches {
   readonly opened: OpenedSandboxes
 }
 
-/** Starts what runs in the background: the watches of disks and idle sandboxes, and the scrub. Pre: recovery has run. */
+/**
+ * Starts what runs in the background: the watches of disks and idle sandboxes, and the scrub. Pre: recovery has run.
+ */
 export function openWatches({ config, stores, opened }: OpenWatches, closing: Closing): Scrub {
   const { deps, volumes, freeSpace, room, space, record } = opened
   const { engine, sandboxes, listeners, starts, quarantine, clock, log } = deps

@@ -27,7 +27,7 @@ const invalid = (message: string | RegExp) =>
   })
 
 describe('loadConfig', () => {
-  it('has defaults for everything, the watermarks from the host', () => {
+  it('has a default for every setting; watermarks depend on the host', () => {
     expect(load()).toEqual({
       dataDir,
       ...defaultSettings(hostFacts),
@@ -51,7 +51,7 @@ describe('loadConfig', () => {
     expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
   })
 
-  it('listens for SSH on loopback, and elsewhere only if that is said', () => {
+  it('listens for SSH on loopback unless ssh.host is set', () => {
     expect(load({ flags: { '--host': '0.0.0.0', '--insecure-bind': 'true' } }).ssh).toEqual({
       enabled: true,
       host: '127.0.0.1',
@@ -88,7 +88,7 @@ describe('loadConfig', () => {
     expect(config.prices).toMatchObject({ storedGbHour: 1, currency: 'USD' })
   })
 
-  it('takes the way out of the host from the environment, unless it is told another or none', () => {
+  it('takes the proxy from the environment, unless a setting names another or none', () => {
     const env = {
       HTTPS_PROXY: 'p.example.com:1',
       http_proxy: 'http://h.example.com:1',
@@ -106,17 +106,17 @@ describe('loadConfig', () => {
     expect(load({ env: none }).network.proxy).toBeUndefined()
   })
 
-  it('leaves names to the proxy if that is said, or finds out', () => {
+  it('lets the proxy resolve names if a setting says so', () => {
     const env = { HTTPS_PROXY: 'p.example.com:1' }
     expect(load({ env }).network.proxy).not.toHaveProperty('resolves')
     write({ network: { proxyResolves: true } })
     expect(load({ env }).network.proxy).toMatchObject({ url: 'http://p.example.com:1', resolves: true })
-    const told = { ...env, DORMOUSE_NETWORK_PROXY_RESOLVES: 'no' }
-    expect(load({ env: told }).network.proxy).toMatchObject({ resolves: false })
+    const refusing = { ...env, DORMOUSE_NETWORK_PROXY_RESOLVES: 'no' }
+    expect(load({ env: refusing }).network.proxy).toMatchObject({ resolves: false })
     expect(load().network.proxy).toBeUndefined()
   })
 
-  it('reads lists from the environment with commas between', () => {
+  it('reads comma-separated lists from the environment', () => {
     const env = {
       DORMOUSE_NETWORK_RESOLVERS: '192.0.2.1, 2001:db8::1',
       DORMOUSE_NETWORK_REACHABLE: '10.1.0.0/16',
@@ -184,13 +184,13 @@ describe('loadConfig', () => {
     expect(() => load({ flags: flags as LoadConfig['flags'] & object })).toThrow(invalid(message))
   })
 
-  it('uses the named data directory, else that of the environment, else the standard one', () => {
+  it('uses the given data directory, else DORMOUSE_DATA', () => {
     const { dataDir: _named, ...unnamed } = { env: {}, hostFacts, dataDir }
     expect(loadConfig({ ...unnamed, env: { DORMOUSE_DATA: `${dataDir}/` } }).dataDir).toBe(dataDir)
     expect(() => loadConfig({ ...unnamed, env: { DORMOUSE_DATA: 'data' } })).toThrow(invalid('DORMOUSE_DATA'))
   })
 
-  it('needs certificate and key together, wherever they come from', () => {
+  it('needs both certificate and key, from any source', () => {
     expect(() => load({ flags: { '--tls-cert': '/c.pem' } })).toThrow(invalid('private key is missing'))
     expect(() => load({ env: { DORMOUSE_TLS_KEY: '/k.pem' } })).toThrow(invalid('certificate is missing'))
     const both = load({ flags: { '--tls-cert': '/c.pem' }, env: { DORMOUSE_TLS_KEY: '/k.pem' } })
@@ -198,9 +198,9 @@ describe('loadConfig', () => {
   })
 })
 
-describe('binding', () => {
+describe('listening', () => {
   it.each(['0.0.0.0', '::', '192.168.1.5', 'example.com', 'fe80::1', '128.0.0.1'])(
-    'to %s needs TLS or the flag',
+    'on %s needs TLS or --insecure-bind',
     (host) => {
       expect(() => load({ flags: { '--host': host } })).toThrow(
         expect.objectContaining({ code: 'insecure_bind', hint: expect.stringContaining('--insecure-bind') }),
@@ -210,7 +210,7 @@ describe('binding', () => {
     },
   )
 
-  it('to a name that only looks like loopback is refused, and localhost means 127.0.0.1', () => {
+  it('on a name that only looks like loopback is refused; localhost means 127.0.0.1', () => {
     expect(isLoopback('127.evil.example')).toBe(false)
     expect(isLoopback('localhost')).toBe(false)
     expect(load({ flags: { '--host': 'localhost' } }).host).toBe('127.0.0.1')
@@ -218,7 +218,7 @@ describe('binding', () => {
       expect(isLoopback(host)).toBe(true)
   })
 
-  it('gives local clients an address that they can reach', () => {
+  it('localUrl is an address that local clients can reach', () => {
     const url = (host: string, more = {}) =>
       localUrl({ host, tls: undefined, domain: undefined, ...more }, 7070)
     const tls = { certFile: '/c', keyFile: '/k' }
@@ -229,7 +229,7 @@ describe('binding', () => {
     expect(url('10.0.0.1', { tls })).toBe('https://10.0.0.1:7070')
   })
 
-  it('says which of the TLS files cannot be read', () => {
+  it('readTls names the file that it cannot read', () => {
     writeFileSync(join(dataDir, 'c.pem'), 'cert')
     const files = { certFile: join(dataDir, 'c.pem'), keyFile: join(dataDir, 'k.pem') }
     expect(() => readTls(files)).toThrow(
@@ -239,7 +239,7 @@ describe('binding', () => {
 })
 
 describe('defaultSettings', () => {
-  it('keeps its watermarks sensible on small and on large hosts', () => {
+  it('bounds the watermarks on small and on large hosts', () => {
     expect(
       defaultSettings({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB, files: 500_000, pids: 32_768 }),
     ).toMatchObject({
@@ -255,7 +255,7 @@ describe('defaultSettings', () => {
     })
   })
 
-  it('reads the disk of a directory that is not there yet', () => {
+  it('readHostFacts reads the file system of a directory that does not exist yet', () => {
     expect(readHostFacts(join(dataDir, 'a', 'b'))).toEqual(readHostFacts(dataDir))
   })
 })

@@ -38,8 +38,9 @@ interface Entry {
 }
 
 /**
- * Measures trees in time slices, two at a time: the tree that is written to fastest, and the tree that has waited longest. A
- * long measurement pauses at the end of its slice and continues later, so that none delays another by more than a slice.
+ * Measures trees in time slices, two at a time: the tree that is written to fastest, and the tree that has waited
+ * longest. A long measurement pauses at the end of its slice and continues later, so that none delays another by more
+ * than a slice.
  */
 export class DiskMeasuring implements Disposable {
   readonly #log: Log

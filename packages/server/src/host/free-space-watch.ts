@@ -23,7 +23,9 @@ export interface Threat {
   readonly files: boolean
 }
 
-/** Watches the free space on the disk of the data directory, and remembers which sandboxes were stopped to protect it. */
+/**
+ * Watches the free space on the disk of the data directory, and remembers which sandboxes were stopped to protect it.
+ */
 export class FreeSpaceWatch {
   readonly #options: FreeSpaceWatchOptions
   readonly #clock: () => number

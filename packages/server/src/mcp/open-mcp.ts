@@ -19,8 +19,8 @@ export interface Mcp {
 export function openMcp(config: ServerConfig, log: FastifyBaseLogger): Mcp {
   const loopback = new LoopbackApi()
   const sessions = new McpSessions({
-    onProblem: (err) => log.error({ err }, 'an MCP tool failed'),
-    onMistake: (err) => log.debug({ err }, 'an MCP client made a mistake'),
+    onInternalError: (err) => log.error({ err }, 'an MCP tool failed'),
+    onClientError: (err) => log.debug({ err }, 'an MCP client sent an invalid message'),
   })
   return {
     routes: mcpRoutes({ sessions, loopback, checkOrigin: originChecker(config) }),

@@ -1,5 +1,5 @@
 export interface Metrics {
   readonly contentType: string
-  /** Numbers of the whole host. Without ids, names or anything else of a tenant: any key may read them. */
+  /** Numbers of the whole host, without ids and names: any key may read them. */
   text(): Promise<string>
 }

@@ -137,8 +137,8 @@ export class NetworkService implements Disposable {
   }
 
   /**
-   * Post: the policy of `effectiveRow` holds, and connections that it forbids are closed. On failure the caller
-   * restores the row and calls this again; if that fails too, the caller shuts the gate.
+   * Post: the policy of `effectiveRow` holds, and connections that it forbids are closed. On failure the caller sets
+   * `effectiveRow` back and calls this again; if that fails too, the caller shuts the gate.
    */
   async change(sandbox: NetworkedSandbox): Promise<void> {
     await this.#locks.run(sandbox.id, async () => {

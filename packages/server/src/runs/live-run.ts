@@ -38,12 +38,12 @@ const UNKNOWN_OUTCOME: ReadonlySet<string> = new Set<ErrorCode>([
 ])
 
 /**
- * A run under way: takes its events from the sandbox, writes them into the journal, and notifies readers. It continues whether
- * or not someone reads.
+ * A run under way: takes its events from the sandbox, writes them into the journal, and notifies readers. It
+ * continues whether or not someone reads.
  */
 export class LiveRun {
   readonly row: RunRow
-  /** Settles when the run is over. Rejects when it was refused: then nothing has run, and the journal has forgotten it. */
+  /** Resolves when the run is over. Rejects when it was refused: nothing has run, and the journal has dropped it. */
   readonly over: Promise<void>
   readonly #parts: LiveRunParts
   readonly #stop = new AbortController()
@@ -63,7 +63,15 @@ export class LiveRun {
     this.#wasSent = parts.request === undefined
     const { journal, space, throttle, row, clock, log } = parts
     this.#output = new RunOutput(
-      { journal, space, throttle, row, now: () => clock.wallMs(), log, onNews: () => this.#notifyReaders() },
+      {
+        journal,
+        space,
+        throttle,
+        row,
+        now: () => clock.wallMs(),
+        log,
+        onChange: () => this.#notifyReaders(),
+      },
       { isNew: parts.request !== undefined },
     )
     this.over = this.#run().finally(() => {
@@ -177,7 +185,10 @@ export class LiveRun {
     return sandbox.attachRun({ runId: row.runId, request, after: this.#output.lastSeq, signal })
   }
 
-  /** Before the request is sent: from now on a server that finds the run asks the sandbox for it, and never starts it again. */
+  /**
+   * Called before the request is sent. A server that finds the run later asks the sandbox for it and never starts it
+   * again.
+   */
   #recordSent(): void {
     const { row, journal } = this.#parts
     if (row.isUnsent && !this.#wasSent) journal.dropRequest(row.id)

@@ -4,7 +4,7 @@ export const PROCESSES_ENDED = 'The processes of the sandbox ended during the ru
 export const MAYBE_NOT_BEGUN =
   'The server ended while it handed this run to its sandbox. The run may not have begun.'
 
-/** The end of a run that nothing more will be heard of. */
+/** The last events of a run whose processes are gone. */
 export function lostEvents(after: number, message: string, durationMs: number): RunEvent[] {
   return [
     { seq: after + 1, type: 'error', name: 'RunLost', message, traceback: '' },

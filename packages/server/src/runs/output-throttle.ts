@@ -11,13 +11,14 @@ interface Waiting {
   readonly resolve: () => void
 }
 
-/** After a tick that came late output is let in at half the rate; it takes so many ticks in time to get back to the full one. */
+/** A late tick halves the rate. This many ticks in time restore the full rate. */
 const TICKS_TO_RECOVER = 200
 
 /**
- * Shares among runs what the event loop takes in of their output. A run that has to wait is not read from, and its agent keeps what it
- * says, as much as it can hold. The turns are by bytes: one with large events gets no more than one with many. How much there is to share
- * depends on the event loop: when its timers come late, output has to wait, and everything else has not.
+ * Limits how much output of all runs together the event loop takes, and shares it among runs by bytes, so that a run
+ * with large events gets no more than a run with many. The server does not read from a run that waits; its agent
+ * buffers the output. When the timers of the event loop are late, the rate falls: output waits, and everything else
+ * does not.
  */
 export class OutputThrottle {
   readonly #clock: () => number
@@ -37,7 +38,7 @@ export class OutputThrottle {
     return this.#bytesPerMs * 1000
   }
 
-  /** Settles when it is this run's turn to say so much more; undefined: at once. */
+  /** Resolves when the run may send this many bytes. Undefined: at once. */
   spend(bytes: number): Promise<void> | undefined {
     this.#fill()
     if (this.#queue.length === 0 && this.#tokens >= bytes) {
@@ -58,7 +59,7 @@ export class OutputThrottle {
     }, OUTPUT_TICK_MS)
   }
 
-  /** One round: each waiting run once. Runs that were served queue again before the next round. */
+  /** One round: serves each waiting run once. Served runs queue again before the next round. */
   #serve(): void {
     for (let left = this.#queue.length; left > 0 && this.#tokens > 0; left -= 1) {
       const next = this.#queue.shift() as Waiting
@@ -85,7 +86,8 @@ export class OutputThrottle {
   #fill(): void {
     const now = this.#clock()
     const earned = (now - this.#filledAt) * this.#bytesPerMs
-    // Two ticks' worth: a timer is never quite in time. What was due while the event loop was busy is not caught up on.
+    // At most two ticks' worth: timers are never quite in time, and time in which the event loop was busy earns
+    // nothing.
     this.#tokens = Math.min(this.#bytesPerMs * OUTPUT_TICK_MS * 2, this.#tokens + earned)
     this.#filledAt = now
   }

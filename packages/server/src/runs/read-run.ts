@@ -18,8 +18,8 @@ export interface RunToRead {
 }
 
 /**
- * Events of a run from memory or the journal, then new ones as they come, until `exit`. Waits for notifications and never polls:
- * `LiveRun` notifies of new events, `LiveRuns` of runs that are followed again, lost or deleted.
+ * Events of a run from memory or the journal, then new ones as they come, until `exit`. Waits for notifications and
+ * never polls: `LiveRun` notifies of new events, `LiveRuns` of runs that are followed again, lost or deleted.
  */
 export async function* readEvents(
   runs: LiveRuns,

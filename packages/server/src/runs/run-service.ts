@@ -11,7 +11,10 @@ import type { RunRow } from './run-journal.ts'
 import type { Run, Runs, StartRunRequest } from './runs.ts'
 import { startRun } from './start-run.ts'
 
-/** Starts, finds and lists runs of all sandboxes, and follows runs that earlier servers and parent sandboxes left open. */
+/**
+ * Starts, finds and lists runs of all sandboxes, and follows runs that earlier servers and parent sandboxes left
+ * open.
+ */
 export class RunService implements Runs, Disposable {
   readonly #deps: RunDependencies
   readonly #live: LiveRuns

@@ -31,8 +31,8 @@ export interface Run {
 /** What the API uses of runs. */
 export interface Runs {
   /**
-   * An `idempotencyKey` that this sandbox has seen before returns the first run and starts nothing. The same key with another
-   * body throws `idempotency_mismatch`.
+   * An `idempotencyKey` that this sandbox has seen before returns the first run and starts nothing. The same key with
+   * another body throws `idempotency_mismatch`.
    */
   start(sandbox: SandboxHandle, request: StartRunRequest): Promise<Run>
   get(sandbox: { readonly id: SandboxId }, runId: string): Run

@@ -19,8 +19,8 @@ export interface SendingRun {
 }
 
 /**
- * Events of one run, from its start to its `exit`, over as many burrows as it takes. A run that has no event yet wakes its
- * sandbox; one that has begun sleeps and wakes with it. Never starts a run twice.
+ * Events of one run, from its start to its `exit`, over as many burrows as it takes. A run that has no event yet
+ * wakes its sandbox; one that has begun sleeps and wakes with it. Never starts a run twice.
  */
 export async function* attachRun(
   sandbox: Sandbox,

@@ -36,11 +36,16 @@ export async function* attach<Item>(
 }
 
 export interface AttachmentOptions extends AttachOptions {
-  /** When it wakes the sandbox: for the first connection (the default), until the first item has come, or not at all. */
+  /**
+   * When it wakes the sandbox: for the first connection (the default), until the first item has come, or not at all.
+   */
   readonly wakes?: 'first' | 'until_received' | 'never'
 }
 
-/** A connection to the guest of a sandbox that moves with the sandbox from burrow to burrow. Keeps the sandbox awake until disposed. */
+/**
+ * A connection to the guest of a sandbox that moves with the sandbox from burrow to burrow. Keeps the sandbox awake
+ * until disposed.
+ */
 export class Attachment implements Disposable {
   readonly #sandbox: Sandbox
   readonly #options: AttachmentOptions

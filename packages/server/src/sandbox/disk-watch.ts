@@ -35,9 +35,10 @@ interface WriteRate {
 }
 
 /**
- * Enforces disk limits. The file systems of most hosts have no quota that the server could set, so a sandbox that writes too
- * much is found a little late. It is put to standby, nothing is lost, and it cannot wake before its limit is raised. Before the
- * host's reserve of free space is touched, the fastest writers are put to standby whatever their limits are.
+ * Enforces disk limits. The file systems of most hosts have no quota that the server could set, so a sandbox that
+ * writes too much is found a little late. It is put to standby, nothing is lost, and it cannot wake before its limit
+ * is raised. Before the host's reserve of free space is touched, the fastest writers are put to standby whatever
+ * their limits are.
  */
 export class DiskWatch implements Disposable {
   readonly #options: DiskWatchOptions

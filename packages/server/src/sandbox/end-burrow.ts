@@ -6,8 +6,8 @@ const RETRY_MS = 1_000
 const RETRY_MAX_MS = 60_000
 
 /**
- * Ends a burrow that no row names. If the engine cannot end it, this returns all the same and retries in the background. The
- * next start ends what is left when the server ends.
+ * Ends a burrow that no row names. If the engine cannot end it, this returns all the same and retries in the
+ * background. The next start ends what is left when the server ends.
  */
 export async function endBurrow({ log }: { log: Log }, burrow: Burrow | undefined): Promise<void> {
   await burrow?.destroy().catch((error: unknown) => {

@@ -61,8 +61,8 @@ export function remainsOf(
     if (intent === 'rollback' && (burrow !== undefined || isAtRest)) return false
     // A snapshot of files that was not acknowledged, of processes that still live.
     if (burrow !== undefined && intent === 'snapshot' && !found.ofDeadBurrows.has(id)) return false
-    // Of a burrow that was frozen, or restored from the head and not used. After a loss, it may hold files that could not be
-    // saved then.
+    // Of a burrow that was frozen, or restored from the head and not used. After a loss, it may hold files that could
+    // not be saved then.
     return !(isAtRest && row.lostSince === undefined && parent === headId)
   }
   const files = unrecorded.filter((snapshot) => snapshot.kind === 'files')
@@ -76,8 +76,8 @@ export function remainsOf(
 }
 
 /**
- * The burrow that the row names. A row of tier `stored` has none, whatever lives. A wake that was not recorded has run nothing
- * that a caller knows of.
+ * The burrow that the row names. A row of tier `stored` has none, whatever lives. A wake that was not recorded has
+ * run nothing that a caller knows of.
  */
 function chooseBurrow(
   row: SandboxRow,

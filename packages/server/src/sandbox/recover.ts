@@ -161,8 +161,8 @@ function describe({ state }: SandboxRow, kept: readonly Snapshot[]): string {
 }
 
 /**
- * Worthless snapshots are deleted in the transaction that ends the intent: without the intent, the next recovery would take
- * them for the files of a loss.
+ * Worthless snapshots are deleted in the transaction that ends the intent: without the intent, the next recovery
+ * would take them for the files of a loss.
  */
 function record(
   { row, deps }: Sandbox,

@@ -14,7 +14,10 @@ import { create, serverIsEnding } from './transitions/create.ts'
 
 /** What the API and SSH use of sandboxes and snapshots. */
 export interface SandboxCalls {
-  /** Post: the sandbox runs and is on record. A refusal leaves nothing behind. `isNew` is false when `getOrCreate` found one. */
+  /**
+   * Post: the sandbox runs and is on record. A refusal leaves nothing behind. `isNew` is false when `getOrCreate`
+   * found one.
+   */
   create(
     request: CreateSandbox,
     caller: Caller,

@@ -43,8 +43,9 @@ import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
 import { explainWhy } from './why.ts'
 
 /**
- * One sandbox: its row, its burrow while it has one, the lock that orders calls and transitions, and the work that keeps it
- * awake. Calls into the sandbox share the lock; a transition holds it alone. All methods may be called at any time.
+ * One sandbox: its row, its burrow while it has one, the lock that orders calls and transitions, and the work that
+ * keeps it awake. Calls into the sandbox share the lock; a transition holds it alone. All methods may be called at
+ * any time.
  */
 export class Sandbox {
   readonly deps: SandboxDependencies
@@ -91,7 +92,7 @@ export class Sandbox {
     return this.#row
   }
 
-  /** What network, quotas and secrets go by: the row, or the row that a change under way has put in force and not written yet. */
+  /** The row that network, quotas and secrets go by: a change under way is in force before it is written. */
   get effectiveRow(): SandboxRow {
     return this.#effectiveRow ?? this.#row
   }
@@ -120,8 +121,8 @@ export class Sandbox {
   // Calls into the sandbox.
 
   /**
-   * Runs `work` inside: wakes the sandbox if it sleeps (callers share one wake) and keeps it awake and in this burrow until
-   * `work` settles. For calls that end soon; longer ones use `attach`.
+   * Runs `work` inside: wakes the sandbox if it sleeps (callers share one wake) and keeps it awake and in this burrow
+   * until `work` settles. For calls that end soon; longer ones use `attach`.
    */
   async use<Value>(options: UseOptions, work: (guest: Guest) => Promise<Value>): Promise<Value> {
     using _work = this.work.begin('call', options.what)
@@ -139,9 +140,8 @@ export class Sandbox {
   }
 
   /**
-   * Follows something inside for as long as it takes. When the sandbox moves to another burrow (standby, fork, rollback),
-   * `open` is called again with the new guest and must continue after what was seen. Keeps the sandbox awake, but does not
-   * delay a standby that a caller asks for.
+   * Follows something inside for as long as it takes. In the next burrow, `open` is called again with the new guest and
+   * must continue after what was seen. Keeps the sandbox awake, but does not delay a standby that is asked for.
    */
   attach<Item>(options: AttachOptions, open: (guest: Guest) => AsyncIterable<Item>): AsyncGenerator<Item> {
     return attach(this, options, open)
@@ -157,7 +157,7 @@ export class Sandbox {
     return this.work.hold(kind, what, untilMs)
   }
 
-  /** Wakes the sandbox. All callers share one wake, and a caller that gives up does not end it for the others. */
+  /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
     this.#waking ??= this.exclusive(() => wake(this, cause)).finally(() => {
       this.#waking = undefined
@@ -223,7 +223,7 @@ export class Sandbox {
     return deleteSandbox(this)
   }
 
-  /** Saves the sandbox and ends it. Only the snapshot is left; the next start removes it unless a template refers to it. */
+  /** Saves the sandbox and ends it. Only the snapshot is left, until a template refers to it or the next start. */
   finish(kind: Snapshot['kind']): Promise<Snapshot> {
     return this.exclusive(() => finish(this, kind))
   }
@@ -281,7 +281,7 @@ export class Sandbox {
     if (this.isDeleted) this.deps.sandboxes.remove(this)
   }
 
-  /** Records the outcome of something that has happened. If that fails, throws, and `write` stays pending until it succeeds. */
+  /** Records an outcome. If that fails, throws, and `write` stays pending until it succeeds. */
   async recordOutcome(write: () => void | Promise<void>, burrow?: Burrow): Promise<void> {
     try {
       await write()
@@ -371,7 +371,7 @@ export class Sandbox {
     this.#burrow = undefined
   }
 
-  /** Reports what its processes used since the last sample, and returns their share of a CPU. Called before they end, too. */
+  /** Reports what its processes used since the last sample. Returns their share of a CPU. */
   async sample(): Promise<number | undefined> {
     const burrow = this.#burrow
     const usage = await burrow?.usage().catch(() => undefined)

@@ -13,7 +13,10 @@ interface Check {
   readonly done: Promise<void>
 }
 
-/** Verifies whole snapshots on request, one at a time. A damaged snapshot enters the quarantine, an intact one leaves it. */
+/**
+ * Verifies whole snapshots on request, one at a time. A damaged snapshot enters the quarantine, an intact one leaves
+ * it.
+ */
 export class SnapshotChecks {
   readonly #deps: CheckParts
   readonly #checks = new Map<SnapshotId, Check>()
@@ -23,7 +26,10 @@ export class SnapshotChecks {
     this.#deps = deps
   }
 
-  /** Throws `snapshot_unusable` with the reason, `not_found` when it is deleted meanwhile. Callers share a check under way. */
+  /**
+   * Throws `snapshot_unusable` with the reason, `not_found` when it is deleted meanwhile. Callers share a check under
+   * way.
+   */
   async check({ id, owner }: Pick<SnapshotRow, 'id' | 'owner'>): Promise<void> {
     const known = this.#checks.get(id)
     if (known !== undefined) return known.done

@@ -12,8 +12,9 @@ export interface StartLimits {
 }
 
 /**
- * Bounds how many burrows start at once. Every create, wake, fork and rollback comes here. Owners take turns, so that an owner
- * who wakes a hundred sandboxes does not delay the others. A refusal says when to try again, and nothing has changed.
+ * Bounds how many burrows start at once. Every create, wake, fork and rollback comes here. Owners take turns, so that
+ * an owner who wakes a hundred sandboxes does not delay the others. A refusal says when to try again, and nothing has
+ * changed.
  */
 export class StartLimiter {
   readonly #limits: StartLimits
@@ -61,8 +62,8 @@ export class StartLimiter {
   }
 
   /**
-   * For a sandbox that was awake a moment ago and is on disk only because it is being saved or forked. It goes ahead of all
-   * others and is never refused. There are never more of these than sandboxes that ran.
+   * For a sandbox that was awake a moment ago and is on disk only because it is being saved or forked. It goes ahead
+   * of all others and is never refused. There are never more of these than sandboxes that ran.
    */
   runUrgent<Value>(start: () => Promise<Value>): Promise<Value> {
     return this.#limiter.run(start, { isUrgent: true })

@@ -33,7 +33,10 @@ export interface OpenedScrub {
   readonly listener: { recorded(row: SandboxRow, entry: NewLedgerEntry): void }
 }
 
-/** Begins to scrub. Ledgers of sandboxes whose head is damaged say so. New snapshots are read soon after they are taken. */
+/**
+ * Begins to scrub. Ledgers of sandboxes whose head is damaged say so. New snapshots are read soon after they are
+ * taken.
+ */
 export function openScrub(options: OpenScrub): OpenedScrub {
   const { engine, sandboxes, rows, damaged, quarantine, config, record, isBusy, clock, log } = options
   const scrub = new Scrub({

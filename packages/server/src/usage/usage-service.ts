@@ -25,11 +25,11 @@ export interface UsageServiceOptions {
 }
 
 const COUNT_EVERY_MS = 5_000
-/** Looking at the disk costs more than looking at the clock. */
+/** Measuring the disk is expensive. */
 const STORAGE_EVERY_MS = 60_000
 const GB = 1024 ** 3
 const SECOND_MS = 1000
-/** How much is counted in one go: after a long time without a server there may be a row for every sandbox and hour of it. */
+/** Time counted at once: after a long time without a server there is a row for every sandbox and hour. */
 const SLICE_MS = 24 * HOUR_MS
 
 /** What the processes of a sandbox used in `ms`. */
@@ -45,13 +45,13 @@ interface Owned {
   readonly name: string | undefined
 }
 
-/** Counts what sandboxes use, as it happens and in the hour that it happens in, and adds it up when asked. A crash loses the last seconds. */
+/** Counts what sandboxes use, by the hour, and adds it up for reports. A crash loses the last seconds. */
 export class UsageService implements Usage, Disposable {
   readonly #options: UsageServiceOptions
   readonly #pending = new Map<string, { of: UsageOf; used: UsageAmounts }>()
   readonly #timer: NodeJS.Timeout
   #countedUntil: number
-  /** The same by the clock that durations are counted by. */
+  /** The same by the monotonic clock. */
   #counted: Moment
   #storage: StorageReport | undefined
   #storageAt = Number.NEGATIVE_INFINITY
@@ -59,24 +59,24 @@ export class UsageService implements Usage, Disposable {
 
   constructor(options: UsageServiceOptions) {
     this.#options = options
-    // What slept while there was no server was kept all the same.
+    // Sandboxes took disk space also while no server ran.
     const { clock, rows } = options
     this.#countedUntil = rows.countedUntil ?? clock.wallMs()
     this.#counted =
       rows.countedUntil === undefined ? Moment.now(clock) : Moment.recorded(clock, rows.countedUntil)
     this.#timer = setInterval(() => {
-      this.count().catch((error: unknown) => options.log.warn({ err: error }, 'usage was not counted'))
+      this.count().catch((error: unknown) => options.log.warn({ err: error }, 'usage could not be counted'))
     }, COUNT_EVERY_MS).unref()
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer)
     try {
-      // What is stored is not known yet right after a start; the next server counts that time.
+      // Right after a start the stored sizes are not known yet; the next server counts that time.
       if (this.#storage !== undefined) this.#countTime()
       this.#write()
     } catch (error) {
-      this.#options.log.warn({ err: error }, 'usage was not counted')
+      this.#options.log.warn({ err: error }, 'usage could not be counted')
     }
     this.#isClosed = true
   }
@@ -134,7 +134,7 @@ export class UsageService implements Usage, Disposable {
     const owner = caller.isAdmin ? undefined : caller.keyId
     const [fromHour, toHour] = [hourOf(from), Math.ceil(to / HOUR_MS)]
     const sums = this.#options.rows.sum({ fromHour, toHour, owner, sandboxId: query.sandboxId })
-    // The hour that is not over yet is counted up to now.
+    // The current hour is counted up to now.
     const end = from < now ? Math.min(now, toHour * HOUR_MS) : toHour * HOUR_MS
     const alive = new Map<string, string | undefined>()
     for (const { row } of this.#options.sandboxes()) alive.set(row.id, row.name)
@@ -176,10 +176,10 @@ export class UsageService implements Usage, Disposable {
     }
   }
 
-  /** What goes on by itself: being there, and being stored. True when all is counted that can be. */
+  /** Counts time: of existence and of storage. Returns true when everything up to now is counted. */
   #countTime(): boolean {
     const { clock } = this.#options
-    // Not by a wall clock that may be wrong.
+    // The wall clock may be wrong.
     if (!clock.knowsDownTime) return true
     const now = clock.wallMs()
     const since = now - Math.round(this.#counted.elapsedMs)

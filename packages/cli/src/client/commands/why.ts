@@ -11,7 +11,7 @@ export async function why(call: Call, ref: string): Promise<void> {
   const [reasons, ledger] = await Promise.all([sandbox.why({ signal }), sandbox.ledger({ signal }).all()])
   const now = Date.now()
   const ahead = (time: string | undefined) =>
-    time === undefined ? undefined : `in ${formatDistance(now, Date.parse(time))} without work`
+    time === undefined ? undefined : `in ${formatDistance(now, Date.parse(time))} unless it is used`
   const fields = formatFields([
     ['sleeps', ahead(reasons.sleepsAt)],
     ['stored on disk', ahead(reasons.storesAt)],

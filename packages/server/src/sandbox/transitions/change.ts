@@ -28,9 +28,9 @@ export async function update(
 }
 
 /**
- * Puts a change in force, then writes it: all of it or nothing. The row is written last, so that the old name stays taken until
- * then, and a server that dies leaves the row as it was. The intent then tells recovery to set the limits of the row again; the
- * network is opened anew in any case.
+ * Puts a change in force, then writes it: all of it or nothing. The row is written last, so that the old name stays
+ * taken until then, and a server that dies leaves the row as it was. The intent then tells recovery to set the limits
+ * of the row again; the network is opened anew in any case.
  */
 async function change(
   sandbox: Sandbox,

@@ -12,7 +12,10 @@ export interface CreateOptions {
   readonly origin?: SandboxOrigin | undefined
 }
 
-/** Post: the sandbox runs and is on record. A refusal leaves nothing behind. `isNew` is false when `getOrCreate` found one. */
+/**
+ * Post: the sandbox runs and is on record. A refusal leaves nothing behind. `isNew` is false when `getOrCreate` found
+ * one.
+ */
 export async function create(
   deps: SandboxDependencies,
   request: CreateSandbox,

@@ -5,8 +5,8 @@ import { requireExists } from '../sandbox-errors.ts'
 import { remove } from './remove.ts'
 
 /**
- * Saves a sandbox and removes it: only the snapshot is left. Pre: the caller holds the lock alone. On failure the sandbox is
- * removed as well. Until a template refers to the snapshot, a server that ends leaves nothing of it.
+ * Saves a sandbox and removes it: only the snapshot is left. Pre: the caller holds the lock alone. On failure the
+ * sandbox is removed as well. Until a template refers to the snapshot, a server that ends leaves nothing of it.
  */
 export async function finish(sandbox: Sandbox, kind: Snapshot['kind']): Promise<Snapshot> {
   requireExists(sandbox)

@@ -17,8 +17,8 @@ export interface Fork {
 }
 
 /**
- * Makes children that differ from their parent only in their identity: all of them or none. Pre: the caller holds the lock
- * alone. A running parent continues; a sleeping parent is not woken.
+ * Makes children that differ from their parent only in their identity: all of them or none. Pre: the caller holds the
+ * lock alone. A running parent continues; a sleeping parent is not woken.
  */
 export async function fork(sandbox: Sandbox, request: Fork): Promise<Sandbox[]> {
   requireExists(sandbox)

@@ -8,7 +8,10 @@ import type { StateChange } from '../state-change.ts'
 import { remove } from './remove.ts'
 import { storedAs } from './standby.ts'
 
-/** Records that the processes of a burrow ended, and no caller asked for that. Retries until it is recorded. Never rejects. */
+/**
+ * Records that the processes of a burrow ended, and no caller asked for that. Retries until it is recorded. Never
+ * rejects.
+ */
 export async function recordLoss(sandbox: Sandbox, burrow: Burrow, end: BurrowEnd): Promise<void> {
   try {
     await sandbox.lock.write(async () => {
@@ -22,8 +25,8 @@ export async function recordLoss(sandbox: Sandbox, burrow: Burrow, end: BurrowEn
 }
 
 /**
- * Returns a function that puts the sandbox back to its last snapshot and records since when changes are lost. Call it with the
- * lock held alone, until it succeeds.
+ * Returns a function that puts the sandbox back to its last snapshot and records since when changes are lost. Call it
+ * with the lock held alone, until it succeeds.
  */
 export function lossOf(sandbox: Sandbox, burrow: Burrow, end: BurrowEnd): () => Promise<void> {
   let files: SavedFiles | undefined
@@ -94,7 +97,10 @@ export function keepFiles({ snapshots }: SandboxDependencies, files: Snapshot, {
   snapshots.put(files, { owner, name: 'files before the loss', isKept: true })
 }
 
-/** Throws `no_space`, because there will be room again. Other failures may persist, so the files stay in the dead burrow. */
+/**
+ * Throws `no_space`, because there will be room again. Other failures may persist, so the files stay in the dead
+ * burrow.
+ */
 async function saveFiles(sandbox: Sandbox, burrow: Burrow): Promise<SavedFiles> {
   const { engine, log } = sandbox.deps
   try {

@@ -17,7 +17,10 @@ export async function deleteSandbox(sandbox: Sandbox): Promise<void> {
   }
 }
 
-/** Pre: the caller holds the lock alone. Once the row says `deleting` there is no way back: the next server finishes it. */
+/**
+ * Pre: the caller holds the lock alone. Once the row says `deleting` there is no way back: the next server finishes
+ * it.
+ */
 export async function remove(sandbox: Sandbox): Promise<void> {
   const { row, burrow, deps } = sandbox
   if (row.state === 'running') await sandbox.sample()

@@ -6,7 +6,9 @@ import type { Sandbox } from '../sandbox.ts'
 import type { StateChange } from '../state-change.ts'
 import { currentOptions } from './restore-options.ts'
 
-/** Puts a sandbox back to one of its snapshots. Pre: the caller holds the lock alone. A sleeping sandbox stays asleep. */
+/**
+ * Puts a sandbox back to one of its snapshots. Pre: the caller holds the lock alone. A sleeping sandbox stays asleep.
+ */
 export async function rollbackTo(sandbox: Sandbox, id: string): Promise<void> {
   const to = ownSnapshot(sandbox, id)
   const { row, burrow, deps } = sandbox

@@ -96,8 +96,8 @@ export async function save(
 }
 
 /**
- * The snapshot that the engine ended this burrow with, if it did. Does not look at errors: an error may come from inside the
- * sandbox.
+ * The snapshot that the engine ended this burrow with, if it did. Does not look at errors: an error may come from
+ * inside the sandbox.
  */
 export async function storedAs(burrow: Burrow): Promise<SnapshotId | undefined> {
   const end = await Promise.race([burrow.ended, undefined])

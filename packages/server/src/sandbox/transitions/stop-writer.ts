@@ -4,7 +4,9 @@ import { requireExists } from '../sandbox-errors.ts'
 import { lossOf } from './lose.ts'
 import { standby } from './standby.ts'
 
-/** Puts a sandbox that has written more than its limits to standby. Does nothing if the limits were raised meanwhile. */
+/**
+ * Puts a sandbox that has written more than its limits to standby. Does nothing if the limits were raised meanwhile.
+ */
 export function sleepOverLimit(sandbox: Sandbox, { bytes, files }: DiskUse): Promise<void> {
   return sandbox.exclusive(async () => {
     requireExists(sandbox)

@@ -1,10 +1,10 @@
 import { closeSync, fdatasync, openSync } from 'node:fs'
 
 /**
- * Brings a WAL to disk without holding up the event loop. One at a time: what was written meanwhile is covered by the next. SQLite keeps
- * no locks on its WAL, so closing a descriptor of ours drops none.
+ * Syncs a WAL to disk without blocking the event loop. One sync at a time: the next one covers commits that come
+ * meanwhile. SQLite keeps no locks on its WAL, so closing a descriptor here drops none.
  */
-export class LateSync {
+export class WalSync {
   readonly #path: string
   #fd: number | undefined
   #running: Promise<void> | undefined
@@ -15,9 +15,9 @@ export class LateSync {
     this.#path = path
   }
 
-  /** Post: all that was committed before the call is on disk. */
+  /** Resolves when all commits before the call are on disk. */
   async sync(): Promise<void> {
-    // Whoever closes the database has it all on disk.
+    // Closing the database syncs everything.
     if (this.#isClosed) return
     if (this.#running === undefined) return this.#start()
     this.#next ??= this.#running
@@ -30,11 +30,11 @@ export class LateSync {
   }
 
   #start(): Promise<void> {
-    // Opened once it is needed: before the first commit there is no WAL.
+    // Opened when needed: before the first commit there is no WAL.
     this.#fd ??= openSync(this.#path, 'r')
     const fd = this.#fd
     this.#running = new Promise<void>((resolve, reject) => {
-      // Of what fsync does beyond this nothing is needed to read the file again; SQLite itself does no more.
+      // fdatasync is enough to read the file again; SQLite itself does no more.
       fdatasync(fd, (error) => (error === null ? resolve() : reject(error)))
     }).finally(() => {
       this.#running = undefined

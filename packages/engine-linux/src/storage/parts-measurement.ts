@@ -1,14 +1,14 @@
 import type { LayerId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt } from '@dormouse/engine'
-import { TreeMeasurement } from '../host/measure-tree.ts'
+import { TreeMeasurement } from '../host/tree-measurement.ts'
 
 export interface Part {
   readonly path: string
-  /** It never changes, so it is weighed once. */
+  /** A layer never changes, so it is measured once. */
   readonly layer?: LayerId
 }
 
-/** Weighs several directories, one after the other, in as many turns as it takes. */
+/** Measures several directories, one after the other, in as many turns as it takes. */
 export class PartsMeasurement implements Measurement {
   readonly #parts: Part[]
   readonly #stopAt: StopAt
@@ -51,7 +51,7 @@ export class PartsMeasurement implements Measurement {
     return undefined
   }
 
-  /** What may still be found before one of the two is passed. */
+  /** What the remaining directories may hold before a bound is exceeded. */
   #rest(): StopAt {
     const { bytes, files } = this.#stopAt
     return {

@@ -1,18 +1,19 @@
-/** The words of the shared memory: who holds the database, and whether the main thread waits for it. */
+/** Words of the shared memory: which thread holds the lock, and whether the main thread waits for it. */
 const HOLDER = 0
 const MAIN_WAITS = 1
 const WORDS = 2
 
-/** One look at the other thread. A wake-up that gets lost costs no more than this. */
+/** Longest wait for a notification: a lost one costs no more than this. */
 const LOOK_MS = 20
-/** No transaction takes this long. The other thread died inside one: SQLite's own lock decides then. */
+/** No transaction takes this long: the other thread must have died in one. SQLite's own lock decides then. */
 const PATIENCE_MS = 5_000
 
 /**
- * Lets two threads write to one database in turns. SQLite would let them sleep for milliseconds and try again; this wakes them as soon
- * as the database is free. The main thread comes first: it waits for at most one transaction of the other.
+ * A lock between the two threads that write to one database. SQLite's own lock makes a thread sleep for milliseconds
+ * and try again; this one wakes it as soon as the database is free. The main thread comes first: it waits for at most
+ * one transaction.
  */
-export class Turnstile {
+export class ThreadLock {
   readonly #words: Int32Array
   readonly #isMain: boolean
 

@@ -2,29 +2,34 @@ import { DormouseError, hasCode } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Http } from '../http/http.ts'
 import type { ProcessEvent } from '../processes/command-options.ts'
-import { hasEnded, type Line, type LineOptions, type PtyExit } from './line.ts'
+import {
+  endedError,
+  type PtyExit,
+  type TerminalConnection,
+  type TerminalOptions,
+} from './terminal-connection.ts'
 
-/** A terminal where there is no WebSocket (Node 20): its events are followed, and what is typed is posted. */
-export class HttpLine implements Line {
+/** A terminal without WebSocket (Node 20): reads its events, and posts what is typed. */
+export class HttpConnection implements TerminalConnection {
   readonly ended: Promise<PtyExit>
   readonly #http: Http
   readonly #path: string
   readonly #closed = new AbortController()
-  #waiting: Uint8Array[] = []
-  /** Of what waits. */
+  #queue: Uint8Array[] = []
+  /** Sends the queue. */
   #next: Promise<void> | undefined
   #typing: Promise<void> = Promise.resolve()
 
-  constructor(http: Http, { path, onData, after }: LineOptions) {
+  constructor(http: Http, { path, onData, after }: TerminalOptions) {
     this.#http = http
     this.#path = path
-    this.ended = this.#show(onData, after)
+    this.ended = this.#readEvents(onData, after)
     this.ended.catch(() => {})
   }
 
   type(data: Uint8Array): Promise<void> {
-    this.#waiting.push(data)
-    // What is typed while a piece is on its way goes with the next one, in order.
+    this.#queue.push(data)
+    // One request at a time keeps the order. What is typed meanwhile goes with the next one.
     this.#next ??= this.#typing.catch(() => {}).then(() => this.#send())
     this.#typing = this.#next
     return this.#next
@@ -35,7 +40,7 @@ export class HttpLine implements Line {
   }
 
   async #send(): Promise<void> {
-    const pieces = this.#waiting.splice(0)
+    const pieces = this.#queue.splice(0)
     this.#next = undefined
     const call = {
       method: 'POST',
@@ -46,11 +51,11 @@ export class HttpLine implements Line {
       signal: this.#closed.signal,
     } as const
     await this.#http.json(call).catch((error: unknown) => {
-      throw hasCode(error, 'conflict') ? hasEnded(error) : error
+      throw hasCode(error, 'conflict') ? endedError(error) : error
     })
   }
 
-  async #show(onData: (text: string) => void, after: number): Promise<PtyExit> {
+  async #readEvents(onData: (text: string) => void, after: number): Promise<PtyExit> {
     const { signal } = this.#closed
     const headers = { accept: 'text/event-stream' }
     const events = follow<ProcessEvent>({
@@ -67,6 +72,6 @@ export class HttpLine implements Line {
         return exit
       }
     }
-    throw new DormouseError('server_unreachable', 'The terminal ended without an end.')
+    throw new DormouseError('server_unreachable', 'The events of the terminal ended without an exit event.')
   }
 }

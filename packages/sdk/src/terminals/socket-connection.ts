@@ -2,15 +2,20 @@ import type { ErrorAnswer } from '../contract/index.ts'
 import { DormouseError, throwIfAborted } from '../error.ts'
 import { errorFromAnswer } from '../http/error-from.ts'
 import type { Http } from '../http/http.ts'
-import { Patience, sleep } from '../http/patience.ts'
-import { hasEnded, type Line, type LineOptions, type PtyExit } from './line.ts'
+import { Backoff, sleep } from '../timing.ts'
 import { OPEN, type Socket, type SocketConstructor } from './socket.ts'
+import {
+  endedError,
+  type PtyExit,
+  type TerminalConnection,
+  type TerminalOptions,
+} from './terminal-connection.ts'
 
-const PATIENCE_MS = 60_000
-/** One message is at most a mebibyte; a paste may be longer. */
+const RECONNECT_MS = 60_000
+/** The server accepts messages of a mebibyte; a paste may be longer. */
 const PIECE_BYTES = 64 * 1024
 const BUFFERED_MAX_BYTES = 1024 ** 2
-const LOOK_AGAIN_MS = 10
+const POLL_MS = 10
 
 type Control =
   | { type: 'start'; seq: number }
@@ -18,24 +23,24 @@ type Control =
   | ({ type: 'exit'; seq: number } & PtyExit)
   | { type: 'error'; error: ErrorAnswer['error'] }
 
-/** A terminal over a WebSocket. Each binary message is one event: its `seq` is one more than that of the one before. */
-export class SocketLine implements Line {
+/** A terminal over a WebSocket. Each binary message is one event, and `seq` increases by one. */
+export class SocketConnection implements TerminalConnection {
   readonly ended: Promise<PtyExit>
   readonly #http: Http
   readonly #WebSocket: SocketConstructor
-  readonly #options: LineOptions
+  readonly #options: TerminalOptions
   readonly #closed = new AbortController()
   #typing = Promise.resolve()
   #socket: Socket | undefined
   #seen: number
   #hasEnded = false
 
-  constructor(http: Http, socket: SocketConstructor, options: LineOptions) {
+  constructor(http: Http, socket: SocketConstructor, options: TerminalOptions) {
     this.#http = http
     this.#WebSocket = socket
     this.#options = options
     this.#seen = options.after
-    this.ended = this.#show()
+    this.ended = this.#readUntilExit()
     const end = () => {
       this.#hasEnded = true
     }
@@ -60,7 +65,7 @@ export class SocketLine implements Line {
     }
   }
 
-  /** A socket with room. Rejects when there will be none. */
+  /** Waits for an open socket whose buffer has room. */
   async #ready(): Promise<Socket> {
     for (;;) {
       throwIfAborted(this.#closed.signal)
@@ -68,18 +73,18 @@ export class SocketLine implements Line {
       if (socket?.readyState === OPEN && socket.bufferedAmount <= BUFFERED_MAX_BYTES) return socket
       if (this.#hasEnded) {
         await this.ended
-        throw hasEnded()
+        throw endedError()
       }
-      await sleep(LOOK_AGAIN_MS, this.#closed.signal)
+      await sleep(POLL_MS, this.#closed.signal)
     }
   }
 
-  async #show(): Promise<PtyExit> {
+  async #readUntilExit(): Promise<PtyExit> {
     const { signal } = this.#closed
-    const patience = new Patience(PATIENCE_MS)
+    const backoff = new Backoff(RECONNECT_MS)
     for (;;) {
       const { url, apiKey } = await this.#http.address()
-      // Hung up before there was anything to hang up.
+      // It was closed before there was a socket to close.
       throwIfAborted(signal)
       const seen = this.#seen
       const exit = await this.#connect(
@@ -87,15 +92,15 @@ export class SocketLine implements Line {
         apiKey,
       )
       if (exit !== undefined) return exit
-      if (this.#seen !== seen) patience.renew()
+      if (this.#seen !== seen) backoff.reset()
       const lost = new DormouseError('server_unreachable', 'The connection to the terminal was lost.')
-      await patience.wait(lost, signal)
-      // A socket that is refused does not say why; this does.
+      await backoff.wait(lost, signal)
+      // A refused WebSocket does not tell the reason; this request does.
       await this.#http.json({ path: this.#options.path, signal })
     }
   }
 
-  /** Until the socket closes. Undefined: the process goes on. Rejects with the server's last word. */
+  /** Resolves when the socket closes; undefined if the process continues. Rejects with an error of the server. */
   #connect(url: string, apiKey: string): Promise<PtyExit | undefined> {
     return new Promise((resolve, reject) => {
       let exit: PtyExit | undefined
@@ -104,7 +109,7 @@ export class SocketLine implements Line {
       socket.binaryType = 'arraybuffer'
       this.#socket = socket
       socket.addEventListener('message', ({ data }) => {
-        if (typeof data !== 'string') return this.#take(data as ArrayBuffer)
+        if (typeof data !== 'string') return this.#onOutput(data as ArrayBuffer)
         const control = JSON.parse(data) as Control
         if (control.type === 'error') failure = errorFromAnswer(control.error)
         else this.#seen = control.seq
@@ -116,16 +121,16 @@ export class SocketLine implements Line {
       socket.addEventListener('error', () => {})
       socket.addEventListener('close', ({ code }) => {
         this.#socket = undefined
-        if (code === POLICY && failure !== undefined) reject(failure)
+        if (code === POLICY_VIOLATION && failure !== undefined) reject(failure)
         else resolve(exit)
       })
     })
   }
 
-  #take(data: ArrayBuffer): void {
+  #onOutput(data: ArrayBuffer): void {
     this.#seen += 1
     if (!this.#closed.signal.aborted) this.#options.onData(new TextDecoder().decode(data))
   }
 }
 
-const POLICY = 1008
+const POLICY_VIOLATION = 1008

@@ -3,12 +3,12 @@ import type { DiskUse, Measurement, StopAt } from '@dormouse/engine'
 import { weighProgram } from '../native-programs.ts'
 import { type Program, startProgram } from './start-program.ts'
 
-/** More than any answer has. */
-const ANSWER_MAX_CHARACTERS = 1_000
+/** Longer than any output of the program. */
+const OUTPUT_MAX_CHARACTERS = 1_000
 
 /**
- * Weighs what is below a directory: it may be millions of names, deeper than any path can be, and change meanwhile. A process of its own does
- * it, which stands still between turns.
+ * Measures what is below a directory: perhaps millions of names, deeper than any path can be, and changing meanwhile. A
+ * process of its own does it, and is stopped between turns.
  */
 export class TreeMeasurement implements Measurement {
   readonly #root: string
@@ -42,21 +42,22 @@ export class TreeMeasurement implements Measurement {
     const argv = [weighProgram, String(Math.ceil(bytes)), String(Math.ceil(files)), this.#root] as const
     this.#program = startProgram({ argv, stdio: ['ignore', 'pipe', 'pipe'], isDetached: true })
     this.#outcome = readOutcome(this.#program)
-    // Whoever gives up does not wait for it any more.
+    // A caller that disposed of the measurement does not await it any more.
     this.#outcome.catch(() => {})
   }
 }
 
 async function readOutcome(program: Program): Promise<DiskUse> {
-  let said = ''
+  let output = ''
   const ended = [program.streams[1], program.streams[2]].map((stream) => {
     stream?.on('data', (chunk: Buffer) => {
-      if (said.length < ANSWER_MAX_CHARACTERS) said += chunk.toString('latin1')
+      if (output.length < OUTPUT_MAX_CHARACTERS) output += chunk.toString('latin1')
     })
     return stream && once(stream, 'end')
   })
   await Promise.all([program.exited, ...ended])
-  const [, how, bytes, files] = /^(whole|over) (\d+) (\d+)\n$/.exec(said) ?? []
-  if (how === undefined) throw new Error(`A directory could not be weighed: ${said.trim() || 'it was ended'}`)
+  const [, how, bytes, files] = /^(whole|over) (\d+) (\d+)\n$/.exec(output) ?? []
+  if (how === undefined)
+    throw new Error(`A directory could not be measured: ${output.trim() || 'the program was killed'}`)
   return { bytes: Number(bytes), files: Number(files), isWhole: how === 'whole' }
 }

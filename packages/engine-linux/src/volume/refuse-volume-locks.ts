@@ -6,13 +6,14 @@ import type { VolumeMount } from '@dormouse/engine'
 interface Mounted {
   readonly mountId: string
   readonly path: string
-  /** In its file system. */
+  /** The path in its own file system. */
   readonly root: string
 }
 
 /**
- * A lock on a volume is a promise to everybody who mounts it, and a sandbox that sleeps could not keep it. And a volume whose place was moved
- * could not be found again by those who have something open there.
+ * Refuses a snapshot while a process holds a lock on a volume: a lock is a promise to every sandbox that mounts the
+ * volume, and a sleeping sandbox cannot keep it. Also refuses when the mount point of a volume was renamed: its open
+ * files could not be found again.
  * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them.
  */
 export async function refuseVolumeLocks(

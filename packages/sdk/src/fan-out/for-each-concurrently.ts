@@ -1,7 +1,7 @@
 import { DormouseError } from '../error.ts'
 
-/** Does all of `items`, so many at a time, in order of their beginning. `work` does not throw. */
-export async function eachAtOnce<Item>(
+/** Calls `work`, which must not throw, for all items in order, at most `concurrency` at once. */
+export async function forEachConcurrently<Item>(
   items: readonly Item[],
   concurrency: number,
   work: (item: Item, index: number) => Promise<void>,

@@ -22,8 +22,8 @@ export interface MergeChain {
 }
 
 /**
- * Merges layers of a snapshot that has many. Returns the new chain, or undefined when it stays. Until a manifest names it,
- * nothing refers to the new layer. Pre: no layer is collected meanwhile.
+ * Merges layers of a snapshot that has many. Returns the new chain, or undefined when it stays. Until a manifest names
+ * it, nothing refers to the new layer. Pre: no layer is collected meanwhile.
  */
 export async function mergeChain(options: MergeChain): Promise<LayerId[] | undefined> {
   const { layout, manifest, canClone, signal } = options
@@ -76,7 +76,10 @@ async function makeLayer(
   }
 }
 
-/** Files that the saved processes may know by inode: those they have open or mapped, and the origins of those they write to. */
+/**
+ * Files that the saved processes may know by inode: those they have open or mapped, and the origins of those they write
+ * to.
+ */
 async function knownPaths(paths: SnapshotPaths): Promise<{ openPaths: string[]; carriedPaths: string[] }> {
   const imagesDir = paths.images
   const openPaths = await onImageThread((thread) => thread.run('findOpenPaths', { imagesDir })).catch(

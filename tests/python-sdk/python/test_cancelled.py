@@ -1,4 +1,4 @@
-"""What was begun and is given up, or breaks off, in moments that a real server makes too rarely."""
+"""Cancelled calls and lost connections, at moments that a real server rarely has."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ NOTHING = answer("", "204 No Content", "connection: close")
 
 
 def cut(head, body):
-    """An answer whose connection ends before its body does."""
+    """An answer whose connection ends before its body."""
 
     def step(connection):
         connection.sendall(head + body)
@@ -38,24 +38,24 @@ class Files(unittest.TestCase):
             sandbox = Sandbox(client=Client(server.url, "dm_key"))
             return sandbox.files.read_bytes("/a")
 
-    def test_the_same_file_is_gone_on_with(self):
+    def test_the_same_file_is_continued(self):
         first = cut(file_head("200 OK", 'W/"1-a"', 10), b"01234")
         content = self.read(first, file_head("206 Partial Content", 'W/"1-a"', 5) + b"56789")
         self.assertEqual(content, b"0123456789")
         self.assertIn("\r\nrange: bytes=5-\r\n", self.server.requests[-1][0])
 
-    def test_another_one_of_the_same_second_is_not(self):
+    def test_another_file_of_the_same_second_is_not_continued(self):
         first = cut(file_head("200 OK", 'W/"1-a"', 10), b"01234")
         with self.assertRaises(ConflictError):
             self.read(first, file_head("206 Partial Content", 'W/"2-a"', 5) + b"other")
 
-    def test_nor_a_shorter_one(self):
+    def test_a_shorter_file_is_not_continued(self):
         first = cut(file_head("200 OK", 'W/"1-a"', 10), b"01234")
         refused = json.dumps({"error": {"code": "range_not_satisfiable", "message": "it has 3 bytes"}})
         with self.assertRaises(ConflictError):
             self.read(first, answer(refused, "416 Range Not Satisfiable"))
 
-    def test_nor_one_that_the_kernel_makes_up_as_it_is_read(self):
+    def test_a_file_without_a_length_is_not_continued(self):
         first = cut(
             b"HTTP/1.1 200 OK\r\nETag: W/\"1-0\"\r\nTransfer-Encoding: chunked\r\n\r\n", b"5\r\n01234\r\n"
         )
@@ -68,7 +68,7 @@ class Commands(unittest.TestCase):
     def killed(self, server):
         return [json.loads(body)["signal"] for head, body in server.requests if "/processes/5/signal" in head]
 
-    def test_cancelled_while_it_is_being_started(self):
+    def test_cancelled_while_it_starts(self):
         asked, may_answer = threading.Event(), threading.Event()
 
         def start(connection):
@@ -91,7 +91,7 @@ class Commands(unittest.TestCase):
             asyncio.run(main(server))
             self.assertEqual(self.killed(server), ["SIGKILL"])
 
-    def test_ctrl_c_while_it_is_being_started(self):
+    def test_ctrl_c_while_it_starts(self):
         def start(connection):
             os.kill(os.getpid(), signal.SIGINT)
             threading.Event().wait(0.2)
@@ -110,13 +110,13 @@ class RunOnce(unittest.TestCase):
 
     def run_once(self, *events, steps=()):
         lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-        # Without a length it ends with its connection, in time or not.
+        # Without a length it ends with its connection.
         told = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nconnection: close\r\n\r\n{lines}".encode()
         with ScriptedServer(*steps, told, told) as server, Client(server.url, "dm_key") as client:
             self.server = server
             return client.run_once("1")
 
-    def test_one_that_breaks_off_is_not_done_again(self):
+    def test_a_run_whose_connection_is_lost_is_not_repeated(self):
         with self.assertRaises(ServerUnreachableError) as raised:
             self.run_once(self.START)
         self.assertIn("may have run", raised.exception.hint)
@@ -126,7 +126,7 @@ class RunOnce(unittest.TestCase):
             self.run_once(self.START, failed)
         self.assertEqual(raised.exception.code, "no_space")
 
-    def test_one_that_was_refused_is_asked_for_again(self):
+    def test_a_refused_run_is_repeated(self):
         busy = json.dumps({"error": {"code": "overloaded", "message": "later"}})
         refused = answer(busy, "503 Service Unavailable", "connection: close")
         r = self.run_once(self.START, self.EXIT, steps=[refused])
@@ -134,7 +134,7 @@ class RunOnce(unittest.TestCase):
 
 
 class Forks(unittest.TestCase):
-    """A parent that is none: what is looked at is who gets a child of which fork."""
+    """With a fake parent, to control which fork a child comes from."""
 
     def parent(self, *failing, gate=None):
         calls = []
@@ -169,7 +169,7 @@ class Forks(unittest.TestCase):
     def map(self, parent, count, concurrency, work=lambda child, n: n):
         return map_over_forks(parent, list(range(count)), work, concurrency, "item", {})
 
-    def test_at_most_those_who_waited_for_one_that_failed_fail_with_it(self):
+    def test_only_callers_that_waited_for_a_failed_fork_fail_with_it(self):
         waiting = threading.Event()
         threading.Timer(0.3, waiting.set).start()
         parent, calls = self.parent(1, gate=lambda: waiting.wait(10))
@@ -178,7 +178,7 @@ class Forks(unittest.TestCase):
         self.assertTrue(all(count >= 1 for count in calls), calls)
         self.assertEqual([each for each in parent.children if not each.is_deleted], [])
 
-    def test_one_that_is_under_way_when_ctrl_c_comes_leaves_nothing(self):
+    def test_a_fork_under_way_at_ctrl_c_leaves_nothing(self):
         forking, interrupted, done = threading.Event(), threading.Event(), threading.Event()
 
         def gate():
@@ -190,7 +190,7 @@ class Forks(unittest.TestCase):
 
         def work(_child, n):
             if n == 0:
-                # The second fork is for nobody who works yet.
+                # No job works in the second fork yet.
                 forking.wait(10)
                 os.kill(os.getpid(), signal.SIGINT)
                 done.wait(10)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TreeMeasurement } from './measure-tree.ts'
+import { TreeMeasurement } from './tree-measurement.ts'
 
 const exec = promisify(execFile)
 const PATIENCE_MS = 60_000
@@ -69,7 +69,7 @@ describe('TreeMeasurement', () => {
   })
 
   test('says when it cannot tell', async () => {
-    await expect(weigh(join(root, 'absent'))).rejects.toThrow(/could not be weighed/)
+    await expect(weigh(join(root, 'absent'))).rejects.toThrow(/could not be measured/)
   })
 })
 
