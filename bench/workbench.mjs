@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { LinuxEngine } from '@dormouse/engine-linux'
-// Internal modules of the engine: a benchmark measures what callers cannot see.
-import { Layout } from '../packages/engine-linux/dist/burrow/layout.js'
 import { BurrowCgroup } from '../packages/engine-linux/dist/cgroup/burrow-cgroup.js'
 import { findHierarchies } from '../packages/engine-linux/dist/cgroup/find-hierarchies.js'
+// Internal modules of the engine: a benchmark measures what callers cannot see.
+import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 
 /**
  * The engine makes spares in the background. After this pause they are ready, as for a sandbox that wakes now and

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { findHierarchies } from '../../packages/engine-linux/dist/cgroup/find-hierarchies.js'
 import { findCriu } from '../../packages/engine-linux/dist/criu/find-criu.js'
 import { GUARD_IN_TOOLS } from '../../packages/engine-linux/dist/guest-tools.js'
+import { FailureLog } from '../../packages/engine-linux/dist/host/failure-log.js'
 import { Dumper } from '../../packages/engine-linux/dist/snapshot/dumper.js'
 import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-snapshot.js'
 
@@ -14,11 +15,13 @@ import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-sna
  */
 export async function takeStockSnapshot({ layout, dataDir }, burrow) {
   const { cgroupName } = layout
-  const dumper = new Dumper(await findCriu(dataDir), { hierarchies: await findHierarchies(), cgroupName })
+  const [criu, hierarchies, failures] = [await findCriu(dataDir), await findHierarchies(), new FailureLog()]
+  const dumper = new Dumper(criu, { hierarchies, cgroupName, failures })
   try {
     const toolsDir = await toolsWithoutGuard(layout)
-    const { manifest, rest } = await takeSnapshot({ layout }, { burrow, dumper, toolsDir })
-    await rm(rest, { recursive: true, force: true })
+    const host = { layout, hierarchies, failures }
+    const { manifest, leftover } = await takeSnapshot(host, { burrow, dumper, toolsDir })
+    await rm(leftover, { recursive: true, force: true })
     return manifest
   } finally {
     await dumper[Symbol.asyncDispose]()

@@ -95,7 +95,7 @@ async function takeIn(rawDir: string, work: string): Promise<void> {
   const mounts = [{ volumeId: newVolumeId(), path: '/tmp', readOnly: false }]
   const into = { outDir, memoryDir, memoryId: 'fuzz', guard: { hostPath: guardLibrary } }
   await answered(dump.read())
-  await answered(dump.leaveVolumes({ mounts, volumesDir: work }))
+  await answered(dump.detachFromVolumes({ mounts, volumesDir: work }))
   await answered(dump.refuseLoss([]))
   await answered(dump.mend())
   await answered(dump.map(into, pages))
@@ -116,9 +116,9 @@ async function readSaved(imagesDir: string, work: string): Promise<void> {
   }))
   await onImageThread(async (thread) => {
     await answered(thread.run('findOpenPaths', { imagesDir }))
-    await answered(thread.run('findHidden', { imagesDir, added: mounts, before: [] }))
+    await answered(thread.run('findHiddenFile', { imagesDir, added: mounts, before: [] }))
     await answered(
-      thread.run('detachGone', { imagesDir, memoryDir: memory, workDir: join(work, 'detached'), gone }),
+      thread.run('replaceMissing', { imagesDir, memoryDir: memory, workDir: join(work, 'detached'), gone }),
     )
     await answered(thread.run('canConsolidate', { from, canClone: true }))
   })

@@ -23,7 +23,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
+  for (const sandbox of [...core.sandboxes.all()]) await sandbox.delete()
 })
 
 afterAll(async () => {
@@ -32,7 +32,7 @@ afterAll(async () => {
 })
 
 async function create(): Promise<Sandbox> {
-  return (await core.registry.create(wanted(), core.caller)).sandbox
+  return (await core.sandboxes.create(wanted(), core.caller)).sandbox
 }
 
 /** The lie that would make the host take another sandbox's snapshot for the attacker's own. */
@@ -67,7 +67,7 @@ describe("an agent that answers with another sandbox's snapshot", () => {
     const { headSnapshotId } = attacker.view()
     await expect(attacker.fork({ count: 2, reseed: true })).rejects.toMatchObject({ code: 'internal' })
     expect(attacker.view()).toMatchObject({ state: 'running', headSnapshotId })
-    expect([...core.registry.all()].map(({ id }) => id)).toEqual([victim.id, attacker.id])
+    expect([...core.sandboxes.all()].map(({ id }) => id)).toEqual([victim.id, attacker.id])
   })
 
   test('a deleted sandbox leaves no process behind', async () => {
@@ -95,9 +95,9 @@ describe('an agent that does not answer', () => {
     const attacker = await create()
     await takeOverAgent(core, attacker, { 'agent.info': 'silence' })
     core = await core.restart()
-    const found = core.registry.get(victim.id, core.caller)
+    const found = core.sandboxes.get(victim.id, core.caller)
     expect(await runIn(core, found, 'print(x)')).toBe('the victim remembers this\n')
-    expect(core.registry.get(attacker.id, core.caller).view()).toMatchObject({ state: 'running' })
+    expect(core.sandboxes.get(attacker.id, core.caller).view()).toMatchObject({ state: 'running' })
   })
 })
 

@@ -14,7 +14,7 @@ export interface Answer extends CallToolResult {
   readonly structuredContent?: Json
 }
 
-/** The official client, connected in one of the two ways. */
+/** The official client, over stdio or HTTP. */
 export class McpClient implements AsyncDisposable {
   readonly client = new Client({ name: 'test', version: '1' })
   #http: StreamableHTTPClientTransport | undefined
@@ -44,7 +44,7 @@ export class McpClient implements AsyncDisposable {
     return mcp
   }
 
-  /** Of the process over stdio. */
+  /** The pid of the process over stdio. */
   get pid(): number {
     return this.#stdio?.pid ?? -1
   }
@@ -61,12 +61,12 @@ export class McpClient implements AsyncDisposable {
     return (await this.client.callTool({ name, arguments: given }, undefined, options)) as Answer
   }
 
-  /** What the model reads. */
+  /** The text that the model reads. */
   async text(name: string, given: Record<string, unknown> = {}): Promise<string> {
     return textOf(await this.call(name, given))
   }
 
-  /** Ends the session, as a client does that is closed. */
+  /** Ends the session, as a client does when it is closed. */
   async end(): Promise<void> {
     await this.#http?.terminateSession()
     await this.client.close()

@@ -24,7 +24,7 @@ const unique = () => randomBytes(4).toString('hex')
 const say = (json: unknown, headers: Record<string, string> = {}) =>
   server.fetch('/mcp', { json, headers: { ...ACCEPT, ...headers } })
 
-/** Of a body that is announced; the answer comes before it does. */
+/** Announces a body of this length, and returns the answer that comes before it is sent. */
 function statusOfLength(bytes: number): Promise<number | undefined> {
   const headers = { ...ACCEPT, authorization: `Bearer ${server.key}`, 'content-type': 'application/json' }
   return new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ function statusOfLength(bytes: number): Promise<number | undefined> {
   })
 }
 
-/** A call that will not come to its end; returns when it is under way. */
+/** Starts a call that does not end; returns when it runs. */
 async function begun(call: (onprogress: () => void) => Promise<Answer>): Promise<{ cut: Promise<Answer> }> {
   return await new Promise((resolve) => {
     const cut = call(() => resolve({ cut }))
@@ -61,7 +61,7 @@ describe('conversations', () => {
     }
   })
 
-  test('of the same name go on with the same state, whatever the way', async () => {
+  test('of the same name share their state, over stdio and HTTP', async () => {
     const name = `project-${unique()}`
     await using one = await McpClient.overStdio(server, name)
     await one.call('run_python', { code: 'shared = [1]' })
@@ -74,7 +74,7 @@ describe('conversations', () => {
     expect(expires).toBeUndefined()
   })
 
-  test('nobody named keep their sandbox for a month', async () => {
+  test('without a name keep their sandbox for a month', async () => {
     await using mcp = await McpClient.overHttp(server)
     await mcp.call('run_python', { code: '1' })
     const { name, expires, metadata } = await server.ok(`/v1/sandboxes/${mcp.sessionId}`)
@@ -83,7 +83,7 @@ describe('conversations', () => {
     expect(metadata).toEqual({ via: 'mcp' })
   })
 
-  test('go on when the server was restarted, and a run is not interrupted by that', async () => {
+  test('continue after a restart of the server, which does not interrupt a run', async () => {
     await using mcp = await McpClient.overHttp(server)
     await mcp.call('run_python', { code: 'x = 1' })
     const code = 'import time\nprint("begun", flush=True)\nfor i in range(40): time.sleep(0.05)\nx = 2'
@@ -98,7 +98,7 @@ describe('conversations', () => {
     expect(await again.text('run_python', { code: 'x' })).toBe('2')
   })
 
-  test('that were ended stay ended, and so do ids that were never given out', async () => {
+  test('that have ended are refused, and so are unknown ids', async () => {
     await using mcp = await McpClient.overHttp(server)
     const id = mcp.sessionId
     await mcp.end()
@@ -110,7 +110,7 @@ describe('conversations', () => {
 })
 
 describe('over stdio', () => {
-  test('a client that goes away interrupts what it was waiting for', async () => {
+  test('interrupts calls in progress when the client disconnects', async () => {
     const name = `left-${unique()}`
     await using mcp = await McpClient.overStdio(server, name)
     const code = 'import time\nprint("begun", flush=True)\nwhile True: time.sleep(0.01)'
@@ -120,7 +120,7 @@ describe('over stdio', () => {
     expect(await next.text('run_python', { code: '"alive"' })).toBe("'alive'")
   })
 
-  test('a wrong key is a tool error that says what to do', async () => {
+  test('a wrong key is a tool error with a hint', async () => {
     const other = { url: server.url, key: 'dm_wrong_key' } as ServerProcess
     await using mcp = await McpClient.overStdio(other)
     const refused = await mcp.call('run_python', { code: '1' })
@@ -132,14 +132,14 @@ describe('keys', () => {
   const keyWith = async (...scopes: string[]): Promise<{ id: string; key: string }> =>
     server.ok('/v1/keys', { json: { name: `test-${unique()}`, scopes } })
 
-  test('none, or a wrong one, gets nothing', async () => {
+  test('are required, and must be right', async () => {
     const none = await fetch(`${server.url}/mcp`, { method: 'POST', headers: ACCEPT })
     expect(none.status).toBe(401)
     expect(none.headers.get('www-authenticate')).toBe('Bearer')
     await expect(McpClient.overHttp(server, { key: 'dm_wrong' })).rejects.toThrow()
   })
 
-  test('that may only read can look and not run', async () => {
+  test('with the scope read can list but not run', async () => {
     const { key } = await keyWith('read')
     await using mcp = await McpClient.overHttp(server, { key })
     expect((await mcp.client.listTools()).tools.length).toBeGreaterThan(10)
@@ -148,7 +148,7 @@ describe('keys', () => {
     expect(refused._meta?.[ERROR_META]).toMatchObject({ code: 'scope_missing' })
   })
 
-  test('see only their own, also with the session of somebody else', async () => {
+  test('see only their own sandboxes, also with the session id of another key', async () => {
     await using mine = await McpClient.overHttp(server)
     await mine.call('run_python', { code: 'mine = 1' })
     const { key } = await keyWith('run')
@@ -159,7 +159,7 @@ describe('keys', () => {
     expect(refused._meta?.[ERROR_META]).toMatchObject({ code: 'not_found' })
   })
 
-  test('that are revoked end their streams', async () => {
+  test('end their streams when they are revoked', async () => {
     const { id, key } = await keyWith('read')
     const hello = await server.fetch('/mcp', { key, json: HELLO, headers: ACCEPT })
     const session = { 'mcp-session-id': hello.headers.get('mcp-session-id') ?? '' }
@@ -183,7 +183,7 @@ describe('requests', () => {
     else await answer.body?.cancel()
   })
 
-  test('that are too large, no JSON, or no message are refused', async () => {
+  test('that are too large, not JSON, or not a message are refused', async () => {
     expect(await statusOfLength(17 * 1024 ** 2)).toBe(413)
     const broken = await server.fetch('/mcp', {
       method: 'POST',

@@ -26,7 +26,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     await mcp?.end()
   })
 
-  test('every tool says what it is for, what it takes and what it returns', async () => {
+  test('every tool has a description, an input schema and an output schema', async () => {
     const { tools } = await mcp.client.listTools()
     expect(tools.map(({ name }) => name)).toContain('run_python')
     for (const { name, title, description, inputSchema, outputSchema, annotations } of tools) {
@@ -40,14 +40,14 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
       }
     }
     expect(mcp.client.getInstructions()).toContain('never forget')
-    // They are as they are created: not without a network.
+    // Sandboxes are created with a network.
     const { network } = await server.ok('/v1/sandboxes', { json: { name: 'as-created', getOrCreate: true } })
     expect(network.mode).toBe('public')
     expect(mcp.client.getInstructions()).toMatch(/reach the internet/)
     expect(mcp.client.getServerVersion()?.name).toBe('dormouse')
   })
 
-  test('variables stay from call to call, and the last value comes back', async () => {
+  test('variables stay from call to call, and the last value is returned', async () => {
     expect(await mcp.text('run_python', { code: 'x = 40' })).toBe('[no output]')
     const answer = await mcp.call('run_python', { code: 'print("hello")\nx + 2' })
     expect(textOf(answer)).toBe('hello\n42')
@@ -64,7 +64,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(structuredContent.images).toBe(1)
   })
 
-  test('what only calls itself an image comes as what it is', async () => {
+  test('data that is not an image is not returned as one', async () => {
     const code =
       'from IPython.display import display\ndisplay({"image/png": "bm9uZQ==", "text/plain": "none"}, raw=True)'
     const shown = await mcp.call('run_python', { code })
@@ -74,23 +74,23 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(content).toEqual([{ type: 'text', text: 'not a picture' }])
   })
 
-  test('what the server refuses is told in words of the tool', async () => {
+  test('an error of the server names the input of the tool', async () => {
     const refused = await mcp.call('snapshot_sandbox', { name: 'a b' })
     expect(textOf(refused)).toMatch(
       /^invalid_argument: name: must be .*\nHint: Correct the named input and call again\.$/,
     )
   })
 
-  test('what the code raises is an error with its traceback, and the variables stay', async () => {
+  test('an exception is an error with its traceback, and the variables stay', async () => {
     const failed = await mcp.call('run_python', { code: 'kept = 7\n1 / 0' })
     expect(failed.isError).toBe(true)
-    // Once: it is on stderr already.
+    // Only once, although stderr has it too.
     expect(textOf(failed).match(/^ZeroDivisionError/gm)).toHaveLength(1)
     expect(failed.structuredContent.error).toMatchObject({ name: 'ZeroDivisionError' })
     expect(await mcp.text('run_python', { code: 'kept' })).toBe('7')
   })
 
-  test('a shell command has an exit code, and a working directory when asked', async () => {
+  test('a shell command has an exit code, and takes a working directory', async () => {
     const failed = await mcp.call('run_shell', { command: 'pwd; echo oops >&2; exit 3', cwd: '/tmp' })
     expect(failed.isError).toBeUndefined()
     expect(failed.structuredContent).toMatchObject({ stdout: '/tmp\n', stderr: 'oops\n', exitCode: 3 })
@@ -145,7 +145,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     await expect(mcp.call('no_such_tool')).rejects.toThrow('Unknown tool')
   })
 
-  test('a long run tells how it goes', async () => {
+  test('a long run sends progress', async () => {
     const seen: { progress: number; message?: string | undefined }[] = []
     const code = 'import time\nfor i in range(4):\n    print("step", i, flush=True)\n    time.sleep(0.5)'
     const onprogress = (progress: (typeof seen)[number]) => void seen.push(progress)
@@ -167,7 +167,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
       { signal: stop.signal, onprogress: ({ message }) => message === 'begun' && stop.abort() },
     )
     await expect(call).rejects.toThrow()
-    // It queues behind the other, so it only comes back when that was interrupted.
+    // It waits behind the other run, so it returns only after that was interrupted.
     const after = await mcp.call('run_python', { code: 'count > 0' })
     expect(after.structuredContent.value).toBe('True')
   })
@@ -191,7 +191,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(late.isError).toBe(true)
   })
 
-  test('forks have what their parent had, and what they do is their own', async () => {
+  test('forks start with the state of their parent, and change only their own', async () => {
     await mcp.call('run_python', { code: 'base = [1]' })
     const forked = await mcp.call('fork_sandbox', { count: 2 })
     const [one, two] = forked.structuredContent.children.map(({ id }: { id: string }) => id)
@@ -217,7 +217,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(wrong._meta?.[ERROR_META]).toMatchObject({ code: 'not_found' })
   })
 
-  test('a sandbox that sleeps is awake when it is needed', async () => {
+  test('a sleeping sandbox wakes for a call', async () => {
     await mcp.call('run_python', { code: 'dream = object(); where = id(dream)' })
     const asleep = await mcp.call('standby_sandbox', { tier: 'stored' })
     expect(asleep.structuredContent).toMatchObject({ state: 'standby', tier: 'stored' })
@@ -242,7 +242,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     await mcp.call('delete_sandbox', { sandbox: name })
   })
 
-  test('one without a network finds no name', async () => {
+  test('a sandbox without a network resolves no name', async () => {
     const { structuredContent } = await mcp.call('create_sandbox', { network: 'none' })
     const sandbox = structuredContent.id
     const asked = await mcp.call('run_python', {
@@ -256,7 +256,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     await mcp.call('delete_sandbox', { sandbox: listed.structuredContent.id })
   })
 
-  test('a conversation whose sandbox was deleted is told that it has a new one', async () => {
+  test('a conversation whose sandbox was deleted gets a new one and a note', async () => {
     const { structuredContent } = await mcp.call('list_sandboxes')
     await mcp.call('delete_sandbox', { sandbox: structuredContent.conversationSandbox })
     const fresh = await mcp.call('run_python', { code: '1' })
@@ -264,7 +264,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
   })
 })
 
-test('the documentation has every tool with all that it takes', async () => {
+test('the documentation lists every tool with its inputs', async () => {
   await using mcp = await McpClient.overHttp(server)
   const text = readFileSync(new URL('../../docs/mcp.md', import.meta.url), 'utf8')
   const { tools } = await mcp.client.listTools()

@@ -12,7 +12,7 @@ const sdk = join(root, 'python')
 const home = mkdtempSync(join(tmpdir(), 'dormouse-install-'))
 afterAll(() => rmSync(home, { recursive: true, force: true }))
 
-/** Without an index, configuration or cache. Debian's packages of httpx, websockets and hatchling stand for the index. */
+/** No index, configuration or cache. Debian's packages of httpx, websockets and hatchling are used instead. */
 const env = {
   PATH: '/usr/bin:/bin',
   HOME: home,
@@ -58,7 +58,7 @@ describe('installing the Python SDK', () => {
       path.replace(/^.*?site-packages\//, ''),
     )
     expect(installed.filter((path) => /^dormouse\/.*(\.py|py\.typed)$/.test(path)).sort()).toEqual(files)
-    // Other packages of this machine may lack something; that is not asked here.
+    // Other packages of this machine may miss dependencies; only ours matter here.
     const checked = spawnSync(join(home, 'venv/bin/pip'), ['check'], { cwd: home, env, encoding: 'utf8' })
     expect(checked.stdout).not.toContain('dormouse')
     const shown = run(join(home, 'venv/bin/pip'), ['show', 'dormouse'], home)

@@ -34,14 +34,14 @@ describe('address and key', () => {
     expect(await addressOf({ url: 'https://a.example/base/', apiKey: 'k' })).toBe('https://a.example/base k')
   })
 
-  test('of the file are for the server that wrote it: no other sees the key', async () => {
+  test('of the file go only to the server that wrote it', async () => {
     expect(await addressOf({ dataDir, url: 'http://127.0.0.1:7001' })).toContain('of-the-file')
     await expect(addressOf({ dataDir, url: 'http://elsewhere.example' })).rejects.toMatchObject({
       code: 'unauthorized',
     })
   })
 
-  test('that are missing or wrong are said so', async () => {
+  test('that are missing or wrong throw an error', async () => {
     await expect(addressOf({ dataDir: join(dataDir, 'none') })).rejects.toMatchObject({
       code: 'unauthorized',
     })

@@ -22,7 +22,7 @@ describe('the package', () => {
     expect('dependencies' in packageJson).toBe(false)
   })
 
-  test('as a browser loads it imports nothing, and nothing of Node', async () => {
+  test('imports nothing in a browser, and nothing of Node', async () => {
     const { code, imports } = await bundle('browser')
     expect(imports).toEqual([])
     expect(code).not.toMatch(/["']node:|\brequire\(/)

@@ -30,7 +30,7 @@ describe('commands', () => {
     expect((await sandbox.commands.run('true', { input: 'nobody reads this' })).exitCode).toBe(0)
   })
 
-  test('go on in the background, are fed, found again and waited for', async () => {
+  test('run in the background, read stdin, and can be connected to again', async () => {
     const started = await sandbox.commands.start('while read line; do echo "got $line"; done', {
       stdin: true,
     })
@@ -42,14 +42,14 @@ describe('commands', () => {
     await expect(sandbox.commands.connect(999_999)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('are killed, twice if need be', async () => {
+  test('are killed, also a second time', async () => {
     const command = await sandbox.commands.start('sleep 1000')
     await command.kill('SIGTERM')
     expect(await command.wait()).toMatchObject({ signal: 'SIGTERM' })
     await command.kill()
   })
 
-  test('are killed when who runs them gives up; waiting alone kills nothing', async () => {
+  test('are killed when the caller of run aborts, not when the caller of wait does', async () => {
     const controller = new AbortController()
     const running = sandbox.commands.run('echo $$; exec sleep 1000', {
       signal: controller.signal,

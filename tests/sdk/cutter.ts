@@ -3,14 +3,14 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import type { ServerProcess } from '../server/server-process.ts'
 
 /**
- * A proxy that breaks connections: on demand, or each after so many bytes of the answer. Follows a server that is
- * restarted.
+ * A proxy that breaks connections: on demand, or each after a number of bytes of the answer. Finds a
+ * restarted server again.
  */
 export class Cutter {
   readonly #server: ServerProcess
   readonly #listener: Server
   readonly #open = new Set<Socket>()
-  /** After how many bytes of its answer the connection of a request breaks; undefined: not by itself. */
+  /** After how many bytes of its answer the connection of a request breaks; undefined: never. */
   nextCutBytes: () => number | undefined = () => undefined
   cuts = 0
 
@@ -30,7 +30,7 @@ export class Cutter {
     return `http://127.0.0.1:${(this.#listener.address() as AddressInfo).port}`
   }
 
-  /** Breaks all connections, in the middle of whatever they were at. */
+  /** Breaks all connections. */
   cut(): void {
     for (const socket of this.#open) this.#break(socket)
   }

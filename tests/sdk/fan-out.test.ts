@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => parent.delete())
 
 describe('map', () => {
-  test('gives outcomes in order, each from a fork of its own, and leaves nothing', async () => {
+  test('returns outcomes in order, each from its own fork, and leaves no fork', async () => {
     const inputs = [5, 1, 4, 2, 3, 0]
     const outcomes = await parent.map(inputs, 'time.sleep(item / 20); base += item; base', { concurrency: 3 })
     expect(outcomes.map((outcome) => outcome.ok && outcome.value.text)).toEqual([
@@ -35,7 +35,7 @@ describe('map', () => {
     expect(outcomes.map((outcome) => outcome.ok && JSON.parse(outcome.value.stdout))).toEqual(inputs)
   })
 
-  test('goes on when one input fails', async () => {
+  test('continues when one input fails', async () => {
     const outcomes = await parent.map([1, 0, 2], '10 / item')
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true])
     const failed = outcomes[1]
@@ -47,7 +47,7 @@ describe('map', () => {
     expect(await server.ids()).toEqual([parent.id])
   })
 
-  test('never has more forks than it may, and takes a function as well', async () => {
+  test('never has more forks than `concurrency`, and takes a function', async () => {
     let now = 0
     let most = 0
     const outcomes = await parent.map(
@@ -74,7 +74,7 @@ describe('map', () => {
     expect(most).toBe(2)
   })
 
-  test('that is given up throws when every child is gone', async () => {
+  test('deletes every child before it throws when aborted', async () => {
     const controller = new AbortController()
     setTimeout(() => controller.abort(), 700)
     const mapping = parent.map([1, 2, 3, 4, 5, 6], 'time.sleep(60)', {
@@ -85,7 +85,7 @@ describe('map', () => {
     expect(await server.ids()).toEqual([parent.id])
   })
 
-  test('refuses nonsense, and is content with nothing to do', async () => {
+  test('refuses invalid arguments, and accepts no inputs', async () => {
     await expect(parent.map([1], '1', { concurrency: 0 })).rejects.toMatchObject({ code: 'invalid_argument' })
     await expect(parent.map([1], '1', { variable: 'a b' })).rejects.toMatchObject({
       code: 'invalid_argument',
@@ -95,7 +95,7 @@ describe('map', () => {
 })
 
 describe('race', () => {
-  test('keeps the best child as it came out, and deletes the others', async () => {
+  test('keeps the best child with its state, and deletes the others', async () => {
     const { winner, ranking } = await parent.race(['base += 1', 'base += 3', 'base += 2'], { score: 'base' })
     expect(ranking.map(({ rank, index, score }) => [rank, index, score])).toEqual([
       [1, 1, 103],
@@ -113,7 +113,7 @@ describe('race', () => {
     await winner.delete()
   })
 
-  test('ranks last what fails, and takes the lowest when asked', async () => {
+  test('ranks failed candidates last, and takes the lowest score with `best`', async () => {
     const candidates = ['loss = 0.5', 'raise ValueError("no")', 'loss = 0.25', 'pass', 'loss = float("nan")']
     const { winner, ranking } = await parent.race(candidates, { score: 'loss', best: 'lowest' })
     expect(ranking.map(({ index }) => index)).toEqual([2, 0, 1, 3, 4])
@@ -125,7 +125,7 @@ describe('race', () => {
     await winner.delete()
   })
 
-  test('scores with a function, and runs the same n times with different luck', async () => {
+  test('scores with a function, and runs one candidate n times with different seeds', async () => {
     const { winner, ranking } = await parent.race(4, {
       run: 'import random; luck = random.random(); luck',
       score: ({ text }) => Number(text),
@@ -137,14 +137,14 @@ describe('race', () => {
     await winner.delete()
   })
 
-  test('that nobody wins throws with the table, and leaves nothing', async () => {
+  test('throws with the ranking if all candidates fail, and leaves no child', async () => {
     const error = await parent.race(['1/0', 'oops'], { score: '1' }).catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({ code: 'run_failed', details: { ranking: [{ index: 0 }, { index: 1 }] } })
     expect(error).toBeInstanceOf(DormouseError)
     expect(await server.ids()).toEqual([parent.id])
   })
 
-  test('that is given up leaves nothing, not even who led', async () => {
+  test('leaves no child when aborted, not even the leading one', async () => {
     const controller = new AbortController()
     setTimeout(() => controller.abort(), 1_000)
     const racing = parent.race(['x = 1', 'time.sleep(60)'], { score: '1', signal: controller.signal })
@@ -161,7 +161,7 @@ describe('race', () => {
     })
   })
 
-  test('of n takes a list, a function of the index, or the same for all', async () => {
+  test('with n takes a list, a function of the index, or one candidate for all', async () => {
     const race = async (...[n, candidates]: [number, Candidates]) => {
       const { winner, ranking } = await parent.race(n, candidates, { score: 'base' })
       await winner.delete()
@@ -176,7 +176,7 @@ describe('race', () => {
       [1, 99],
       [2, 98],
     ])
-    // With fewer candidates than children, they take turns.
+    // A list that is shorter than n is repeated.
     expect(await race(3, ['base += 5', (child) => child.runCode('base += 6')])).toEqual([
       [1, 106],
       [0, 105],
@@ -193,7 +193,7 @@ describe('race', () => {
     ['one string, whose letters would race', 'base', undefined, /n: .*saw "base"/],
     ['two lists', ['1'], ['2'], /n: .*saw \["1"\]/],
     ['more candidates than children', 1, ['1', '2'], /2 candidates for 1 child/],
-    ['no candidates', 2, [], /candidates: there are none/],
+    ['no candidates', 2, [], /candidates: must not be empty/],
     ['no children', 0, ['1'], /saw 0/],
     ['a function that makes none', 2, () => 7, /candidates: .*saw 7/],
   ])('of n refuses %s', async (_what, n, candidates, message) => {

@@ -44,7 +44,7 @@ describe('files', () => {
     expect([length, differences]).toEqual([24 * 1024 ** 2, 0])
   })
 
-  test('are listed, moved, looked for and removed', async () => {
+  test('are listed, moved, found and removed', async () => {
     await sandbox.files.mkdir('/root/dir/inner')
     await sandbox.files.write('/root/dir/one', '1')
     expect((await sandbox.files.list('/root/dir', { depth: 2 })).map(({ name }) => name)).toEqual([
@@ -61,7 +61,7 @@ describe('files', () => {
     await expect(sandbox.files.read('/root/dir')).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('whether one exists is not known of a sandbox that does not', async () => {
+  test('of a sandbox that does not exist throw, also from exists', async () => {
     const gone = await server.create()
     await gone.delete()
     await expect(gone.files.exists('/etc/passwd')).rejects.toMatchObject({ code: 'not_found' })
@@ -78,7 +78,7 @@ describe('files', () => {
     expect(changes.at(-1)?.path).toBe('/root/watched/new')
   })
 
-  test('are watched until the signal', async () => {
+  test('are watched until the signal aborts', async () => {
     const controller = new AbortController()
     const watching = (async () => {
       for await (const { type } of sandbox.files.watch('/root', { signal: controller.signal }))

@@ -50,7 +50,7 @@ describe('a connection that breaks', () => {
     expect(cutter.cuts).toBeGreaterThan(20)
   })
 
-  test('in the middle of a file goes on where it was', async () => {
+  test('in the middle of a file continues where it was', async () => {
     const bytes = new Uint8Array(3 * 1024 ** 2).map((_, index) => (index * 7) % 253)
     await sandbox.files.write('/tmp/data', bytes)
     cutter.nextCutBytes = () => 700_000
@@ -59,7 +59,7 @@ describe('a connection that breaks', () => {
     expect(cutter.cuts).toBeGreaterThanOrEqual(4)
   })
 
-  test('in the middle of a file that is changed meanwhile is said, and two files are never mixed', async () => {
+  test('in the middle of a file that has changed since throws, and two files are never mixed', async () => {
     await sandbox.files.write('/tmp/data', new Uint8Array(2 * 1024 ** 2).fill(1))
     cutter.nextCutBytes = () => 900_000
     const reader = sandbox.files.stream('/tmp/data').getReader()
@@ -73,7 +73,7 @@ describe('a connection that breaks', () => {
     await expect(reading).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  test('in the middle of a file that is shortened meanwhile says the same', async () => {
+  test('in the middle of a file that is shorter now throws', async () => {
     await sandbox.files.write('/tmp/data', new Uint8Array(2 * 1024 ** 2).fill(1))
     cutter.nextCutBytes = () => 900_000
     const reader = sandbox.files.stream('/tmp/data').getReader()
@@ -85,12 +85,12 @@ describe('a connection that breaks', () => {
     })()
     await expect(reading).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('changed while it was read'),
+      message: expect.stringContaining('changed during the read'),
       hint: expect.stringContaining('copy'),
     })
   })
 
-  test('under a command and under a watch is made again', async () => {
+  test('of a command or a watch is opened again', async () => {
     await sandbox.files.mkdir('/root/w')
     const types: string[] = []
     const watching = (async () => {
@@ -109,7 +109,7 @@ describe('a connection that breaks', () => {
     expect((await running).stdout).toBe(Array.from({ length: 100 }, (_, i) => `${i + 1}\n`).join(''))
   })
 
-  test('before a create is answered makes no second sandbox, unless it has a name to be found by', async () => {
+  test('before the answer to a create makes no second sandbox; with getOrCreate it finds the first', async () => {
     const before = await server.ids()
     cutter.nextCutBytes = () => 10
     const client = server.clientWith({ url: cutter.url })
@@ -128,7 +128,7 @@ describe('a connection that breaks', () => {
       await (await Sandbox.connect(id, { client: server.client })).delete()
   })
 
-  test('before a delete is answered is not an error', async () => {
+  test('before the answer to a delete is not an error', async () => {
     const { id } = await server.create()
     let left = 1
     const doomed = await Sandbox.connect(id, { client: server.clientWith({ url: cutter.url }) })
@@ -140,7 +140,7 @@ describe('a connection that breaks', () => {
 })
 
 describe('a server that is killed and started again', () => {
-  test('in the middle of a run loses nothing of it, also for who found it by its file', async () => {
+  test('in the middle of a run loses no event, also for a client that found it by its file', async () => {
     const { factory } = server.process
     const client = new Dormouse({ dataDir: factory.stateDir })
     const found = await Sandbox.connect(sandbox.id, { client })
@@ -183,14 +183,14 @@ describe('waiting', () => {
         { status, headers },
       )
 
-  test('is as long as the server asks for, also for what is not repeatable otherwise', async () => {
+  test('is as long as the server asks, also for calls that are not repeatable', async () => {
     const { asked, client } = answers([refusal('overloaded', 503, { 'retry-after': '1' })])
     await client.volumes.create({ name: 'v' })
     expect(asked).toHaveLength(2)
     expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThanOrEqual(990)
   })
 
-  test('is not for what was refused, nor for what may have been done', async () => {
+  test('does not happen for refused calls, nor for calls that may have succeeded', async () => {
     for (const [code, status] of [
       ['limit_reached', 429],
       ['no_space', 507],
@@ -202,7 +202,7 @@ describe('waiting', () => {
     }
   })
 
-  test('is for a read that a proxy could not pass on', async () => {
+  test('happens for a read that a proxy could not forward', async () => {
     const { asked, client } = answers([() => new Response('<html>Bad Gateway</html>', { status: 502 })])
     expect(await client.health()).toMatchObject({ status: 'ok' })
     expect(asked).toHaveLength(2)

@@ -12,16 +12,16 @@ const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const sdk = join(root, 'packages/sdk')
 
-test('src/contract is what tools/make-contract.mjs makes of the contract', async () => {
+test('src/contract is up to date with the contract', async () => {
   const written = await Promise.all(
     (await readdir(join(sdk, 'src/contract'))).map(
       async (name) => [name, await readFile(join(sdk, 'src/contract', name), 'utf8')] as const,
     ),
   )
-  expect(new Map(written), 'write it anew: npm run contract -w packages/sdk').toEqual(makeContract())
+  expect(new Map(written), 'write it again: npm run contract -w packages/sdk').toEqual(makeContract())
 })
 
-/** Of somebody who knows nothing of this repository. */
+/** A program outside this repository. */
 const PROGRAM = `
 import { Dormouse, DormouseError, type RunResult, Sandbox } from 'dormouse'
 
@@ -39,7 +39,7 @@ try {
     console.log(result.stdout.trim(), state, typeof bytes, error.code)
 }
 `
-/** What the types must refuse. */
+/** A program that must not compile. */
 const WRONG = `
 import { Sandbox } from 'dormouse'
 const sandbox = await Sandbox.create({ limits: { memory: 1 } })
@@ -63,7 +63,7 @@ describe('the package as it is published', () => {
   })
   afterAll(() => rm(directory, { recursive: true, force: true }))
 
-  /** What the compiler says; every declaration of the package is checked, too. */
+  /** The output of the compiler, which also checks every declaration of the package. */
   async function compile(file: string, ...flags: string[]): Promise<string> {
     const args = [
       ...['--ignoreConfig', '--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'],
@@ -77,7 +77,7 @@ describe('the package as it is published', () => {
     )
   }
 
-  test('names no other package of ours, and depends on none at all', async () => {
+  test('imports no other package of ours, and has no dependencies', async () => {
     const description = JSON.parse(await readFile(join(installed(), 'package.json'), 'utf8'))
     expect(description).not.toHaveProperty('dependencies')
     expect(await readdir(join(directory, 'node_modules'))).toEqual(
@@ -101,7 +101,7 @@ describe('the package as it is published', () => {
     }
   })
 
-  test('says where everything is: each way to load it leads to a file', async () => {
+  test('has a file for each of its exports and imports', async () => {
     const { exports, imports } = JSON.parse(await readFile(join(installed(), 'package.json'), 'utf8'))
     const paths: string[] = []
     const collect = (value: unknown): void => {

@@ -11,7 +11,7 @@ class Hello(http.server.BaseHTTPRequestHandler):
 def serve(): http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Hello).serve_forever()
 threading.Timer(0.5, serve).start()`
 
-test('a port is waited for, reached by link and in public, and closed again', async () => {
+test('wait returns when a port listens; a link and public access reach it', async () => {
   const sandbox = await server.create()
   await expect(sandbox.waitForPort(8000, { timeoutMs: 10 })).rejects.toMatchObject({ code: 'port_closed' })
   await sandbox.runCode(SERVE)
@@ -21,7 +21,7 @@ test('a port is waited for, reached by link and in public, and closed again', as
 
   const { url, expiresAt } = await sandbox.ports.link(8000, { expiresInMs: 60_000 })
   expect(Date.parse(expiresAt)).toBeGreaterThan(Date.now())
-  // By path: names below localhost are not everybody's.
+  // By path: not every machine resolves names below localhost.
   const { url: base } = await server.client.http.address()
   const address = (path: string) => `${base}/v1/sandboxes/${sandbox.id}/ports/8000/${path}`
   expect(await textOf(address(new URL(url).search))).toBe('hello')

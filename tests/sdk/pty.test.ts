@@ -10,7 +10,7 @@ const lines = {
   HTTP: undefined,
 }
 
-/** What a terminal shows, and a way to wait for it. */
+/** Collects the output of a terminal, and waits for text in it. */
 function screen() {
   let text = ''
   let look = () => {}
@@ -35,8 +35,8 @@ function screen() {
   }
 }
 
-/** Who waits for ever would wait for the end of the test. */
-function atOnce<Value>(promise: Promise<Value>): Promise<Value> {
+/** Fails fast: a promise that stays pending would use up the time of the test. */
+function withinSeconds<Value>(promise: Promise<Value>): Promise<Value> {
   const late = new Promise<never>((_resolve, reject) => {
     setTimeout(() => reject(new Error('it did not settle')), 10_000).unref()
   })
@@ -49,7 +49,7 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     return Sandbox.connect(id, { client: server.clientWith({ WebSocket: socket }) })
   }
 
-  test('is typed to, resized, and ends with its shell', async () => {
+  test('takes input, is resized, and ends with its shell', async () => {
     const sandbox = await connect()
     const shown = screen()
     const pty = await sandbox.pty.create({
@@ -71,7 +71,7 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     await sandbox.delete()
   })
 
-  test('is left and found again, and killed', async () => {
+  test('is disconnected, connected to again, and killed', async () => {
     const sandbox = await connect()
     const pty = await sandbox.pty.create()
     await pty.write('secret=42\n')
@@ -86,7 +86,7 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     await sandbox.delete()
   })
 
-  test('that has ended, was left or is gone says so to who types, and all at once', async () => {
+  test('that has ended, was disconnected or was deleted rejects input at once', async () => {
     const sandbox = await connect()
     const ended = await sandbox.pty.create({ command: 'exit 3' })
     expect(await ended.wait()).toMatchObject({ exitCode: 3 })
@@ -95,14 +95,14 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
       message: expect.stringContaining('has ended'),
       hint: expect.stringContaining('pty.create'),
     }
-    await expect(atOnce(ended.write('too late\n'))).rejects.toMatchObject(late)
+    await expect(withinSeconds(ended.write('too late\n'))).rejects.toMatchObject(late)
     const again = await sandbox.pty.connect(ended.pid)
-    await expect(atOnce(again.write('too late\n'))).rejects.toMatchObject(late)
+    await expect(withinSeconds(again.write('too late\n'))).rejects.toMatchObject(late)
 
     const left = await sandbox.pty.create({ command: ['cat'] })
     left.disconnect()
-    await expect(atOnce(left.wait())).rejects.toMatchObject({ code: 'cancelled' })
-    await expect(atOnce(left.write('gone\n'))).rejects.toMatchObject({
+    await expect(withinSeconds(left.wait())).rejects.toMatchObject({ code: 'cancelled' })
+    await expect(withinSeconds(left.write('gone\n'))).rejects.toMatchObject({
       code: 'conflict',
       hint: expect.stringContaining('pty.connect'),
     })
@@ -110,11 +110,11 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     const orphan = await sandbox.pty.create({ command: ['cat'] })
     await orphan.write('there\n')
     await sandbox.delete()
-    await atOnce(orphan.wait().catch(() => {}))
-    await expect(atOnce(orphan.write('nobody\n'))).rejects.toMatchObject({ code: 'not_found' })
+    await withinSeconds(orphan.wait().catch(() => {}))
+    await expect(withinSeconds(orphan.write('nobody\n'))).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('shows everything once though its connection is cut', async () => {
+  test('shows all output once although its connection is cut', async () => {
     const { id } = await server.create()
     const cutter = await Cutter.start(server.process)
     const client = server.clientWith({ url: cutter.url, WebSocket: socket })

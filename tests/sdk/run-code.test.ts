@@ -22,7 +22,7 @@ describe('runCode', () => {
     expect(run.error?.traceback).toContain('ZeroDivisionError')
   })
 
-  test('tells listeners while it runs', async () => {
+  test('calls listeners while it runs', async () => {
     const heard: string[] = []
     await sandbox.runCode('import sys\nprint("a")\nprint("b", file=sys.stderr)\n"c"', {
       onStdout: (text) => heard.push(`out ${text.trim()}`),
@@ -32,7 +32,7 @@ describe('runCode', () => {
     expect(heard.sort()).toEqual(['err b', 'out a', "result 'c'"])
   })
 
-  test('runs bash, and ends what takes too long', async () => {
+  test('runs bash, and ends at its time-out', async () => {
     expect((await sandbox.runCode('echo $((40 + 2))', { language: 'bash' })).stdout).toBe('42\n')
     const late = await sandbox.runCode('import time; time.sleep(60)', { timeoutMs: 200 })
     expect(late.timedOut).toBe(true)
@@ -49,13 +49,13 @@ describe('runCode', () => {
     await other.delete()
   })
 
-  test('has a picture as base64', async () => {
+  test('returns a picture as base64', async () => {
     const run = await sandbox.runCode('import matplotlib.pyplot as plt; _ = plt.plot([1, 2]); plt.show()')
     const picture = run.results.map((data) => data['image/png']).find((data) => data !== undefined)
     expect(Buffer.from(String(picture), 'base64').subarray(1, 4).toString()).toBe('PNG')
   })
 
-  test('keeps the beginning and the end of more output than anybody reads, and listeners see all of it', async () => {
+  test('keeps the beginning and the end of long output, and listeners get all of it', async () => {
     let length = 0
     // Not all at once: a burst that the server cannot take as fast is cut in the sandbox, and says so.
     const code = `
@@ -96,7 +96,7 @@ describe('runCodeStream', () => {
     expect([events[0]?.type, events.at(-1)?.type]).toEqual(['start', 'exit'])
   })
 
-  test('left early leaves the run going, which can be followed again', async () => {
+  test('does not end the run when left early, and the run can be followed again', async () => {
     let runId = ''
     for await (const event of sandbox.runCodeStream('import time; time.sleep(0.5); print("done")')) {
       if (event.type === 'start') runId = event.runId
@@ -122,7 +122,7 @@ describe('aborting', () => {
     expect((await sandbox.runCode('kept', { timeoutMs: 5_000 })).text).toBe('1')
   })
 
-  test('takes back a run that waits behind another one', async () => {
+  test('cancels a run that waits in the queue', async () => {
     const first = sandbox.runCode('import time; time.sleep(1.5); "first"')
     const controller = new AbortController()
     setTimeout(() => controller.abort(), 300)
@@ -132,7 +132,7 @@ describe('aborting', () => {
     expect((await sandbox.runCode('"ran" in globals()')).text).toBe('False')
   })
 
-  test('before the answer has begun interrupts as well', async () => {
+  test('before the answer has begun interrupts the run', async () => {
     const controller = new AbortController()
     const run = sandbox.runCode('import time\nwhile True: time.sleep(0.05)', { signal: controller.signal })
     setTimeout(() => controller.abort(), 0)

@@ -5,7 +5,7 @@ import { useSdkServer } from './sdk-server.ts'
 const server = useSdkServer()
 
 describe('runOnce', () => {
-  test('runs in a sandbox as it was asked for, tells as it goes, and leaves nothing', async () => {
+  test('runs in a sandbox with its options, calls listeners, and leaves nothing', async () => {
     await server.client.volumes.create({ name: 'shelf' })
     const seen: string[] = []
     const run = await server.client.runOnce(
@@ -25,7 +25,7 @@ describe('runOnce', () => {
     await server.client.volumes.delete('shelf')
   })
 
-  test('gives what the code raised, and how it ended, as a result', async () => {
+  test('returns the exception and the exit code of the code', async () => {
     expect(await server.client.runOnce('1 / 0')).toMatchObject({
       exitCode: 1,
       error: { name: 'ZeroDivisionError' },
@@ -40,7 +40,7 @@ describe('runOnce', () => {
     expect(await server.ids()).toEqual([])
   })
 
-  test('that is given up, or whose listener fails, is ended', async () => {
+  test('ends the run when it is aborted, or when a listener throws', async () => {
     const controller = new AbortController()
     const running = server.client.runOnce('import time; print(1, flush=True); time.sleep(60)', {
       signal: controller.signal,
@@ -56,7 +56,7 @@ describe('runOnce', () => {
     await expect.poll(() => server.ids(), { timeout: 20_000 }).toEqual([])
   })
 
-  test('says that a connection was lost, and does not run it twice', async () => {
+  test('throws after a lost connection, and does not run twice', async () => {
     const sandbox = await server.create()
     await server.client.volumes.create({ name: 'count' })
     const cutter = await Cutter.start(server.process)
@@ -78,7 +78,7 @@ describe('runOnce', () => {
     await server.client.volumes.delete('count')
   })
 
-  test('waits for its turn when the server has too much to do', async () => {
+  test('waits while the server is overloaded', async () => {
     let calls = 0
     const client = server.clientWith({
       fetch: async (...args) => {

@@ -7,7 +7,7 @@ import { useSdkServer } from './sdk-server.ts'
 const server = useSdkServer()
 
 describe('a sandbox', () => {
-  test('remembers from run to run, across sleep, under the same id', async () => {
+  test('keeps its variables from run to run and across sleep, under the same id', async () => {
     const sandbox = await server.create({ metadata: { story: 'sleep' } })
     await sandbox.runCode('import threading; box = {"n": 41}; address = id(box)')
     const id = await sandbox.idle({ tier: 'stored' })
@@ -36,7 +36,7 @@ describe('a sandbox', () => {
     await one?.delete()
   })
 
-  test('is listed page by page, by what it is called and marked with', async () => {
+  test('is listed page by page, by name and metadata', async () => {
     const made = await Promise.all(
       [1, 2, 3].map((n) => server.create({ metadata: { batch: 'x', n: `${n}` } })),
     )
@@ -49,7 +49,7 @@ describe('a sandbox', () => {
     await Promise.all(made.map((sandbox) => sandbox.delete()))
   })
 
-  test('says what it may reach, takes changes, and tells what was refused', async () => {
+  test('reports what it may reach and what was refused, and takes changes', async () => {
     const sandbox = await server.create({ network: { mode: 'allow', allow: ['example.com:443'] } })
     expect(sandbox.info.network).toEqual({ mode: 'allow', allow: ['example.com:443'] })
     await sandbox.update({ network: { mode: 'none' } })
@@ -85,7 +85,7 @@ describe('a sandbox', () => {
     await Promise.all([sandbox, ...children].map((each) => each.delete()))
   })
 
-  test('is what is known of it where it is printed or becomes JSON, without its client', async () => {
+  test('is printed and becomes JSON as its info, without its client', async () => {
     const sandbox = await server.create({ name: 'shown' })
     expect(JSON.parse(JSON.stringify({ sandbox }))).toEqual({ sandbox: sandbox.info })
     expect(inspect(sandbox)).toBe(`Sandbox ${inspect(sandbox.info)}`)
@@ -109,7 +109,7 @@ describe('a sandbox', () => {
     await sandbox.delete()
   })
 
-  test('says why it is awake, what it did, what it uses, and can be changed', async () => {
+  test('reports why it is awake, what it did and what it uses, and can be changed', async () => {
     const sandbox = await server.create()
     await sandbox.hold('a webhook', 60_000)
     const why = await sandbox.why()
@@ -128,7 +128,7 @@ describe('a sandbox', () => {
     await sandbox.delete()
   })
 
-  test('that is ephemeral is gone after its block; one that is not stays', async () => {
+  test('is deleted after its block if it is ephemeral, and stays otherwise', async () => {
     let ids: string[]
     {
       await using passing = await server.create({ ephemeral: true })
@@ -139,7 +139,7 @@ describe('a sandbox', () => {
     await Sandbox.connect(ids[1] as string, { client: server.client }).then((sandbox) => sandbox.delete())
   })
 
-  test('has contexts that know nothing of each other', async () => {
+  test('has contexts with separate variables', async () => {
     const sandbox = await server.create()
     await sandbox.contexts.create('other')
     await sandbox.runCode('x = 1')
@@ -164,7 +164,7 @@ describe('a sandbox', () => {
   })
 })
 
-test('a template is built from a description, and says what it was built from', async () => {
+test('a template is built from a description, and lists its packages', async () => {
   const { templates } = server.client
   const commands = ['echo built > /srv/it']
   await templates.create({ name: 'built', from: 'python', network: { mode: 'none' }, commands })
@@ -197,7 +197,7 @@ describe('an error', () => {
     })
   })
 
-  test('tells a wrong key and a server that is not there apart, soon', async () => {
+  test('differs for a wrong key and a server that does not run, and comes fast', async () => {
     const wrong = server.clientWith({ apiKey: 'dm_wrong' })
     await expect(Sandbox.create({}, { client: wrong })).rejects.toMatchObject({
       code: 'unauthorized',
@@ -208,7 +208,7 @@ describe('an error', () => {
     expect(error).toMatchObject({ code: 'server_unreachable', status: undefined })
   })
 
-  test('is `cancelled` when the caller gives up', async () => {
+  test('is `cancelled` when the caller aborts', async () => {
     const reason = new Error('enough')
     const error = await Sandbox.create(
       {},

@@ -9,11 +9,11 @@ export interface SdkServer {
   clientWith(options: DormouseOptions): Dormouse
   /** A sandbox that does not sleep by itself. */
   create(options?: Parameters<typeof Sandbox.create>[0]): Promise<Sandbox>
-  /** What there is on the server, by id. */
+  /** The ids of all sandboxes. */
   ids(): Promise<string[]>
 }
 
-/** A real server for the tests of a file. What they leave on it goes with it. */
+/** A real server for the tests of a file, deleted afterwards with all that they left on it. */
 export function useSdkServer(config: object = {}): SdkServer {
   let server: ServerProcess | undefined
   let client: Dormouse | undefined

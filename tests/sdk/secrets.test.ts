@@ -3,7 +3,7 @@ import { useSdkServer } from './sdk-server.ts'
 
 const server = useSdkServer()
 
-test('a secret is made, given, changed and taken, and shows only its placeholder', async () => {
+test('a secret is created, used, changed and deleted, and shows only its placeholder', async () => {
   const { secrets } = server.client
   const value = 'sk-live-0123456789'
   const made = await secrets.create({ name: 'API_KEY', value, domains: ['API.example.com'] })

@@ -3,7 +3,7 @@ import { useSdkServer } from './sdk-server.ts'
 
 const server = useSdkServer()
 
-test('a volume is shared by sandboxes, outlives them, and is deleted when nobody mounts it', async () => {
+test('a volume is shared by sandboxes, outlives them, and is deleted when no sandbox mounts it', async () => {
   const { volumes } = server.client
   await volumes.create({ name: 'shared' })
   const mounts = { volumes: [{ volume: 'shared', path: '/data' }] }

@@ -24,7 +24,7 @@ function tenant(name: string): Caller {
 
 async function create(caller: Caller): Promise<Sandbox> {
   const limits = { memoryBytes: 256 * MIB, cpus: 1, pids: 512, diskBytes: 1024 * MIB }
-  return (await core.registry.create(wanted({ limits }), caller)).sandbox
+  return (await core.sandboxes.create(wanted({ limits }), caller)).sandbox
 }
 
 const run = (sandbox: Sandbox, code: string) => runIn(core, sandbox, code)
@@ -60,28 +60,28 @@ describe('quotas, when many ask at once', () => {
     core.access.update(caller.keyId, { quotas: { sandboxes: 4 } })
     const forks = parents.map((parent) => parent.fork({ count: 2, reseed: true }))
     expect(countWell(await Promise.allSettled(forks), 'sandboxes')).toBe(1)
-    const { items } = core.registry.list({ limit: 100 }, caller)
+    const { items } = core.sandboxes.list({ limit: 100 }, caller)
     expect(items).toHaveLength(4)
-    for (const { id } of items) await core.registry.get(id, caller).delete()
+    for (const { id } of items) await core.sandboxes.get(id, caller).delete()
   })
 })
 
 describe('restores, of which there may be one at a time', () => {
   test('of a fork and of a standby in memory wait for their turn, and go on before those who wake', async () => {
     const caller = tenant('restores')
-    const { admission } = core.registry.parts
+    const { starts } = core.sandboxes.deps
     const [parent, frozen, asleep] = [await create(caller), await create(caller), await create(caller)]
     for (const sandbox of [parent, frozen]) await run(sandbox, 'x = 7')
     await asleep.standby({ tier: 'stored', cause: 'asked' })
     let leave = () => {}
-    const other = admission.run('another', () => new Promise<void>((resolve) => (leave = resolve)))
+    const other = starts.run('another', () => new Promise<void>((resolve) => (leave = resolve)))
     const order: string[] = []
     const noted = <Value>(name: string, work: Promise<Value>) => work.finally(() => order.push(name))
     const waking = noted('wake', asleep.resume('resume'))
     const freezing = noted('standby', frozen.standby({ tier: 'frozen', cause: 'asked' }))
-    await expect.poll(() => admission.load.waiting, { timeout: 30_000 }).toBe(2)
+    await expect.poll(() => starts.load.waiting, { timeout: 30_000 }).toBe(2)
     const forking = noted('fork', parent.fork({ count: 2, reseed: true }))
-    await expect.poll(() => admission.load.waiting, { timeout: 30_000 }).toBeGreaterThanOrEqual(4)
+    await expect.poll(() => starts.load.waiting, { timeout: 30_000 }).toBeGreaterThanOrEqual(4)
     await sleep(200)
     expect(order).toEqual([])
     leave()
@@ -89,8 +89,8 @@ describe('restores, of which there may be one at a time', () => {
     expect(order[0]).toBe('standby')
     expect(view.tier).toBe('frozen')
     for (const { id } of [parent, frozen, ...children])
-      expect(await run(core.registry.get(id, caller), 'print(x)')).toBe('7\n')
-    expect(admission.load).toEqual({ running: 0, waiting: 0 })
-    for (const { id } of [parent, frozen, asleep, ...children]) await core.registry.get(id, caller).delete()
+      expect(await run(core.sandboxes.get(id, caller), 'print(x)')).toBe('7\n')
+    expect(starts.load).toEqual({ running: 0, waiting: 0 })
+    for (const { id } of [parent, frozen, asleep, ...children]) await core.sandboxes.get(id, caller).delete()
   })
 })

@@ -1,14 +1,14 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { LiveSandbox } from '../../packages/server/src/sandbox/live-sandbox.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const MIB = 1024 ** 2
 
 let host: TestHost
 let core: TestCore
-let sandbox: LiveSandbox
+let sandbox: Sandbox
 beforeAll(async () => {
   host = await testHost()
   core = await host.open()
@@ -19,11 +19,11 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   core.services.secrets.create({ name: 'KEY', value: 'x'.repeat(20), domains: ['a.example'] }, core.caller)
-  const created = await core.registry.create(wanted({ name: 'mine', metadata: { a: '1' } }), core.caller)
+  const created = await core.sandboxes.create(wanted({ name: 'mine', metadata: { a: '1' } }), core.caller)
   sandbox = created.sandbox
   return async () => {
     vi.restoreAllMocks()
-    for (const one of [...core.registry.all()]) await one.delete()
+    for (const one of [...core.sandboxes.all()]) await one.delete()
     await core.services.secrets.delete('KEY', { force: true }, core.caller)
   }
 })
@@ -40,9 +40,9 @@ const asItIs = () => {
   return view
 }
 const events = () => sandbox.ledger({ limit: 100 }).items.map(({ event }) => event)
-const burrowOf = ({ body }: LiveSandbox) => body.burrow as Burrow
+const burrowOf = ({ burrow }: Sandbox) => burrow as Burrow
 /** What the edge and the gate go by. */
-const policies = () => vi.spyOn(sandbox.body.parts.network, 'change')
+const policies = () => vi.spyOn(sandbox.deps.network, 'change')
 
 describe('a change that fails while it is applied', () => {
   test('changes nothing', async () => {
@@ -56,7 +56,7 @@ describe('a change that fails while it is applied', () => {
     expect(applied).toHaveBeenCalledTimes(2)
     expect(events()).toEqual(['created'])
     core = await core.restart()
-    sandbox = core.registry.get(sandbox.id, core.caller)
+    sandbox = core.sandboxes.get(sandbox.id, core.caller)
     expect(asItIs()).toEqual(before)
   })
 
@@ -65,16 +65,16 @@ describe('a change that fails while it is applied', () => {
     const burrow = burrowOf(sandbox)
     const { limits } = burrow
     const setLimits = burrow.setLimits.bind(burrow)
-    const { parts } = sandbox.body
+    const { deps } = sandbox
     vi.spyOn(burrow, 'setLimits').mockImplementationOnce(async (next) => {
       await setLimits(next)
-      await core.registry.create(wanted({ name: 'other' }), core.caller)
+      await core.sandboxes.create(wanted({ name: 'other' }), core.caller)
     })
     await expect(sandbox.update(everything())).rejects.toThrow('There is already a sandbox named "other".')
     expect(asItIs()).toEqual(before)
     expect(burrow.limits).toEqual(limits)
-    expect(parts.intents.all()).toEqual([])
-    await core.registry.get('other', core.caller).delete()
+    expect(deps.intents.all()).toEqual([])
+    await core.sandboxes.get('other', core.caller).delete()
     expect((await sandbox.update({ name: 'other' })).name).toBe('other')
   })
 
@@ -85,7 +85,7 @@ describe('a change that fails while it is applied', () => {
     vi.spyOn(burrow, 'setLimits')
       .mockImplementationOnce(async (next) => {
         await setLimits(next)
-        await core.registry.create(wanted({ name: 'other' }), core.caller)
+        await core.sandboxes.create(wanted({ name: 'other' }), core.caller)
       })
       .mockRejectedValueOnce(new Error('not now'))
     const applied = policies()
@@ -94,14 +94,14 @@ describe('a change that fails while it is applied', () => {
     expect(applied).toHaveBeenCalledTimes(2)
     expect(burrow.limits.memoryBytes).toBe(300 * MIB)
     core = await core.restart()
-    sandbox = core.registry.get(sandbox.id, core.caller)
+    sandbox = core.sandboxes.get(sandbox.id, core.caller)
     expect(burrowOf(sandbox).limits.memoryBytes).toBe(before.limits.memoryBytes)
-    expect(sandbox.body.parts.intents.all()).toEqual([])
+    expect(sandbox.deps.intents.all()).toEqual([])
   })
 
   test('keeps its name to itself until it is known whether it keeps it', async () => {
     vi.spyOn(burrowOf(sandbox), 'setLimits').mockImplementationOnce(async () => {
-      const thief = core.registry.create(wanted({ name: 'mine' }), core.caller)
+      const thief = core.sandboxes.create(wanted({ name: 'mine' }), core.caller)
       await expect(thief).rejects.toThrow('There is already a sandbox named "mine".')
       throw new DormouseError('conflict', 'in use')
     })
@@ -144,10 +144,10 @@ describe('a server that dies while a change is applied', () => {
     await dead
     expect(burrow.limits.memoryBytes).toBe(300 * MIB)
     core = await core.restart()
-    sandbox = core.registry.get(sandbox.id, core.caller)
+    sandbox = core.sandboxes.get(sandbox.id, core.caller)
     expect(asItIs()).toEqual(before)
     expect(burrowOf(sandbox).limits).toEqual(limits)
-    expect(sandbox.body.parts.intents.all()).toEqual([])
+    expect(sandbox.deps.intents.all()).toEqual([])
     expect(events()).not.toContain('changed')
   })
 })

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import type { CreateSandbox, Sandbox } from '../../packages/server/src/sandbox/service.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
+import type { CreateSandbox } from '../../packages/server/src/store/sandbox-rows.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const HOUR_MS = 3_600_000
@@ -24,14 +25,14 @@ beforeEach(async () => {
   core = await host.open()
 })
 afterEach(async () => {
-  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
+  for (const sandbox of [...core.sandboxes.all()]) await sandbox.delete()
   await core[Symbol.asyncDispose]()
 })
 
 const create = async (change: Partial<CreateSandbox>) =>
   (await core.services.sandboxes.create(wanted(change), core.caller)).sandbox
 const idOf = ({ id }: Sandbox): string => id
-const present = () => [...core.registry.all()].map(({ id }) => id as string).sort()
+const present = () => [...core.sandboxes.all()].map(({ id }) => id as string).sort()
 
 /** The watch has looked at all sandboxes since this was called: it has put one to sleep, and to disk, in its time. */
 async function watchHasLooked(): Promise<void> {

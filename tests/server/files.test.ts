@@ -105,7 +105,7 @@ describe('files over HTTP', () => {
     expect((await server.call(at('/tmp/none'), { method: 'HEAD' })).status).toBe(404)
   })
 
-  test('200 MB go in and out unchanged, and the server does not hold them', async () => {
+  test('80 MB go in and out unchanged, and the server does not hold them', async () => {
     const before = heldBytes()
     let peak = 0
     let isOver = false
@@ -124,8 +124,8 @@ describe('files over HTTP', () => {
       isOver = true
       return gauging
     })
-    expect(JSON.parse(stdout)).toEqual({ sizeBytes: 200 * MIB, contentLength: 200 * MIB, isSame: true })
-    expect(await server.bash('stat -c %s /tmp/huge; rm /tmp/huge')).toBe(`${200 * MIB}\n`)
+    expect(JSON.parse(stdout)).toEqual({ sizeBytes: 80 * MIB, contentLength: 80 * MIB, isSame: true })
+    expect(await server.bash('stat -c %s /tmp/huge; rm /tmp/huge')).toBe(`${80 * MIB}\n`)
     expect(peak).toBeGreaterThan(0)
     expect(peak - before).toBeLessThan(40 * MIB)
   })
@@ -241,12 +241,9 @@ describe('files over HTTP', () => {
     await server.bash('mkdir /tmp/many; cd /tmp/many; seq 1 12000 | xargs touch')
     expect(await codeOf(await server.call('/files/list?path=/tmp/many'))).toBe('413 too_large')
     const response = await server.call('/files/list?path=/tmp/many', { headers: NDJSON })
-    let count = 0
-    for await (const entry of lines(response)) {
-      expect(entry['type']).toBe('file')
-      count += 1
-    }
-    expect(count).toBe(12000)
+    let files = 0
+    for await (const entry of lines(response)) if (entry['type'] === 'file') files += 1
+    expect(files).toBe(12000)
     const none = await server.call('/files/list?path=/tmp/none', { headers: NDJSON })
     expect(await codeOf(none)).toBe('404 not_found')
   })

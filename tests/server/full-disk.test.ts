@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 afterEach(async () => {
   await makeRoom()
-  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
+  for (const sandbox of [...core.sandboxes.all()]) await sandbox.delete()
 })
 afterAll(async () => {
   await core?.[Symbol.asyncDispose]()
@@ -64,7 +64,7 @@ print("end", flush=True)
 open("/tmp/said", "w").close()`
 
 async function start(code: string) {
-  const { sandbox } = await core.registry.create(wanted(), core.caller)
+  const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
   const run = await core.services.runs.start(sandbox, { code, language: 'python' })
   const go = () =>
     sandbox.use({ cause: 'file', what: 'a test' }, (guest) => guest.files.write('/tmp/go', 'go'))
@@ -114,7 +114,7 @@ describe('a full disk', () => {
   })
 
   test('what cannot be written down is refused, and the server lives on', async () => {
-    const { sandbox } = await core.registry.create(wanted(), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
     const code = 'print(1)'
     // As if it had been used up: with it all of these runs would find room.
     await rm(join(records, 'reserve'), { recursive: true, force: true })
@@ -130,7 +130,7 @@ describe('a full disk', () => {
     await sandbox.delete().catch(() => {})
     await sleep(100)
     await makeRoom()
-    const next = await core.registry.create(wanted(), core.caller)
+    const next = await core.sandboxes.create(wanted(), core.caller)
     const run = await core.services.runs.start(next.sandbox, { code, language: 'python' })
     expect((await run.result()).stdout).toBe('1\n')
     await next.sandbox.delete()

@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { LinuxBurrow } from '@dormouse/engine-linux'
 import { describe, expect, test, vi } from 'vitest'
-import type { LiveSandbox } from '../../packages/server/src/sandbox/live-sandbox.ts'
-import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
 import { lines, useServer } from './harness.ts'
 
 const server = useServer()
@@ -11,7 +10,7 @@ const server = useServer()
 const HANGS_AFTER_MS = 60_000
 const LONG = 'import time\nprint("on", flush=True)\ntime.sleep(600)'
 
-const burrowOf = (sandbox: Sandbox) => (sandbox as LiveSandbox).body.burrow as LinuxBurrow
+const burrowOf = (sandbox: Sandbox) => sandbox.burrow as LinuxBurrow
 const firstOf = (sandbox: Sandbox) => burrowOf(sandbox).first.pid
 async function agentOf(sandbox: Sandbox): Promise<number> {
   const first = firstOf(sandbox)

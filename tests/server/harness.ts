@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from 'vitest'
 import { WebSocket } from 'ws'
 import { createApp } from '../../packages/server/src/api/app.ts'
 import type { App } from '../../packages/server/src/api/route.ts'
-import type { Sandbox } from '../../packages/server/src/sandbox/service.ts'
+import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 export type Call = Omit<RequestInit, 'body'> & { readonly body?: unknown; readonly raw?: BodyInit }
@@ -61,7 +61,7 @@ async function openOn(host: TestHost): Promise<Opened> {
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
   const newSandbox = async () =>
-    (await core.services.sandboxes.create(wanted(), { keyId: view.id, isAdmin: false })).sandbox
+    (await core.sandboxes.create(wanted(), { keyId: view.id, isAdmin: false })).sandbox
   return { core, app, url, key, sandbox: await newSandbox(), newSandbox }
 }
 

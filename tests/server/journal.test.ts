@@ -21,7 +21,7 @@ beforeAll(async () => {
   })
 })
 afterEach(async () => {
-  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
+  for (const sandbox of [...core.sandboxes.all()]) await sandbox.delete()
 })
 afterAll(async () => {
   await core?.[Symbol.asyncDispose]()
@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const create = async (limits = {}) => {
   const request = wanted()
-  const { sandbox } = await core.registry.create(
+  const { sandbox } = await core.sandboxes.create(
     { ...request, limits: { ...request.limits, ...limits } },
     core.caller,
   )
@@ -137,7 +137,7 @@ while not os.path.exists("/tmp/go"): time.sleep(0.02)
 print("LATER")`
     const run = await start(sandbox, code)
     const exists = (path: string) =>
-      core.registry.get(sandbox.id, core.caller).use({ cause: 'file', what: 'a test' }, (guest) =>
+      core.sandboxes.get(sandbox.id, core.caller).use({ cause: 'file', what: 'a test' }, (guest) =>
         guest.files.stat(path).then(
           () => true,
           () => false,
@@ -145,7 +145,7 @@ print("LATER")`
       )
     await expect.poll(() => exists('/tmp/said')).toBe(true)
     core = await core.restart()
-    const again = core.registry.get(sandbox.id, core.caller)
+    const again = core.sandboxes.get(sandbox.id, core.caller)
     await again.use({ cause: 'file', what: 'a test' }, (guest) => guest.files.write('/tmp/go', ''))
     const events = await collect(core.services.runs.get(again, run.runId).events())
     expectWhole(events)
@@ -161,10 +161,10 @@ import os, time
 while not os.path.exists("/tmp/go"): time.sleep(0.02)
 print("LATER")`
     const run = await start(sandbox, code)
-    await expect.poll(() => core.registry.parts.journalBytes(sandbox.id)).toBeGreaterThan(2 * MIB)
+    await expect.poll(() => core.sandboxes.deps.journal.bytesOf(sandbox.id)).toBeGreaterThan(2 * MIB)
     const [view] = await sandbox.fork({ count: 1, reseed: true })
-    const child = core.registry.get(view?.id as string, core.caller)
-    expect(core.registry.parts.journalBytes(child.id)).toBeLessThan(MIB)
+    const child = core.sandboxes.get(view?.id as string, core.caller)
+    expect(core.sandboxes.deps.journal.bytesOf(child.id)).toBeLessThan(MIB)
     for (const one of [sandbox, child])
       await one.use({ cause: 'file', what: 'a test' }, (guest) => guest.files.write('/tmp/go', ''))
     for (const one of [sandbox, child]) {
@@ -198,7 +198,7 @@ describe('a sandbox whose runs said more than is kept', () => {
     expect(stripped.map(({ type }) => type)).toEqual(['start', 'truncated', 'exit'])
     expect((await read(5).result()).stdout).toHaveLength(2 * MIB + 10)
     expect(core.services.runs.list(sandbox, { limit: 100 }).items).toHaveLength(6)
-    expect(core.registry.parts.journalBytes(sandbox.id)).toBeLessThanOrEqual(SANDBOX_BYTES)
+    expect(core.sandboxes.deps.journal.bytesOf(sandbox.id)).toBeLessThanOrEqual(SANDBOX_BYTES)
   })
 
   test('gives the space back when it is deleted', async () => {
@@ -213,10 +213,10 @@ describe('a sandbox whose runs said more than is kept', () => {
   test('has it counted in the disk quota of its key', async () => {
     const { view } = core.access.create({ name: 'small', scopes: ['run'], quotas: { diskBytes: 2 * MIB } })
     const caller = { keyId: view.id, isAdmin: false }
-    const { sandbox } = await core.registry.create(wanted(), caller)
-    await core.registry.create(wanted(), caller)
+    const { sandbox } = await core.sandboxes.create(wanted(), caller)
+    await core.sandboxes.create(wanted(), caller)
     await (await start(sandbox, print(3))).result()
-    await expect(core.registry.create(wanted(), caller)).rejects.toMatchObject({
+    await expect(core.sandboxes.create(wanted(), caller)).rejects.toMatchObject({
       code: 'limit_reached',
       details: { quota: 'diskBytes' },
     })
@@ -225,7 +225,7 @@ describe('a sandbox whose runs said more than is kept', () => {
   test('has it counted in its own disk limit, of which it takes a quarter at most', async () => {
     const sandbox = await create({ diskBytes: 24 * MIB })
     for (let n = 0; n < 6; n += 1) await (await start(sandbox, print(3))).result()
-    const journalBytes = core.registry.parts.journalBytes(sandbox.id)
+    const journalBytes = core.sandboxes.deps.journal.bytesOf(sandbox.id)
     expect(journalBytes).toBeLessThanOrEqual(6 * MIB)
     expect(journalBytes).toBeGreaterThan(2 * MIB)
     expect(sandbox.view().state).toBe('running')

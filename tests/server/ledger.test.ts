@@ -15,7 +15,7 @@ afterAll(async () => {
   await host?.cleanUp()
 })
 
-const create = async () => (await core.registry.create(wanted(), core.caller)).sandbox
+const create = async () => (await core.sandboxes.create(wanted(), core.caller)).sandbox
 const entries = (sandbox: Sandbox, ...events: string[]) =>
   sandbox.ledger({ limit: 100 }).items.filter(({ event }) => events.includes(event))
 
@@ -47,7 +47,7 @@ describe('the ledger', () => {
     await sandbox.standby({ tier: 'frozen', cause: 'asked' })
     await sandbox.resume('resume')
     core = await core.restart()
-    const again = core.registry.get(sandbox.id, core.caller)
+    const again = core.sandboxes.get(sandbox.id, core.caller)
     const wakes = entries(again, 'woke')
     expect(wakes).toHaveLength(2)
     for (const { latencyMs } of wakes) expect(latencyMs).toBeGreaterThan(0)

@@ -20,7 +20,7 @@ afterAll(async () => {
   await host?.cleanUp()
 })
 
-const ROUNDS = 6
+const ROUNDS = 3
 /** What goes on in the background after a sleep is over by then. */
 const PATIENCE_MS = 20_000
 
@@ -50,7 +50,7 @@ describe('the memory of the server', () => {
   test.each(['stored', 'frozen'] as const)(
     'is as before when a sandbox has woken and slept again, %s',
     async (tier) => {
-      const { sandbox } = await core.registry.create(wanted(), core.caller)
+      const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
       const cycle = async () => {
         await runIn(core, sandbox, 'print(1)')
         await sandbox.standby({ tier, cause: 'asked' })

@@ -19,11 +19,11 @@ const run = async (sandbox: Sandbox, code: string) => (await runIn(core, sandbox
 
 /** Deletes the snapshot at the moment at which the engine has read it. */
 function deleteAfter(method: 'restore' | 'getSnapshot', id: SnapshotId): void {
-  const { engine } = core.registry.parts
+  const { engine } = core.sandboxes.deps
   const real = engine[method].bind(engine) as (...args: unknown[]) => Promise<unknown>
   vi.spyOn(engine, method).mockImplementationOnce((async (...args: unknown[]) => {
     const result = await real(...args)
-    await core.registry.deleteSnapshot(id, core.caller)
+    await core.sandboxes.deleteSnapshot(id, core.caller)
     return result
   }) as never)
 }
@@ -34,7 +34,7 @@ describe('a rollback to a snapshot that is deleted meanwhile', () => {
     ['frozen', 'getSnapshot'],
     ['stored', 'getSnapshot'],
   ] as const)('is refused, and the sandbox stays as it was (%s)', async (state, method) => {
-    const { sandbox } = await core.registry.create(wanted(), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
     await run(sandbox, 'x = "early"')
     const { id } = await sandbox.snapshot({ name: 'early', kind: 'full' })
     await run(sandbox, 'x = "late"')

@@ -33,19 +33,19 @@ const sum = (bytes: Iterable<number>) => [...bytes].reduce((total, one) => total
 
 describe('what is stored', () => {
   test('shared memory and files are counted once, whoever shares them, and all of it is somebody’s', async () => {
-    const { sandbox: parent } = await core.registry.create(wanted(), core.caller)
+    const { sandbox: parent } = await core.sandboxes.create(wanted(), core.caller)
     await run(
       parent,
       `import os; x = os.urandom(${64 * MIB}); open("f", "wb").write(os.urandom(${32 * MIB}))`,
     )
     await parent.standby({ tier: 'stored', cause: 'asked' })
-    const { engine } = core.registry.parts
+    const { engine } = core.sandboxes.deps
     const alone = await engine.storage()
     expect(alone.totalBytes).toBeGreaterThan(96 * MIB)
 
     const children = await parent.fork({ count: 3, reseed: true })
     for (const { id } of children) {
-      const child = core.registry.get(id, core.caller)
+      const child = core.sandboxes.get(id, core.caller)
       await run(child, 'y = 1')
       await child.standby({ tier: 'stored', cause: 'asked' })
     }
@@ -63,7 +63,7 @@ describe('what is stored', () => {
     expect(report.totalBytes).toBeGreaterThan(onDisk - 8 * MIB)
 
     // What is left belongs to those who are left.
-    for (const { id } of children) await core.registry.get(id, core.caller).delete()
+    for (const { id } of children) await core.sandboxes.get(id, core.caller).delete()
     await expect.poll(() => readdir(host.factory.layout.snapshotsDir), { timeout: 20_000 }).toEqual([head])
     expect((await engine.storage()).snapshots.get(head as never)).toBeCloseTo(alone.totalBytes, -1)
     await parent.delete()
@@ -71,7 +71,7 @@ describe('what is stored', () => {
   })
 
   test('its share is what usage counts as stored', async () => {
-    const { sandbox } = await core.registry.create(wanted(), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
     await run(sandbox, `import os; x = os.urandom(${64 * MIB})`)
     const report = async () =>
       (await core.services.usage.report({ sandboxId: sandbox.id }, core.caller)).total.storedGbHours
@@ -79,9 +79,9 @@ describe('what is stored', () => {
     await sandbox.standby({ tier: 'stored', cause: 'asked' })
     // The disk is looked at once a minute; a server that starts looks at once.
     core = await core.restart()
-    const sleeping = core.registry.get(sandbox.id, core.caller)
-    const { createdAt } = core.registry.getSnapshot(sleeping.view().headSnapshotId ?? '', core.caller)
-    const bytes = (await core.registry.parts.engine.storage()).totalBytes
+    const sleeping = core.sandboxes.get(sandbox.id, core.caller)
+    const { createdAt } = core.sandboxes.getSnapshot(sleeping.view().headSnapshotId ?? '', core.caller)
+    const bytes = (await core.sandboxes.deps.engine.storage()).totalBytes
     const gbHours = await report()
     const hours = (Date.now() - Date.parse(createdAt)) / 3_600_000
     expect(gbHours).toBeGreaterThan(0)

@@ -1,4 +1,4 @@
-// Puts 200 MB into a file of a sandbox and gets them again: a client of its own process, so that the server's memory
+// Puts 80 MB into a file of a sandbox and gets them again: a client of its own process, so that the server's memory
 // can be seen alone.
 import { createHash } from 'node:crypto'
 
@@ -8,7 +8,7 @@ const sent = createHash('sha256')
 const piece = Buffer.alloc(1024 ** 2)
 
 async function* pieces() {
-  for (let n = 0; n < 200; n += 1) {
+  for (let n = 0; n < 80; n += 1) {
     piece.fill(`piece ${n} of many; `)
     sent.update(piece)
     yield Buffer.from(piece)

@@ -12,9 +12,9 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   vi.restoreAllMocks()
-  for (const sandbox of [...core.registry.all()]) await sandbox.delete()
-  for (const { id } of core.registry.listSnapshots({ limit: 100 }, core.caller).items)
-    await core.registry.deleteSnapshot(id, core.caller)
+  for (const sandbox of [...core.sandboxes.all()]) await sandbox.delete()
+  for (const { id } of core.sandboxes.listSnapshots({ limit: 100 }, core.caller).items)
+    await core.sandboxes.deleteSnapshot(id, core.caller)
   expect(await host.factory.traces()).toEqual([])
 })
 afterAll(async () => {
@@ -25,11 +25,11 @@ afterAll(async () => {
 const NO_SPACE = { code: 'no_space' }
 const noSpace = () => new DormouseError('no_space', 'The disk is full.')
 
-const engine = () => core.registry.parts.engine
-const sandbox = () => core.registry.get('one', core.caller)
+const engine = () => core.sandboxes.deps.engine
+const sandbox = () => core.sandboxes.get('one', core.caller)
 
 async function create(): Promise<void> {
-  await core.registry.create(wanted({ name: 'one' }), core.caller)
+  await core.sandboxes.create(wanted({ name: 'one' }), core.caller)
 }
 
 async function run(code: string): Promise<string> {
@@ -44,7 +44,7 @@ const get = () => run('print(globals().get("x"), open("/root/f").read())')
 
 /** From now on nothing can be written down, until what this answers is called. */
 function fillDisk(): () => void {
-  const { db } = core.registry.parts
+  const { db } = core.sandboxes.deps
   const refuse = () => {
     throw noSpace()
   }
@@ -154,7 +154,7 @@ describe('when the outcome cannot be written down', () => {
     makeRoom()
     expect(await get()).toBe('late late')
     expect(sandbox().view()).toMatchObject({ state: 'running', lostSince: undefined })
-    expect(core.registry.list({ limit: 10 }, core.caller).items).toHaveLength(1)
+    expect(core.sandboxes.list({ limit: 10 }, core.caller).items).toHaveLength(1)
   })
 
   test.each(cases)('of $title, and the server ends: nothing is lost', async (given) => {
@@ -169,19 +169,19 @@ describe('when the outcome cannot be written down', () => {
     core = await core.restart()
     expect(sandbox().view().lostSince).toBeUndefined()
     expect(await get()).toBe('late late')
-    expect(core.registry.list({ limit: 10 }, core.caller).items).toHaveLength(1)
+    expect(core.sandboxes.list({ limit: 10 }, core.caller).items).toHaveLength(1)
   })
 
   test('of a creation that failed: its name is free as soon as there is room', async () => {
     const makeRoom = fillDiskAfter('createBurrow')
     await expect(create()).rejects.toMatchObject(NO_SPACE)
     await expect(
-      core.registry.create(wanted({ name: 'one', getOrCreate: true }), core.caller),
+      core.sandboxes.create(wanted({ name: 'one', getOrCreate: true }), core.caller),
     ).rejects.toMatchObject(NO_SPACE)
     makeRoom()
-    await core.registry.create(wanted({ name: 'one', getOrCreate: true }), core.caller)
+    await core.sandboxes.create(wanted({ name: 'one', getOrCreate: true }), core.caller)
     expect(await run('print(1)')).toBe('1')
-    expect(core.registry.list({ limit: 10 }, core.caller).items).toHaveLength(1)
+    expect(core.sandboxes.list({ limit: 10 }, core.caller).items).toHaveLength(1)
   })
 
   test('of a refusal: it runs on as soon as there is room', async () => {
@@ -272,7 +272,7 @@ describe('when the files of dead processes cannot be saved', () => {
     await set('later')
     core = await core.restart()
     expect(await get()).toBe('later later')
-    const { items } = core.registry.listSnapshots({ sandboxId: sandbox().id, limit: 10 }, core.caller)
+    const { items } = core.sandboxes.listSnapshots({ sandboxId: sandbox().id, limit: 10 }, core.caller)
     const files = items.find(({ kind }) => kind === 'files')
     await sandbox().rollback(files?.id as never)
     expect(await get()).toBe('None late')
@@ -289,7 +289,7 @@ function refuseFiles(error: Error) {
 }
 
 async function killBurrow(): Promise<void> {
-  const { burrow } = core.registry.get('one', core.caller).body
+  const { burrow } = core.sandboxes.get('one', core.caller)
   if (burrow === undefined) throw new Error('no burrow')
   await host.factory.killBurrow(burrow.id)
   await burrow.ended

@@ -16,7 +16,7 @@ beforeAll(async () => {
   host = await testHost()
 })
 afterEach(async () => {
-  for (const sandbox of [...(core?.registry.all() ?? [])]) await sandbox.delete()
+  for (const sandbox of [...(core?.sandboxes.all() ?? [])]) await sandbox.delete()
   await app?.close()
   await core?.[Symbol.asyncDispose]()
   app = undefined
@@ -56,7 +56,7 @@ async function freeMemoryBytes(): Promise<number> {
 describe('a host that is low', () => {
   test('on disk makes nothing new, says why and when to come back; what exists sleeps and wakes', async () => {
     core = await host.open()
-    const { sandbox } = await core.registry.create(wanted({ name: 'old' }), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted({ name: 'old' }), core.caller)
     await sandbox.standby({ tier: 'stored', cause: 'asked' })
     await core[Symbol.asyncDispose]()
     const post = await serve({ minFreeDiskBytes: ALL_THERE_IS })
@@ -65,23 +65,25 @@ describe('a host that is low', () => {
     await expectRefusal(await post(`/v1/sandboxes/${sandbox.id}/fork`, { count: 1 }), 'disk')
     expect((await post(`/v1/sandboxes/${sandbox.id}/run`, { code: 'print(1)' })).status).toBe(200)
     expect((await post(`/v1/sandboxes/${sandbox.id}/standby`, { tier: 'stored' })).status).toBe(200)
-    expect([...(core as TestCore).registry.all()]).toHaveLength(1)
-    await (core as TestCore).registry.find(sandbox.id)?.delete()
+    expect([...(core as TestCore).sandboxes.all()]).toHaveLength(1)
+    await (core as TestCore).sandboxes.find(sandbox.id)?.delete()
   })
 
   test('on memory starts nothing, says why and when to come back, and leaves no half-made sandbox', async () => {
     core = await host.open()
-    const { sandbox } = await core.registry.create(wanted(), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
     await sandbox.standby({ tier: 'stored', cause: 'asked' })
     await core[Symbol.asyncDispose]()
     const post = await serve({ minFreeMemoryBytes: ALL_THERE_IS })
     await expectRefusal(await post('/v1/sandboxes', {}), 'memory')
     await expectRefusal(await post(`/v1/sandboxes/${sandbox.id}/fork`, { count: 1 }), 'memory')
     await expectRefusal(await post(`/v1/sandboxes/${sandbox.id}/resume`, {}), 'memory')
-    const { registry } = core as TestCore
-    expect([...registry.all()].map((one) => one.view())).toMatchObject([{ state: 'standby', tier: 'stored' }])
+    const { sandboxes } = core as TestCore
+    expect([...sandboxes.all()].map((one) => one.view())).toMatchObject([
+      { state: 'standby', tier: 'stored' },
+    ])
     expect(await host.factory.traces()).toEqual([])
-    await registry.find(sandbox.id)?.delete()
+    await sandboxes.find(sandbox.id)?.delete()
   })
 
   test('on memory puts what is frozen on disk, and what falls asleep there at once', async () => {
@@ -89,7 +91,7 @@ describe('a host that is low', () => {
     core = await host.open({ minFreeMemoryBytes: Math.round((await freeMemoryBytes()) * 0.8) })
     const create = async (idleTimeoutMs: number) =>
       (
-        await (core as TestCore).registry.create(
+        await (core as TestCore).sandboxes.create(
           wanted({ idleTimeoutMs, storeAfterMs: 3_600_000 }),
           (core as TestCore).caller,
         )
@@ -111,7 +113,7 @@ describe('a host that is low', () => {
 
   test('with memory enough leaves what is frozen where it is', async () => {
     core = await host.open()
-    const { sandbox } = await core.registry.create(wanted({ storeAfterMs: 3_600_000 }), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted({ storeAfterMs: 3_600_000 }), core.caller)
     await sandbox.standby({ tier: 'frozen', cause: 'asked' })
     await sleep(2_000)
     expect(sandbox.view().tier).toBe('frozen')
@@ -124,8 +126,8 @@ describe('expiry', () => {
     'by `at` deletes one that is %s, then and not before',
     async (state) => {
       core = await host.open()
-      const { registry, caller } = core
-      const { sandbox } = await registry.create(wanted(), caller)
+      const { sandboxes, caller } = core
+      const { sandbox } = await sandboxes.create(wanted(), caller)
       if (state === 'stored') await sandbox.standby({ tier: 'stored', cause: 'asked' })
       const at = new Date(Date.now() + 2_500)
       await sandbox.update({ expires: { at: at.toISOString(), action: 'delete' } })
@@ -134,16 +136,16 @@ describe('expiry', () => {
       await expect
         .poll(
           () => {
-            if (registry.find(sandbox.id) !== undefined) seenAt = Date.now()
-            return registry.find(sandbox.id)
+            if (sandboxes.find(sandbox.id) !== undefined) seenAt = Date.now()
+            return sandboxes.find(sandbox.id)
           },
           { timeout: 30_000, interval: 50 },
         )
         .toBeUndefined()
       expect(seenAt).toBeGreaterThan(at.getTime() - 500)
-      expect(() => registry.get(sandbox.id, caller)).toThrow(expect.objectContaining({ code: 'not_found' }))
+      expect(() => sandboxes.get(sandbox.id, caller)).toThrow(expect.objectContaining({ code: 'not_found' }))
       expect(await host.factory.traces()).toEqual([])
-      expect(registry.parts.snapshots.ids().size).toBe(0)
+      expect(sandboxes.deps.snapshots.ids().size).toBe(0)
     },
   )
 })

@@ -36,7 +36,7 @@ const depth = (sandbox: Sandbox) => sandbox.view().tier
 describe('upkeep in the life of a sandbox that nobody puts to sleep', () => {
   test('comes when it is asleep on disk, after it was in memory only', async () => {
     const policy = wanted({ idleTimeoutMs: 300, storeAfterMs: 3_000 })
-    const { sandbox } = await core.registry.create(policy, core.caller)
+    const { sandbox } = await core.sandboxes.create(policy, core.caller)
     await run(sandbox, START)
     await expect.poll(() => depth(sandbox), { timeout: 20_000 }).toBe('frozen')
     await run(sandbox, WEAR)
@@ -48,7 +48,7 @@ describe('upkeep in the life of a sandbox that nobody puts to sleep', () => {
   })
 
   test('comes after a start, to what the server before did not come to', async () => {
-    const { sandbox } = await core.registry.create(wanted(), core.caller)
+    const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
     await run(sandbox, START)
     await sandbox.standby({ tier: 'stored', cause: 'asked' })
     await run(sandbox, WEAR)
@@ -56,7 +56,7 @@ describe('upkeep in the life of a sandbox that nobody puts to sleep', () => {
     core = await core.restart()
     expect(await generations()).toEqual([undefined])
     await expect.poll(generations, { timeout: 40_000 }).toEqual([1])
-    const again = core.registry.get(sandbox.id, core.caller)
+    const again = core.sandboxes.get(sandbox.id, core.caller)
     expect(await run(again, CHECK)).toBe('True True\n')
     await again.delete()
   })

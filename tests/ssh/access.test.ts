@@ -256,7 +256,7 @@ describe('the door', () => {
     expect((await stat(path)).mode & 0o777).toBe(0o600)
     const before = await server.ok('/v1/ssh')
     const other = await ServerProcess.start({ ssh: { port: before.port } })
-    expect(other.lines.join('\n')).toMatch(/note +SSH is off: another program has 127\.0\.0\.1:\d+/)
+    expect(other.lines.join('\n')).toMatch(/note +SSH is off: another program uses 127\.0\.0\.1:\d+/)
     expect((await other.call('/v1/ssh')).status).toBe(404)
     await other.cleanUp()
     await server.stop()

@@ -153,6 +153,12 @@ describe('ReadWriteLock', () => {
     expect([order, lock.isFree]).toEqual([['writer', 'late reader'], true])
   })
 
+  test('a writer that fails releases the lock', async () => {
+    const lock = new ReadWriteLock()
+    await expect(lock.write(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
+    expect(lock.isFree).toBe(true)
+  })
+
   test('a writer that gives up lets the readers behind it in', async () => {
     const lock = new ReadWriteLock({ makeAbortError: () => new Error('gave up') })
     const held = await lock.read()

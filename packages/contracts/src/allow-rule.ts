@@ -1,6 +1,9 @@
 import { z } from 'zod'
 
-/** What a sandbox may reach: a name, with all below it if it begins with `*.`, or a range of addresses. Without ports, on all of them. */
+/**
+ * A destination that a sandbox may reach: a host name (`*.` for all subdomains) or a range of addresses. Without
+ * ports: all ports.
+ */
 export type AllowRule =
   | { readonly domain: string; readonly ports?: readonly number[] }
   | { readonly cidr: string; readonly ports?: readonly number[] }
@@ -8,28 +11,28 @@ export type AllowRule =
 const PORTS_MAX = 64
 const MAX_PORT = 65_535
 const DOMAIN_MAX_CHARACTERS = 253
-/** Services put an underscore into names, too. */
+/** Underscores occur in names of services. */
 const DOMAIN =
   /^(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/
-/** Resolvers and URLs read such a name as an address: `127.1`, `0x7f000001`. */
+/** Resolvers and URL parsers read such names as addresses: `127.1`, `0x7f000001`. */
 const LOOKS_LIKE_ADDRESS = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/
 const WITH_PORTS = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/
 
-/** Pre: `allowRuleProblem` has none. */
+/** Pre: `allowRuleProblem(text)` is undefined. */
 export function parseAllowRule(text: string): AllowRule {
   const rule = read(text)
   if (typeof rule === 'string') throw new Error(`${text} ${rule}`)
   return rule
 }
 
-/** Why this is no rule; undefined when it is one. */
+/** Why `text` is not a rule. Undefined if it is one. */
 export function allowRuleProblem(text: string): string | undefined {
   const rule = read(text)
   return typeof rule === 'string' ? rule : undefined
 }
 
 function read(text: string): AllowRule | string {
-  // An IPv6 address without brackets is all colons: it is one only as a whole, so it has no ports.
+  // An IPv6 address without brackets cannot have ports: its colons could not be told apart.
   const bare = cidrOf(text)
   if (bare !== undefined) return { cidr: bare }
   const [, bracketed, plain, portsText] = WITH_PORTS.exec(text) ?? []
@@ -43,21 +46,21 @@ function read(text: string): AllowRule | string {
   if (bracketed !== undefined) return 'must have an IPv6 address in its brackets'
   if (target.includes('/')) return 'is not a range of addresses'
   const domain = target.toLowerCase().replace(/\.$/, '')
-  if (domain === '*') return 'allows everything: that is what the mode `public` is for'
+  if (domain === '*') return 'would allow everything: use the mode `public`'
   if (!DOMAIN.test(domain) || domain.length > DOMAIN_MAX_CHARACTERS) return EXPECTED
   if (LOOKS_LIKE_ADDRESS.test(domain)) return 'looks like an address, but is not written as one'
   return { domain, ...onPorts }
 }
 
 const EXPECTED =
-  'must be a host name (`example.com`, `*.example.com`), an address or a range (`203.0.113.0/24`), with ports behind a colon if not all are meant (`example.com:443`, `[2001:db8::/32]:80,443`)'
+  'must be a host name (`example.com`, `*.example.com`), an address or a range (`203.0.113.0/24`), optionally followed by a colon and ports (`example.com:443`, `[2001:db8::/32]:80,443`)'
 
 function readPorts(text: string): number[] | string {
   const words = text.split(',')
   if (words.length > PORTS_MAX) return `must not have more than ${PORTS_MAX} ports`
   const isPort = (word: string) => /^[1-9]\d{0,4}$/.test(word) && Number(word) <= MAX_PORT
   if (!words.every(isPort))
-    return `must have ports from 1 to ${MAX_PORT} behind the colon, with commas between`
+    return `must have ports from 1 to ${MAX_PORT} after the colon, separated by commas`
   return [...new Set(words.map(Number))]
 }
 

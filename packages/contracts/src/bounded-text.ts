@@ -1,6 +1,7 @@
 /**
- * Collects text and keeps at most `maxBytes` of its UTF-8: the beginning, which shows what the text is, and the end, which
- * shows how it turned out. Never cuts a character in half. `text()` says in the middle how many bytes are missing.
+ * Collects text and keeps at most `maxBytes` of its UTF-8: the beginning, which shows what the text is, and the end,
+ * which shows how it turned out. Never cuts a character in half. `text()` says in the middle how many bytes are
+ * missing.
  *
  * `python/dormouse/_bounded_text.py` does the same; `bounded-text.cases.json` holds cases that both pass.
  */

@@ -18,5 +18,5 @@ export const burrowLimitsSchema = z.strictObject({
 })
 
 export type BurrowLimits = z.output<typeof burrowLimitsSchema>
-/** What a caller writes: every limit has a default. */
+/** As a caller writes them: every limit has a default. */
 export type BurrowLimitsInput = z.input<typeof burrowLimitsSchema>

@@ -9,16 +9,16 @@ import {
   isSandboxId,
   isSnapshotId,
   isVolumeId,
-  NEXT_STATES,
   newBurrowId,
   newSandboxId,
   newSnapshotId,
   newVolumeId,
   parseInput,
 } from './index.ts'
+import { NEXT_STATES } from './sandbox-state.ts'
 
 describe('ids', () => {
-  test('are recognised by kind, and nothing else is', () => {
+  test('are recognised by kind, and no other text is', () => {
     expect(isSandboxId(newSandboxId())).toBe(true)
     expect(isBurrowId(newBurrowId())).toBe(true)
     expect(isSnapshotId(newSnapshotId())).toBe(true)
@@ -70,7 +70,7 @@ describe('parseInput', () => {
     ['a nested field', { limits: { pids: 1 } }, 'limits.pids', 'saw 1'],
     ['no object at all', 'text', 'thing', 'saw "text"'],
     ['a long value', { name: { x: 'y'.repeat(500) } }, 'name', '…'],
-    ['a bottomless value', { name: bottomless() }, 'name', 'saw something nested too deep'],
+    ['a bottomless value', { name: bottomless() }, 'name', 'saw a value that is nested too deeply'],
   ])('names the field and shows the value for %s', (_what, value, field, seen) => {
     const parse = () => parseInput(schema, value, 'thing')
     expect(parse).toThrow(expect.objectContaining({ code: 'invalid_argument', details: { field } }))

@@ -1,6 +1,6 @@
 /**
- * Every failure a caller can meet. `status` is the HTTP answer, `retry` says whether the same call may work later,
- * `hint` is what to do next when the place that throws knows nothing better.
+ * Every failure that a caller can see. `status` is the HTTP status, `retry` says whether the same call may succeed
+ * later, and `hint` says what to do next unless the code that throws gives a better one.
  */
 export const ERRORS = {
   invalid_argument: {
@@ -14,29 +14,41 @@ export const ERRORS = {
     hint: 'Send `Authorization: Bearer <key>` with a key from `dormouse key create`.',
   },
   scope_missing: { status: 403, retry: false, hint: 'Use a key that has the named scope.' },
-  permission_denied: { status: 403, retry: false, hint: 'Use a user inside the sandbox that may do this.' },
+  permission_denied: {
+    status: 403,
+    retry: false,
+    hint: 'Use a user inside the sandbox that has the permission.',
+  },
   not_found: { status: 404, retry: false, hint: 'Check the id or the path.' },
-  template_not_found: { status: 404, retry: false, hint: 'List what exists with `dormouse template list`.' },
+  template_not_found: {
+    status: 404,
+    retry: false,
+    hint: 'List the templates with `dormouse template list`.',
+  },
   method_not_allowed: { status: 405, retry: false, hint: 'Use one of the methods in the `Allow` header.' },
   not_acceptable: {
     status: 406,
     retry: false,
-    hint: 'Ask with `Accept` for one of the media types that the message names, or leave it out.',
+    hint: 'Send `Accept` with one of the media types in the message, or leave it out.',
   },
   request_timeout: { status: 408, retry: true, hint: 'Send the whole request without a pause.' },
-  already_exists: { status: 409, retry: false, hint: 'Choose another name, or ask for overwriting.' },
+  already_exists: { status: 409, retry: false, hint: 'Choose another name, or ask to overwrite.' },
   name_taken: {
     status: 409,
     retry: false,
-    hint: 'Choose another name, or create with `getOrCreate: true` to have the one that exists.',
+    hint: 'Choose another name, or create with `getOrCreate: true` to get the existing one.',
   },
-  in_use: { status: 409, retry: true, hint: 'Delete or change what uses it first; the message names it.' },
+  in_use: { status: 409, retry: true, hint: 'First delete or change what uses it; the message names it.' },
   idempotency_mismatch: {
     status: 409,
     retry: false,
-    hint: 'A new request needs a new `idempotencyKey`. The same key is only for sending the same request again.',
+    hint: 'Use a new `idempotencyKey` for a new request. A key can only be reused to repeat the same request.',
   },
-  conflict: { status: 409, retry: false, hint: 'The state does not allow this now; read it again first.' },
+  conflict: {
+    status: 409,
+    retry: false,
+    hint: 'The current state does not allow this. Read the state again.',
+  },
   not_a_file: { status: 409, retry: false, hint: 'The path is not a regular file.' },
   not_a_directory: { status: 409, retry: false, hint: 'The path is not a directory.' },
   directory_not_empty: { status: 409, retry: false, hint: 'Remove it recursively.' },
@@ -54,76 +66,84 @@ export const ERRORS = {
   range_not_satisfiable: {
     status: 416,
     retry: false,
-    hint: 'The file is shorter than that; `Content-Range` says how long it is.',
+    hint: 'The range begins beyond the end of the file. `Content-Range` has its length.',
   },
-  headers_too_large: { status: 431, retry: false, hint: 'Send less in the headers and the address.' },
-  limit_reached: { status: 429, retry: true, hint: 'End something first, or raise the limit.' },
-  rate_limited: { status: 429, retry: true, hint: 'Wait as long as `Retry-After` says.' },
-  cancelled: { status: 499, retry: true, hint: 'The caller gave up before the end.' },
+  headers_too_large: { status: 431, retry: false, hint: 'Send shorter headers and a shorter URL.' },
+  limit_reached: { status: 429, retry: true, hint: 'End or delete something first, or raise the limit.' },
+  rate_limited: { status: 429, retry: true, hint: 'Wait for the time in `Retry-After`.' },
+  cancelled: { status: 499, retry: true, hint: 'The caller cancelled the request.' },
   snapshot_refused: {
     status: 409,
     retry: true,
-    hint: 'Something in the sandbox cannot be saved; end it or close it, then try again. The sandbox runs on.',
+    hint: 'Something in the sandbox cannot be saved. End or close it, then try again. The sandbox keeps running.',
   },
   snapshot_unusable: {
     status: 409,
     retry: false,
-    hint: 'This snapshot cannot be restored here. The message says why; the files of the sandbox are not affected.',
+    hint: 'This snapshot cannot be restored here; the message says why. The files of the sandbox are not affected.',
   },
   restore_failed: {
     status: 503,
     retry: true,
-    hint: 'The snapshot is untouched. Try again, and see the server log.',
+    hint: 'The snapshot is unchanged. Try again, and check the server log.',
   },
   internal: { status: 500, retry: false, hint: 'This is a bug in Dormouse. The server log has the details.' },
   agent_unreachable: {
     status: 502,
     retry: true,
-    hint: 'The burrow does not answer. It may just have ended.',
+    hint: 'The agent inside the sandbox does not answer. It may have just ended. Try again.',
   },
   protocol_mismatch: {
     status: 502,
     retry: false,
-    hint: 'Host and guest are of different versions. Rebuild the template.',
+    hint: 'Host and guest have different versions. Rebuild the template.',
   },
   run_unfinished: {
     status: 504,
     retry: false,
-    hint: 'The run has neither ended nor been stopped. Wake the sandbox if it sleeps, then read the run with the `runId` in `details`.',
+    hint: 'The run continues. Wake the sandbox if it sleeps, then read the run with the `runId` in `details`.',
   },
   port_closed: {
     status: 502,
     retry: true,
-    hint: 'Start what is to listen there, on 127.0.0.1 or on every address, and wait for it with `POST …/ports/{port}/wait`.',
+    hint: 'Start a program that listens on 127.0.0.1 or on all addresses, and wait for it with `POST …/ports/{port}/wait`.',
   },
-  burrow_ended: { status: 503, retry: true, hint: 'The processes of this sandbox are gone. Create it anew.' },
+  burrow_ended: {
+    status: 503,
+    retry: true,
+    hint: 'The processes of this sandbox have ended. Create a new sandbox.',
+  },
   burrow_start_failed: { status: 503, retry: true, hint: 'Run `dormouse doctor` on the host.' },
-  host_unsupported: { status: 503, retry: false, hint: 'Run `dormouse doctor` to see what this host lacks.' },
+  host_unsupported: {
+    status: 503,
+    retry: false,
+    hint: 'Run `dormouse doctor` to see what is missing on this host.',
+  },
   setup_failed: { status: 503, retry: true, hint: 'Read the output above, then run `dormouse up` again.' },
   server_unreachable: {
     status: 503,
     retry: true,
-    hint: 'The server may be starting or ending. Try again in a moment, and look at its output.',
+    hint: 'The server may be starting or stopping. Try again in a moment, and check its output.',
   },
   insecure_bind: {
     status: 503,
     retry: false,
-    hint: 'Give --tls-cert and --tls-key, or stay on 127.0.0.1 behind a proxy that has TLS, or accept it with --insecure-bind.',
+    hint: 'Set --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy with TLS, or allow it with --insecure-bind.',
   },
   database_corrupt: {
     status: 503,
     retry: false,
-    hint: 'Nothing was written to it. Copy the file and its -wal, check the disk, then restore a backup or try `sqlite3 FILE .recover`.',
+    hint: 'The server wrote nothing to it. Copy the file and its -wal, check the disk, then restore a backup or try `sqlite3 FILE .recover`.',
   },
   database_newer: {
     status: 503,
     retry: false,
-    hint: 'It was written by a newer Dormouse. Start that version, or use another --data directory. Nothing was written to it.',
+    hint: 'A newer Dormouse wrote this database. Start that version, or use another --data directory. This server wrote nothing to it.',
   },
   overloaded: {
     status: 503,
     retry: true,
-    hint: 'The host is busy. Nothing was changed; try again after `Retry-After`.',
+    hint: 'The host is busy. Nothing has changed. Try again after `Retry-After`.',
   },
   no_space: { status: 507, retry: true, hint: 'Free some disk space.' },
 } as const satisfies Record<string, { status: number; retry: boolean; hint: string }>

@@ -1,4 +1,4 @@
-/** What a run or a process says, in order. `seq` rises by one from 0; `exit` is last. */
+/** Events of a run or a process, in order. `seq` counts from 0; `exit` is last. */
 export type RunEvent =
   | { seq: number; type: 'start'; runId: string; context: string; contextRestarted?: string }
   | OutputEvent
@@ -12,7 +12,7 @@ export type RunEvent =
       durationMs: number
       timedOut?: boolean
       interrupted?: boolean
-      /** The kernel was replaced in the course of this run: its variables are gone. */
+      /** The kernel was replaced during this run: its variables are lost. */
       contextRestarted?: boolean
       signal?: string
     }
@@ -27,11 +27,11 @@ export interface OutputEvent {
   seq: number
   type: 'stdout' | 'stderr'
   data: string
-  /** Written while no run was going on in the context. */
+  /** Written while the context had no active run. */
   between?: boolean
 }
 
-/** Stands for events that the journal no longer holds; `seq` is that of the last one. */
+/** Stands for dropped events. `seq` is that of the last one. */
 export interface TruncatedEvent {
   seq: number
   type: 'truncated'
@@ -39,7 +39,7 @@ export interface TruncatedEvent {
   bytes: number
 }
 
-/** Mime type to value: text as it is, binary as base64, JSON as JSON. */
+/** MIME type to value: text as it is, binary as base64, JSON as JSON. */
 export type ResultData = Record<string, unknown>
 
 export interface RunError {
@@ -48,7 +48,7 @@ export interface RunError {
   traceback: string
 }
 
-/** A whole run, collected. */
+/** A finished run with its collected events. */
 export interface RunResult {
   runId: string
   stdout: string
@@ -59,8 +59,8 @@ export interface RunResult {
   durationMs: number
   timedOut?: boolean
   interrupted?: boolean
-  /** Why this run began with a fresh kernel, or that it left one behind. */
+  /** Why the kernel was replaced before or during this run. */
   contextRestarted?: string
-  /** Bytes left out of the fields above because there was more than the limit. */
+  /** Bytes that are missing in the fields above because of their limits. */
   truncated?: { stdoutBytes: number; stderrBytes: number; resultBytes: number }
 }

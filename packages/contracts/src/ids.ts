@@ -10,7 +10,8 @@ export type SnapshotId = Id<'snapshot'>
 export type LayerId = Id<'layer'>
 export type VolumeId = Id<'volume'>
 
-// Lower-case letters and digits without 0/o and 1/l: safe as a DNS label (previews use ids as host names), hard to misread.
+// Lower-case letters and digits without 0/o and 1/l: hard to misread, and safe in DNS labels (previews use ids as
+// host names).
 const ALPHABET = '23456789abcdefghijkmnpqrstuvwxyz'
 const RANDOM_CHARACTERS = 16
 

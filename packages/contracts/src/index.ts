@@ -1,4 +1,4 @@
-export { type AllowRule, allowRuleProblem, parseAllowRule } from './allow-rule.ts'
+export { type AllowRule, parseAllowRule } from './allow-rule.ts'
 export { BoundedText, boundText } from './bounded-text.ts'
 export { type BurrowLimits, type BurrowLimitsInput, burrowLimitsSchema } from './burrow-limits.ts'
 export {
@@ -38,7 +38,6 @@ export {
   type VolumeId,
 } from './ids.ts'
 export {
-  CODE_MAX_BYTES,
   DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,
   DEFAULT_FILES,
@@ -57,10 +56,9 @@ export {
   MIN_PIDS,
   RUN_OUTPUT_MAX_BYTES,
   RUN_RESULTS_MAX_BYTES,
-  RUN_TIMEOUT_MAX_MS,
   SECRET_MIN_BYTES,
 } from './limits.ts'
 export { type Material, type Materials, materialSchema } from './materials.ts'
 export { findOverlap, isInside, mountPathProblem } from './mount-path.ts'
 export { parseInput } from './parse.ts'
-export { canMove, NEXT_STATES, type SandboxState } from './sandbox-state.ts'
+export { canMove, type SandboxState } from './sandbox-state.ts'

@@ -6,16 +6,18 @@ const TEXT_MAX = 256
 /** A package that a template was built from. */
 export const materialSchema = z
   .strictObject({
-    type: z.enum(['deb', 'wheel']).describe('`deb`: a package of Debian. `wheel`: one that pip installed.'),
+    type: z
+      .enum(['deb', 'wheel'])
+      .describe('`deb`: a Debian package. `wheel`: a package that pip installed.'),
     name: z.string().max(TEXT_MAX),
     version: z.string().max(TEXT_MAX),
-    architecture: z.string().max(TEXT_MAX).optional().describe('Of a `deb`.'),
+    architecture: z.string().max(TEXT_MAX).optional().describe('The architecture of a `deb`.'),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/)
       .optional()
       .describe(
-        'Of the file that it was installed from, as the signed package lists or pip name it. None: it was installed by other means.',
+        'Checksum of the installed file, from the signed package lists or from pip. Absent if the package was installed by other means.',
       ),
   })
   .meta({
@@ -33,7 +35,10 @@ export const materialSchema = z
 
 export type Material = z.output<typeof materialSchema>
 
-/** Every package of a template, in a fixed order, and a digest of that list: two templates with the same one were built from the same. */
+/**
+ * Every package of a template, in a fixed order, and a digest of the list: templates with equal digests have equal
+ * packages.
+ */
 export interface Materials {
   readonly sha256: string
   readonly items: readonly Material[]

@@ -36,7 +36,7 @@ describe('mount paths', () => {
     '/etc',
   ])('%j is none', (path) => expect(mountPathProblem(path)).toBeTypeOf('string'))
 
-  test('overlaps are the same path twice and one inside the other, whatever their order', () => {
+  test('finds equal paths and paths inside each other, in any order', () => {
     expect(findOverlap([])).toBeUndefined()
     expect(findOverlap(['/a', '/b', '/ab'])).toBeUndefined()
     expect(findOverlap(['/a', '/a'])).toEqual({ index: 0, other: '/a' })

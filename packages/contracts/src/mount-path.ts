@@ -1,6 +1,6 @@
-/** What a sandbox has of the kernel or of ours: nothing may be mounted over it or inside. */
+/** Directories of the kernel and of Dormouse. No volume may be mounted on or inside them. */
 const RESERVED = ['/proc', '/sys', '/dev', '/.dormouse']
-/** Without what is in these no program starts; what is below may be mounted over. */
+/** Programs need the contents of these directories. Volumes may be mounted below them. */
 const NEEDED = [
   '/bin',
   '/etc',
@@ -15,7 +15,10 @@ const NEEDED = [
 ]
 const NAME_MAX_BYTES = 255
 
-/** Why a volume cannot be mounted there; undefined when it can. Such a path has one spelling, so paths can be compared as text. */
+/**
+ * Why a volume cannot be mounted at `path`. Undefined if it can. Valid paths have one spelling, so they compare as
+ * text.
+ */
 export function mountPathProblem(path: string): string | undefined {
   if (!path.startsWith('/')) return 'must be an absolute path'
   if (path === '/') return 'must not be the root directory'
@@ -25,12 +28,12 @@ export function mountPathProblem(path: string): string | undefined {
   if (parts.includes('.') || parts.includes('..')) return 'must not contain "." or ".." parts'
   if (parts.some((part) => new TextEncoder().encode(part).length > NAME_MAX_BYTES))
     return `must not have parts longer than ${NAME_MAX_BYTES} bytes`
-  if (NEEDED.includes(path)) return 'must not hide what every program needs'
+  if (NEEDED.includes(path)) return 'must not hide files that every program needs'
   const reserved = RESERVED.find((directory) => isInside(path, directory))
   return reserved === undefined ? undefined : `must not be in ${reserved}`
 }
 
-/** The first path of several that is another one or lies in it. */
+/** The first path that equals another one or lies inside it. */
 export function findOverlap(paths: readonly string[]): { index: number; other: string } | undefined {
   for (const [index, path] of paths.entries()) {
     const other = paths.find((candidate, at) => at !== index && isInside(path, candidate))
@@ -39,7 +42,7 @@ export function findOverlap(paths: readonly string[]): { index: number; other: s
   return undefined
 }
 
-/** Whether a path is that directory or leads into it. Pre: neither has ".", ".." or empty parts. */
+/** Whether `path` is `directory` or lies inside it. Pre: neither has ".", ".." or empty parts. */
 export function isInside(path: string, directory: string): boolean {
   return path === directory || path.startsWith(`${directory}/`)
 }

@@ -3,13 +3,13 @@ import { DormouseError } from './errors.ts'
 
 const withheld = new WeakSet<z.ZodType>()
 
-/** Nothing of what is sent for this is ever shown again, also where it is wrong: a secret may be in any field by mistake. */
+/** Keeps `parseInput` from showing received values of `schema` in errors: any field may hold a secret by mistake. */
 export function withhold<Schema extends z.ZodType>(schema: Schema): Schema {
   withheld.add(schema)
   return schema
 }
 
-/** Parses input at the edge. The error names the first wrong field and shows the value seen, cut short. */
+/** Parses input at the edge. The error names the first wrong field and shows a shortened value. */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -57,8 +57,8 @@ function written(value: unknown): string {
   try {
     return JSON.stringify(value)
   } catch (error) {
-    // JSON can be read at any depth, but not written.
-    if (error instanceof RangeError) return 'something nested too deep'
+    // JSON.parse accepts any depth, JSON.stringify does not.
+    if (error instanceof RangeError) return 'a value that is nested too deeply'
     throw error
   }
 }

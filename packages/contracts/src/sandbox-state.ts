@@ -1,9 +1,9 @@
-/** The life of a sandbox. Everything that changes a state asks this table first. */
+/** The states of a sandbox and their successors. Every transition checks this table. */
 export const NEXT_STATES = {
   creating: ['running', 'deleting'],
-  // Straight to standby: its processes died, and it comes back from its last snapshot.
+  // Directly to standby: the processes died, and the sandbox wakes from its last snapshot.
   running: ['suspending', 'standby', 'deleting'],
-  // Back to running: the engine refused and the tree is untouched.
+  // Back to running: the engine refused, and the processes are unchanged.
   suspending: ['standby', 'running', 'deleting'],
   standby: ['resuming', 'deleting'],
   // Back to standby: the snapshot stays the source of truth.

@@ -7,12 +7,12 @@ import { makeOwnedDirectory, removeAbandoned } from './host/work-directory.ts'
 import { guardLibrary } from './native-programs.ts'
 
 export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
-/** Where burrow-specific directories are mounted below /.dormouse. */
+/** Mount points below /.dormouse for directories that differ between burrows. */
 const MOUNT_POINTS = ['run', 'memory', 'kdat']
 
 /**
- * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard and mount points. It is a copy
- * named by its content, so that an upgrade of the sources never changes files under a live or sleeping sandbox.
+ * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard and mount points. It is a
+ * copy named by its content, so that an upgrade of the sources never changes files under a live or sleeping sandbox.
  */
 export async function prepareGuestTools(dataDir: string): Promise<string> {
   const sources = await toolFiles()
@@ -27,7 +27,7 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
   const work = await makeOwnedDirectory(place)
   for (const name of MOUNT_POINTS) await mkdir(join(work, name))
   for (const [target, source] of sources) await cp(source, join(work, target))
-  // Two servers with different data can start at once; whoever is second finds the same content in place.
+  // Two servers with different data can start at once; the second finds the same content in place.
   await publishDirectory(work, final).catch(async (error: unknown) => {
     await rm(work, { recursive: true, force: true })
     if (!(await stat(final).catch(() => undefined))) throw error

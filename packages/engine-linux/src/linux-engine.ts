@@ -59,7 +59,10 @@ import { VolumeStore } from './volume/volume-store.ts'
 export interface LinuxEngineOptions {
   /** Holds templates and tools. */
   readonly dataDir: string
-  /** Holds burrows and snapshots; the data directory by default. Tests share the templates of a host but not its burrows. */
+  /**
+   * Holds burrows and snapshots; the data directory by default. Tests share the templates of a host but not its
+   * burrows.
+   */
   readonly stateDir?: string
   /** Memory that all sandboxes together leave to the host. */
   readonly hostMemoryBytes?: number
@@ -276,8 +279,8 @@ export class LinuxEngine implements Engine {
   }
 
   /**
-   * Makes snapshots of sleeping sandboxes faster to restore, where there is something to gain, and returns those that got a new
-   * version. Upkeep also runs in the background soon after a sandbox falls asleep; this waits for it.
+   * Makes snapshots of sleeping sandboxes faster to restore, where there is something to gain, and returns those that
+   * got a new version. Upkeep also runs in the background soon after a sandbox falls asleep; this waits for it.
    */
   async upkeep(): Promise<SnapshotId[]> {
     const snapshots = await this.#snapshots.store.list()

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 
-/** Where `make` puts the native parts; the same from src/ and from dist/. */
+/** Where `make` puts the native parts: the same directory from src/ and from dist/. */
 export const nativeBuildDir = fileURLToPath(new URL('../native/build/', import.meta.url))
 export const initProgram = inBuild('dormouse-init')
 export const shiftProgram = inBuild('dormouse-shift')
@@ -9,11 +9,11 @@ export const carryProgram = inBuild('dormouse-carry')
 export const scrubProgram = inBuild('dormouse-scrub')
 export const weighProgram = inBuild('dormouse-weigh')
 export const layersProgram = inBuild('dormouse-layers')
-/** Parts of this process, unlike the others. */
+/** Addons, which this process loads; the others are programs that it starts. */
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')
 export const hostnameAddon = inBuild('hostname.node')
-/** The seccomp program of a CRIU that restores: native/src/export-filters.c. */
+/** The seccomp filter of a CRIU that restores: see native/src/export-filters.c. */
 export const baseFilter = inBuild('seccomp-base.bpf')
 export const enterLibrary = inBuild('libdormouse-enter.so')
 export const guardLibrary = inBuild('libdormouse-guard.so')

@@ -2,8 +2,8 @@ import type { Duplex } from 'node:stream'
 import type { ProcessEvent, RunEvent, RunId, RunResult } from '@dormouse/contracts'
 
 /**
- * What can be done inside a burrow. All methods reject with a DormouseError; bad arguments with `invalid_argument`, and
- * nothing has changed then. An aborted `signal` ends the call, never the run or process it is about.
+ * What callers can do inside a burrow. All methods reject with a DormouseError; for bad arguments it is
+ * `invalid_argument`, and nothing has changed. Aborting `signal` ends the call, never the run or process.
  */
 export interface Guest {
   readonly runs: GuestRuns
@@ -22,9 +22,9 @@ export interface GuestInfo {
 }
 
 export interface Follow {
-  /** Only events after this `seq`; -1 for all that are held. */
+  /** Only events after this `seq`; -1 for all that the journal holds. */
   readonly after?: number
-  /** Wait for more until `exit`; otherwise end at the journal's present end. */
+  /** Wait for more events until `exit`; otherwise stop at the present end of the journal. */
   readonly follow?: boolean
   readonly signal?: AbortSignal
 }
@@ -38,7 +38,9 @@ export interface StartRun {
 }
 
 export interface GuestRuns {
-  /** Runs to the end and collects. Output beyond the limit is cut in the middle and counted in `truncated`. */
+  /**
+   * Runs to the end and collects the output. Output beyond the limit is cut in the middle and counted in `truncated`.
+   */
   run(request: StartRun, options?: { signal?: AbortSignal }): Promise<RunResult>
   /** Runs and yields events as they come. Leaving the loop does not end the run. */
   stream(request: StartRun, options?: { signal?: AbortSignal }): AsyncIterable<RunEvent>
@@ -65,9 +67,11 @@ export interface GuestContexts {
   create(request: CreateContext): Promise<ContextInfo>
   list(): Promise<readonly ContextInfo[]>
   delete(context: string): Promise<void>
-  /** Imports modules in the context `default`, in this order, at most 64. Returns those that failed; why is in `output`. */
+  /**
+   * Imports modules in the context `default`, in this order, at most 64. Returns those that failed; `output` says why.
+   */
   preload(modules: readonly string[], options?: { signal?: AbortSignal }): Promise<readonly string[]>
-  /** What was written between runs, by threads and children that outlive them. */
+  /** Output of threads and children that outlive their runs. */
   output(context: string, options?: Follow): AsyncIterable<RunEvent>
 }
 
@@ -91,25 +95,29 @@ export interface ProcessOutput {
 
 export interface ProcessExit {
   readonly exitCode: number
-  /** Such as `SIGKILL`, when one ended it. */
+  /** The signal that ended it, such as `SIGKILL`. */
   readonly signal: string | undefined
 }
 
-/** A process whose input and output are this connection, byte for byte. Neither side can run ahead of the other. */
+/** A process whose input and output are this connection, byte for byte. Each side waits for the other to read. */
 export interface ProcessConnection {
   readonly pid: number
   /**
-   * What it writes, as it writes it; what is not taken makes it wait. Ends when it has ended and none of its children can write any
-   * more. Fails when the sandbox is saved: this end is not in the snapshot. To be read once; leaving the loop lets go.
+   * The output of the process. The process waits until it is read. Ends when the process has ended and none of its
+   * children can write any more. Fails when the sandbox is saved: this end of the connection is not in the snapshot.
+   * Can be read once; leaving the loop disconnects.
    */
   readonly output: AsyncIterable<ProcessOutput>
-  /** Of a process whose output has been read to the end. */
+  /** How the process ended. Pre: its output has been read to the end. */
   readonly exit: Promise<ProcessExit>
-  /** Post: it is on its way, or (false) the connection is over. What a process does not read any more is thrown away. */
+  /**
+   * Returns true when the bytes are on their way, false when the connection has ended. Bytes that the process no longer
+   * reads are dropped.
+   */
   write(data: Uint8Array): Promise<boolean>
-  /** Of its input. A terminal gets Ctrl-D. */
+  /** Ends the input. A terminal gets Ctrl-D. */
   end(): void
-  /** Lets go: its pipes are closed, its terminal is hung up; the process itself is left alone. */
+  /** Disconnects: closes its pipes and hangs up its terminal. The process itself continues. */
   close(): void
 }
 
@@ -129,12 +137,15 @@ export interface GuestProcesses {
   /** Starts and yields events. Leaving the loop does not end the process. */
   stream(request: StartProcess, options?: { signal?: AbortSignal }): AsyncIterable<ProcessEvent>
   events(pid: number, options?: Follow): AsyncIterable<ProcessEvent>
-  /** Starts it. Its output is nowhere but in the connection. Aborting `signal` lets go of it at any time. */
+  /** Starts a process. Its output goes only to the connection. Aborting `signal` disconnects at any time. */
   connect(request: ConnectProcess, options?: { signal?: AbortSignal }): Promise<ProcessConnection>
   list(): Promise<readonly ProcessInfo[]>
-  /** Goes to the whole process group. */
+  /** Signals the whole process group. */
   signal(pid: number, signal: string): Promise<void>
-  /** Returns the bytes taken. Closes stdin afterwards unless `close` is false. Several writers at once take turns by the piece. */
+  /**
+   * Returns the number of bytes written. Closes stdin afterwards unless `close` is false. Several writers take turns by
+   * chunk.
+   */
   writeStdin(
     pid: number,
     data: ByteSource,
@@ -143,7 +154,7 @@ export interface GuestProcesses {
   resize(pid: number, size: { cols: number; rows: number }): Promise<void>
 }
 
-/** Bytes of any length: whole, or as they come. */
+/** Bytes of any length: at once, or as a stream. */
 export type ByteSource = string | Uint8Array | AsyncIterable<Uint8Array>
 
 export interface FileStat {
@@ -166,17 +177,17 @@ export interface FileUser {
 }
 
 /**
- * One change below a watched path. `ready` comes first: from then on nothing is missed without an `overflow`, which says that
- * changes in or below `path` were, so that it has to be looked at again.
+ * One change below a watched path. `ready` comes first. From then on no change is missed without an `overflow`, which
+ * means: changes in or below `path` were missed, read it again.
  */
 export type FileChange =
   | { readonly type: 'ready' | 'created' | 'modified' | 'deleted' | 'overflow'; readonly path: string }
   | { readonly type: 'moved'; readonly path: string; readonly from: string }
 
-/** An open file: what it was when it was opened, and its bytes from there on. */
+/** An open file: its attributes when it was opened, and its bytes. */
 export interface OpenFile {
   readonly stat: FileStat
-  /** To be read, or let go of by aborting the `signal` of the call. */
+  /** Read it, or abort the `signal` of the call. */
   readonly data: AsyncIterable<Uint8Array>
 }
 
@@ -184,7 +195,7 @@ export interface OpenFile {
 export interface GuestFiles {
   open(path: string, options?: FileUser & { offset?: number; length?: number }): Promise<OpenFile>
   read(path: string, options?: FileUser & { offset?: number; length?: number }): AsyncIterable<Uint8Array>
-  /** Readers see the old content or the new, never a mixture, whatever happens. */
+  /** Readers see the old content or the new content, never a mixture. */
   write(
     path: string,
     data: ByteSource,
@@ -196,28 +207,28 @@ export interface GuestFiles {
   move(paths: { from: string; to: string }, options?: FileUser & { overwrite?: boolean }): Promise<FileStat>
   remove(path: string, options?: FileUser & { recursive?: boolean }): Promise<void>
   /**
-   * Follows changes of a file, or in a directory, or in all below it. Ends when the path itself is gone.
-   * A move out of sight is `deleted`, one into it `created`. What a program writes through a memory map is not seen.
+   * Follows changes of a file, in a directory, or in all directories below it. Ends when the path itself is deleted. A
+   * move out of the watched path is `deleted`, a move into it `created`. Writes through a memory map are not seen.
    */
   watch(path: string, options?: FileUser & { recursive?: boolean }): AsyncIterable<FileChange>
 }
 
 export interface ListeningPort {
   readonly port: number
-  /** What it is bound to: `0.0.0.0` or `::` for every address. */
+  /** The address it is bound to: `0.0.0.0` or `::` for every address. */
   readonly address: string
 }
 
 /** TCP ports on the loopback inside. */
 export interface GuestPorts {
   /**
-   * A connection to what listens there, 127.0.0.1 before ::1. Each side can end its half alone; what neither side reads is not taken.
-   * Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved: its other end is not in the snapshot.
-   * Aborting `signal` resets it at any time.
+   * Connects to the process that listens there, at 127.0.0.1 before ::1. Each side can end its half alone, and waits
+   * for the other to read. Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved:
+   * this end is not in the snapshot. Aborting `signal` resets it at any time.
    */
   connect(port: number, options?: { signal?: AbortSignal }): Promise<Duplex>
-  /** Throws `port_closed` when nothing listens after that time. Looks, and does not connect. */
+  /** Waits until a process listens, without connecting. Throws `port_closed` when none does in that time. */
   wait(port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ListeningPort>
-  /** By port, then address. */
+  /** Sorted by port, then by address. */
   list(): Promise<readonly ListeningPort[]>
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-/** Of a conversation that nobody named: also the id of its session, and the name of its sandbox. Nobody guesses it. */
+/** The name of an unnamed conversation, of its session and of its sandbox. It is too long to guess. */
 const NAME = /^mcp-[0-9a-f]{32}$/
 
 export function newConversationName(): string {

@@ -3,19 +3,19 @@ import { UNNAMED_IDLE_MS } from './limits.ts'
 
 export interface ConversationOptions {
   readonly client: Dormouse
-  /** The sandbox that is used when none is named. */
+  /** The sandbox for calls that name none. */
   readonly sandbox: string
-  /** Somebody chose that name, and will come back to it. */
+  /** A user chose that name, and will use it again. */
   readonly isNamed: boolean
 }
 
 export interface Found {
   readonly sandbox: Sandbox
-  /** What the model has to know about it, because it is not what it would expect. */
+  /** Something unexpected that the model must know. */
   readonly note?: string
 }
 
-/** What a client talks about: the server, and a sandbox of its own. */
+/** A client of the server, and the sandbox of this conversation. */
 export class Conversation {
   readonly client: Dormouse
   readonly name: string
@@ -28,18 +28,18 @@ export class Conversation {
     this.isNamed = isNamed
   }
 
-  /** The one that is named, or the conversation's own, which is made when it is not there. */
+  /** Returns the named sandbox, or that of the conversation, which it creates if it does not exist. */
   async sandbox(named: string | undefined, signal: AbortSignal): Promise<Found> {
     const which = { client: this.client, signal }
     if (named !== undefined && named !== this.name) return { sandbox: await Sandbox.connect(named, which) }
     const found = await this.#findOwn(signal)
-    const sandbox = found ?? (await Sandbox.getOrCreate(this.name, this.#whatToCreate(), which))
+    const sandbox = found ?? (await Sandbox.getOrCreate(this.name, this.#createOptions(), which))
     const before = this.#ownId
     this.#ownId = sandbox.id
     if (before === undefined || before === sandbox.id) return { sandbox }
     return {
       sandbox,
-      note: `The sandbox "${this.name}" was deleted and this is a new one: earlier variables and files are gone.`,
+      note: `The sandbox "${this.name}" was deleted. This is a new one without the earlier variables and files.`,
     }
   }
 
@@ -52,7 +52,7 @@ export class Conversation {
     }
   }
 
-  #whatToCreate() {
+  #createOptions() {
     return {
       metadata: { via: 'mcp' },
       ...(this.isNamed ? {} : { expires: { idleMs: UNNAMED_IDLE_MS, action: 'delete' as const } }),

@@ -14,7 +14,7 @@ import {
 import { z } from 'zod'
 import { Conversation, type ConversationOptions } from './conversation.ts'
 import { instructionsFor } from './instructions.ts'
-import { CALLS_AT_ONCE_MAX } from './limits.ts'
+import { CONCURRENT_CALLS_MAX } from './limits.ts'
 import { Progress, type SendProgress } from './progress.ts'
 import type { Tool } from './tool.ts'
 import { invalidInput, toolError, toolErrorFrom } from './tool-error.ts'
@@ -22,11 +22,11 @@ import { TOOLS } from './tools/all.ts'
 import { VERSION } from './version.ts'
 
 export interface McpServerOptions extends ConversationOptions {
-  /** What went wrong in here, for a log. */
-  readonly onProblem?: ((error: unknown) => void) | undefined
-  /** What the client did wrong. It was told. */
-  readonly onMistake?: ((error: unknown) => void) | undefined
-  /** A call that was cancelled has ended; nobody gets an answer to it. */
+  /** Called with bugs of Dormouse, for a log. */
+  readonly onInternalError?: ((error: unknown) => void) | undefined
+  /** Called with errors of the client, which has got an answer. */
+  readonly onClientError?: ((error: unknown) => void) | undefined
+  /** Called when a cancelled call has ended. It gets no answer. */
   readonly onCancelled?: ((id: RequestId) => void) | undefined
 }
 
@@ -34,16 +34,16 @@ export interface McpServer {
   /** Connect it to a transport. */
   readonly server: Server
   callsInProgress(): number
-  /** Resolves when the calls that are in progress now have ended. */
+  /** Resolves when the calls in progress have ended. */
   callsEnded(): Promise<void>
 }
 
 type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>
 
-/** The tools, for one conversation. */
+/** Serves the tools to one conversation. */
 export function createMcpServer({
-  onProblem,
-  onMistake,
+  onInternalError,
+  onClientError,
   onCancelled,
   ...options
 }: McpServerOptions): McpServer {
@@ -55,19 +55,19 @@ export function createMcpServer({
       instructions: instructionsFor(conversation.name, conversation.isNamed),
     },
   )
-  server.onerror = (error) => onMistake?.(error)
+  server.onerror = (error) => onClientError?.(error)
   const calls = new Set<Promise<unknown>>()
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: LISTED }))
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
     const tool = TOOLS.find(({ name }) => name === params.name)
     if (tool === undefined) throw new McpError(ErrorCode.InvalidParams, `Unknown tool: ${params.name}`)
-    if (calls.size >= CALLS_AT_ONCE_MAX) return TOO_MANY_CALLS
+    if (calls.size >= CONCURRENT_CALLS_MAX) return TOO_MANY_CALLS
     const call = callTool(tool, params.arguments ?? {}, { conversation, extra }).catch((error: unknown) => {
       const known = toolErrorFrom(error)
       if (known !== undefined) return known
-      onProblem?.(error)
-      const hint = 'This is a bug in Dormouse. The log has the details.'
-      return toolError({ code: 'internal', message: 'something went wrong inside', hint })
+      onInternalError?.(error)
+      const hint = 'This is a bug in Dormouse. The log of the server has the details.'
+      return toolError({ code: 'internal', message: 'The call failed because of a bug', hint })
     })
     calls.add(call)
     try {
@@ -86,8 +86,8 @@ export function createMcpServer({
 
 const TOO_MANY_CALLS = toolError({
   code: 'limit_reached',
-  message: `this conversation has ${CALLS_AT_ONCE_MAX} calls in progress`,
-  hint: 'Wait for some of them to end.',
+  message: `this conversation has ${CONCURRENT_CALLS_MAX} calls in progress`,
+  hint: 'Wait until some of them have ended.',
 })
 
 async function callTool(
@@ -99,7 +99,7 @@ async function callTool(
   if (!input.success) return invalidInput(input.error)
   using progress = new Progress(progressOf(extra))
   const { signal } = extra
-  const answer = await tool.call(input.data as never, { conversation, signal, say: progress.say })
+  const answer = await tool.call(input.data as never, { conversation, signal, onOutput: progress.show })
   const structuredContent = tool.output.parse(answer.structured)
   return {
     structuredContent,
@@ -124,7 +124,7 @@ const LISTED: ToolListing[] = TOOLS.map(({ name, title, description, input, outp
   outputSchema: jsonSchema(output, 'output'),
 }))
 
-/** Without a dialect: what is used here means the same in all of them, and some clients know only one. */
+/** Without `$schema`: the schemas mean the same in all dialects, and some clients accept only one. */
 function jsonSchema(schema: z.ZodObject, io: 'input' | 'output'): ToolListing['inputSchema'] {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io, target: 'draft-7' })
   return rest as ToolListing['inputSchema']

@@ -2,7 +2,7 @@ import { DormouseError, type Sandbox } from 'dormouse'
 
 const SNAPSHOT_ID = /^sn-[2-9a-km-np-z]{16}$/
 
-/** The id of a snapshot that is named by its id or name; the newest of several with one name. */
+/** Returns the id of a snapshot, given its id or name; of several with the same name, the newest. */
 export async function findSnapshot(sandbox: Sandbox, idOrName: string, signal: AbortSignal): Promise<string> {
   if (SNAPSHOT_ID.test(idOrName)) return idOrName
   let newest: { id: string; createdAt: string } | undefined
@@ -12,6 +12,6 @@ export async function findSnapshot(sandbox: Sandbox, idOrName: string, signal: A
   }
   if (newest !== undefined) return newest.id
   throw new DormouseError('not_found', `This sandbox has no snapshot "${idOrName}"`, {
-    hint: 'See list_snapshots for those that it has.',
+    hint: 'Call list_snapshots to see its snapshots.',
   })
 }

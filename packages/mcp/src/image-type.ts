@@ -1,6 +1,6 @@
 /**
- * What the bytes themselves say they are. A model's provider refuses a whole conversation for one image that is none, so neither a
- * name nor a label is believed.
+ * The image type by the first bytes, not by a file name or a label: providers of models refuse a whole conversation
+ * that contains an invalid image.
  */
 export function imageType(bytes: Uint8Array): string | undefined {
   const begin = Buffer.from(bytes.subarray(0, 12)).toString('latin1')
@@ -11,7 +11,7 @@ export function imageType(bytes: Uint8Array): string | undefined {
   return undefined
 }
 
-/** Worth a look, by its name. */
+/** Whether the file name is that of an image. */
 export function isNamedLikeImage(path: string): boolean {
   return /\.(png|jpe?g|gif|webp)$/i.test(path)
 }

@@ -1,43 +1,46 @@
-import { PROGRESS_BEAT_MS, PROGRESS_MESSAGE_MAX_CHARACTERS, PROGRESS_PAUSE_MS } from './limits.ts'
+import { PROGRESS_INTERVAL_MS, PROGRESS_MESSAGE_MAX_CHARACTERS, PROGRESS_MIN_GAP_MS } from './limits.ts'
 
 export type SendProgress = (progress: { progress: number; message: string }) => Promise<void>
 
-/** Tells a client that asked for it that a call is still at work, and what it said last. */
+/** Sends progress of a call, with its last line of output, to a client that asked for it. */
 export class Progress implements Disposable {
   readonly #send: SendProgress | undefined
   readonly #began = performance.now()
-  readonly #beat: ReturnType<typeof setInterval> | undefined
+  readonly #interval: ReturnType<typeof setInterval> | undefined
   #lastSentMs = 0
   #line = ''
-  #waiting: ReturnType<typeof setTimeout> | undefined
+  #nextSend: ReturnType<typeof setTimeout> | undefined
 
-  /** Without `send` nobody listens. */
+  /** Without `send` it does nothing. */
   constructor(send: SendProgress | undefined) {
     this.#send = send
-    if (send !== undefined) this.#beat = setInterval(() => this.#tell(), PROGRESS_BEAT_MS)
+    if (send !== undefined) this.#interval = setInterval(() => this.#sendNow(), PROGRESS_INTERVAL_MS)
   }
 
-  /** Output as it comes; its last line is shown. */
-  readonly say = (output: string): void => {
+  /** Takes output as it comes, and shows its last line. */
+  readonly show = (output: string): void => {
     if (this.#send === undefined) return
     const line = output.trimEnd().split('\n').at(-1)?.trim() ?? ''
     if (line !== '') this.#line = line.slice(0, PROGRESS_MESSAGE_MAX_CHARACTERS)
-    this.#waiting ??= setTimeout(() => this.#tell(), Math.max(0, PROGRESS_PAUSE_MS - this.#sinceSentMs()))
+    this.#nextSend ??= setTimeout(
+      () => this.#sendNow(),
+      Math.max(0, PROGRESS_MIN_GAP_MS - this.#sinceSentMs()),
+    )
   };
 
   [Symbol.dispose](): void {
-    clearInterval(this.#beat)
-    clearTimeout(this.#waiting)
+    clearInterval(this.#interval)
+    clearTimeout(this.#nextSend)
   }
 
-  #tell(): void {
-    clearTimeout(this.#waiting)
-    this.#waiting = undefined
+  #sendNow(): void {
+    clearTimeout(this.#nextSend)
+    this.#nextSend = undefined
     this.#lastSentMs = this.#elapsedMs()
-    // Seconds, which always rise, as the protocol wants it; how many there will be is not known.
+    // Seconds: the protocol wants a number that increases. The total is not known.
     const seconds = Math.round(this.#lastSentMs) / 1000
-    const message = this.#line === '' ? `at work for ${Math.round(seconds)} s` : this.#line
-    // A client that has gone is noticed elsewhere.
+    const message = this.#line === '' ? `running for ${Math.round(seconds)} s` : this.#line
+    // The transport notices a client that has disconnected.
     this.#send?.({ progress: seconds, message }).catch(() => {})
   }
 

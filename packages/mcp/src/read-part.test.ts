@@ -11,7 +11,7 @@ const stream = (...pieces: Uint8Array[]) =>
 const bytes = (text: string) => new TextEncoder().encode(text)
 
 describe('a part of a file', () => {
-  test('put together again is the file, wherever it was cut', async () => {
+  test('joins with the others to the whole file, wherever it was cut', async () => {
     const text = 'a€b😀cäd'
     const whole = bytes(text)
     for (let maxBytes = 4; maxBytes <= whole.length + 1; maxBytes++) {
@@ -30,7 +30,7 @@ describe('a part of a file', () => {
     }
   })
 
-  test('smaller than one character is bytes, and goes on', async () => {
+  test('smaller than one character is bytes, and has a next part', async () => {
     const part = await readPart(stream(bytes('😀')), { offsetBytes: 0, maxBytes: 2 })
     expect(part).toMatchObject({ text: undefined, nextOffsetBytes: 2 })
   })
@@ -43,7 +43,7 @@ describe('a part of a file', () => {
     expect(part.nextOffsetBytes).toBe(3)
   })
 
-  test('behind the end, or of an empty file, is empty', async () => {
+  test('after the end, or of an empty file, is empty', async () => {
     for (const content of ['', 'abc']) {
       const part = await readPart(stream(bytes(content)), { offsetBytes: 10, maxBytes: 5 })
       expect(part).toMatchObject({ text: '', nextOffsetBytes: undefined })

@@ -2,15 +2,15 @@ import { isUtf8 } from 'node:buffer'
 
 export interface FilePart {
   readonly bytes: Buffer
-  /** Of bytes that are text. */
+  /** Undefined for binary data. */
   readonly text: string | undefined
-  /** How far was read. */
+  /** The position after the last byte. */
   readonly endBytes: number
-  /** Absent when the file ends here. */
+  /** Undefined if the file ends here. */
   readonly nextOffsetBytes: number | undefined
 }
 
-/** Reads no more of a file than is asked for, and one byte to know whether there is more. */
+/** Reads a part of a file, and stops after it. */
 export async function readPart(
   stream: ReadableStream<Uint8Array>,
   { offsetBytes, maxBytes }: { offsetBytes: number; maxBytes: number },
@@ -27,7 +27,7 @@ export async function readPart(
   }
   const hasMore = position > end
   const all = Buffer.concat(pieces)
-  // A character that is cut in the middle belongs to the next part.
+  // An incomplete character belongs to the next part.
   const whole = hasMore ? all.subarray(0, all.length - cutBytes(all)) : all
   const isText = isUtf8(whole) && !whole.includes(0) && (whole.length > 0 || all.length === 0)
   const bytes = isText ? whole : all
@@ -40,7 +40,7 @@ export async function readPart(
   }
 }
 
-/** Bytes at the end that begin a character of UTF-8 and do not finish it. */
+/** The length of an incomplete UTF-8 character at the end. */
 function cutBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] ?? 0

@@ -7,25 +7,25 @@ import { imageType } from './image-type.ts'
 import { IMAGE_MAX_CHARACTERS, IMAGES_MAX } from './limits.ts'
 import type { ToolAnswer } from './tool.ts'
 
-/** What code says that it displays; `imageType` has the last word. */
+/** The types that code may declare; `imageType` decides. */
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp']
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 export const runOutput = z.object({
-  sandbox: z.string().describe('Where it ran.'),
+  sandbox: z.string().describe('The sandbox that it ran in.'),
   stdout: z.string(),
   stderr: z.string(),
   exitCode: z.int(),
   value: z.string().optional().describe('The value of the last expression.'),
-  displayed: z.array(z.string()).optional().describe('What else was displayed, as text.'),
-  images: z.int().describe('How many images come with this, as image content.'),
+  displayed: z.array(z.string()).optional().describe('What the code displayed before that, as text.'),
+  images: z.int().describe('Number of images in the image content of this result.'),
   error: z
     .object({ name: z.string(), message: z.string(), traceback: z.string() })
     .optional()
-    .describe('What the code raised.'),
+    .describe('The exception that the code raised.'),
   timedOut: z.boolean().optional(),
   interrupted: z.boolean().optional(),
-  memoryLost: z.string().optional().describe('Why the variables from before are gone.'),
+  memoryLost: z.string().optional().describe('Why the earlier variables are lost.'),
   durationMs: z.number(),
   note: noteOutput,
 })
@@ -62,12 +62,12 @@ export function runAnswer(
 function asText(run: z.input<typeof runOutput>): string {
   const parts = [
     run.note && `[${run.note}]`,
-    run.memoryLost && `[The variables from before are gone: ${run.memoryLost}]`,
+    run.memoryLost && `[The earlier variables are lost: ${run.memoryLost}]`,
     run.stdout,
     run.stderr && `[stderr]\n${run.stderr}`,
     ...(run.displayed ?? []),
     run.value,
-    // Most often it is on stderr as well.
+    // Usually stderr has it as well.
     run.error && !run.stderr.includes(run.error.traceback.trimEnd()) && run.error.traceback,
     run.timedOut && '[timed out]',
     run.exitCode !== 0 && run.error === undefined && `[exit code ${run.exitCode}]`,
@@ -76,13 +76,13 @@ function asText(run: z.input<typeof runOutput>): string {
   return run.images > 0 ? '[no text, see the images]' : '[no output]'
 }
 
-/** Text of what has no picture: beside one it says only that there is one. */
+/** The text of results without an image: the text beside an image only names it. */
 function displayedBy({ results, text }: RunResult): string[] | undefined {
   const texts = results
     .filter((data) => imagesOf(data).length === 0)
     .map((data) => data['text/markdown'] ?? data['text/plain'])
     .filter((found): found is string => typeof found === 'string')
-  // The last expression is the last that is displayed, and has its own place.
+  // The value of the last expression is displayed last, and has its own field.
   if (text !== undefined && texts.at(-1) === text) texts.pop()
   return texts.length === 0 ? undefined : texts.slice(0, IMAGES_MAX).map(boundedOutput)
 }
@@ -90,7 +90,7 @@ function displayedBy({ results, text }: RunResult): string[] | undefined {
 function imagesOf(data: ResultData): Extract<ContentBlock, { type: 'image' }>[] {
   const label = IMAGE_TYPES.find((type) => typeof data[type] === 'string')
   if (label === undefined) return []
-  // A line every 76 characters is how notebooks write base64; clients want it in one piece.
+  // Notebooks break base64 into lines; clients want one line.
   const text = String(data[label]).replace(/\s/g, '')
   const mimeType = BASE64.test(text) ? imageType(Buffer.from(text.slice(0, 16), 'base64')) : undefined
   return mimeType === undefined ? [] : [{ type: 'image', mimeType, data: text }]
@@ -100,7 +100,7 @@ function notes(note: string | undefined, imagesLeftOut: number): string | undefi
   const leftOut =
     imagesLeftOut === 0
       ? undefined
-      : `${imagesLeftOut} images were left out: at most ${IMAGES_MAX}, and of 5 MB each, are shown.`
+      : `${imagesLeftOut} images were left out: the limit is ${IMAGES_MAX} images of 5 MB each.`
   const all = [note, leftOut].filter((text) => text !== undefined)
   return all.length === 0 ? undefined : all.join(' ')
 }

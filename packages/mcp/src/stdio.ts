@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Dormouse } from 'dormouse'
 import { newConversationName } from './conversation-name.ts'
@@ -8,7 +9,7 @@ import { STDIO_MESSAGE_MAX_BYTES } from './limits.ts'
 
 export interface RunStdio {
   readonly client: Dormouse
-  /** The sandbox to use when a call names none: the same name goes on with the same state. A new one if not given. */
+  /** The sandbox for calls that name none. The same name continues with the same state. Default: a new one. */
   readonly sandbox?: string | undefined
   readonly stdin: Readable
   /** Nothing else may be written to it. */
@@ -18,29 +19,28 @@ export interface RunStdio {
 }
 
 /**
- * Serves one client over stdin and stdout, until it hangs up or `signal` ends it. What is still running then is interrupted: nobody
- * is there who could read its answer.
+ * Serves one client over stdin and stdout until the client disconnects or `signal` aborts. Interrupts the calls that
+ * still run then.
  */
 export async function runStdio({ client, sandbox, stdin, stdout, stderr, signal }: RunStdio): Promise<void> {
-  const note = (error: unknown) =>
+  const log = (error: unknown) =>
     stderr.write(`dormouse mcp: ${error instanceof Error ? error.message : error}\n`)
   const { server, callsEnded } = createMcpServer({
     client,
     sandbox: sandbox ?? newConversationName(),
     isNamed: sandbox !== undefined,
-    onProblem: note,
-    onMistake: note,
+    onInternalError: log,
+    onClientError: log,
   })
-  const over = new AbortController()
-  const hangUp = () => over.abort()
-  // A client that was killed reads no more: that is its end, and no failure.
-  stdin.once('end', hangUp).once('close', hangUp).once('error', hangUp)
-  stdout.once('error', hangUp)
-  signal.addEventListener('abort', hangUp, { once: true })
+  const end = new AbortController()
+  const disconnect = () => end.abort()
+  // An error of stdin or stdout means that the client was killed. That is a normal end.
+  stdin.once('end', disconnect).once('close', disconnect).once('error', disconnect)
+  stdout.once('error', disconnect)
+  using _listener = onAbort(signal, disconnect)
   await server.connect(new StdioServerTransport(stdin, stdout, { maxBufferSize: STDIO_MESSAGE_MAX_BYTES }))
-  server.onclose = hangUp
-  if (signal.aborted) hangUp()
-  if (!over.signal.aborted) await once(over.signal, 'abort')
+  server.onclose = disconnect
+  if (!end.signal.aborted) await once(end.signal, 'abort')
   await server.close()
   await callsEnded()
 }

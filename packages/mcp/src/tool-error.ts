@@ -4,7 +4,7 @@ import type { z } from 'zod'
 
 const CORRECT = 'Correct the named input and call again.'
 
-/** Where a program finds the code and its kind; the structured part must match the tool's own schema. */
+/** Where programs find the error code: structured content must match the schema of the tool. */
 export const ERROR_META = 'dormouse/error'
 
 interface Failure {
@@ -15,7 +15,7 @@ interface Failure {
   readonly retryAfterMs?: number | undefined
 }
 
-/** A failure that the model can read and do something about. */
+/** An error for the model, with a hint what to do. */
 export function toolError(failure: Failure): CallToolResult {
   const { code, message, hint } = failure
   const text = `${code}: ${message}${hint === '' ? '' : `\nHint: ${hint}`}`
@@ -26,14 +26,14 @@ export function toolError(failure: Failure): CallToolResult {
   }
 }
 
-/** What is not one of ours is a bug: its message is for the log, not for the model. */
+/** Undefined for other errors: those are bugs, and their messages are for the log. */
 export function toolErrorFrom(error: unknown): CallToolResult | undefined {
   if (!(error instanceof DormouseError)) return undefined
   const { code, message, hint, requestId, retryAfterMs } = error
   if (code !== 'invalid_argument') return toolError({ code, message, hint, requestId, retryAfterMs })
-  // The model sees inputs of a tool, not the parts of a request.
-  const said = message.replace(/^(body|query|path): /, '')
-  return toolError({ code, message: said, hint: CORRECT, requestId })
+  // The model knows the inputs of a tool, not the parts of an HTTP request.
+  const input = message.replace(/^(body|query|path): /, '')
+  return toolError({ code, message: input, hint: CORRECT, requestId })
 }
 
 export function invalidInput({ issues }: z.ZodError): CallToolResult {

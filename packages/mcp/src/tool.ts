@@ -6,23 +6,23 @@ export interface ToolCall {
   readonly conversation: Conversation
   /** Aborted when the client cancels the call. */
   readonly signal: AbortSignal
-  /** Shows output of what is going on to a client that listens. */
-  readonly say: (output: string) => void
+  /** Shows output as progress to a client that asked for it. */
+  readonly onOutput: (output: string) => void
 }
 
-/** What a tool answers: `structured` for programs, the rest of it for the model. */
+/** The result of a tool: `structured` is for programs, `content` for the model. */
 export interface ToolAnswer<Structured> {
   readonly structured: Structured
-  /** The structured part as JSON if not given. */
+  /** Default: `structured` as JSON. */
   readonly content?: CallToolResult['content']
-  /** It did what it should, and what it was given to do failed. */
+  /** The tool worked, but the code that it ran failed. */
   readonly isError?: boolean
 }
 
 export interface Tool {
   readonly name: string
   readonly title: string
-  /** For a model: what it does, what it keeps, when to use it, what comes back. */
+  /** For the model: what it does, what it keeps, when to use it, what it returns. */
   readonly description: string
   readonly input: z.ZodObject
   readonly output: z.ZodObject
@@ -36,7 +36,7 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodObject> exte
   readonly call: (input: z.output<Input>, call: ToolCall) => Promise<ToolAnswer<z.input<Output>>>
 }
 
-/** Holds a tool to its own schemas. */
+/** Checks the types of a tool against its schemas. */
 export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(
   tool: Definition<Input, Output>,
 ): Tool {

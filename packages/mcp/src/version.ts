@@ -1,2 +1,2 @@
-/** Not read from package.json: the command line carries this in a bundle, far from that file. A test holds the two together. */
+/** Not read from package.json, which the bundle of the command line does not contain. A test compares the two. */
 export const VERSION = '0.1.0'

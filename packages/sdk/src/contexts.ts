@@ -6,7 +6,7 @@ import type { RunEvent } from './runs/run-options.ts'
 
 export type Context = ContextAnswer
 
-/** The REPLs of a sandbox. `default` exists always. */
+/** The REPLs of a sandbox. `default` always exists. */
 export class Contexts {
   readonly #http: Http
   readonly #path: string
@@ -16,7 +16,7 @@ export class Contexts {
     this.#path = `${sandboxPath}/contexts`
   }
 
-  /** Runs may be sent to it at once. */
+  /** Makes a REPL for `runCode(code, { context: name })`. */
   create(
     name: string,
     { signal, ...options }: Abortable & Omit<CreateContextBody, 'name'> = {},
@@ -28,12 +28,12 @@ export class Contexts {
     return (await this.#http.json<ContextListAnswer>({ path: this.#path, signal })).items
   }
 
-  /** Its runs end as interrupted. `default` is replaced by a fresh one. */
+  /** Interrupts its runs. `default` is replaced by a new one. */
   delete(name: string, { signal }: Abortable = {}): Promise<void> {
     return this.#http.delete({ path: `${this.#path}/${encodeURIComponent(name)}`, signal })
   }
 
-  /** What threads and child processes write while no run is going on. Keeps the sandbox awake while it is read. */
+  /** What threads and child processes write between runs. Reading keeps the sandbox awake. */
   output(name: string, { after, signal }: Abortable & { after?: number } = {}): AsyncIterable<RunEvent> {
     const path = `${this.#path}/${encodeURIComponent(name)}/output`
     const headers = { accept: 'text/event-stream' }

@@ -13,35 +13,35 @@ import { findSocket, type SocketConstructor } from './terminals/socket.ts'
 import { Volumes } from './volumes.ts'
 
 export interface DormouseOptions extends HttpOptions {
-  /** Where the server is. Then DORMOUSE_URL, then the local server's own file, then http://127.0.0.1:7070. */
+  /** The address. Default: DORMOUSE_URL, then the file of a local server, then http://127.0.0.1:7070. */
   readonly url?: string | undefined
-  /** Then DORMOUSE_API_KEY, then the local server's own file, for its own address only. */
+  /** Default: DORMOUSE_API_KEY, then the file of a local server, for its own address only. */
   readonly apiKey?: string | undefined
-  /** Where the local server has its file. Then DORMOUSE_DATA, then /var/lib/dormouse. */
+  /** The data directory of a local server. Default: DORMOUSE_DATA, then /var/lib/dormouse. */
   readonly dataDir?: string | undefined
-  /** How long one answer may take, two minutes if not given; runs and files take what they take. 0: no limit. */
+  /** How long one answer may take; not for runs and file transfers. Default: two minutes. 0: no limit. */
   readonly timeoutMs?: number | undefined
-  /** Instead of the global one. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
-  /** For terminals, instead of the global one. Where there is none, terminals work over HTTP. */
+  /** For terminals. Default: the global `WebSocket`; without one, terminals use HTTP. */
   readonly WebSocket?: SocketConstructor | undefined
 }
 
-/** What a sandbox is, as of the last answer about it. */
+/** A sandbox, as of the last answer about it. */
 export type SandboxInfo = SandboxAnswer
 
 export interface ListSandboxes extends Abortable {
   readonly state?: SandboxInfo['state'] | undefined
   readonly template?: string | undefined
   readonly name?: string | undefined
-  /** All that are given must match. */
+  /** All must match. */
   readonly metadata?: Readonly<Record<string, string>> | undefined
 }
 
 export interface UsageOptions extends Abortable {
-  /** ISO 8601; the beginning of this month if not given. */
+  /** ISO 8601. Default: the start of this month. */
   readonly from?: string | undefined
-  /** Now if not given. */
+  /** Default: now. */
   readonly to?: string | undefined
   readonly sandboxId?: string | undefined
 }
@@ -51,7 +51,7 @@ export interface Health {
   readonly version: string
 }
 
-/** A server. `Sandbox.create()` and its kind use one by themselves; make one to talk to several, or to share settings. */
+/** A server. `Sandbox.create()` makes a client by itself; make one to use several servers or settings. */
 export class Dormouse {
   readonly templates: Templates
   readonly volumes: Volumes
@@ -74,7 +74,7 @@ export class Dormouse {
     this.scrub = new Scrub(this.http)
   }
 
-  /** Is the server up? */
+  /** Whether the server is up. */
   health({ signal }: Abortable = {}): Promise<Health> {
     return this.http.json({ path: '/healthz', signal })
   }
@@ -85,14 +85,14 @@ export class Dormouse {
   }
 
   /**
-   * Runs code in a sandbox of its own that is gone afterwards: for input that is not to be trusted. Sent again only when nothing was
-   * done: a connection that is lost in the middle throws `server_unreachable`.
+   * Runs untrusted code in a sandbox of its own, which the server deletes afterwards. Repeated only if nothing was
+   * done: a connection lost in the middle throws `server_unreachable`.
    */
   runOnce(code: string, options: RunOnceOptions = {}): Promise<RunResult> {
     return runOnce(this.http, code, options)
   }
 
-  /** Sent again when it is not known whether it arrived only with `getOrCreate`: twice would be one sandbox too many. */
+  /** Repeated after a lost connection only with `getOrCreate`: otherwise it could create two sandboxes. */
   createSandbox(body: CreateSandboxBody, { signal }: Abortable = {}): Promise<SandboxInfo> {
     const repeatable = body.getOrCreate === true
     return this.http.json({ method: 'POST', path: '/v1/sandboxes', json: body, repeatable, signal })
@@ -115,7 +115,7 @@ export class Dormouse {
 
 let shared: Dormouse | undefined
 
-/** The one that is used where none is given. */
+/** The given client, a new one for these options, or the shared one. */
 export function clientOf({
   client,
   ...options

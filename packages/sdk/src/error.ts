@@ -1,6 +1,6 @@
 import type { ErrorAnswer } from './contract/index.ts'
 
-/** Every code of the server, and `run_failed`: code that had to succeed (in `map` and `race`) did not. */
+/** Every code of the server, and `run_failed`: code failed in `map` or `race`. */
 export type DormouseErrorCode = ErrorAnswer['error']['code'] | 'run_failed'
 
 export interface DormouseErrorOptions {
@@ -13,20 +13,20 @@ export interface DormouseErrorOptions {
   readonly cause?: unknown
 }
 
-/** The one class of what goes wrong. Decide on `code`; `message` and `hint` are for people. */
+/** The error class. Programs decide on `code`; `message` and `hint` are for people. */
 export class DormouseError extends Error {
   override readonly name = 'DormouseError'
   readonly code: DormouseErrorCode
   /** What to do next. */
   readonly hint: string
-  /** Of the HTTP answer; absent when there was none. */
+  /** The HTTP status; undefined if there was no answer. */
   readonly status: number | undefined
-  /** Finds the request in the server's log. */
+  /** Identifies the request in the server's log. */
   readonly requestId: string | undefined
   /** Where the code is explained. */
   readonly docs: string | undefined
   readonly details: Readonly<Record<string, unknown>>
-  /** How long the server asks to wait before the next try. */
+  /** How long the server asks to wait before the next attempt. */
   readonly retryAfterMs: number | undefined
 
   constructor(code: DormouseErrorCode, message: string, options: DormouseErrorOptions = {}) {
@@ -47,7 +47,9 @@ export function hasCode(error: unknown, ...codes: DormouseErrorCode[]): error is
 
 /** What an aborted call throws; `cause` is the reason of the signal. */
 export function cancelled(signal: AbortSignal): DormouseError {
-  return new DormouseError('cancelled', 'The caller gave up before the end.', { cause: signal.reason })
+  return new DormouseError('cancelled', 'The caller cancelled the call before its end.', {
+    cause: signal.reason,
+  })
 }
 
 export function throwIfAborted(signal: AbortSignal | undefined): void {

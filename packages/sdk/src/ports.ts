@@ -13,11 +13,11 @@ export type Port = PortAnswer
 export type PortLink = PortLinkAnswer
 export type { PortAccess }
 
-/** The server's own time-out has to come first. */
+/** Longer than the time-out of the server, so that the server answers first. */
 const ANSWER_MS = 10_000
 const WAIT_MS = 30_000
 
-/** What listens inside a sandbox, and who may reach it from outside. A request to `url` of a port wakes the sandbox. */
+/** Ports of a sandbox. A request to the `url` of a port wakes the sandbox. */
 export class Ports {
   readonly #http: Http
   readonly #path: string
@@ -27,7 +27,7 @@ export class Ports {
     this.#path = `${sandboxPath}/ports`
   }
 
-  /** Those that something listens on, and those that are public. */
+  /** Ports that a process listens on, and public ports. */
   async list({ signal }: Abortable = {}): Promise<readonly Port[]> {
     return (await this.#http.json<PortListAnswer>({ path: this.#path, signal })).items
   }
@@ -36,7 +36,7 @@ export class Ports {
     return this.#http.json({ path: `${this.#path}/${port}`, signal })
   }
 
-  /** Until something listens. Throws `port_closed` when nothing does in time, 30 s if not said otherwise. */
+  /** Waits until a process listens. Throws `port_closed` if none does within `timeoutMs` (default 30 s). */
   wait(port: number, { signal, timeoutMs = WAIT_MS }: Abortable & WaitForPortBody = {}): Promise<Port> {
     return this.#http.json({
       method: 'POST',
@@ -48,13 +48,13 @@ export class Ports {
     })
   }
 
-  /** `private`: with a key or a link. `public`: anybody who knows the address. */
+  /** `private` needs a key or a link. `public` is open to everyone who knows the URL. */
   setAccess(port: number, access: PortAccess, { signal }: Abortable = {}): Promise<Port> {
     const path = `${this.#path}/${port}`
     return this.#http.json({ method: 'PUT', path, json: { access }, repeatable: true, signal })
   }
 
-  /** An address that opens the port without a key, for a while: an hour if not said otherwise. */
+  /** Returns a URL that opens the port without a key until it expires (default: an hour). */
   link(port: number, { signal, ...options }: Abortable & CreatePortLinkBody = {}): Promise<PortLink> {
     const path = `${this.#path}/${port}/link`
     return this.#http.json({ method: 'POST', path, json: options, repeatable: true, signal })

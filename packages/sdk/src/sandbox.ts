@@ -39,7 +39,7 @@ import { streamRun } from './runs/stream-run.ts'
 import type { Snapshot } from './snapshots.ts'
 import { Ptys } from './terminals/ptys.ts'
 
-/** Which server: a client, or how to make one. */
+/** A client, or the options to make one. */
 export type ClientOptions = DormouseOptions & { readonly client?: Dormouse | undefined } & Abortable
 
 export type CreateOptions = Omit<CreateSandboxBody, 'getOrCreate'>
@@ -49,8 +49,8 @@ export type NetworkReport = NetworkReportAnswer
 export type { NetworkMode }
 
 /**
- * A Linux machine that never forgets. Left alone it goes to sleep, for as long as you like; any call wakes it, with its variables,
- * threads, processes and files as they were.
+ * A Linux machine that never forgets. Without work it goes to sleep; any call wakes it, with its variables, threads,
+ * processes and files as they were.
  */
 export class Sandbox {
   readonly id: string
@@ -78,13 +78,13 @@ export class Sandbox {
     this.runs = new Runs(client.http, this.#path)
   }
 
-  /** A new sandbox. It stays until it is deleted, unless it is `ephemeral` or `expires`. */
+  /** Creates a sandbox. It stays until it is deleted, unless it is `ephemeral` or `expires`. */
   static async create(options: CreateOptions = {}, which: ClientOptions = {}): Promise<Sandbox> {
     const client = clientFrom(which)
     return new Sandbox(client, await client.createSandbox(options, which))
   }
 
-  /** The sandbox of that name, or a new one; an existing one is left as it is. */
+  /** Returns the sandbox of that name, unchanged, or creates one. */
   static async getOrCreate(
     name: string,
     options: Omit<CreateOptions, 'name'> = {},
@@ -94,13 +94,13 @@ export class Sandbox {
     return new Sandbox(client, await client.createSandbox({ ...options, name, getOrCreate: true }, which))
   }
 
-  /** One that exists, by its id or name. Does not wake it. */
+  /** Returns a sandbox that exists, by its id or name. Does not wake it. */
   static async connect(idOrName: string, which: ClientOptions = {}): Promise<Sandbox> {
     const client = clientFrom(which)
     return new Sandbox(client, await client.getSandbox(idOrName, which))
   }
 
-  /** The same, awake: what `idle()` returned, a week later. */
+  /** Wakes and returns a sandbox by the id that `idle()` returned. */
   static async resume(idOrName: string, which: ClientOptions = {}): Promise<Sandbox> {
     const sandbox = await Sandbox.connect(idOrName, which)
     await sandbox.resume(which)
@@ -119,17 +119,17 @@ export class Sandbox {
     return this.#info.name
   }
 
-  /** As of the last answer about it; `refresh()` asks anew. */
+  /** As of the last answer; `refresh()` asks the server. */
   get info(): SandboxInfo {
     return this.#info
   }
 
-  /** What is known of it. */
+  /** The same as `info`. */
   toJSON(): SandboxInfo {
     return this.#info
   }
 
-  /** The same in a terminal: how it reaches its server is of no interest there. */
+  /** `console.log` shows `info`, without the client. */
   [Symbol.for('nodejs.util.inspect.custom')](
     _depth: number,
     options: object,
@@ -142,17 +142,17 @@ export class Sandbox {
     return this.#note(await this.client.getSandbox(this.id, options))
   }
 
-  /** Runs code in a REPL that remembers. What the code raises is in `error` of the result, and nothing is thrown. */
+  /** Runs code in a REPL that keeps its variables. An exception in the code is in `error` of the result. */
   runCode(code: string, options: RunOptions = {}): Promise<RunResult> {
     return collectRun(this.runCodeStream(code, options), options)
   }
 
-  /** The same as it happens. Leaving the loop early leaves the run going; aborting the signal interrupts it. */
+  /** Like `runCode`, event by event. Leaving the loop early does not end the run; aborting the signal interrupts it. */
   runCodeStream(code: string, options: RunStreamOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
     return streamRun(this.client.http, this.#path, code, options)
   }
 
-  /** Children with the memory, processes and files of this one, shared until they write to them. This one goes on. */
+  /** Makes children with the memory, processes and files of this sandbox. This sandbox continues. */
   async fork(
     count = 1,
     { signal, ...options }: Abortable & Pick<ForkBody, 'reseed'> = {},
@@ -161,24 +161,24 @@ export class Sandbox {
     return children.map((info) => new Sandbox(this.client, info))
   }
 
-  /** Puts it to sleep now, and returns what to `Sandbox.resume()` it with. `stored`: on disk only. */
+  /** Puts it to sleep and returns its id for `Sandbox.resume()`. Tier `stored`: on disk only. */
   async idle({ signal, ...options }: Abortable & StandbyBody = {}): Promise<string> {
     this.#note(await this.#post<SandboxInfo>('/standby', options, { signal, repeatable: true }))
     return this.id
   }
 
-  /** Wakes it. Not needed before other calls: they do it by themselves. */
+  /** Wakes it. Other calls wake it by themselves. */
   async resume({ signal }: Abortable = {}): Promise<this> {
     this.#note(await this.#post<SandboxInfo>('/resume', undefined, { signal, repeatable: true }))
     return this
   }
 
-  /** Saves its state under an id, and goes on. */
+  /** Saves its state; it continues. */
   snapshot({ signal, ...options }: Abortable & CreateSnapshotBody = {}): Promise<Snapshot> {
     return this.#post('/snapshots', options, { signal })
   }
 
-  /** Back to one of its snapshots, under the same id. What happened since is gone. */
+  /** Puts it back to one of its snapshots, under the same id. Later changes are lost. */
   async rollback(snapshot: string | Pick<Snapshot, 'id'>, { signal }: Abortable = {}): Promise<this> {
     const snapshotId = typeof snapshot === 'string' ? snapshot : snapshot.id
     this.#note(await this.#post<SandboxInfo>('/rollback', { snapshotId }, { signal }))
@@ -191,12 +191,12 @@ export class Sandbox {
     return this.#note(await this.client.http.json<SandboxInfo>({ ...call, signal }))
   }
 
-  /** Keeps it awake for a while, for work that cannot be seen from outside. */
+  /** Keeps it awake for work that the server cannot see. */
   hold(what: string, forMs: number, { signal }: Abortable = {}): Promise<HoldAnswer> {
     return this.#post('/hold', { what, forMs }, { signal, repeatable: true })
   }
 
-  /** Until something inside listens on a port; `url` of the answer reaches it. Throws `port_closed` when nothing does in time. */
+  /** Waits until a process inside listens on a port. Throws `port_closed` if none does in time. */
   waitForPort(port: number, options: Abortable & { readonly timeoutMs?: number } = {}): Promise<Port> {
     return this.ports.wait(port, options)
   }
@@ -214,30 +214,30 @@ export class Sandbox {
     )
   }
 
-  /** What it uses now: memory, CPU, processes; with `memory` also how much of it is its own. Does not wake it. */
+  /** What it uses now: memory, CPU, processes. `memory` adds how much memory is its own. Does not wake it. */
   metrics({ memory, signal }: Abortable & { memory?: boolean } = {}): Promise<SandboxMetricsAnswer> {
     return this.client.http.json({ path: `${this.#path}/metrics`, query: { memory }, signal })
   }
 
-  /** What it may reach, what it did, and what was refused. Does not wake it; `update` changes it. */
+  /** What it may reach, what it reached, and what was refused. Does not wake it. `update` changes the policy. */
   network({ signal }: Abortable = {}): Promise<NetworkReport> {
     return this.client.http.json({ path: `${this.#path}/network`, signal })
   }
 
-  /** What it has used in a span of time, this month if not given. */
+  /** What it used between `from` and `to`. Default: this month. */
   usage(options: Omit<UsageOptions, 'sandboxId'> = {}): Promise<UsageAnswer> {
     return this.client.usage({ ...options, sandboxId: this.id })
   }
 
   /**
-   * Best of n: forks, runs each candidate in a child of its own, scores them, keeps the best child and deletes the others. This
-   * sandbox stays as it was; the winner is one of its own, asleep or awake like any other.
+   * Best of n: runs each candidate in its own fork, scores them, keeps the best child and deletes the others. This
+   * sandbox does not change.
    */
   race<Value = RunResult>(
     candidates: number | readonly Candidate<Value>[],
     options: RaceOptions<Value>,
   ): Promise<RaceOutcome<Value>>
-  /** The same with so many children as are said: a list takes turns, a function makes the candidate of each index. */
+  /** The same with n children: a shorter list is repeated, a function returns the candidate of an index. */
   race<Value = RunResult>(
     n: number,
     candidates: Candidates<Value>,
@@ -253,8 +253,8 @@ export class Sandbox {
   }
 
   /**
-   * Runs code, or a function, once per input, each in a fork of its own that is deleted afterwards. Outcomes come in the order of the
-   * inputs; one that fails does not stop the others.
+   * Runs code, or a function, once per input, each in its own fork, which is deleted afterwards. Outcomes are in the
+   * order of the inputs; a failure does not stop the others.
    */
   map<Input, Value = RunResult>(
     inputs: Iterable<Input>,
@@ -264,16 +264,16 @@ export class Sandbox {
     return mapOverForks(this, inputs, work, options)
   }
 
-  /** Nothing of it is left. */
+  /** Deletes it with all its state. */
   delete({ signal }: Abortable = {}): Promise<void> {
     return this.client.http.delete({ path: this.#path, signal })
   }
 
-  /** Deletes an ephemeral sandbox; any other is left to sleep by itself. `await using` does this at the end of its block. */
+  /** Deletes it if it is ephemeral. `await using` calls this at the end of its block. */
   async close(options: Abortable = {}): Promise<void> {
     if (!this.#info.ephemeral) return
     await this.delete(options).catch((error: unknown) => {
-      // It may have deleted itself.
+      // The server may have deleted it already.
       if (!hasCode(error, 'not_found')) throw error
     })
   }

@@ -5,8 +5,8 @@ import type { Abortable } from './options.ts'
 export type ScrubStatus = ScrubAnswer
 
 /**
- * The check of all that a server stores, which runs in the background. Damaged snapshots are not restored from. Needs a key with
- * the scope `admin`.
+ * Checks everything that the server stores, in the background. The server does not restore damaged snapshots. Needs a
+ * key with the scope `admin`.
  */
 export class Scrub {
   readonly #http: Http
@@ -15,12 +15,12 @@ export class Scrub {
     this.#http = http
   }
 
-  /** How far it has come, and what it found. */
+  /** Its progress and its findings. */
   status({ signal }: Abortable = {}): Promise<ScrubStatus> {
     return this.#http.json({ path: '/v1/scrub', signal })
   }
 
-  /** Begins a pass, unless one is under way. Returns at once. */
+  /** Starts a pass unless one runs. Does not wait for its end. */
   start({ signal }: Abortable = {}): Promise<ScrubStatus> {
     return this.#http.json({ method: 'POST', path: '/v1/scrub', json: {}, repeatable: true, signal })
   }

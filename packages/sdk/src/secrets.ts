@@ -3,12 +3,12 @@ import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { Abortable } from './options.ts'
 
-/** Without its value, which nothing shows again. */
+/** Without its value, which the server never returns. */
 export type Secret = SecretAnswer
 export type CreateSecret = CreateSecretBody
 export type UpdateSecret = UpdateSecretBody
 
-/** Values that sandboxes use in requests and never hold. Give them with `secrets` of `Sandbox.create`. */
+/** Values that sandboxes use in requests without seeing them. Name them in `secrets` of `Sandbox.create`. */
 export class Secrets {
   readonly #http: Http
 
@@ -16,7 +16,7 @@ export class Secrets {
     this.#http = http
   }
 
-  /** A sandbox that has it finds a placeholder in the variable `name`; requests to `domains` over HTTPS get the value in its place. */
+  /** Sandboxes see a placeholder in the variable `name`; HTTPS requests to `domains` carry the value. */
   create(secret: CreateSecret, { signal }: Abortable = {}): Promise<Secret> {
     return this.#http.json({ method: 'POST', path: '/v1/secrets', json: secret, signal })
   }
@@ -29,12 +29,12 @@ export class Secrets {
     return this.#http.json({ path: pathOf(name), signal })
   }
 
-  /** Counts for the next requests of all sandboxes that have it. */
+  /** Applies to the next requests of all sandboxes that use it. */
   update(name: string, change: UpdateSecret, { signal }: Abortable = {}): Promise<Secret> {
     return this.#http.json({ method: 'PATCH', path: pathOf(name), json: change, repeatable: true, signal })
   }
 
-  /** Refused while a sandbox has it, unless `force` takes it from them. */
+  /** Refused while a sandbox uses it; `force` takes it from them. */
   delete(name: string, { force, signal }: Abortable & { force?: boolean } = {}): Promise<void> {
     return this.#http.delete({ path: pathOf(name), query: { force }, signal })
   }

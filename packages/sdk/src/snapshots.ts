@@ -5,7 +5,7 @@ import type { Abortable } from './options.ts'
 
 export type Snapshot = SnapshotAnswer
 
-/** Saved states. They are taken with `sandbox.snapshot()` and gone back to with `sandbox.rollback()`. */
+/** Saved states: `sandbox.snapshot()` takes one, `sandbox.rollback()` returns to it. */
 export class Snapshots {
   readonly #http: Http
 
@@ -25,15 +25,15 @@ export class Snapshots {
   }
 
   /**
-   * Reads all of it, and wakes nothing. Throws `snapshot_unusable` with the reason when it is damaged or cannot be restored there. Takes as
-   * long as the disk needs.
+   * Reads the whole snapshot. Wakes nothing, and may take long. Throws `snapshot_unusable` with the reason if it is
+   * damaged or cannot be restored on this server.
    */
   async verify(id: string, { signal }: Abortable = {}): Promise<void> {
     const path = `${pathOf(id)}/verify`
     await this.#http.json({ method: 'POST', path, repeatable: true, timeoutMs: 0, signal })
   }
 
-  /** Refused for the one that a sandbox would come back with. */
+  /** Refused for the snapshot that a sandbox would wake from. */
   delete(id: string, { signal }: Abortable = {}): Promise<void> {
     return this.#http.delete({ path: pathOf(id), signal })
   }

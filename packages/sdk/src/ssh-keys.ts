@@ -5,10 +5,10 @@ import type { Abortable } from './options.ts'
 
 export type SshKey = SshKeyAnswer
 export type AddSshKey = AddSshKeyBody
-/** Where SSH clients connect, and the key by which the server proves who it is. */
+/** Where SSH clients connect, and the host key of the server. */
 export type SshEndpoint = SshEndpointAnswer
 
-/** Public keys whose holders get into your sandboxes with `ssh <sandbox>@host`. */
+/** Public keys that give access to your sandboxes with `ssh <sandbox>@host`. */
 export class SshKeys {
   readonly #http: Http
 
@@ -17,8 +17,8 @@ export class SshKeys {
   }
 
   /**
-   * It reaches what this API key reaches, until either is gone. It lets nobody in until its holder has confirmed it: by connecting once,
-   * with the private key, as the user `confirmAs` (`ssh <confirmAs>@host -p <port>`).
+   * Adds a key, which gives access to the sandboxes of this API key. It works after its holder has confirmed it: by
+   * connecting once with the private key as the user `confirmAs` (`ssh <confirmAs>@host -p <port>`).
    */
   add(key: AddSshKey, { signal }: Abortable = {}): Promise<SshKey> {
     return this.#http.json({ method: 'POST', path: '/v1/ssh-keys', json: key, signal })
@@ -32,12 +32,12 @@ export class SshKeys {
     return this.#http.json({ path: pathOf(name), signal })
   }
 
-  /** Its open connections end at once. */
+  /** Closes its open connections. */
   delete(name: string, { signal }: Abortable = {}): Promise<void> {
     return this.#http.delete({ path: pathOf(name), signal })
   }
 
-  /** Refused with `not_found` by a server that takes no SSH connections. */
+  /** Throws `not_found` if the server has SSH turned off. */
   endpoint({ signal }: Abortable = {}): Promise<SshEndpoint> {
     return this.#http.json({ path: '/v1/ssh', signal })
   }

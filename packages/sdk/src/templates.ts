@@ -7,15 +7,15 @@ import type {
 import { DormouseError } from './error.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
-import { sleep } from './http/patience.ts'
 import type { Abortable } from './options.ts'
+import { sleep } from './timing.ts'
 
 export type Template = TemplateAnswer
 export type CreateTemplate = CreateTemplateBody
-/** What a template was built from: every package with its digest, and a digest of the list. */
+/** All packages that a template was built from, with digests, and a digest of the list. */
 export type TemplateMaterials = TemplateMaterialsAnswer
 
-const LOOK_EVERY_MS = 500
+const POLL_MS = 500
 
 /** What sandboxes are made from. */
 export class Templates {
@@ -25,7 +25,7 @@ export class Templates {
     this.#http = http
   }
 
-  /** From a snapshot at once; from a description it is `building` first: see `wait`. */
+  /** Makes a template from a snapshot, or starts to build one: `wait` returns when it is ready. */
   create(template: CreateTemplate, { signal }: Abortable = {}): Promise<Template> {
     return this.#http.json({ method: 'POST', path: '/v1/templates', json: template, signal })
   }
@@ -38,12 +38,12 @@ export class Templates {
     return this.#http.json({ path: pathOf(name), signal })
   }
 
-  /** Throws `not_found` when it was not recorded. */
+  /** Throws `not_found` if they were not recorded. */
   materials(name: string, { signal }: Abortable = {}): Promise<TemplateMaterials> {
     return this.#http.json({ path: `${pathOf(name)}/materials`, signal })
   }
 
-  /** Until it is `ready`. A build that failed throws `setup_failed` with the end of its log in `details.logTail`. */
+  /** Waits until it is ready. A failed build throws `setup_failed` with the end of its log in `details.logTail`. */
   async wait(
     name: string,
     { signal, onLog }: Abortable & { onLog?: (logTail: string) => void } = {},
@@ -62,11 +62,11 @@ export class Templates {
           },
         )
       }
-      await sleep(LOOK_EVERY_MS, signal)
+      await sleep(POLL_MS, signal)
     }
   }
 
-  /** Refused while a sandbox needs it. A build under way is ended. */
+  /** Refused while a sandbox needs it. Ends a build that runs. */
   delete(name: string, { signal }: Abortable = {}): Promise<void> {
     return this.#http.delete({ path: pathOf(name), signal })
   }

@@ -27,12 +27,12 @@ export class Volumes {
     return this.#http.json({ path: pathOf(name), signal })
   }
 
-  /** Changes what it may hold. */
+  /** Changes how much it may hold. */
   update(name: string, change: UpdateVolume, { signal }: Abortable = {}): Promise<Volume> {
     return this.#http.json({ method: 'PATCH', path: pathOf(name), json: change, signal })
   }
 
-  /** With all that is in it. Refused while a sandbox mounts it. */
+  /** Deletes it with its files. Refused while a sandbox mounts it. */
   delete(name: string, { signal }: Abortable = {}): Promise<void> {
     return this.#http.delete({ path: pathOf(name), signal })
   }

@@ -12,4 +12,5 @@ export { type LoadConfig, loadConfig, type ServerConfig } from './config/config.
 export { type Env, readEnv } from './config/env.ts'
 export { openDataDirectory } from './data-directory/open-data-directory.ts'
 export { SpaceReserve } from './host/space-reserve.ts'
-export type { CreateSandbox, Sandbox } from './sandbox/service.ts'
+export type { Sandbox } from './sandbox/sandbox.ts'
+export type { CreateSandbox } from './store/sandbox-rows.ts'

@@ -1,1 +1,1 @@
-"""The asynchronous half, and the source of the other: `tools/make_sync.py` writes `_sync` from here, but for `io.py`."""
+"""The asynchronous half. `tools/make_sync.py` writes `_sync` from it, except `io.py`."""

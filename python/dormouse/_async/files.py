@@ -8,7 +8,8 @@ from .._json import decode, decode_all, given
 from .._errors import DormouseError, error_of, is_transient
 from .._backoff import Backoff
 from .._values import FileStat
-from .session import PIECE_BYTES, Body, Response
+from .session import Response
+from .upload import PIECE_BYTES, Body
 from .http import RESTART_SECONDS, Http
 from .io import sleep
 from .watch import AsyncWatch

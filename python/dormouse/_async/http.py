@@ -23,7 +23,8 @@ from .._paths import with_query
 from .._unset import UNSET, Unset
 from .._version import VERSION
 from .io import Job, Value, here, is_over, sleep
-from .session import Body, NeverSent, Response, Session, SessionRetired
+from .session import NeverSent, Response, Session, SessionRetired
+from .upload import Body
 
 ANSWER_SECONDS = 120.0
 # A server that has answered before is being restarted; one that never has is probably not there.

@@ -73,8 +73,8 @@ class AsyncRunning:
     ) -> RaceOutcome:
         """Best of n: runs each candidate in its own fork, scores them, keeps the best child, deletes the others.
 
-        A candidate is code, or a function of `(child, index)`. `race(n, candidates, …)` makes n children: a shorter list
-        is repeated, a function returns the candidate of an index, and one string, or `race(n, run=…)`, is for all.
+        A candidate is code, or a function of `(child, index)`. `race(n, candidates, …)` makes n children: a shorter
+        list is repeated, a function returns the candidate of an index, and one string, or `race(n, run=…)`, is for all.
         `score` is a Python expression for the child, or a function of `(value, child)`. This sandbox does not change.
         """
         options = {"language": language, "context": context, "timeout": timeout}
@@ -90,7 +90,7 @@ class AsyncRunning:
         context: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> Sequence[MapOutcome]:
-        """Runs code, or a function of `(child, input)`, once per input, each in its own fork, which is deleted afterwards.
+        """Runs code, or a function of `(child, input)`, once per input, each in its own fork, and deletes the fork.
 
         Code finds its input, which must be JSON, in `variable`. Outcomes are in the order of the inputs; a failure does
         not stop the others.

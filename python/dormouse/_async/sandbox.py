@@ -171,7 +171,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         return self._note(await self.client.http.json("GET", await self._at()))
 
     async def fork(self, n: int = 1, *, reseed: bool = True) -> List[AsyncSandbox]:
-        """Makes children with the memory, processes and files of this sandbox, which continues. Pages are copied on write.
+        """Makes children with the memory, processes and files of this sandbox. This sandbox continues.
 
         `reseed` gives each child its own random numbers. Close each child on its own.
         """

@@ -1,1 +1,1 @@
-"""The synchronous half: written by `tools/make_sync.py` from `_async`, but for `io.py`."""
+"""The synchronous half, which `tools/make_sync.py` writes from `_async`, except `io.py`."""

@@ -172,7 +172,7 @@ class Sandbox(Running, Views, Creatable):
         return self._note(self.client.http.json("GET", self._at()))
 
     def fork(self, n: int = 1, *, reseed: bool = True) -> List[Sandbox]:
-        """Makes children with the memory, processes and files of this sandbox, which continues. Pages are copied on write.
+        """Makes children with the memory, processes and files of this sandbox. This sandbox continues.
 
         `reseed` gives each child its own random numbers. Close each child on its own.
         """

@@ -8,7 +8,7 @@ import ssl
 import threading
 import weakref
 from collections import deque
-from typing import Any, Iterator, Mapping, Optional, Union
+from typing import Any, Mapping, Optional
 
 import httpx
 
@@ -16,9 +16,8 @@ from .._address import Address
 from .._deadline import Deadline
 from .._sockets import shut_down, tune
 from .io import Closer
+from .upload import Body, Upload, current_upload, read_answer_after_refusal
 
-PIECE_BYTES = 64 * 1024
-Body = Union[bytes, Iterator[bytes]]
 CONNECT_SECONDS = 10.0
 # The server closes connections that were idle for 75 seconds.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60.0)
@@ -48,8 +47,8 @@ class Session:
         # One object per request whose response is not closed yet.
         self._active: set[object] = set()
         self._is_retired = False
-        # Responses that the caller did not close. The garbage collector must not wait for locks of httpx; the next request
-        # closes them.
+        # Responses that the caller did not close. The next request closes them: the garbage collector must not wait for
+        # locks of httpx.
         self._forgotten: deque[tuple[httpx.Response, Any]] = deque()
 
     def send(
@@ -63,13 +62,18 @@ class Session:
         all_headers = {"accept-encoding": "identity", **headers}
         if isinstance(content, bytes):
             all_headers["content-length"] = str(len(content))
+        upload = None if content is None else Upload(content)
         self._close_forgotten()
         request_token = self._begin_request()
         try:
             request = self._client.build_request(
-                method, self._base + path, headers=all_headers, content=_in_pieces(content), extensions=extensions
+                method,
+                self._base + path,
+                headers=all_headers,
+                content=None if upload is None else upload.pieces(),
+                extensions=extensions,
             )
-            raw = self._client.send(request, stream=True)
+            raw = self._send_upload(request, upload)
         except _HTTPX_ERRORS as cause:
             self._end_request(request_token)
             raise _as_os_error(cause, timeouts) from cause
@@ -77,6 +81,13 @@ class Session:
             self._end_request(request_token)
             raise
         return Response(self, raw, timeouts, request_token)
+
+    def _send_upload(self, request: httpx.Request, upload: Optional[Upload]) -> httpx.Response:
+        previous = current_upload.set(upload)
+        try:
+            return self._client.send(request, stream=True)
+        finally:
+            current_upload.reset(previous)
 
     def retire(self) -> None:
         """Takes no more requests. Closes all connections after the last response is closed."""
@@ -179,22 +190,12 @@ class Response:
             self._session._abort(self._raw, self._request_token)
 
 
-def _in_pieces(content: Optional[Body]) -> Any:
-    if not isinstance(content, bytes) or len(content) <= PIECE_BYTES:
-        return content
-    return _slices(content)
-
-
-def _slices(content: bytes) -> Iterator[bytes]:
-    # Not in one piece: httpcore would copy what is left after every write.
-    for start in range(0, len(content), PIECE_BYTES):
-        yield content[start : start + PIECE_BYTES]
-
-
 def _on_trace(event: str, info: Mapping[str, Any]) -> None:
     # httpx takes socket options from version 0.25 only.
     if event == "connection.connect_tcp.complete":
         tune(info["return_value"].get_extra_info("socket"))
+    if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+        read_answer_after_refusal(info["return_value"])
 
 
 def _socket_of(raw: httpx.Response) -> Any:

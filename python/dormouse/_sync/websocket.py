@@ -19,7 +19,8 @@ from .._errors import error_from_response, error_of
 from .._paths import with_query
 from .http import Http
 from .io import Stream, new_lock
-from .session import CONNECT_SECONDS, PIECE_BYTES, NeverSent
+from .session import CONNECT_SECONDS, NeverSent
+from .upload import PIECE_BYTES
 
 # The server pings every 30 seconds.
 SILENCE_SECONDS = 90.0

@@ -1,4 +1,4 @@
-"""A TCP relay in front of the server that can cut connections, for tests of what happens then."""
+"""A TCP relay in front of the server that can cut connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 class FlakyProxy:
-    """Every connection is cut after so many bytes of answers, as long as there are `cuts` left."""
+    """Cuts every connection after `cut_after` bytes of answers, `cuts` times in all."""
 
     def __init__(self, cut_after: Optional[int] = None, cuts: int = 0) -> None:
         self.cut_after = cut_after

@@ -1,4 +1,4 @@
-"""A server that answers each request with the next bytes of a script, for what a real one does too rarely."""
+"""A server that answers each request with the next bytes of a script, for cases that a real one rarely has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Callable, Union
 
 Step = Union[bytes, Callable[[socket.socket], None]]
 
-# What a server says of a sandbox.
+# A sandbox as a server describes it.
 SANDBOX = {
     "id": "sb-2222222222222222",
     "state": "running",
@@ -26,7 +26,7 @@ SANDBOX = {
 
 
 class ScriptedServer:
-    """`requests` has the head and the body of each request. A step that is empty closes the connection."""
+    """`requests` has the head and the body of each request. An empty step closes the connection."""
 
     def __init__(self, *steps: Step) -> None:
         self._steps = list(steps)
@@ -57,7 +57,7 @@ class ScriptedServer:
             try:
                 self._answer(connection)
             except OSError:
-                # Who asked has left.
+                # The client has disconnected.
                 pass
 
     def _answer(self, connection: socket.socket) -> None:

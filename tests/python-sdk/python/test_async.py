@@ -6,7 +6,7 @@ from flaky_proxy import FlakyProxy
 
 
 class Async(unittest.IsolatedAsyncioTestCase):
-    async def test_the_ways_to_make_one(self):
+    async def test_ways_to_create_a_sandbox(self):
         async with AsyncSandbox() as s:
             self.assertEqual((await s.run_code("1 + 1")).text, "2")
         with self.assertRaises(NotFoundError):
@@ -15,7 +15,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
         await awaited.close()
         created = await AsyncSandbox.create()
         await created.close()
-        # The first need makes it, once.
+        # The first call creates it, once.
         lazy = AsyncSandbox()
         both = await asyncio.gather(lazy.run_code("1"), lazy.run_code("2"))
         self.assertEqual([r.text for r in both], ["1", "2"])
@@ -36,7 +36,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
             await s.run_code("print('b')", on_stdout=heard.append)
             self.assertEqual(heard, ["a\n", "b\n"])
 
-    async def test_cancelling_interrupts_the_run_also_one_in_the_queue(self):
+    async def test_cancelling_interrupts_a_run_also_in_the_queue(self):
         async with AsyncSandbox() as s:
             began = asyncio.Event()
             first = asyncio.ensure_future(

@@ -30,7 +30,7 @@ class Commands(unittest.TestCase):
         self.commands.run("echo a; sleep 0.1; echo b", on_stdout=heard.append)
         self.assertEqual("".join(heard), "a\nb\n")
 
-    def test_more_input_than_is_read_and_more_output_than_is_held(self):
+    def test_more_input_than_is_read_and_more_output_than_fits(self):
         self.assertEqual(self.commands.run("head -c 5", input="y" * 1_000_000).stdout, "yyyyy")
         r = self.commands.run("head -c 9000000 /dev/zero | tr '\\0' x; echo end")
         self.assertLess(len(r.stdout), 5_000_000)
@@ -61,7 +61,7 @@ class Commands(unittest.TestCase):
         self.s.standby("stored")
         self.assertEqual(started.wait().stdout, "after\n")
 
-    def test_ctrl_c_kills_what_is_waited_for(self):
+    def test_ctrl_c_kills_the_command(self):
         threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
         with self.assertRaises(KeyboardInterrupt):
             self.commands.run("exec sleep 4711")

@@ -30,7 +30,7 @@ class Files(unittest.TestCase):
         with self.assertRaises(NotFoundError):
             self.files.write("/root/no/such/dir", "x")
 
-    def test_big_ones_as_they_come(self):
+    def test_big_files_are_streamed(self):
         content = os.urandom(5_000_000)
         self.files.write("/root/big", io.BytesIO(content))
         self.assertEqual(b"".join(self.files.stream("/root/big")), content)
@@ -56,13 +56,13 @@ class Files(unittest.TestCase):
         with self.assertRaises(NotFoundError):
             self.files.read("/root/d/g")
 
-    def test_whether_a_file_of_a_gone_sandbox_exists_cannot_be_said(self):
+    def test_exists_raises_for_a_deleted_sandbox(self):
         with Sandbox() as gone:
             pass
         with self.assertRaises(NotFoundError):
             gone.files.exists("/root")
 
-    def test_watch_sees_what_happens_after_it_began(self):
+    def test_watch_reports_changes(self):
         self.files.mkdir("/root/w")
         with self.files.watch("/root/w") as watch:
             self.files.write("/root/w/a", "x")
@@ -80,7 +80,7 @@ class Files(unittest.TestCase):
         threading.Timer(0.3, watch.close).start()
         self.assertEqual(list(watch), [])
 
-    def test_a_watch_says_when_it_may_have_missed_something(self):
+    def test_a_watch_reports_an_overflow_after_a_lost_connection(self):
         with FlakyProxy() as proxy, Sandbox(client=Client(proxy.url)) as s:
             with s.files.watch("/root") as watch:
                 proxy.cut_all()
@@ -91,7 +91,7 @@ class Files(unittest.TestCase):
         with self.assertRaises(NotFoundError):
             self.files.watch("/no/such/path")
 
-    def test_reading_goes_on_after_a_lost_connection(self):
+    def test_reading_continues_after_a_lost_connection(self):
         content = os.urandom(3_000_000)
         with FlakyProxy() as proxy, Sandbox(client=Client(proxy.url)) as s:
             s.files.write("/root/big", content)
@@ -99,7 +99,7 @@ class Files(unittest.TestCase):
             proxy.cut_all()
             self.assertEqual(s.files.read_bytes("/root/big"), content)
             self.assertEqual(proxy.made_cuts, 2)
-            # More than the buffers on the way hold.
+            # More than fits into the buffers of the connection.
             s.commands.run("head -c 60000000 /dev/zero > /root/big").check()
             stream = s.files.stream("/root/big")
             next(stream)
@@ -109,7 +109,7 @@ class Files(unittest.TestCase):
                 for _ in stream:
                     pass
 
-    def test_a_refusal_in_the_middle_of_an_upload_is_seen(self):
+    def test_a_refusal_in_the_middle_of_an_upload_is_reported(self):
         def endless():
             for _ in range(3000):
                 yield b"x" * 65536

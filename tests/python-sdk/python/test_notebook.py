@@ -1,4 +1,4 @@
-"""In a notebook, results display as themselves. The kernel of a sandbox is one: it displays what it was itself asked for."""
+"""A notebook displays results like its own. The kernel of a sandbox serves as the notebook."""
 
 import io
 import json
@@ -42,7 +42,7 @@ class Display(unittest.TestCase):
             s.files.write("/root/sdk.tar", sources_archive([PACKAGE, *package_directories()]))
             unpacked = s.commands.run("mkdir sdk && tar -xf sdk.tar -C sdk", cwd="/root")
             self.assertEqual((unpacked.stderr, unpacked.exit_code), ("", 0))
-            # The kernel has a module of that name already: both are there under it.
+            # The kernel has a module of the same name: the name has the members of both.
             results = json.dumps([dict(result) for result in seen.results])
             code = f"""
 import json, sys

@@ -1,4 +1,4 @@
-"""What can be said without a real server."""
+"""Tests without a real server."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ ERROR = json.dumps({"error": {"code": "rate_limited", "message": "slowly", "hint
 
 
 def read_frame(connection):
-    """The opcode and the payload of a frame as a client sends it: whole and masked."""
+    """The opcode and the payload of a masked frame."""
     reader = connection.makefile("rb", buffering=0)
 
     def take(count):
@@ -73,7 +73,7 @@ class Address(unittest.TestCase):
         found = find_address()
         self.assertEqual((found.port, found.api_key, found.is_from_file), (5, "of-file", True))
         os.environ["DORMOUSE_URL"] = "https://example.test/prefix/"
-        # The key of the local server is for nobody else.
+        # The key of the local server is only for that server.
         with self.assertRaises(AuthenticationError):
             find_address()
         os.environ["DORMOUSE_API_KEY"] = "of-environment"
@@ -87,7 +87,7 @@ class Address(unittest.TestCase):
         os.environ["DORMOUSE_DATA"] = "/nowhere"
         self.assertEqual(Client(data_dir=self.dir.name).url, "http://127.0.0.1:5")
 
-    def test_what_cannot_be_used_is_said(self):
+    def test_unusable_addresses_raise(self):
         for url in ("nonsense", "ftp://a", "http://", "http://a:port"):
             with self.assertRaises(InvalidArgumentError):
                 find_address(url, "key")
@@ -100,7 +100,7 @@ class Address(unittest.TestCase):
 
 
 class Http(unittest.TestCase):
-    def test_what_an_answer_may_look_like(self):
+    def test_forms_of_an_answer(self):
         chunked = (
             b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -118,7 +118,7 @@ class Http(unittest.TestCase):
             self.assertIn("authorization: Bearer dm_key\r\n", head)
             client.close()
 
-    def test_what_is_no_answer(self):
+    def test_invalid_answers(self):
         for wrong in (
             b"SSH-2.0-x\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
@@ -134,12 +134,12 @@ class Http(unittest.TestCase):
             client_of(server).volumes.create("x")
         self.assertEqual(len(server.requests), 1)
 
-    def test_a_delete_whose_answer_was_lost_has_happened(self):
+    def test_a_delete_whose_answer_was_lost_succeeds(self):
         missing = json.dumps({"error": {"code": "not_found", "message": "no"}})
         with ScriptedServer(b"", answer(missing, "404 Not Found")) as server:
             self.assertIsNone(client_of(server).volumes.delete("x"))
 
-    def test_retry_after_is_waited_for_also_by_what_cannot_be_repeated(self):
+    def test_retry_after_also_for_calls_that_are_not_repeatable(self):
         refused = answer(ERROR, "429 Too Many Requests", "Retry-After: 1")
         created = json.dumps({"name": "x", "createdAt": "2026-01-01T00:00:00.000Z", "usedBy": [], "new": 1})
         with ScriptedServer(refused, answer(created, "201 Created")) as server:
@@ -147,11 +147,11 @@ class Http(unittest.TestCase):
             self.assertEqual(client_of(server).volumes.create("x").created_at.year, 2026)
             self.assertGreaterEqual(time.monotonic() - began, 0.99)
 
-    def test_who_does_not_trust_a_certificate_is_told_so(self):
+    def test_an_untrusted_certificate_has_its_own_hint(self):
         self.assertIn("SSL_CERT_FILE", unreachable("https://a", OSError("certificate verify failed")).hint)
         self.assertIn("dormouse up", unreachable("https://a", OSError("connection refused")).hint)
 
-    def test_not_for_ever(self):
+    def test_a_long_retry_after_raises(self):
         refused = answer(ERROR, "429 Too Many Requests", "Retry-After: 3600")
         with ScriptedServer(refused) as server, self.assertRaises(LimitError) as raised:
             client_of(server).health()
@@ -161,7 +161,7 @@ class Http(unittest.TestCase):
         copy = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(copy), copy.code, str(copy)), (LimitError, "rate_limited", str(error)))
 
-    def test_an_answer_has_to_be_there_in_time_also_one_that_comes_in_drops(self):
+    def test_time_outs_also_of_an_answer_that_trickles(self):
         def drops(connection):
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
             for _ in range(100):
@@ -184,7 +184,7 @@ class Http(unittest.TestCase):
             with self.assertRaises(InvalidArgumentError):
                 Client(timeout=wrong)
 
-    def test_a_proxy_that_speaks_for_itself(self):
+    def test_an_error_page_of_a_proxy(self):
         with ScriptedServer(answer("<h1>Bad Gateway</h1>", "502 Bad Gateway")) as server:
             with self.assertRaises(ServerUnreachableError) as raised:
                 client_of(server).volumes.create("x")
@@ -211,7 +211,7 @@ class WebSockets(unittest.TestCase):
         self.assertIn("authorization: Bearer dm_key\r\n", server.requests[0][0])
         return opened
 
-    def test_pieces_pings_and_the_end(self):
+    def test_fragments_pings_and_close(self):
         heard, is_over = [], threading.Event()
 
         def talk(connection, head):
@@ -244,13 +244,13 @@ class WebSockets(unittest.TestCase):
             opened.send_bytes(payload)
             self.assertEqual(opened.receive(), (False, payload))
 
-    def test_what_is_not_agreed_on(self):
+    def test_invalid_frames(self):
         for wrong in ("c100", "8180" + "00" * 4, "89" + "7e0080" + "00" * 128, "827f7fffffffffffffff", "8001aa"):
             opened = self.open(lambda connection, head: connection.sendall(head + bytes.fromhex(wrong)))
             with self.assertRaises(ServerUnreachableError):
                 opened.receive()
 
-    def test_an_answer_that_is_no_upgrade(self):
+    def test_refused_and_invalid_handshakes(self):
         started = json.dumps({"pid": 5})
         info = answer(json.dumps(SANDBOX), "201 Created")
 
@@ -271,7 +271,7 @@ class WebSockets(unittest.TestCase):
 
 
 class Small(unittest.TestCase):
-    def test_parts_of_paths_stay_parts(self):
+    def test_quoting_of_path_segments(self):
         self.assertEqual([path_part(text) for text in ("..", "a/b", "ü", 5)], ["%2E%2E", "a%2Fb", "%C3%BC", "5"])
 
     def test_versions_agree(self):
@@ -279,7 +279,7 @@ class Small(unittest.TestCase):
         with open(project) as file:
             self.assertIn(f'version = "{VERSION}"', file.read())
 
-    def test_a_client_that_does_not_answer_is_not_waited_for(self):
+    def test_a_server_that_does_not_answer(self):
         listener = socket.create_server(("127.0.0.1", 0))
         try:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -26,7 +26,7 @@ def status_of(url: str) -> int:
 
 
 class PortsTest(unittest.TestCase):
-    def test_a_port_is_waited_for_and_reached_by_who_may(self):
+    def test_wait_links_and_access(self):
         with Sandbox() as s:
             with self.assertRaises(DormouseError) as raised:
                 s.wait_for_port(8000, timeout=0.01)
@@ -36,7 +36,7 @@ class PortsTest(unittest.TestCase):
             self.assertEqual((port.port, port.is_listening, port.access), (8000, True, "private"))
             self.assertEqual(s.ports.list(), [port])
             link = s.ports.link(8000, expires_in=60)
-            # By path: names below localhost are not everybody's.
+            # By path: not every machine resolves names below localhost.
             base = f"{s.client.url}/v1/sandboxes/{s.id}/ports/8000/"
             with urllib.request.urlopen(f"{base}?{urlsplit(link.url).query}") as answer:
                 self.assertEqual(answer.read(), b"hello")

@@ -40,7 +40,7 @@ class Terminals(unittest.TestCase):
             self.assertEqual(pty.wait(), 7)
             self.assertIsNone(pty.read())
             with self.assertRaises(ConflictError):
-                pty.write("for nobody")
+                pty.write("too late")
 
     def test_a_command_and_a_big_paste(self):
         with self.s.pty.create("stty raw -echo; echo ready; head -c 700000 | sha256sum") as pty:
@@ -51,7 +51,7 @@ class Terminals(unittest.TestCase):
         self.assertIn(expected, shown)
         self.assertEqual(pty.exit_code, 0)
 
-    def test_it_lives_on_and_is_found_again(self):
+    def test_it_continues_and_can_be_connected_to_again(self):
         first = self.s.pty.create()
         first.write("x=kept; echo be''gun\r")
         until(first, "begun\r\n")
@@ -64,13 +64,13 @@ class Terminals(unittest.TestCase):
             until(second, "kept-kept")
             second.kill()
             self.assertEqual((second.wait(), second.exit.signal), (137, "SIGKILL"))
-        # One that nobody has read the end of.
+        # Its end was not read yet.
         with self.s.pty.connect(first.pid) as third, self.assertRaises(ConflictError):
-            third.write("for nobody")
+            third.write("too late")
         with self.assertRaises(NotFoundError):
             self.s.pty.connect(999_999)
 
-    def test_a_lost_connection_is_made_again_and_nothing_is_missed(self):
+    def test_a_lost_connection_loses_no_output(self):
         with FlakyProxy() as proxy, Sandbox(client=Client(proxy.url)) as s:
             pty = s.pty.create("for i in $(seq 60); do echo line $i; sleep 0.02; done")
             shown = pty.read()

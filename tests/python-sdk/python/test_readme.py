@@ -10,7 +10,7 @@ README = pathlib.Path(dormouse.__file__).parent.parent / "README.md"
 
 
 class Readme(unittest.TestCase):
-    def test_every_block_runs_and_says_what_it_says(self):
+    def test_every_block_runs_and_prints_what_its_comments_say(self):
         blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.S)
         self.assertGreaterEqual(len(blocks), 6)
         said = io.StringIO()

@@ -31,7 +31,7 @@ class Runs(unittest.TestCase):
         two = self.s.run_code("from IPython.display import display; display(1); 2")
         self.assertEqual([(each.text, each.is_main) for each in two.results], [("1", False), ("2", True)])
 
-    def test_callbacks_hear_it_as_it_comes(self):
+    def test_callbacks_get_output_as_it_comes(self):
         heard = []
         code = "import sys\nprint('out')\nsys.stdout.flush()\nprint('err', file=sys.stderr)\n6 * 7"
         r = self.s.run_code(
@@ -43,14 +43,14 @@ class Runs(unittest.TestCase):
         self.assertEqual(heard, [("out", "out\n"), ("err", "err\n"), ("result", "42")])
         self.assertEqual((r.stdout, r.stderr, r.text), ("out\n", "err\n", "42"))
 
-    def test_time_out_interrupts_and_the_repl_lives_on(self):
+    def test_a_time_out_interrupts_and_the_repl_continues(self):
         self.s.run_code("kept = 1")
         r = self.s.run_code("while True: pass", timeout=0.3)
         self.assertTrue(r.timed_out)
         self.assertEqual(r.error.name, "KeyboardInterrupt")
         self.assertEqual(self.s.run_code("kept").text, "1")
 
-    def test_contexts_are_repls_of_their_own(self):
+    def test_contexts_have_separate_variables(self):
         self.s.contexts.create("py-other", cwd="/tmp")
         self.s.run_code("who = 'default'")
         r = self.s.run_code("import os; who = 'other'; print(os.getcwd())", context="py-other")
@@ -60,7 +60,7 @@ class Runs(unittest.TestCase):
         self.s.contexts.delete("py-other")
         self.assertNotIn("py-other", [each.name for each in self.s.contexts.list()])
 
-    def test_leaving_a_stream_leaves_the_run_going(self):
+    def test_leaving_a_stream_does_not_end_the_run(self):
         stream = self.s.run_code_stream("import time\nfor i in range(4): print(i, flush=True); time.sleep(0.1)")
         for event in stream:
             if event.type == "stdout":
@@ -70,12 +70,12 @@ class Runs(unittest.TestCase):
         followed = "".join(event.data for event in self.s.runs.events(stream.run_id) if event.type == "stdout")
         self.assertEqual(followed, "0\n1\n2\n3\n")
         self.assertEqual(self.s.runs.result(stream.run_id).stdout, "0\n1\n2\n3\n")
-        # Reading on, too, goes on where it was.
+        # Reading continues where it was.
         self.assertEqual(stream.wait().stdout, "0\n1\n2\n3\n")
         self.assertEqual(self.s.runs.list()[0].run_id, stream.run_id)
         self.assertEqual(self.s.runs.interrupt(stream.run_id), "finished")
 
-    def test_what_is_there_of_a_run_that_goes_on(self):
+    def test_events_so_far_of_a_run_under_way(self):
         stream = self.s.run_code_stream("import time; print('begun', flush=True); time.sleep(600)")
         for event in stream:
             if event.type == "stdout":
@@ -86,7 +86,7 @@ class Runs(unittest.TestCase):
         stream.interrupt()
         stream.wait()
 
-    def test_with_a_key_of_its_own_nothing_runs_twice(self):
+    def test_with_the_same_key_nothing_runs_twice(self):
         self.s.run_code("times = 0")
         first = self.s.run_code("times += 1; times", idempotency_key="py-once")
         self.assertEqual(self.s.run_code("times += 1; times", idempotency_key="py-once"), first)
@@ -115,7 +115,7 @@ class Runs(unittest.TestCase):
             self.s.run_code("import time; time.sleep(600)")
         self.assertEqual(self.s.run_code("'alive'").text, "'alive'")
 
-    def test_a_run_that_waits_in_the_queue_can_be_given_up(self):
+    def test_a_run_in_the_queue_can_be_cancelled(self):
         first = self.s.run_code_stream("import time; print('begun', flush=True); time.sleep(600)")
         for event in first:
             if event.type == "stdout":
@@ -152,7 +152,7 @@ class LostConnections(unittest.TestCase):
             s.run_code("count = 0")
             proxy.cut_after, proxy.cuts = 700, 8
             proxy.cut_all()
-            # Over and over: the head of an answer, an event, or the space between them is cut.
+            # Cuts the head of an answer, an event, or the space between them.
             seqs = [event.seq for event in s.run_code_stream(code)]
             self.assertGreaterEqual(proxy.made_cuts, 5)
             self.assertEqual(seqs, list(range(len(seqs))))
@@ -163,7 +163,7 @@ class LostConnections(unittest.TestCase):
             proxy.cuts = 0
             self.assertEqual(s.run_code("count").text, "2")
 
-    def test_a_connection_that_was_ended_while_idle_is_not_used(self):
+    def test_a_connection_that_ended_while_idle_is_not_used(self):
         with FlakyProxy() as proxy, Sandbox(client=Client(proxy.url)) as s:
             for _ in range(3):
                 s.fork(n=1)[0].close()

@@ -17,7 +17,7 @@ GB = 1024**3
 
 
 class Lifecycle(unittest.TestCase):
-    def test_gone_at_the_end_of_its_block_also_after_an_exception(self):
+    def test_deleted_at_the_end_of_its_block_also_after_an_exception(self):
         with self.assertRaises(KeyError), Sandbox() as s:
             raise KeyError
         with self.assertRaises(NotFoundError) as raised:
@@ -26,7 +26,7 @@ class Lifecycle(unittest.TestCase):
         self.assertTrue(raised.exception.request_id)
         s.close()
 
-    def test_it_sleeps_in_between_and_is_the_same_one(self):
+    def test_it_sleeps_and_keeps_its_state(self):
         with Sandbox() as s:
             self.assertEqual(s.info().expires, Expires(idle=3600))
             s.run_code("x = object(); where = id(x)")
@@ -40,7 +40,7 @@ class Lifecycle(unittest.TestCase):
             self.assertGreaterEqual(events.count("woke"), 2)
             self.assertEqual(len(s.ledger(after=0)), len(events) - 1)
 
-    def test_what_it_may_reach_is_said_changed_and_told(self):
+    def test_network_policy_and_report(self):
         with Sandbox(network=["example.com:443"]) as s:
             network = s.info().network
             self.assertEqual((network.mode, network.allow), ("allow", ["example.com:443"]))
@@ -54,7 +54,7 @@ class Lifecycle(unittest.TestCase):
             with self.assertRaises(InvalidArgumentError):
                 s.update(network=["*"])
 
-    def test_what_was_put_to_sleep_with_idle_stays(self):
+    def test_idle_makes_it_persistent(self):
         with Sandbox() as s:
             s.run_code("x = 5")
             space_id = s.idle("stored")
@@ -65,7 +65,7 @@ class Lifecycle(unittest.TestCase):
         finally:
             again.delete()
 
-    def test_persistent_ones_stay_and_are_found_by_name(self):
+    def test_persistent_sandboxes_stay_and_are_found_by_name(self):
         with Sandbox(persistent=True, name="py-lasting", metadata={"who": "py"}) as s:
             s.run_code("x = 1")
         try:
@@ -222,7 +222,7 @@ class Lifecycle(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
-    def test_every_one_has_a_code_and_a_hint(self):
+    def test_every_error_has_a_code_and_a_hint(self):
         with self.assertRaises(InvalidArgumentError) as raised:
             Sandbox(name="no spaces please")
         self.assertEqual(raised.exception.details.get("field"), "name")

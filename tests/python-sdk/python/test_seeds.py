@@ -1,4 +1,4 @@
-"""The shape of code that data people bring along: nothing but the import and the data path is changed."""
+"""Code as data scientists write it; only the import and the data path are changed."""
 
 import contextlib
 import io
@@ -122,8 +122,8 @@ class TenQuestions(unittest.TestCase):
         third = sb.run_code("print(df.pivot_table(index='month', columns='region', values='revenue'))")
         self.assertIn("APAC", third.stdout)
 
-    # Not Parquet, as in the original: Debian 13 has no package by which its pandas could read that. See docs/guides/templates.md.
-    def test_loaded_once_and_asked_again_and_again(self):
+    # Not Parquet, as in the original: pandas of Debian 13 cannot read it. See docs/guides/templates.md.
+    def test_loaded_once_and_queried_repeatedly(self):
         with sandbox_with_data() as sb:
             first = sb.run_code("""
 import pandas as pd
@@ -133,7 +133,7 @@ print(df.groupby('region').revenue.sum())
             self.assertIn("region", first.stdout)
             self.ask(sb)
 
-    def test_the_same_of_parquet(self):
+    def test_the_same_with_parquet(self):
         if not any(template.name == "parquet" for template in Client().templates.list()):
             self.skipTest("the host has no template for it: ./dormouse template build templates/parquet.json")
         with sandbox_with_data(template="parquet") as sb:

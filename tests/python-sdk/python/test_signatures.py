@@ -39,14 +39,14 @@ class Signatures(unittest.TestCase):
                     else:
                         self.assertEqual(shape(function), shape(theirs[method]), method)
 
-    def test_what_waits_can_be_awaited_and_only_there(self):
+    def test_coroutines_are_only_in_the_asynchronous_half(self):
         for name in PAIRS:
             for method, function in public(getattr(dormouse, name)).items():
                 self.assertFalse(inspect.iscoroutinefunction(function), f"{name}.{method}")
         waiting = [m for m, f in public(dormouse.AsyncSandbox).items() if inspect.iscoroutinefunction(f)]
         self.assertGreaterEqual(len(waiting), 20)
 
-    def test_all_that_is_public_says_what_it_is(self):
+    def test_public_members_have_docstrings(self):
         for name in dormouse.__all__:
             value = getattr(dormouse, name)
             if not inspect.isclass(value) or not name.endswith(("Sandbox", "Client")):
@@ -55,7 +55,7 @@ class Signatures(unittest.TestCase):
                 if not isinstance(function, property):
                     self.assertTrue(inspect.getdoc(function), f"{name}.{method}")
 
-    def test_resume_is_of_the_class_and_of_its_instances(self):
+    def test_resume_of_the_class_and_of_instances(self):
         self.assertIn("id_or_name", inspect.signature(dormouse.Sandbox.resume).parameters)
         instance = dormouse.Sandbox.__new__(dormouse.Sandbox)
         self.assertEqual(list(inspect.signature(instance.resume).parameters), [])

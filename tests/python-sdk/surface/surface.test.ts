@@ -9,11 +9,11 @@ import { NO_VALUES, VALUES, type Value } from './values.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
-/** What every call of TypeScript takes and none of Python: a task is cancelled there, and a program interrupted. */
+/** An option of every call in TypeScript. In Python, the caller cancels the task or presses Ctrl-C. */
 const ABORTED_BY = 'signal'
-/** A client, or how to make one. In Python the rest of how is given to `Client`. */
+/** A client, or the options to make one. In Python, `Client` takes the other options. */
 const WHICH = ['url', 'api_key', 'client']
-/** `expires.afterMs` is told by a value, and `network.mode` and `network.allow` by one argument. */
+/** In Python, `expires` is an object, and `network` is one argument for `mode` and `allow`. */
 const ONE_ARGUMENT = /^(expires|network)\..*/
 
 const typeScript = typeScriptSurface(Object.values(VALUES).flatMap(({ types }) => types))
@@ -28,7 +28,7 @@ function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
-/** Every object has a `constructor`, which is not meant here. */
+/** Ignores the inherited `constructor`. */
 function own(renamed: Readonly<Record<string, string>>, name: string): string | undefined {
   return Object.hasOwn(renamed, name) ? renamed[name] : undefined
 }
@@ -38,7 +38,7 @@ function argument(option: string): string {
   return snake(option.replace(/^limits\./, '').replace(ONE_ARGUMENT, '$1')).replace(/_ms$/, '')
 }
 
-/** The names of TypeScript in those of Python, each with what it is called for those who read a failure. */
+/** The expected names in Python, each with its name in TypeScript. */
 function expected(members: Members, { renamed = {} }: Pick<Twin, 'renamed'>): Map<string, string> {
   const names = new Map<string, string>()
   for (const [member, takes] of Object.entries(members)) {
@@ -62,7 +62,7 @@ function offered(members: Members): Map<string, string> {
   )
 }
 
-/** What one has and the other has not, without what is meant to be so. A reason that nothing needs is wrong, too. */
+/** What one has and the other lacks without a reason, and reasons that are not needed. */
 function lacking(
   has: Map<string, string>,
   other: Map<string, string>,
@@ -81,11 +81,11 @@ function lacking(
 
 const NOTHING = { lacks: [], 'gives a reason for': [] }
 
-describe('what the TypeScript SDK can, the Python SDK can', () => {
+describe('the Python SDK has what the TypeScript SDK has', () => {
   test.each(Object.entries(CLASSES))('%s', (name, twin) => {
     const inTypeScript = { ...typeScript.classes[name] }
     const inPython = { ...python.classes[twin.python] }
-    // Who calls does not make these.
+    // Callers do not construct these.
     const isMade = name === 'Dormouse' || name === 'Sandbox' || name === 'DormouseError'
     if (!isMade) for (const members of [inTypeScript, inPython]) delete members['constructor']
     const [wanted, found] = [expected(inTypeScript, twin), offered(inPython)]
@@ -103,12 +103,12 @@ describe('what the TypeScript SDK can, the Python SDK can', () => {
     expect(lacking(found, wanted, value.onlyPython), 'TypeScript').toEqual(NOTHING)
   })
 
-  test('neither has anything but classes, which are all that is compared', () => {
+  test('both export only classes, which is all that is compared', () => {
     expect(python.others).toEqual([])
     expect(Object.keys(sdk).filter((name) => !Object.hasOwn(CLASSES, name))).toEqual([])
   })
 
-  test('no class and no value is left out', () => {
+  test('every class and every value is compared', () => {
     const twins = Object.values(CLASSES).map((twin) => twin.python)
     expect(Object.keys(typeScript.classes).sort()).toEqual(
       [...Object.keys(CLASSES), ...Object.keys(ONLY_TYPESCRIPT_CLASSES)].sort(),

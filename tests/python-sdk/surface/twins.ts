@@ -1,9 +1,9 @@
-/** A class of the TypeScript SDK and the Python one that is the same, and all in which they are meant to differ. */
+/** A class of the TypeScript SDK, its twin in Python, and their intended differences. */
 export interface Twin {
   readonly python: string
-  /** Names that do not follow from each other: of members, and as `member(option)` of what they take. */
+  /** Members, and options as `member(option)`, with other names in Python. */
   readonly renamed?: Readonly<Record<string, string>>
-  /** Why it is in one only. A member, or `member(option)`, in the spelling of its language. */
+  /** Members, and options as `member(option)`, of one language only, and why. */
   readonly onlyTypeScript?: Readonly<Record<string, string>>
   readonly onlyPython?: Readonly<Record<string, string>>
 }
@@ -93,13 +93,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
 
 /** Classes of one SDK that have no twin, and why. */
 export const ONLY_TYPESCRIPT_CLASSES = {
-  BoundedOutput: 'inner',
+  Backoff: 'inner',
+  BoundedText: 'inner',
   Deadline: 'inner',
   Forks: 'inner',
   Http: 'inner',
-  HttpLine: 'inner',
-  Patience: 'inner',
-  SocketLine: 'inner',
+  HttpConnection: 'inner',
+  SocketConnection: 'inner',
 }
 
 export const ONLY_PYTHON_CLASSES = {

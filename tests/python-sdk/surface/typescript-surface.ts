@@ -7,13 +7,13 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const sources = join(root, 'packages/sdk/src')
 
-/** By name: what a call takes, options among it; undefined for what is no call. */
+/** The parameters and options of each method; undefined for properties. */
 export type Members = Readonly<Record<string, readonly string[] | undefined>>
 
 export interface TypeScriptSurface {
-  /** By class. `constructor` and `static …` are members, too. */
+  /** By class. `constructor` and `static …` are members too. */
   readonly classes: Readonly<Record<string, Members>>
-  /** By what was asked for: the fields, those of all its members for a union. */
+  /** The fields of each type; of a union, those of all its members. */
   readonly fields: Readonly<Record<string, readonly string[]>>
 }
 
@@ -83,7 +83,7 @@ export function typeScriptSurface(expressions: readonly string[]): TypeScriptSur
   }
 }
 
-/** Generic ones are no part of what is compared. */
+/** Generic types are not compared. */
 function classesBelow(directory: string): Map<string, string> {
   const found = new Map<string, string>()
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })

@@ -1,4 +1,4 @@
-/** A value of the Python SDK, and what it is in TypeScript; of the fields only what does not follow from their names. */
+/** A value class of the Python SDK and its TypeScript type, with the fields that have other names. */
 export interface Value {
   readonly types: readonly string[]
   readonly renamed?: Readonly<Record<string, string>>
@@ -73,7 +73,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   Work: { types: ["contract.WhyAnswer['work'][number]"] },
 }
 
-/** Answers that no caller sees as a whole, and why. Lists and pages are lists in Python. */
+/** Answers that callers do not see as a whole, and why. Lists and pages are lists in Python. */
 export const NO_VALUES = {
   ErrorAnswer: 'an exception',
   ForkAnswer: 'the children themselves',

@@ -5,7 +5,7 @@ import { envField } from './sandboxes.ts'
 export const contextNameField = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1-64 letters, digits, "_" or "-"')
-  .describe('`default` exists always.')
+  .describe('The context `default` always exists.')
 
 export const createContextSchema = z
   .strictObject({
@@ -22,9 +22,7 @@ export const contextSchema = z
     user: z.string(),
     pid: z.int().nullable(),
     state: z.enum(['starting', 'idle', 'busy', 'dead']),
-    restarts: z
-      .int()
-      .describe('How often its interpreter had to be replaced; each time its variables were lost.'),
+    restarts: z.int().describe('How often its kernel was replaced. Each time its variables were lost.'),
   })
   .meta({ id: 'Context', examples: [{ name: 'default', user: 'root', pid: 7, state: 'idle', restarts: 0 }] })
 

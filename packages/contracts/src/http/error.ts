@@ -3,15 +3,15 @@ import { ERRORS, type ErrorCode } from '../errors.ts'
 
 const CODES = Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]
 
-/** Every answer that is not a success. */
+/** The body of every error response. */
 export const errorSchema = z
   .strictObject({
     error: z.strictObject({
-      code: z.enum(CODES).describe('Stable. Decide on this, never on the message.'),
-      message: z.string().describe('For people: what is wrong, with the value that was seen.'),
+      code: z.enum(CODES).describe('Stable. Programs should check this, not the message.'),
+      message: z.string().describe('For people: what is wrong, and the value that was received.'),
       hint: z.string().describe('What to do next.'),
       requestId: z.string().describe('Also in the header `X-Request-Id` and in the server log.'),
-      docs: z.string().describe('Where this code is explained.'),
+      docs: z.string().describe('Link to the documentation of this code.'),
       details: z.record(z.string(), z.unknown()).optional(),
     }),
   })

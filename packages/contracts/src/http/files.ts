@@ -3,20 +3,20 @@ import { booleanTextOr, integerTextOr, textField, timestampField } from './field
 
 const PATH_MAX_BYTES = 4096
 export const LIST_MAX_DEPTH = 64
-/** A JSON answer is made in memory; a listing in NDJSON has no bound. */
+/** A JSON response is built in memory. A listing in NDJSON has no bound. */
 export const LIST_MAX_ENTRIES = 10_000
 
-/** Where it leads is for the sandbox to decide: `..` and links are followed inside it, by its user, and end at its root. */
+/** The sandbox resolves the path: it follows `..` and links with the rights of its user, and never leaves its root. */
 export const pathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 1 })
-  .describe('Absolute, or relative to the home of the user.')
+  .describe('Absolute, or relative to the home directory of the user.')
   .meta({ examples: ['/root/data.csv', 'notes/today.md'] })
 
 export const userField = z
   .string()
   .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?$/, 'is not the name of a user')
-  .describe('A user of the sandbox; its default user when absent.')
+  .describe('A user inside the sandbox. Default: the default user of the sandbox.')
 
-/** Octal text, because 644 as a number is a mode that nobody means. */
+/** Octal text, because the number 644 is not the mode 0644. */
 export const modeField = z
   .string()
   .regex(/^0?[0-7]{3,4}$/, 'must be octal digits, such as 0644')
@@ -37,7 +37,7 @@ export const fileStatSchema = z
     user: z.string(),
     group: z.string(),
     modifiedAt: timestampField,
-    target: z.string().optional().describe('Where a symbolic link leads.'),
+    target: z.string().optional().describe('The target of a symbolic link.'),
   })
   .meta({
     id: 'FileStat',
@@ -61,7 +61,7 @@ export const fileListSchema = z
   .strictObject({ items: z.array(fileStatSchema).readonly() })
   .meta({ id: 'FileList' })
 
-/** `ready` comes first. After an `overflow`, changes in or below `path` were missed: look again. */
+/** `ready` comes first. `overflow`: changes in or below `path` were lost, so list it again. */
 export const fileChangeSchema = z
   .discriminatedUnion('type', [
     z.strictObject({
@@ -76,24 +76,26 @@ export const fileQuery = z.strictObject({ path: pathField, user: userField.exact
 
 export const writeFileQuery = fileQuery.extend({
   mode: modeField.exactOptional(),
-  parents: booleanTextOr(false).describe('Make the directories above it.'),
-  append: booleanTextOr(false).describe('Add to the end instead of replacing.'),
+  parents: booleanTextOr(false).describe('Create missing parent directories.'),
+  append: booleanTextOr(false).describe('Append instead of replacing the file.'),
 })
 
 export const removeFileQuery = fileQuery.extend({
-  recursive: booleanTextOr(false).describe('Directories with all that is in them.'),
+  recursive: booleanTextOr(false).describe('Also remove directories and their contents.'),
 })
 
 export const statFileQuery = fileQuery.extend({
-  follow: booleanTextOr(true).describe('`false`: about a link itself.'),
+  follow: booleanTextOr(true).describe('`false`: describe a symbolic link itself.'),
 })
 
 export const listFilesQuery = fileQuery.extend({
-  depth: integerTextOr(1, { min: 1, max: LIST_MAX_DEPTH }).describe('How deep.'),
+  depth: integerTextOr(1, { min: 1, max: LIST_MAX_DEPTH }).describe(
+    'How many levels of directories to list.',
+  ),
 })
 
 export const watchFilesQuery = fileQuery.extend({
-  recursive: booleanTextOr(false).describe('Also all below it.'),
+  recursive: booleanTextOr(false).describe('Also watch everything below it.'),
 })
 
 export const makeDirectorySchema = z
@@ -102,7 +104,7 @@ export const makeDirectorySchema = z
     parents: z
       .boolean()
       .exactOptional()
-      .describe('Make the directories above it; an existing one is fine. True when absent.'),
+      .describe('Create missing parent directories, and accept an existing directory. Default: true.'),
     mode: modeField.exactOptional(),
     user: userField.exactOptional(),
   })
@@ -112,7 +114,7 @@ export const moveFileSchema = z
   .strictObject({
     from: pathField,
     to: pathField,
-    overwrite: z.boolean().exactOptional().describe('True when absent.'),
+    overwrite: z.boolean().exactOptional().describe('Default: true.'),
     user: userField.exactOptional(),
   })
   .meta({ id: 'MoveFile', examples: [{ from: '/root/draft.md', to: '/root/final.md' }] })

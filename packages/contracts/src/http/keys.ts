@@ -5,47 +5,49 @@ import { pageOf, pageQuery, timestampField } from './fields.ts'
 const NAME_MAX_CHARACTERS = 100
 const COUNT_MAX = 1_000_000
 
-export const scopeField = z
+const scopeField = z
   .enum(['read', 'run', 'admin'])
   .describe(
-    '`read` sees, `run` also creates, changes and deletes, `admin` also manages keys and sees everybody’s.',
+    '`read` can list and read. `run` can also create, change, run and delete. `admin` can also manage keys and use what belongs to other keys.',
   )
 
 const count = z.int().min(0).max(COUNT_MAX)
 const bytes = z.int().min(0)
 const cpus = z.number().positive().max(MAX_CPUS)
 
-export const keyNameField = z
+const keyNameField = z
   .string()
   .min(1)
   .max(NAME_MAX_CHARACTERS)
-  // It is printed in tables and logs.
+  // The name is printed in tables and logs.
   .regex(/^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*$/u, 'must not have control characters')
 
-export const rateLimitSchema = z
+const rateLimitSchema = z
   .strictObject({
-    perSecond: z.number().positive().max(COUNT_MAX).describe('In the long run.'),
-    burst: z.int().min(1).max(COUNT_MAX).describe('So many may come at once after a pause.'),
+    perSecond: z.number().positive().max(COUNT_MAX).describe('Requests per second, on average.'),
+    burst: z.int().min(1).max(COUNT_MAX).describe('Requests that may come at once after a pause.'),
   })
   .meta({ id: 'RateLimit', examples: [{ perSecond: 50, burst: 100 }] })
 
-export const keyQuotasSchema = z
+const keyQuotasSchema = z
   .strictObject({
     sandboxes: count.exactOptional(),
     running: count.exactOptional(),
-    memoryBytes: bytes.exactOptional().describe('The memory limits of running sandboxes, summed.'),
-    diskBytes: bytes.exactOptional().describe('Snapshots and volumes. Volumes are measured now and then.'),
+    memoryBytes: bytes.exactOptional().describe('Sum of the memory limits of all running sandboxes.'),
+    diskBytes: bytes
+      .exactOptional()
+      .describe('Bytes of snapshots and volumes. Volumes are measured periodically.'),
     sandboxMemoryBytes: bytes
       .exactOptional()
-      .describe('A ceiling: the memory limit that one sandbox may have. So are those that follow.'),
+      .describe('Ceiling: the highest memory limit of one sandbox. The following fields are ceilings too.'),
     sandboxCpus: cpus.exactOptional(),
     sandboxPids: count.exactOptional(),
     sandboxDiskBytes: bytes
       .exactOptional()
-      .describe('What one sandbox may have written, and what one volume may hold.'),
+      .describe('Ceiling for the bytes that one sandbox may write, and that one volume may hold.'),
     sandboxFiles: bytes.exactOptional(),
   })
-  .describe('What is not named is not limited.')
+  .describe('Fields that are absent are not limited.')
 
 export const createKeySchema = z
   .strictObject({
@@ -72,10 +74,10 @@ export const updateKeySchema = z
         sandboxFiles: bytes.nullable().exactOptional(),
       })
       .exactOptional()
-      .describe('`null` takes one away; what is not named stays.'),
+      .describe('`null` removes a quota. Absent fields stay unchanged.'),
     rateLimit: rateLimitSchema.nullable().exactOptional(),
   })
-  .refine((change) => Object.keys(change).length > 0, { error: 'names nothing to change' })
+  .refine((change) => Object.keys(change).length > 0, { error: 'must name at least one field to change' })
   .meta({ id: 'UpdateKey', examples: [{ quotas: { sandboxes: 50, running: null } }] })
 
 const keyFields = {
@@ -108,7 +110,7 @@ const EXAMPLE = {
 
 export const keySchema = z.strictObject(keyFields).meta({ id: 'Key', examples: [EXAMPLE] })
 export const createdKeySchema = z
-  .strictObject({ ...keyFields, key: z.string().describe('The whole key. Only this answer ever has it.') })
+  .strictObject({ ...keyFields, key: z.string().describe('The whole key. No other response contains it.') })
   .meta({ id: 'CreatedKey', examples: [{ ...EXAMPLE, key: 'dm_k3v9x2m4p7q8_…' }] })
 
 export const keyPageSchema = pageOf(keySchema).meta({ id: 'KeyPage' })

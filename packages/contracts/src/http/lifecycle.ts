@@ -12,7 +12,7 @@ import {
 import { deniedSchema, networkCountersSchema } from './network.ts'
 import { FORK_MAX_COUNT, sandboxDamageSchema, sandboxSchema, stateField, tierField } from './sandboxes.ts'
 
-/** A hold that nobody takes back keeps a sandbox awake for a day at most. */
+/** A forgotten hold keeps a sandbox awake for a day at most. */
 const HOLD_MAX_MS = 24 * 3600 * 1000
 const LEDGER_LIMIT_MAX = 1000
 
@@ -23,7 +23,7 @@ export const standbySchema = z
 export const forkSchema = z
   .strictObject({
     count: z.int().min(1).max(FORK_MAX_COUNT).default(1),
-    reseed: z.boolean().default(true).describe('Gives each child random numbers of its own.'),
+    reseed: z.boolean().default(true).describe('Reseed the random number generators of each child.'),
   })
   .meta({ id: 'Fork', examples: [{ count: 3 }] })
 
@@ -37,7 +37,7 @@ export const rollbackSchema = z
 
 export const holdSchema = z
   .strictObject({
-    what: textField({ maxBytes: 200, minLength: 1 }).describe('Shown in `why`.'),
+    what: textField({ maxBytes: 200, minLength: 1 }).describe('The reason, shown in `why`.'),
     forMs: z.int().min(1).max(HOLD_MAX_MS),
   })
   .meta({ id: 'Hold', examples: [{ what: 'waiting for a webhook', forMs: 60_000 }] })
@@ -50,7 +50,7 @@ export const whySchema = z
   .strictObject({
     state: stateField,
     tier: tierField.optional(),
-    summary: z.string().describe('In words.'),
+    summary: z.string().describe('A sentence for people.'),
     work: z
       .array(
         z.strictObject({
@@ -60,13 +60,15 @@ export const whySchema = z
         }),
       )
       .readonly(),
-    sleepsAt: timestampField.optional().describe('If nothing happens until then.'),
+    sleepsAt: timestampField
+      .optional()
+      .describe('When the sandbox goes to standby if nothing keeps it awake.'),
     storesAt: timestampField.optional(),
     expiresAt: timestampField.optional(),
     cannotSleep: z
       .strictObject({ reason: z.string(), retryAt: timestampField })
       .optional()
-      .describe('The last attempt to save it was refused.'),
+      .describe('The last attempt to save the sandbox was refused.'),
     damage: sandboxDamageSchema.optional(),
   })
   .meta({
@@ -102,15 +104,15 @@ const ledgerEntrySchema = z
     ]),
     cause: z.string(),
     tier: tierField.optional(),
-    latencyMs: z.number().optional().describe('How long it took; every sleep and wake has it.'),
+    latencyMs: z.number().optional().describe('How long the transition took. Every sleep and wake has it.'),
     bytes: z
       .int()
       .optional()
       .describe(
-        'Of a sleep, what its snapshot takes; of a wake, what it came back from: 0 from `frozen`, which was in memory.',
+        'For a sleep: the size of the snapshot. For a wake: the bytes restored, 0 from `frozen`, which is in memory.',
       ),
     detail: z.string().optional(),
-    denied: deniedSchema.optional().describe('With `denied`: what its policy refused.'),
+    denied: deniedSchema.optional().describe('For `denied`: what the network policy refused.'),
   })
   .meta({
     id: 'LedgerEntry',
@@ -129,20 +131,20 @@ const ledgerEntrySchema = z
 
 export const ledgerPageSchema = pageOf(ledgerEntrySchema).meta({ id: 'LedgerPage' })
 
-/** The cursor of a ledger page is the `seq` to go on after. */
+/** The cursor of a ledger page is a `seq`: the next page begins after it. */
 export const ledgerQuery = z.strictObject({
   after: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
     .exactOptional()
     .describe('Only entries after this `seq`.'),
   cursor: integerText({ min: -1, max: Number.MAX_SAFE_INTEGER })
     .exactOptional()
-    .describe('`nextCursor` of the page before; goes before `after`.'),
+    .describe('`nextCursor` of the previous page. Takes precedence over `after`.'),
   limit: integerTextOr(100, { min: 1, max: LEDGER_LIMIT_MAX }),
 })
 
 export const sandboxMetricsQuery = z.strictObject({
   memory: booleanTextOr(false).describe(
-    'Also say how much of its memory is its own. Looks at every page of it.',
+    'Also measure how much memory is private to the sandbox. Reads the state of every page.',
   ),
 })
 
@@ -160,20 +162,22 @@ export const sandboxMetricsSchema = z
         oomKills: z.int(),
       })
       .optional()
-      .describe('Absent while nothing of it is in memory.'),
+      .describe('Absent while the sandbox is not in memory.'),
     memory: z
       .strictObject({
-        privateBytes: z.int().describe('What it made itself and nobody else has.'),
+        privateBytes: z.int().describe('Memory that only this sandbox uses.'),
         sharedBytes: z
           .int()
           .describe(
-            'Pages of files that it maps: programs, and the memory that it has in common with its snapshot and its siblings. What several of its processes map is counted in each.',
+            'Mapped file pages: programs, and memory shared with its snapshot and sibling sandboxes. Counted once for each process that maps them.',
           ),
-        proportionalBytes: z.int().describe('Its part when every page is divided among all that map it.'),
-        at: timestampField.describe('When this was looked at: the last look may be kept for a while.'),
+        proportionalBytes: z
+          .int()
+          .describe('Its share when each page is divided by the number of processes that map it.'),
+        at: timestampField.describe('When it was measured. The server may return a recent measurement.'),
       })
       .optional()
-      .describe('With `memory=true`, while something of it is in memory.'),
+      .describe('Only with `memory=true`, and while the sandbox is in memory.'),
     network: networkCountersSchema,
   })
   .meta({

@@ -5,12 +5,12 @@ import { timestampField } from './fields.ts'
 const RULES_MAX = 256
 const RULE_MAX_CHARACTERS = 640
 
-export const NETWORK_MODES = ['none', 'public', 'allow'] as const
+const NETWORK_MODES = ['none', 'public', 'allow'] as const
 
-export const networkModeField = z
+const networkModeField = z
   .enum(NETWORK_MODES)
   .describe(
-    '`none`: nothing outside. `public`: everything on the internet, nothing that is private, of this host or of other sandboxes. `allow`: only what `allow` names.',
+    '`none`: no network. `public`: the internet, but no private addresses, not this host and no other sandboxes. `allow`: only the destinations in `allow`.',
   )
 
 const allowField = z
@@ -21,7 +21,7 @@ const allowField = z
     if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   })
 
-/** What a sandbox may reach. */
+/** The network policy of a sandbox. */
 export const networkSchema = z
   .strictObject({
     mode: networkModeField,
@@ -30,11 +30,11 @@ export const networkSchema = z
       .max(RULES_MAX)
       .default([])
       .describe(
-        'With `allow`: host names (`*.` for all below one), addresses or ranges, each with ports behind a colon if not all are meant.',
+        'For the mode `allow`: host names (`*.` for all subdomains), addresses or ranges, each optionally followed by a colon and ports.',
       ),
   })
   .refine(({ mode, allow }) => mode === 'allow' || allow.length === 0, {
-    error: 'is for the mode `allow` only',
+    error: 'is only allowed with the mode `allow`',
     path: ['allow'],
   })
   .meta({
@@ -52,29 +52,29 @@ export const networkViewSchema = z
     unavailable: z
       .string()
       .optional()
-      .describe('Why it reaches nothing at all now, whatever the mode says. It works in all else.'),
+      .describe('Why the sandbox has no network now, whatever its mode. Everything else works.'),
   })
   .meta({ id: 'NetworkView', examples: [{ mode: 'public', allow: [] }] })
 
 export const networkCountersSchema = z
   .strictObject({
-    connections: z.int().describe('Connections to the outside that were let through.'),
-    denied: z.int().describe('Connections and names that were refused.'),
-    names: z.int().describe('Names that were asked for.'),
+    connections: z.int().describe('Allowed connections to the outside.'),
+    denied: z.int().describe('Refused connections and name look-ups.'),
+    names: z.int().describe('Name look-ups.'),
     bytesOut: z.int(),
     bytesIn: z.int(),
   })
-  .describe('Since it was created, or since this server was started if that was later.')
+  .describe('Counted since the sandbox was created or the server started, whichever is later.')
   .meta({
     id: 'NetworkCounters',
     examples: [{ connections: 12, denied: 1, names: 9, bytesOut: 8_120, bytesIn: 1_204_511 }],
   })
 
-/** Something that was refused, and how often. */
+/** A refused connection or name look-up, and how often it was refused. */
 export const deniedSchema = z
   .strictObject({
     protocol: z.enum(['tcp', 'dns']),
-    name: z.string().optional().describe('The name that was asked for, where it is known.'),
+    name: z.string().optional().describe('The host name, if it is known.'),
     address: z.string().optional(),
     port: z.int().optional(),
     reason: z.string(),
@@ -93,7 +93,7 @@ export const networkReportSchema = networkViewSchema
     denied: z
       .array(deniedSchema.extend({ at: timestampField }))
       .readonly()
-      .describe('What was refused last, newest first. The ledger has more.'),
+      .describe('The latest denials, newest first. The ledger has more.'),
   })
   .meta({
     id: 'NetworkReport',

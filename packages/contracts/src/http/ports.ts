@@ -4,20 +4,20 @@ import { integerText, sandboxRefField, textField, timestampField } from './field
 const PORT_MAX = 65_535
 const PATH_MAX_BYTES = 2048
 const HOUR_MS = 3600 * 1000
-/** A link that never ended would be a key that nobody can take back. */
+/** A link cannot be revoked, so it must expire. */
 const LINK_MAX_MS = 30 * 24 * HOUR_MS
-/** Longer waits are asked again: a request that lasts so long is cut by proxies. */
+/** Proxies cut longer requests. Clients repeat the request to wait longer. */
 const WAIT_MAX_MS = 10 * 60_000
 
 export const portParams = z.strictObject({
   id: sandboxRefField,
-  port: integerText({ min: 1, max: PORT_MAX }).describe('A TCP port inside.'),
+  port: integerText({ min: 1, max: PORT_MAX }).describe('A TCP port inside the sandbox.'),
 })
 
 export const portAccessField = z
   .enum(['private', 'public'])
   .describe(
-    '`private`: with a key or a link. `public`: anybody who knows the address, and it wakes the sandbox.',
+    '`private`: needs a key or a link. `public`: anyone who knows the address has access, and wakes the sandbox.',
   )
 
 export const portSchema = z
@@ -27,9 +27,9 @@ export const portSchema = z
     addresses: z
       .array(z.string())
       .readonly()
-      .describe('What is bound to. Only 127.0.0.1, ::1 and every address (0.0.0.0, ::) can be reached.'),
+      .describe('The addresses that programs listen on. Only 127.0.0.1, ::1, 0.0.0.0 and :: can be reached.'),
     access: portAccessField,
-    url: z.string().describe('Where it is reached from outside.'),
+    url: z.string().describe('The address of the port from outside.'),
   })
   .meta({
     id: 'Port',
@@ -58,7 +58,7 @@ export const createLinkSchema = z
     path: textField({ maxBytes: PATH_MAX_BYTES })
       .regex(/^\/[\x21-\x7e]*$/, 'must begin with "/" and be percent-encoded')
       .default('/')
-      .describe('Path and query that it opens.'),
+      .describe('The path and query that the link opens.'),
   })
   .prefault({})
   .meta({ id: 'CreatePortLink', examples: [{ expiresInMs: 3_600_000, path: '/' }] })

@@ -4,13 +4,13 @@ import { booleanTextOr, integerText, integerTextOr, textField, timestampField } 
 import { pathField, userField } from './files.ts'
 import { envField } from './sandboxes.ts'
 
-/** The kernel takes no longer argument. */
+/** The longest argument that Linux accepts. */
 const ARGUMENT_MAX_BYTES = 128 * 1024 - 1
 const ARGUMENTS_MAX = 4096
 const TERMINAL_MAX_SIZE = 65_535
 const PID_MAX = 2 ** 31 - 1
 
-export const pidText = integerText({ min: 1, max: PID_MAX }).describe('As the sandbox counts.')
+export const pidText = integerText({ min: 1, max: PID_MAX }).describe('A process id inside the sandbox.')
 
 const sizeField = z.int().min(1).max(TERMINAL_MAX_SIZE)
 export const terminalSizeSchema = z
@@ -18,7 +18,7 @@ export const terminalSizeSchema = z
   .meta({ id: 'TerminalSize', examples: [{ cols: 120, rows: 40 }] })
 
 const commandField = textField({ maxBytes: ARGUMENT_MAX_BYTES, minLength: 1 }).describe(
-  'A line for `bash -c`.',
+  'A command line for `bash -c`.',
 )
 
 export const startProcessSchema = z
@@ -34,10 +34,13 @@ export const startProcessSchema = z
     cwd: pathField.exactOptional(),
     env: envField.exactOptional(),
     user: userField.exactOptional(),
-    stdin: z.boolean().exactOptional().describe('Keep stdin open to be written to; otherwise it is empty.'),
+    stdin: z
+      .boolean()
+      .exactOptional()
+      .describe('Keep stdin open, so that it can be written to. Default: stdin is empty.'),
     timeoutMs: z.int().min(1).max(RUN_TIMEOUT_MAX_MS).exactOptional(),
-    pty: terminalSizeSchema.exactOptional().describe('Give it a terminal of this size.'),
-    wait: z.boolean().default(false).describe('Answer when it has ended, with what it wrote.'),
+    pty: terminalSizeSchema.exactOptional().describe('Start the process in a terminal of this size.'),
+    wait: z.boolean().default(false).describe('Respond when the process has ended, with its output.'),
   })
   .refine(({ command, args }) => (command === undefined) !== (args === undefined), {
     error: 'give either `command` or `args`',
@@ -84,11 +87,11 @@ export const processResultSchema = z
     exitCode: z.int(),
     durationMs: z.number(),
     timedOut: z.boolean().optional(),
-    signal: z.string().optional().describe('What ended it, such as `SIGKILL`.'),
+    signal: z.string().optional().describe('The signal that ended the process, such as `SIGKILL`.'),
     truncated: z
       .strictObject({ stdoutBytes: z.int(), stderrBytes: z.int() })
       .optional()
-      .describe('Bytes left out of the middle because there was too much.'),
+      .describe('Bytes that are missing in the middle of long output.'),
   })
   .meta({
     id: 'ProcessResult',
@@ -123,11 +126,13 @@ export const signalProcessSchema = z
   .meta({ id: 'SignalProcess', examples: [{ signal: 'SIGTERM' }] })
 
 export const writeStdinQuery = z.strictObject({
-  close: booleanTextOr(true).describe('`false`: more will follow. On a terminal, closing types Ctrl-D.'),
+  close: booleanTextOr(true).describe(
+    '`false`: keep stdin open for more. Closing the stdin of a terminal types Ctrl-D.',
+  ),
 })
 
 export const stdinAnswerSchema = z
-  .strictObject({ bytes: z.int().describe('How much the process took.') })
+  .strictObject({ bytes: z.int().describe('Bytes written to the stdin of the process.') })
   .meta({ id: 'StdinTaken', examples: [{ bytes: 6 }] })
 
 const sizeRange = { min: 1, max: TERMINAL_MAX_SIZE }
@@ -137,18 +142,18 @@ const TERMINAL_ROWS = 24
 export const openTerminalQuery = z.strictObject({
   cols: integerTextOr(TERMINAL_COLS, sizeRange),
   rows: integerTextOr(TERMINAL_ROWS, sizeRange),
-  command: commandField.exactOptional().describe('Instead of an interactive shell.'),
+  command: commandField.exactOptional().describe('The command to run. Default: an interactive shell.'),
   user: userField.exactOptional(),
   cwd: pathField.exactOptional(),
 })
 
 export const attachTerminalQuery = z.strictObject({
   after: integerTextOr(-1, { min: -1, max: Number.MAX_SAFE_INTEGER }).describe(
-    'Show again what came after this `seq`; all that is held when absent.',
+    'Replay output after this `seq`. Default: all output that is still held.',
   ),
 })
 
-/** What a client says beside the bytes that it types. */
+/** Control messages of a client, beside the bytes that it types. */
 export const terminalControlSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('resize'), cols: sizeField, rows: sizeField }),
   signalProcessSchema.extend({ type: z.literal('signal') }),

@@ -17,12 +17,12 @@ import { createSandboxSchema } from './sandboxes.ts'
 
 const IDEMPOTENCY_KEY_MAX_CHARACTERS = 128
 
-export const languageField = z.enum(['python', 'bash'])
-export const contextField = z
+const languageField = z.enum(['python', 'bash'])
+const contextField = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be 1-64 letters, digits, ".", "_" or "-"')
 
-const whatToRun = {
+const codeFields = {
   code: textField({ maxBytes: CODE_MAX_BYTES }),
   language: languageField.default('python'),
   timeoutMs: z
@@ -31,36 +31,38 @@ const whatToRun = {
     .max(RUN_TIMEOUT_MAX_MS)
     .exactOptional()
     .describe(
-      'Interrupted after so long, not counting the time in which the sandbox sleeps. The call ends at most ten seconds later.',
+      'Interrupts the run after this time, not counting the time that the sandbox sleeps. The call ends at most ten seconds later.',
     ),
 }
 
 export const runSchema = z
   .strictObject({
-    ...whatToRun,
-    context: contextField.exactOptional().describe('The REPL to run in; `default` if not given.'),
+    ...codeFields,
+    context: contextField.exactOptional().describe('The context to run in. Default: `default`.'),
     idempotencyKey: z
       .string()
       .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces')
       .max(IDEMPOTENCY_KEY_MAX_CHARACTERS)
       .exactOptional()
-      .describe('Sent again with the same key, the first run is the answer and nothing is run twice.'),
+      .describe(
+        'A repeated request with the same key returns the first run and does not run the code again.',
+      ),
     onDisconnect: z
       .enum(['continue', 'interrupt'])
       .default('continue')
-      .describe('What becomes of the run when the caller goes away before its end.'),
+      .describe('What happens to the run if the caller disconnects before its end.'),
   })
   .meta({ id: 'RunCode', examples: [{ code: 'import pandas as pd; pd.DataFrame({"a": [1, 2]})' }] })
 
-/** What a sandbox that lives for one run can be given. */
+/** Options of a sandbox that exists for one run. */
 const { template, env, limits, volumes, network, secrets } = createSandboxSchema.shape
 export const runOnceSchema = z
-  .strictObject({ ...whatToRun, template, env, limits, volumes, network, secrets })
+  .strictObject({ ...codeFields, template, env, limits, volumes, network, secrets })
   .meta({ id: 'RunOnce', examples: [{ code: 'print(1 + 1)' }] })
 
 const resultData = z
   .record(z.string(), z.unknown())
-  .describe('Mime type to value: text as it is, binary as base64, JSON as JSON.')
+  .describe('MIME type to value: text as it is, binary as base64, JSON as JSON.')
   .meta({ examples: [{ 'text/plain': '2' }] })
 const failure = { name: z.string(), message: z.string(), traceback: z.string() }
 
@@ -71,18 +73,18 @@ export const runResultSchema = z
     stderr: z.string(),
     exitCode: z.int(),
     results: z.array(resultData),
-    error: z.strictObject(failure).optional().describe('What the code raised.'),
+    error: z.strictObject(failure).optional().describe('The exception that the code raised.'),
     durationMs: z.number(),
     timedOut: z.boolean().optional(),
     interrupted: z.boolean().optional(),
     contextRestarted: z
       .string()
       .optional()
-      .describe('Why this run began with a fresh kernel, or that it left one behind.'),
+      .describe('Why the kernel was replaced before or during this run. Its variables are lost.'),
     truncated: z
       .strictObject({ stdoutBytes: z.int(), stderrBytes: z.int(), resultBytes: z.int() })
       .optional()
-      .describe('Bytes left out of the fields above; the events have all of them.'),
+      .describe('Bytes that are missing in the fields above. The events have more.'),
   })
   .meta({
     id: 'RunResult',
@@ -98,7 +100,7 @@ export const runResultSchema = z
     ],
   })
 
-const seq = z.int().min(0).describe('Rises by one from 0.')
+const seq = z.int().min(0).describe('Counts from 0.')
 
 export const runEventSchema = z
   .discriminatedUnion('type', [
@@ -130,11 +132,11 @@ export const runEventSchema = z
     }),
     z
       .strictObject({ type: z.literal('failed'), error: errorSchema.shape.error })
-      .describe('The stream ends before the run: follow it again with `after`.'),
+      .describe('The stream ended before the run. Follow it again with `after`.'),
   ])
   .meta({ id: 'RunEvent', examples: [{ seq: 1, type: 'stdout', data: 'hello\n' }] })
 
-export const runViewSchema = z
+const runViewSchema = z
   .strictObject({
     runId: runIdField,
     sandboxId: sandboxIdField,
@@ -160,7 +162,7 @@ export const runViewSchema = z
   })
 
 export const runWithResultSchema = runViewSchema
-  .extend({ result: runResultSchema.optional().describe('Once it is `finished`.') })
+  .extend({ result: runResultSchema.optional().describe('Present once the run is `finished`.') })
   .meta({ id: 'RunWithResult' })
 
 export const runPageSchema = pageOf(runViewSchema).meta({ id: 'RunPage' })
@@ -168,24 +170,24 @@ export const listRunsQuery = z.strictObject(pageQuery)
 
 export const runParams = z.strictObject({ id: sandboxRefField, runId: runIdField })
 
-/** Of every route that replays a journal. */
+/** Query parameters of every route that replays a journal. */
 export const eventsQuery = z.strictObject({
   after: integerTextOr(-1, { min: -1, max: Number.MAX_SAFE_INTEGER }).describe(
-    'Only what comes after this `seq`.',
+    'Only events after this `seq`.',
   ),
-  follow: booleanTextOr(true).describe('`false`: only what is there now.'),
+  follow: booleanTextOr(true).describe('`false`: only the events that exist now.'),
 })
 export const eventsHeaders = z.looseObject({
   'last-event-id': integerText({ min: 0, max: Number.MAX_SAFE_INTEGER })
     .exactOptional()
-    .describe('With SSE, goes before `after`: a browser that connects again sends it by itself.'),
+    .describe('For SSE. Takes precedence over `after`. Browsers send it when they reconnect.'),
 })
 
 export const interruptAnswerSchema = z
   .strictObject({
     outcome: z
       .enum(['interrupting', 'cancelled', 'finished'])
-      .describe('`cancelled`: it had not begun. `finished`: it was over already.'),
+      .describe('`cancelled`: the run had not begun. `finished`: the run had already ended.'),
   })
   .meta({ id: 'Interrupted', examples: [{ outcome: 'interrupting' }] })
 

@@ -30,7 +30,7 @@ import { sandboxSecretsField } from './secrets.ts'
 const STATES = Object.keys(NEXT_STATES) as [SandboxState, ...SandboxState[]]
 
 export const DEFAULT_TEMPLATE = 'python'
-/** One hundred years: longer is a mistake in the unit. */
+/** One hundred years. A longer time is probably a wrong unit. */
 const DURATION_MAX_MS = 100 * 365 * 24 * 3600 * 1000
 const METADATA_MAX_ENTRIES = 64
 const METADATA_KEY_MAX_BYTES = 128
@@ -42,14 +42,14 @@ export const FORK_MAX_COUNT = 100
 const durationMs = z.int().min(0).max(DURATION_MAX_MS)
 export const tierField = z
   .enum(['frozen', 'stored'])
-  .describe('How deep it sleeps: `frozen` in memory, `stored` on disk only.')
+  .describe('How the sandbox sleeps: `frozen` in memory, or `stored` on disk only.')
 export const stateField = z.enum(STATES)
 
 const metadataKey = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, 'must be letters, digits, ".", "_", "/" or "-"')
   .max(METADATA_KEY_MAX_BYTES)
-export const metadataField = z
+const metadataField = z
   .record(metadataKey, textField({ maxBytes: METADATA_VALUE_MAX_BYTES }))
   .refine((entries) => Object.keys(entries).length <= METADATA_MAX_ENTRIES, {
     error: `must have at most ${METADATA_MAX_ENTRIES} entries`,
@@ -68,20 +68,20 @@ export const envField = z
     error: `must be at most ${ENV_MAX_BYTES} bytes together`,
   })
 
-export const expiresField = z
+const expiresField = z
   .strictObject({
-    afterMs: durationMs.min(1).exactOptional().describe('So long after it was created.'),
-    idleMs: durationMs.min(1).exactOptional().describe('So long after it was last used.'),
+    afterMs: durationMs.min(1).exactOptional().describe('Time after the creation of the sandbox.'),
+    idleMs: durationMs.min(1).exactOptional().describe('Time after the last use of the sandbox.'),
     at: timestampField.exactOptional(),
     action: z.literal('delete'),
   })
   .refine(({ afterMs, idleMs, at }) => afterMs !== undefined || idleMs !== undefined || at !== undefined, {
-    error: 'must say when: `afterMs`, `idleMs` or `at`',
+    error: 'must have `afterMs`, `idleMs` or `at`',
   })
-  .describe('A sandbox stays until it is deleted, unless this is given.')
+  .describe('When the sandbox is deleted automatically. Default: never.')
 
-/** An absolute path inside a sandbox that leads where it says. */
-export const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
+/** An absolute path inside a sandbox, without `.`, `..` and empty parts. */
+const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
   .regex(/^\/[^/]/, 'must be an absolute path')
   .superRefine((path, context) => {
     const problem = mountPathProblem(path)
@@ -97,14 +97,14 @@ const diskBytesField = z
   .min(MIN_DISK_BYTES)
   .max(MAX_DISK_BYTES)
   .describe(
-    'What it may have written. One that has more is put to standby, nothing lost, and cannot wake before the limit is raised.',
+    'How many bytes the sandbox may write. Above the limit it is put to standby without loss, and cannot wake before the limit is raised.',
   )
 const filesField = z
   .int()
   .min(MIN_FILES)
   .max(MAX_FILES)
   .describe(
-    'How many files, directories and links it may have made. One that has more is put to standby, as for `diskBytes`.',
+    'How many files, directories and links the sandbox may create. Above the limit it is put to standby, as for `diskBytes`.',
   )
 
 const limitFields = {
@@ -115,11 +115,11 @@ const limitFields = {
   files: filesField.exactOptional(),
 }
 
-export const limitsSchema = z
+const limitsSchema = z
   .strictObject(limitFields)
   .default({})
   .describe(
-    'A limit that is not given is the default: 1 GiB, 1 CPU, 512 processes, 10 GiB on disk, 1,000,000 files; or the ceiling of the key or server where that is lower. More than a ceiling is refused with `limit_reached`.',
+    'Defaults: 1 GiB of memory, 1 CPU, 512 processes, 10 GiB on disk, 1,000,000 files, or the ceiling of the key or server if that is lower. Values above a ceiling are refused with `limit_reached`.',
   )
   .meta({
     examples: [
@@ -140,18 +140,18 @@ export const createSandboxSchema = z
     getOrCreate: z
       .boolean()
       .default(false)
-      .describe('An existing sandbox of that `name` is the answer (200), and nothing of it is changed.'),
+      .describe('Return the existing sandbox of that `name` (200), unchanged, if there is one.'),
     metadata: metadataField.default({}),
-    env: envField.default({}).describe('Environment of everything that is started inside.'),
+    env: envField.default({}).describe('Environment variables of all processes inside.'),
     idleTimeoutMs: durationMs
       .exactOptional()
       .describe(
-        'Goes to standby after so long without work. 0: never by itself. If not given, what the server is configured with: 15 seconds by default.',
+        'The sandbox goes to standby after this time without work. 0: never. Default: the setting of the server, normally 15 seconds.',
       ),
     storeAfterMs: durationMs
       .exactOptional()
       .describe(
-        'How long it stays `frozen` in memory before it is `stored` on disk only. If not given, what the server is configured with: a minute by default.',
+        'How long a sleeping sandbox stays `frozen` in memory before it is `stored` on disk only. Default: the setting of the server, normally one minute.',
       ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
@@ -161,24 +161,22 @@ export const createSandboxSchema = z
       .superRefine((mounts, context) => {
         const overlap = findOverlap(mounts.map(({ path }) => path))
         if (overlap === undefined) return
-        const message = `must not be in ${overlap.other}, where another volume is`
+        const message = `must not be inside ${overlap.other}, where another volume is mounted`
         context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
       })
       .default([]),
     network: networkSchema
       .exactOptional()
-      .describe(
-        'What it may reach. If not given, what the server is configured with: everything public by default.',
-      ),
+      .describe('What the sandbox may reach. Default: the setting of the server, normally `public`.'),
     secrets: sandboxSecretsField
       .default([])
       .describe(
-        'Names of secrets: the environment has their placeholders, requests to their domains the values.',
+        'Names of secrets. Code inside sees placeholders in the environment; requests to the domains of a secret carry its value.',
       ),
-    ephemeral: z.boolean().default(false).describe('Deleted instead of put to standby.'),
+    ephemeral: z.boolean().default(false).describe('Delete the sandbox instead of putting it to standby.'),
   })
   .refine(({ getOrCreate, name }) => !getOrCreate || name !== undefined, {
-    error: 'is needed with `getOrCreate`',
+    error: 'is required with `getOrCreate`',
     path: ['name'],
   })
   .meta({
@@ -188,28 +186,23 @@ export const createSandboxSchema = z
 
 export const updateSandboxSchema = z
   .strictObject({
-    name: nameField.nullable().exactOptional().describe('`null` takes the name away.'),
-    metadata: metadataField.exactOptional().describe('Replaces all of it.'),
+    name: nameField.nullable().exactOptional().describe('`null` removes the name.'),
+    metadata: metadataField.exactOptional().describe('Replaces all metadata.'),
     idleTimeoutMs: durationMs.exactOptional(),
     storeAfterMs: durationMs.exactOptional(),
-    expires: expiresField.nullable().exactOptional().describe('`null`: never.'),
+    expires: expiresField.nullable().exactOptional().describe('`null`: the sandbox never expires.'),
     ephemeral: z.boolean().exactOptional(),
     network: networkSchema
       .exactOptional()
-      .describe(
-        'Replaces all of it, at once: connections that are no longer allowed have ended with the answer.',
-      ),
+      .describe('Replaces the network policy. Forbidden connections are closed before the call returns.'),
     secrets: sandboxSecretsField
       .exactOptional()
       .describe(
-        'Replaces all of them. Values count at once; what is started from now on has the variables of new ones.',
+        'Replaces the list of secrets. Values apply at once. Processes started from now on have the variables of new secrets.',
       ),
-    limits: z
-      .strictObject(limitFields)
-      .exactOptional()
-      .describe('Limits that are not named stay as they are.'),
+    limits: z.strictObject(limitFields).exactOptional().describe('Absent limits stay unchanged.'),
   })
-  .refine((change) => Object.keys(change).length > 0, { error: 'names nothing to change' })
+  .refine((change) => Object.keys(change).length > 0, { error: 'must name at least one field to change' })
   .meta({
     id: 'UpdateSandbox',
     examples: [{ idleTimeoutMs: 60_000, expires: { idleMs: 604_800_000, action: 'delete' } }],
@@ -222,9 +215,9 @@ export const sandboxDamageSchema = z
     foundAt: timestampField,
     rollbackTo: snapshotIdField
       .optional()
-      .describe('The newest older snapshot that is not known to be damaged.'),
+      .describe('The newest older snapshot that is not damaged as far as known.'),
   })
-  .describe('The state that it would come back with is damaged: it is not woken from it.')
+  .describe('The snapshot that the sandbox would wake from is damaged, so it cannot wake.')
 
 export const sandboxSchema = z
   .strictObject({
@@ -256,15 +249,15 @@ export const sandboxSchema = z
       .array(z.strictObject({ volume: z.string(), path: z.string(), readOnly: z.boolean() }))
       .readonly(),
     network: networkViewSchema,
-    secrets: z.array(z.string()).readonly().describe('Names of secrets that it has.'),
+    secrets: z.array(z.string()).readonly().describe('Names of the secrets of the sandbox.'),
     createdAt: timestampField,
     lastActiveAt: timestampField,
     stateSince: timestampField,
-    headSnapshotId: snapshotIdField.optional().describe('The state that it would come back with.'),
+    headSnapshotId: snapshotIdField.optional().describe('The snapshot that the sandbox wakes from.'),
     forkedFrom: sandboxIdField.optional(),
     lostSince: timestampField
       .optional()
-      .describe('The host or its processes died: what happened after this moment is gone.'),
+      .describe('The host or the processes of the sandbox died: changes after this time are lost.'),
     damage: sandboxDamageSchema.optional(),
   })
   .meta({
@@ -307,7 +300,7 @@ export const listSandboxesQuery = z.strictObject({
   name: nameField.exactOptional(),
   metadata: metadataField
     .exactOptional()
-    .describe('`metadata[key]=value` or `metadata.key=value`; all that are given must match.'),
+    .describe('`metadata[key]=value` or `metadata.key=value`. All of them must match.'),
 })
 
 export type CreateSandboxBody = z.input<typeof createSandboxSchema>

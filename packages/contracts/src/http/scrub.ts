@@ -9,12 +9,10 @@ export const scrubSchema = z
     progress: z
       .strictObject({ parts: z.int(), checkedParts: z.int() })
       .optional()
-      .describe('While it runs: how many parts there are, and how many of them it has read.'),
-    beganAt: timestampField.optional().describe('When the pass that runs, or the last one, began.'),
-    finishedAt: timestampField
-      .optional()
-      .describe('When all that is stored had been read for the last time.'),
-    readBytes: z.int().describe('By all passes so far.'),
+      .describe('While the scrub runs: the number of parts, and how many it has checked.'),
+    beganAt: timestampField.optional().describe('When the current or the last pass began.'),
+    finishedAt: timestampField.optional().describe('When the last complete pass ended.'),
+    readBytes: z.int().describe('Bytes read by all passes so far.'),
     damagedSnapshots: z
       .array(z.strictObject({ snapshotId: snapshotIdField, sandboxId: sandboxIdField, ...found }))
       .readonly(),

@@ -5,35 +5,32 @@ import { withhold } from '../parse.ts'
 import { booleanTextOr, pageOf, pageQuery, sandboxIdField, timestampField } from './fields.ts'
 
 const NAME_MAX_CHARACTERS = 128
-/** Signed tokens fit; more than this no server takes in a header. */
+/** Enough for signed tokens. Servers do not accept longer headers. */
 const VALUE_MAX_BYTES = 8 * 1024
 const DOMAINS_MAX = 16
 const DOMAIN_MAX_CHARACTERS = 255
-/** All of them can be in one request. */
-export const SECRETS_PER_SANDBOX_MAX = 32
+/** One request may carry all of them. */
+const SECRETS_PER_SANDBOX_MAX = 32
 
-/** What programs need to be themselves; a placeholder there would break every one of them. */
-const TAKEN =
+/** Variables that programs need: a placeholder in one of these would break them. */
+const RESERVED =
   /^(?:LD_.*|DORMOUSE_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LC_.*|TERM|TMPDIR|PYTHON(?:PATH|HOME|STARTUP)|IFS|ENV|BASH_ENV|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO|PIP_CERT)$/
 
-export const secretNameField = z
+const secretNameField = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and "_"')
   .max(NAME_MAX_CHARACTERS)
-  .refine((name) => !TAKEN.test(name), 'is a variable that programs need for something else')
-  .describe('Also the name of the environment variable that has the placeholder.')
+  .refine((name) => !RESERVED.test(name), 'is a variable that programs need for something else')
+  .describe('Also the name of the environment variable that holds the placeholder.')
 
-/** Printable ASCII: what a header can have, so that no value can begin another one. */
+/** Printable ASCII, so that a value fits into a header and cannot begin another header. */
 const valueField = z
   .string()
-  .min(
-    SECRET_MIN_BYTES,
-    `must have at least ${SECRET_MIN_BYTES} characters: a shorter one could be found by trying`,
-  )
+  .min(SECRET_MIN_BYTES, `must have at least ${SECRET_MIN_BYTES} characters: a shorter one could be guessed`)
   .max(VALUE_MAX_BYTES)
   .regex(/^[\x20-\x7e]*$/, 'must be printable ASCII, without line breaks')
   .refine((value) => value.trim() === value, 'must not begin or end with a space')
-  .describe('Goes into requests to `domains` in place of the placeholder. No answer ever shows it again.')
+  .describe('Replaces the placeholder in requests to `domains`. No response ever contains it.')
 
 const domainField = z
   .string()
@@ -49,7 +46,9 @@ const domainsField = z
   .array(domainField)
   .min(1)
   .max(DOMAINS_MAX)
-  .describe('Host names that it is sent to, over HTTPS; `*.` for all below one. No other host ever gets it.')
+  .describe(
+    'Host names that receive the value, over HTTPS only; `*.` for all subdomains. No other host receives it.',
+  )
 
 export const createSecretSchema = z
   .strictObject({ name: secretNameField, value: valueField, domains: domainsField })
@@ -60,7 +59,7 @@ export const createSecretSchema = z
 
 export const updateSecretSchema = z
   .strictObject({ value: valueField.exactOptional(), domains: domainsField.exactOptional() })
-  .refine((change) => Object.keys(change).length > 0, { error: 'names nothing to change' })
+  .refine((change) => Object.keys(change).length > 0, { error: 'must name at least one field to change' })
   .meta({ id: 'UpdateSecret', examples: [{ value: 'sk-87654321' }] })
 
 export const secretSchema = z
@@ -68,11 +67,13 @@ export const secretSchema = z
     name: z.string(),
     placeholder: z
       .string()
-      .describe('What sandboxes have instead of the value. Stays the same when the value changes.'),
+      .describe(
+        'What code inside sandboxes sees instead of the value. It stays the same when the value changes.',
+      ),
     domains: z.array(z.string()).readonly(),
     createdAt: timestampField,
     updatedAt: timestampField,
-    usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that have it.'),
+    usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that use the secret.'),
   })
   .meta({
     id: 'Secret',
@@ -92,14 +93,14 @@ export const secretPageSchema = pageOf(secretSchema).meta({ id: 'SecretPage' })
 export const listSecretsQuery = z.strictObject(pageQuery)
 export const secretParams = z.strictObject({ name: secretNameField })
 export const deleteSecretQuery = z.strictObject({
-  force: booleanTextOr(false).describe('Takes it from the sandboxes that have it first.'),
+  force: booleanTextOr(false).describe('Also remove the secret from sandboxes that use it.'),
 })
 
-/** Of a sandbox: names of secrets. */
+/** The names of the secrets of a sandbox. */
 export const sandboxSecretsField = z
   .array(secretNameField)
   .max(SECRETS_PER_SANDBOX_MAX)
-  .refine((names) => new Set(names).size === names.length, 'must not name one twice')
+  .refine((names) => new Set(names).size === names.length, 'must not contain a name twice')
 
 withhold(createSecretSchema)
 withhold(updateSecretSchema)
@@ -113,6 +114,6 @@ function domainProblem(text: string): string | undefined {
   const isRule = allowRuleProblem(text) === undefined
   const rule = isRule ? parseAllowRule(text) : undefined
   if (rule === undefined || !('domain' in rule) || rule.ports !== undefined)
-    return 'must be a host name: `api.example.com`, or `*.example.com` for all below it'
-  return /^\*\.[^.]+$/.test(rule.domain) ? 'must not be for all of a top-level domain' : undefined
+    return 'must be a host name: `api.example.com`, or `*.example.com` for all subdomains'
+  return /^\*\.[^.]+$/.test(rule.domain) ? 'must not cover a whole top-level domain' : undefined
 }

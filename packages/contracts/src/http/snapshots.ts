@@ -9,7 +9,7 @@ import {
   timestampField,
 } from './fields.ts'
 
-const kindField = z.enum(['full', 'files']).describe('`full`: files and memory.')
+const kindField = z.enum(['full', 'files']).describe('`full`: files and processes. `files`: files only.')
 
 export const createSnapshotSchema = z
   .strictObject({ name: nameField.exactOptional(), kind: kindField.default('full') })
@@ -24,11 +24,11 @@ export const snapshotSchema = z
     parentId: snapshotIdField.optional(),
     template: z.string(),
     createdAt: timestampField,
-    isHead: z.boolean().describe('Belongs to the life of its sandbox and goes with it.'),
+    isHead: z.boolean().describe('The sandbox wakes from this snapshot. It is deleted with the sandbox.'),
     damage: z
       .strictObject({ reason: z.string(), foundAt: timestampField })
       .optional()
-      .describe('It is known to be damaged, and nothing is restored from it. `verify` looks again.'),
+      .describe('The snapshot is damaged and is never restored. `verify` checks it again.'),
     bytes: z.strictObject({ images: z.int(), memory: z.int() }),
   })
   .meta({

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { nameField, pageOf, pageQuery, textField, timestampField } from './fields.ts'
 
-/** An RSA key of 16,384 bits is 2,800 characters; the rest is comment. */
+/** An RSA key of 16,384 bits has 2,800 characters. The rest leaves room for a comment. */
 const PUBLIC_KEY_MAX_BYTES = 8192
 
 export const addSshKeySchema = z
@@ -36,18 +36,20 @@ const EXAMPLE = {
 export const sshKeySchema = z
   .strictObject({
     name: nameField,
-    keyId: z.string().describe('The API key that it belongs to: it reaches what that key reaches.'),
+    keyId: z
+      .string()
+      .describe('The API key that the SSH key belongs to. It gives access to the same sandboxes.'),
     type: z.string(),
     fingerprint: z.string().describe('As `ssh-keygen -l` shows it.'),
     publicKey: z.string().describe('Without its comment.'),
     confirmed: z
       .boolean()
-      .describe('Its holder has shown to have the private key. Until then it lets nobody in.'),
+      .describe('Its holder has proved to have the private key. An unconfirmed key gives no access.'),
     confirmAs: z
       .string()
       .exactOptional()
       .describe(
-        'The user name with which its holder connects once, by SSH, to confirm it. Absent when that is done.',
+        'The SSH user name with which the holder connects once to confirm the key. Absent once it is confirmed.',
       ),
     createdAt: timestampField,
   })
@@ -59,9 +61,11 @@ export const sshKeyParams = z.strictObject({ name: nameField })
 
 export const sshEndpointSchema = z
   .strictObject({
-    host: z.string().describe('What it listens on: `0.0.0.0` or `::` for every address.'),
+    host: z
+      .string()
+      .describe('The address that the SSH server listens on; `0.0.0.0` or `::` for all addresses.'),
     port: z.int(),
-    hostKey: z.string().describe('For `known_hosts`.'),
+    hostKey: z.string().describe('The host key, for `known_hosts`.'),
     fingerprint: z.string(),
   })
   .meta({

@@ -5,12 +5,12 @@ import { networkSchema } from './network.ts'
 
 const LIST_MAX = 500
 const COMMAND_MAX_BYTES = 16 * 1024
-/** What Debian allows in a package name, with an optional version. */
+/** A Debian package name, with an optional version. */
 const debianPackage = z
   .string()
   .regex(/^[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?$/, 'is not the name of a Debian package')
   .max(200)
-/** A requirement: a leading dash would be an option of pip, a slash or a colon something other than a package. */
+/** A pip requirement. A leading dash would be an option, and a slash or colon a path or URL. */
 const pipRequirement = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._[\],<>=!~*+ -]*$/, 'is not a requirement like "polars==1.2"')
@@ -26,29 +26,31 @@ export const createTemplateSchema = z
     description: textField({ maxBytes: 1000 }).exactOptional(),
     snapshotId: snapshotIdField
       .exactOptional()
-      .describe('Makes it from this snapshot, at once. Otherwise it is built from the fields below.'),
+      .describe('Make the template from this snapshot at once. Otherwise it is built from the fields below.'),
     from: nameField
       .exactOptional()
-      .describe('The template to build on: one of the host, or one of your own. If not given, `python`.'),
+      .describe('The template to build on: one of the host, or one of your own. Default: `python`.'),
     network: networkSchema
       .exactOptional()
-      .describe(
-        'What the build may reach. If not given, the places that packages come from, and nothing else.',
-      ),
-    packages: z.array(debianPackage).max(LIST_MAX).exactOptional().describe('Debian packages.'),
-    pip: z.array(pipRequirement).max(LIST_MAX).exactOptional().describe('Python packages.'),
+      .describe('What the build may reach. Default: only the package registries.'),
+    packages: z.array(debianPackage).max(LIST_MAX).exactOptional().describe('Debian packages to install.'),
+    pip: z
+      .array(pipRequirement)
+      .max(LIST_MAX)
+      .exactOptional()
+      .describe('Python packages to install with pip.'),
     commands: z
       .array(textField({ maxBytes: COMMAND_MAX_BYTES, minLength: 1 }))
       .max(LIST_MAX)
       .exactOptional()
       .describe(
-        'Run by bash as root of the sandbox that builds it, one after the other, after everything is installed. The first that fails ends the build.',
+        'Commands that bash runs as root in the sandbox that builds the template, in order, after all packages are installed. The build ends at the first one that fails.',
       ),
     preload: z
       .array(moduleName)
       .max(LIST_MAX)
       .exactOptional()
-      .describe('Python modules that every sandbox starts with already imported.'),
+      .describe('Python modules that are already imported in every new sandbox.'),
   })
   .refine(
     ({ snapshotId, from, network, packages, pip, commands, preload }) =>
@@ -69,7 +71,7 @@ export const templateSchema = z
     description: z.string().optional(),
     state: z.enum(['building', 'ready', 'failed']),
     source: z.enum(['built_in', 'description', 'snapshot']),
-    from: nameField.optional().describe('The template that it was built on.'),
+    from: nameField.optional().describe('The template that this one was built on.'),
     snapshotId: snapshotIdField.optional(),
     createdAt: timestampField,
     bytes: z.int().optional(),
@@ -77,10 +79,10 @@ export const templateSchema = z
       .strictObject({ count: z.int(), sha256: z.string() })
       .optional()
       .describe(
-        'How many packages it was built from, and the digest of the list that `GET /v1/templates/{name}/materials` has.',
+        'The number of packages that the template was built from, and the digest of the list that `GET /v1/templates/{name}/materials` returns.',
       ),
-    logTail: z.string().optional().describe('What the build said last.'),
-    error: z.string().optional().describe('Why it `failed`.'),
+    logTail: z.string().optional().describe('The last output of the build.'),
+    error: z.string().optional().describe('Why the build failed.'),
   })
   .meta({
     id: 'Template',

@@ -3,10 +3,10 @@ import { sandboxIdField, timestampField } from './fields.ts'
 
 export const usageQuery = z
   .strictObject({
-    from: timestampField.exactOptional().describe('The beginning of this month if not given.'),
-    to: timestampField.exactOptional().describe('Now if not given.'),
+    from: timestampField.exactOptional().describe('Default: the beginning of this month.'),
+    to: timestampField.exactOptional().describe('Default: now.'),
     sandboxId: sandboxIdField.exactOptional(),
-    format: z.enum(['json', 'csv']).exactOptional().describe('Goes before `Accept`.'),
+    format: z.enum(['json', 'csv']).exactOptional().describe('Takes precedence over `Accept`.'),
   })
   .refine(({ from, to }) => from === undefined || to === undefined || Date.parse(from) < Date.parse(to), {
     error: 'must be later than `from`',
@@ -17,11 +17,11 @@ const numbers = {
   runningSeconds: z.number(),
   cpuSeconds: z.number(),
   memoryGbSeconds: z.number(),
-  storedGbHours: z.number().describe('Bytes that several share are counted once.'),
+  storedGbHours: z.number().describe('Bytes shared by several snapshots are counted once.'),
   wakes: z.int(),
   forks: z.int(),
-  cost: z.number().describe('From the price table in the config.'),
-  alwaysOnCost: z.number().describe('What the same history would have cost without standby.'),
+  cost: z.number().describe('Computed with the price table of the server.'),
+  alwaysOnCost: z.number().describe('What the same time would have cost without standby.'),
 }
 
 const EXAMPLE = {
@@ -37,10 +37,8 @@ const EXAMPLE = {
 
 export const usageSchema = z
   .strictObject({
-    from: timestampField.describe(
-      'Of what was added up. Usage is kept by the hour: this is the beginning of the hour that was asked for.',
-    ),
-    to: timestampField.describe('The end of the last hour that was asked for, or now if that is not over.'),
+    from: timestampField.describe('The beginning of the first hour included. Usage is recorded by the hour.'),
+    to: timestampField.describe('The end of the last hour included, or now if that hour is not over.'),
     currency: z.string(),
     total: z.strictObject(numbers),
     sandboxes: z

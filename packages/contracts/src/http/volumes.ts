@@ -7,7 +7,7 @@ const sizeBytesField = z
   .min(MIN_DISK_BYTES)
   .max(MAX_DISK_BYTES)
   .describe(
-    'What it may hold. When it has more, sandboxes that can write to it are put to standby, nothing lost, and cannot wake before its size is raised.',
+    'How many bytes the volume may hold. Above it, sandboxes that can write to the volume are put to standby without loss, and cannot wake before the size is raised.',
   )
 
 export const createVolumeSchema = z
@@ -15,7 +15,7 @@ export const createVolumeSchema = z
     name: nameField,
     sizeBytes: sizeBytesField
       .exactOptional()
-      .describe('What it may hold. If not given, what the server is configured with: 10 GiB by default.'),
+      .describe('How many bytes the volume may hold. Default: the setting of the server, normally 10 GiB.'),
   })
   .meta({ id: 'CreateVolume', examples: [{ name: 'datasets', sizeBytes: 21_474_836_480 }] })
 
@@ -30,10 +30,10 @@ export const volumeSchema = z
     bytes: z
       .int()
       .optional()
-      .describe('What it takes on disk, as last measured: looking at one volume measures it.'),
-    files: z.int().optional().describe('How many files, directories and links it holds, as last measured.'),
-    sizeBytes: z.int().describe('What it may hold.'),
-    usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that mount it.'),
+      .describe('Bytes on disk at the last measurement. Reading a single volume measures it.'),
+    files: z.int().optional().describe('Files, directories and links at the last measurement.'),
+    sizeBytes: z.int().describe('How many bytes the volume may hold.'),
+    usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that mount the volume.'),
   })
   .meta({
     id: 'Volume',

@@ -5,8 +5,8 @@ import { IPV6_ROUTE_TTL_MS } from '../limits.ts'
 const FAR_AWAY = '2600::'
 
 /**
- * Whether this host has a route to the IPv6 internet. Without one the resolver withholds IPv6 addresses: each would cost
- * the program a time-out.
+ * Whether this host has a route to the IPv6 internet. Without one the resolver withholds IPv6 addresses: each would
+ * cost the program a time-out.
  */
 export class Ipv6Route {
   #exists = false

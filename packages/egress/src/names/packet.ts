@@ -113,7 +113,7 @@ export function readUpstreamReply(
   }
 }
 
-export function clampUdpBytes(bytes: number): number {
+function clampUdpBytes(bytes: number): number {
   return Math.min(DNS_UDP_MAX_BYTES, Math.max(DNS_UDP_DEFAULT_BYTES, bytes))
 }
 

@@ -2,7 +2,8 @@ import { defineConfig } from 'vitest/config'
 
 const conditions = ['dormouse-source', 'node']
 
-// For tests that need a network of their own: `namespaced.test.ts` starts them in one. Threads, because descriptors are of this process.
+// For tests that need a network of their own; `namespaced.test.ts` starts them in one. In threads, because the
+// descriptors belong to this process.
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },

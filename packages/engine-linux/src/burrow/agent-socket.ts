@@ -14,9 +14,9 @@ function socketDirectory({ pid }: FirstProcess): string {
 }
 
 /**
- * Gives the directory of the agent's socket to root of the host, once the agent has made its socket. From then on no process
- * inside can replace the socket, for example by a symlink that makes the host connect somewhere else. The owner changes before
- * the content is checked, so nothing can be added in between.
+ * Gives the directory of the agent's socket to root of the host, once the agent has made its socket. From then on no
+ * process inside can replace the socket, for example by a symlink that makes the host connect somewhere else. The owner
+ * changes before the content is checked, so nothing can be added in between.
  */
 export async function lockAgentSocket(first: FirstProcess): Promise<void> {
   // By descriptor: if PID 1 has ended, its number may already be that of another process.

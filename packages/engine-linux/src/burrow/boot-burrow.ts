@@ -33,8 +33,8 @@ const AGENT = {
 }
 
 /**
- * Makes a burrow whose agent starts from scratch; `restoreBurrow` is the other way to make one. On failure nothing of the
- * burrow is left.
+ * Makes a burrow whose agent starts from scratch; `restoreBurrow` is the other way to make one. On failure nothing of
+ * the burrow is left.
  */
 export async function bootBurrow(host: BurrowHost, boot: BootBurrow): Promise<LinuxBurrow> {
   const { files, request, signal } = boot

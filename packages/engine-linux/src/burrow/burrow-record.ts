@@ -24,18 +24,18 @@ const recordSchema = z.strictObject({
   templateHash: z.string(),
   /** Layers between the template and the burrow's own files, top first. */
   layers: z.array(z.custom<LayerId>((value) => typeof value === 'string' && isLayerId(value))),
-  /** Name of the directory of ours that it sees as /.dormouse. */
+  /** Name of the tools directory that the burrow sees as /.dormouse. */
   tools: z.string(),
   /** The snapshot it was restored from. */
   parent: z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value)).optional(),
   limits: burrowLimitsSchema,
   volumes: volumeMountsSchema.default([]),
   createdAt: z.iso.datetime(),
-  /** `starting` until the caller could have been told of it; one that stays so has nobody who knows it. */
+  /** `starting` until the engine returns the burrow to its caller. No server knows a burrow that stays `starting`. */
   state: z.enum(['starting', 'ready']),
 })
 
-/** What the next server must know of a burrow to take it over. */
+/** What the next server must know about a burrow to adopt it. */
 export type BurrowRecord = z.output<typeof recordSchema>
 
 export function newRecord(fields: Omit<BurrowRecord, 'formatVersion' | 'createdAt' | 'state'>): BurrowRecord {
@@ -53,15 +53,15 @@ export async function writeRecord(path: string, record: BurrowRecord): Promise<v
   await publish()
 }
 
-/** Writes it beside the present one. The present one stays in force until the answer is called. */
+/** Writes a new record beside the present one. The returned function puts it in place. */
 export async function prepareRecord(path: string, record: BurrowRecord): Promise<() => Promise<void>> {
   await writeFile(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 })
   return () => rename(`${path}.new`, path)
 }
 
 /**
- * undefined when it was never finished or is damaged: such a burrow cannot be adopted. Throws when it cannot be read now, or is of
- * another version of this program: then nothing is known of the burrow, and all of it may be needed.
+ * Undefined when the record was never finished or is damaged: such a burrow cannot be adopted. Throws when it cannot be
+ * read now, or has the format of another version: then nothing is known about the burrow, and all of it may be needed.
  */
 export async function findRecord(path: string): Promise<BurrowRecord | undefined> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {

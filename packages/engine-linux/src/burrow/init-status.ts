@@ -2,15 +2,15 @@ import type { Readable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { type FirstProcess, parseFirstProcess } from '../process/first-process.ts'
 
-/** dormouse-init writes two lines at most, each shorter than this. */
+/** dormouse-init writes at most two lines, each shorter than this. */
 const LINE_MAX_CHARACTERS = 1024
 const READY = '1'.charCodeAt(0)
 
-/** What dormouse-init says on its status pipe, which no other program gets to write to: its PID 1, and why it failed. */
+/** Reads the status pipe of dormouse-init, which no other program can write to: its PID 1, or why it failed. */
 export class InitStatus {
-  /** Rejects when the pipe ends before it is told. */
+  /** Rejects when the pipe ends without it. */
   readonly first: Promise<FirstProcess>
-  /** The reason that was given, once the pipe has ended; undefined without one. */
+  /** The error that dormouse-init reported before the pipe ended, if any. */
   readonly failure: Promise<string | undefined>
   #tellFirst: (first: FirstProcess) => void = () => {}
   #failFirst: (error: unknown) => void = () => {}
@@ -50,8 +50,8 @@ export class InitStatus {
 }
 
 /**
- * Whether the agent's first byte is the one that says so. The agent may be in hostile hands: whatever else it writes is not looked at, and
- * no more than one piece of it is read.
+ * Whether the agent's first byte says that it is ready. The agent may be hostile: this reads one chunk and ignores the
+ * rest.
  */
 export async function saysReady(ready: Readable): Promise<boolean> {
   for await (const chunk of ready) return (chunk as Buffer)[0] === READY

@@ -48,10 +48,11 @@ export interface LaunchedBurrow {
 }
 
 /**
- * Turns a spare into a burrow: mounts, namespaces, PID 1 and, if given, the agent. On failure the caller discards the spare.
+ * Turns a spare into a burrow: mounts, namespaces, PID 1 and, if given, the agent. On failure the caller discards the
+ * spare.
  *
- * The steps run side by side. The record need not be there first: a burrow without a record is removed by the next server
- * like one with it, and while it has none no layer is collected, because the mark of a spare is gone.
+ * The steps run side by side. The record need not be there first: a burrow without a record is removed by the next
+ * server like one with it, and while it has none no layer is collected, because the mark of a spare is gone.
  */
 export async function launchBurrow(
   host: BurrowHost,

@@ -15,7 +15,9 @@ const root = mkdtempSync(join(tmpdir(), 'dormouse-launch-'))
 const tools = join(root, 'tools')
 const START_TIME = 12_345
 
-/** Runs as the agent and says on the ready pipe whatever its argument says. It marks in its files that all is written. */
+/**
+ * Runs as the agent and says on the ready pipe whatever its argument says. It marks in its files that all is written.
+ */
 const FAKE = `
 import os, sys
 words = eval(sys.argv[1])
@@ -68,7 +70,8 @@ async function launch(...args: readonly string[]) {
     },
   })
   launched.catch(() => {})
-  // The configuration leaves first. Then nothing is read before all is written, so that whatever can arrive together does.
+  // The configuration leaves first. Then nothing is read before all is written, so that whatever can arrive together
+  // does.
   for (let turn = 0; turn < 3; turn++) await setImmediate()
   const wait = new Int32Array(new SharedArrayBuffer(4))
   const deadline = Date.now() + 20_000

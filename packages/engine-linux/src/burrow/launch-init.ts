@@ -5,27 +5,27 @@ import { initProgram } from '../native-programs.ts'
 import type { FirstProcess } from '../process/first-process.ts'
 import { InitStatus, saysReady } from './init-status.ts'
 
-/** Far beyond what a loaded machine needs; without it a hung start would hold its place for ever. */
+/** Far beyond what a loaded machine needs. Without it a start that hangs would never end. */
 const START_TIMEOUT_MS = 60_000
 
 /** The keys of native/src/config.h; a list gives one record per element. */
 export type InitConfig = Readonly<Record<string, string | number | readonly string[]>>
 
 export interface StartInit {
-  /** Directory the relative paths of the configuration start from. */
+  /** Relative paths of the configuration start here. */
   readonly cwd: string
   readonly cgroups?: readonly string[]
 }
 
-/** A dormouse-init that has joined its cgroups and waits to be told what to make. */
+/** A dormouse-init that has joined its cgroups and waits for its configuration. */
 export interface WaitingInit {
   readonly isWaiting: boolean
   /**
-   * Lets it make the burrow; resolves with its PID 1 when the agent listens. On failure the burrow may exist half way and has to be removed by
-   * the caller; but nothing of it comes into being any more once this has settled.
+   * Makes the burrow and returns its PID 1, when the agent listens. On failure the burrow may be half made, and the
+   * caller removes it; nothing more of it is made once this has settled.
    */
   launch(config: InitConfig, signal?: AbortSignal): Promise<FirstProcess>
-  /** It ends without having made anything. */
+  /** Ends dormouse-init before it has made anything. */
   cancel(): void
 }
 
@@ -41,7 +41,7 @@ export function launchInit({
 export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
   const program = start({ cwd, cgroups })
   const [input, , , status, ready] = program.streams as [Duplex, undefined, undefined, Duplex, Duplex]
-  // It may refuse before it has read everything; its own words on the status pipe say more than EPIPE.
+  // dormouse-init may fail before it has read everything; its message on the status pipe says more than EPIPE.
   input.on('error', () => {})
   return {
     get isWaiting() {
@@ -63,7 +63,8 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
       try {
         return await readReady({ status, ready })
       } catch (error) {
-        // A child that has not been recorded yet ends by itself when its maker is gone; a recorded one can be found and killed.
+        // A child that is not recorded yet ends by itself when dormouse-init ends; a recorded one can be found and
+        // killed.
         program.kill('SIGKILL')
         await program.exited
         if (signal?.aborted)
@@ -93,11 +94,11 @@ function start({ cwd, cgroups = [] }: StartInit): Program {
   }
 }
 
-/** dormouse-init says who PID 1 is; the agent can say that it is ready and nothing else. */
+/** dormouse-init reports PID 1 and errors; the agent can only report that it is ready. */
 async function readReady({ status, ready }: { status: Duplex; ready: Duplex }): Promise<FirstProcess> {
-  const told = new InitStatus(status)
-  if (await saysReady(ready)) return told.first
-  const why = await told.failure
+  const initStatus = new InitStatus(status)
+  if (await saysReady(ready)) return initStatus.first
+  const why = await initStatus.failure
   throw new DormouseError(
     'burrow_start_failed',
     why === undefined ? 'The agent ended before it was ready.' : `The burrow did not start: ${why}`,

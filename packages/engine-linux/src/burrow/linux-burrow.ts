@@ -24,7 +24,9 @@ import { countWrites } from './count-writes.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
-/** When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again. */
+/**
+ * When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again.
+ */
 const END_AFTER_DISCONNECT_MS = 2_000
 /** How often a burrow without a connection is checked for its end, for example after a snapshot that was refused. */
 const WATCH_MS = 500
@@ -99,9 +101,9 @@ export class LinuxBurrow implements Burrow {
   }
 
   /**
-   * Makes the record say `ready` once `introduced` is fulfilled, so that the next server adopts the burrow. Until then the agent
-   * may have the identity and the random seeds of its snapshot, and must not be adopted.
-   * On failure the burrow is released, and the caller removes it.
+   * Makes the record say `ready` once `introduced` is fulfilled, so that the next server adopts the burrow. Until then
+   * the agent may have the identity and the random seeds of its snapshot, and must not be adopted. On failure the
+   * burrow is released, and the caller removes it.
    */
   async publish(introduced: Promise<void>): Promise<void> {
     const record = { ...this.#record, state: 'ready' as const }
@@ -184,8 +186,8 @@ export class LinuxBurrow implements Burrow {
   }
 
   /**
-   * Before a full snapshot: the agent closes its connections, and calls fail until `resumeAfterFailedSave`. Only one snapshot
-   * at a time.
+   * Before a full snapshot: the agent closes its connections, and calls fail until `resumeAfterFailedSave`. Only one
+   * snapshot at a time.
    */
   async quiesce(): Promise<void> {
     this.#beginSaving()
@@ -206,8 +208,8 @@ export class LinuxBurrow implements Burrow {
   }
 
   /**
-   * Before a snapshot of files: nothing inside runs until `release`, whether the agent answers or not. Then the burrow is as
-   * before. A burrow that has ended by itself keeps its files until it is destroyed, so it can be held too.
+   * Before a snapshot of files: nothing inside runs until `release`, whether the agent answers or not. Then the burrow
+   * is as before. A burrow that has ended by itself keeps its files until it is destroyed, so it can be held too.
    */
   async holdFiles(): Promise<{ release(): Promise<void> }> {
     this.#beginSaving()
@@ -246,8 +248,8 @@ export class LinuxBurrow implements Burrow {
   }
 
   /**
-   * After a snapshot that failed: the processes continue as before, except that a process which handles SIGCONT gets one.
-   * Never throws; a step that fails is retried in the background.
+   * After a snapshot that failed: the processes continue as before, except that a process which handles SIGCONT gets
+   * one. Never throws; a step that fails is retried in the background.
    */
   async resumeAfterFailedSave({ areStopped }: { areStopped: boolean }): Promise<void> {
     const stopped = this.#stoppedBefore
@@ -264,8 +266,8 @@ export class LinuxBurrow implements Burrow {
   }
 
   /**
-   * Frozen meanwhile, so that no process runs before all can: a shell that continues before its stopped job would report the
-   * job and take the terminal back.
+   * Frozen meanwhile, so that no process runs before all can: a shell that continues before its stopped job would
+   * report the job and take the terminal back.
    */
   async #continueProcesses(stoppedBefore: ReadonlySet<number>): Promise<void> {
     // Without the freeze the processes still continue, only not all at once.
@@ -288,8 +290,8 @@ export class LinuxBurrow implements Burrow {
   readonly #isSavingOrEnding = () => this.#isSaving || this.#isEnding()
 
   /**
-   * After a snapshot that is on disk: ends the processes and removes the burrow. When something cannot be removed the burrow
-   * has ended all the same, and `destroy` tries again.
+   * After a snapshot that is on disk: ends the processes and removes the burrow. When something cannot be removed the
+   * burrow has ended all the same, and `destroy` tries again.
    */
   async endAfterSnapshot(snapshotId: SnapshotId): Promise<void> {
     this.#destroying = removeBurrow(this.paths, this.#host.hierarchies)

@@ -15,8 +15,8 @@ import { discardSpare } from './spare.ts'
 const SCRATCH = { parent: '/dev/shm', prefix: 'dormouse-' }
 
 /**
- * Lets CRIU examine the kernel once, in an empty burrow that no sandbox has touched, and keeps the result. That saves every
- * later call tens of milliseconds. CRIU only ever reads the copy, which sandboxes cannot write.
+ * Lets CRIU examine the kernel once, in an empty burrow that no sandbox has touched, and keeps the result. That saves
+ * every later call tens of milliseconds. CRIU only ever reads the copy, which sandboxes cannot write.
  *
  * Does nothing when the result exists, or when there is no template to make a burrow from.
  */
@@ -72,8 +72,8 @@ async function examineKernel({
     await mkdir(directory, { recursive: true, mode: 0o755 })
     const final = join(directory, 'criu.kdat')
     await copyFile(join(runDir, 'criu.kdat'), `${final}.new`).catch((cause: unknown) => {
-      const said = output.trim().slice(-300)
-      throw new DormouseError('host_unsupported', `CRIU could not examine this kernel: ${said}`, { cause })
+      const reason = output.trim().slice(-300)
+      throw new DormouseError('host_unsupported', `CRIU could not examine this kernel: ${reason}`, { cause })
     })
     await chmod(`${final}.new`, 0o644)
     await rename(`${final}.new`, final)

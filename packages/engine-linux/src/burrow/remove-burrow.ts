@@ -14,8 +14,9 @@ const END_TIMEOUT_MS = 20_000
 const REMOVED = '.removing-'
 
 /**
- * Ends the processes of a burrow and removes all of it. Every part may be missing already, so this can be called again after
- * it was cut off half way. The directory goes last: as long as it exists, the next server knows that something is left.
+ * Ends the processes of a burrow and removes all of it. Every part may be missing already, so this can be called again
+ * after it was cut off half way. The directory goes last: as long as it exists, the next server knows that something is
+ * left.
  */
 export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies): Promise<void> {
   const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)

@@ -31,8 +31,8 @@ const MADE_AT_ONCE = 3
 const REFILL_DELAY_MS = 150
 
 /**
- * An empty burrow made ahead of need: it has directories and cgroups, and a dormouse-init and a CRIU that have joined the
- * cgroups and wait. Joining cgroups alone takes the kernel tens of milliseconds.
+ * An empty burrow made ahead of need: it has directories and cgroups, and a dormouse-init and a CRIU that have joined
+ * the cgroups and wait. Joining cgroups alone takes the kernel tens of milliseconds.
  */
 export interface Spare {
   readonly paths: BurrowPaths
@@ -68,8 +68,8 @@ export class SparePool implements AsyncDisposable {
   }
 
   /**
-   * Returns a spare that is ready, or a new one. The caller owns it and discards it on failure. With `keepsMark` it stays marked
-   * as a spare on disk, because no sandbox has it yet.
+   * Returns a spare that is ready, or a new one. The caller owns it and discards it on failure. With `keepsMark` it
+   * stays marked as a spare on disk, because no sandbox has it yet.
    */
   async take({ keepsMark = false } = {}): Promise<Spare> {
     this.#expected = Math.max(0, this.#expected - 1)

@@ -5,19 +5,19 @@ import { hashFile } from '../host/hash-file.ts'
 import { runCommand, runCommandOrFail } from '../host/run-command.ts'
 import { type CriuPin, choosePin, isSame, PIN_HINT } from './pins.ts'
 
-/** The libraries that CRIU is linked with come along; its own C library goes wherever it goes. */
+/** Fetched with CRIU and the libraries that it is linked with: CRIU runs with the C library that it was built for. */
 const BESIDES = 'libc6'
 
 export interface FetchCriu {
   /** Line of a sources.list. */
   readonly source: string
-  /** Release files this much older than the present are still taken: mirrors of testing lag behind. */
+  /** Accepts release files that are this much older than now: mirrors of testing lag behind. */
   readonly minValidSeconds: number
   readonly architecture: string
   readonly accepted: readonly CriuPin[]
-  /** A .deb that the operator brought, taken instead of the mirror's. */
+  /** A .deb that the operator supplied instead of the mirror's. */
   readonly deb?: string | undefined
-  /** Empty, and removed by the caller. */
+  /** An empty directory; the caller removes it. */
   readonly workDir: string
   readonly onLine?: (line: string) => void
   readonly signal?: AbortSignal | undefined
@@ -31,8 +31,8 @@ export interface FetchedPackage {
 }
 
 /**
- * Downloads CRIU and its libraries and unpacks nothing. Debian's signature covers all of them; of CRIU itself only an accepted build is
- * taken, by the SHA-256 of the file that was downloaded.
+ * Downloads CRIU and its libraries without unpacking them. Debian's signature covers all of them. Of CRIU itself only
+ * an accepted build is used, by the SHA-256 of the downloaded file.
  */
 export async function fetchCriu(fetch: FetchCriu): Promise<FetchedPackage[]> {
   const apt = await openPrivateApt(fetch)
@@ -57,7 +57,7 @@ interface PrivateApt {
   run(program: 'apt-get' | 'apt-cache', args: readonly string[]): Promise<string>
 }
 
-/** apt with lists, cache and package database of its own; the host's settings for the way to the mirror hold. */
+/** apt with its own lists, cache and package database; the host's settings for reaching the mirror apply. */
 async function openPrivateApt(fetch: FetchCriu): Promise<PrivateApt> {
   const { workDir, source, minValidSeconds, signal, onLine } = fetch
   const archives = join(workDir, 'cache/archives')

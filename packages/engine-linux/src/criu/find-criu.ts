@@ -2,7 +2,7 @@ import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { inOwnNamespaces, runCommand } from '../host/run-command.ts'
 
-/** Older ones fail on kernels of 2025 and later: see DESIGN §4.6. */
+/** Older versions fail on kernels of 2025 and later: see DESIGN §4.6. */
 export const CRIU_MIN_VERSION = '4.2'
 const CHECK_TIMEOUT_MS = 30_000
 
@@ -10,13 +10,16 @@ export interface Criu {
   readonly version: string
   /** The program and its first arguments; append the CRIU action. */
   readonly argv: readonly [string, ...string[]]
-  /** The directory to show a burrow read-only; `/` for the system's own CRIU. */
+  /** The directory that a burrow sees read-only; `/` for the system's own CRIU. */
   readonly root: string
   /** 'ok', or what `criu check` complained about. */
   readonly check: string
 }
 
-/** The system's CRIU when it is new enough and content with this kernel, else the one set-up brought. */
+/**
+ * Returns the system's CRIU when it is new enough and its check passes on this kernel, otherwise the one that set-up
+ * installed.
+ */
 export async function findCriu(dataDir: string): Promise<Criu | undefined> {
   const system = await probeCriu(['criu'], '/')
   if (system !== undefined && isUsable(system)) return system
@@ -55,7 +58,7 @@ async function findInstalledCriu(directory: string): Promise<Criu | undefined> {
 async function probeCriu(argv: readonly [string, ...string[]], root: string): Promise<Criu | undefined> {
   const [version, check] = await Promise.all([
     runCommand({ argv: [...argv, '--version'], timeoutMs: CHECK_TIMEOUT_MS }),
-    // It stops children of its own to try ptrace: those must go with it, however it ends.
+    // `criu check` stops children of its own to try ptrace: they must end with it, however it ends.
     runCommand({ argv: inOwnNamespaces([...argv, 'check']), timeoutMs: CHECK_TIMEOUT_MS }),
   ])
   const number = /Version: ([\d.]+)/.exec(version.stdout)?.[1]
@@ -67,7 +70,7 @@ function complaint(check: { tail: readonly string[]; ending: string }): string {
   return check.tail.find((line) => line.includes('Error')) ?? check.tail.at(-1) ?? check.ending
 }
 
-/** Every architecture names its loader and its library directory differently; the directory itself tells. */
+/** Every architecture names its loader and its library directory differently, so both are looked up. */
 async function bundledArgv(root: string): Promise<[string, ...string[]] | undefined> {
   const program = join(root, 'usr/sbin/criu')
   const loader =

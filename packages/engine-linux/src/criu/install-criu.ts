@@ -13,22 +13,22 @@ import { CRIU_PINS, type CriuPin } from './pins.ts'
 /** The first Debian suite whose CRIU runs on kernels of 2025 and later. */
 const SUITE = 'forky'
 const DEFAULT_SOURCE = `deb [signed-by=${DEBIAN_KEYRING}] http://deb.debian.org/debian ${SUITE} main`
-/** Raise when what is kept of the packages changes. */
+/** Raise when the set of files kept from the packages changes. */
 const RECIPE_VERSION = 2
-/** apt says about this many lines; only the bar depends on it. */
+/** apt prints about this many lines; only the progress bar depends on it. */
 const EXPECTED_LINES = 60
 
 export interface InstallCriu {
   readonly dataDir: string
-  /** A build that the operator accepts besides those of the repository. */
+  /** A build that the operator accepts in addition to the pinned ones. */
   readonly pin?: CriuPin | undefined
-  /** A .deb of CRIU that the operator brought; it must be an accepted build. */
+  /** A .deb of CRIU that the operator supplied; it must be an accepted build. */
   readonly deb?: string | undefined
   readonly report?: ReportProgress
   readonly signal?: AbortSignal | undefined
 }
 
-/** Precondition: the caller holds the set-up lock of the data directory. */
+/** Pre: the caller holds the set-up lock of the data directory. */
 export async function installCriu(install: InstallCriu): Promise<Criu> {
   const { dataDir } = install
   const found = await findCriu(dataDir)
@@ -74,7 +74,8 @@ async function fetchPackages(work: string, { report = () => {}, signal, pin, deb
     deb,
     workDir,
     signal,
-    onLine: (line) => report({ percent: Math.min(90, (++lines / EXPECTED_LINES) * 90), doing: doing(line) }),
+    onLine: (line) =>
+      report({ percent: Math.min(90, (++lines / EXPECTED_LINES) * 90), doing: withoutAddress(line) }),
   })
 }
 
@@ -91,14 +92,14 @@ async function unpack(
     )
 }
 
-/** For `./dormouse doctor` and for whoever asks later what runs here. */
+/** For `./dormouse doctor`, and for operators who want to know what runs here. */
 async function recordPackages(root: string, packages: readonly FetchedPackage[]): Promise<void> {
   const list = packages.map(({ name, version, sha256 }) => ({ name, version, sha256 }))
   await writeFile(join(root, 'packages.json'), `${JSON.stringify(list, null, 2)}\n`, { mode: 0o644 })
 }
 
-/** Names a mirror's address as little as the rest of the set-up does. */
-function doing(line: string): string {
+/** Hides the address of a mirror, as the rest of set-up does. */
+function withoutAddress(line: string): string {
   return line.replace(/\bhttps?:\/\/\S+/g, 'the mirror')
 }
 

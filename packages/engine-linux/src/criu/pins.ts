@@ -1,23 +1,24 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** One build of Debian's package `criu` that may run on this host with root's rights. */
+/** One build of Debian's package `criu` that may run on this host with root privileges. */
 export interface CriuPin {
   /** Debian's version, with its revision. */
   readonly version: string
-  /** Of the .deb file, as hexadecimal digits. */
+  /** SHA-256 of the .deb file, as hexadecimal digits. */
   readonly sha256: string
 }
 
 /**
- * Accepted builds, by Debian's name of the architecture, the preferred first. amd64 is what the tests run with; arm64 was taken from
- * Debian's signed index and has not run here. To add a version: run the whole suite with it, then add its line; older ones may stay.
+ * Accepted builds by Debian's name of the architecture, the preferred one first. The tests run with amd64; arm64 was
+ * taken from Debian's signed index and has not run here. To add a version, run the whole suite with it, then add its
+ * line; older ones may stay.
  */
 export const CRIU_PINS: Readonly<Record<string, readonly CriuPin[]>> = {
   amd64: [{ version: '4.2.1-1', sha256: '4039578de7dd6480964754c1348416f0f0658fba3eadaa918bfe43e9a5fb9b04' }],
   arm64: [{ version: '4.2.1-1', sha256: 'ad7dd296f5f6686ab3fdee3f983c942b8fe54af2fb3658d0cc37cd7298e2bc8d' }],
 }
 
-/** What an operator does when no accepted build can be had. */
+/** What an operator can do when no accepted build is available. */
 export const PIN_HINT =
   'Get an accepted .deb from an archive of old Debian packages and name it with DORMOUSE_CRIU_DEB=FILE, ' +
   'accept another build with DORMOUSE_CRIU_PIN=VERSION:SHA256, or install a CRIU yourself: one in PATH that is new enough is used as it is.'
@@ -34,7 +35,7 @@ export function parseCriuPin(text: string): CriuPin {
   )
 }
 
-/** Which of the offered builds is accepted. Throws `setup_failed` that names both sides when none is. */
+/** Returns the offered build that is accepted. Throws `setup_failed`, naming both sides, when there is none. */
 export function choosePin(
   architecture: string,
   { accepted, offered }: { accepted: readonly CriuPin[]; offered: readonly CriuPin[] },

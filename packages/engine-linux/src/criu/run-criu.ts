@@ -3,40 +3,42 @@ import { startProgram } from '../host/start-program.ts'
 import { baseFilter, enterLibrary } from '../native-programs.ts'
 import type { Criu } from './find-criu.ts'
 
-/** The end of what CRIU said, kept for an error message. */
+/** The end of CRIU's output, kept for an error message. */
 const OUTPUT_MAX_CHARACTERS = 16_384
-/** What libdormouse-enter.so writes when the program is about to exit with 0. */
+/** What libdormouse-enter.so writes when CRIU is about to exit with 0. */
 const SUCCEEDED = '0'
-/** What it exits with when the dump was cut off, by a signal or its deadline: native/src/cut-off.h. */
+/** Exit code after a dump was cut off by a signal or its deadline: see native/src/cut-off.h. */
 const CUT_OFF = 124
-/** Where a saving CRIU finds the directory that freezes the burrow: native/src/enter.c opens it. */
+/** Where a dumping CRIU finds the directory that freezes the burrow: native/src/enter.c opens it. */
 export const FREEZER_PATH = '/proc/self/fd/5'
-/** A directory of a burrow that exists, is empty and cannot be written: no plugin of the sandbox's is ever loaded from it. */
+/**
+ * A directory of a burrow that exists, is empty and cannot be written: no plugin of a sandbox is ever loaded from it.
+ */
 const NO_PLUGINS = '/dev/.masked'
 
 /**
- * By its size alone. CRIU would map every library to compare its build id: milliseconds for what cannot differ, because a sandbox
- * wakes with the very layers that it fell asleep with.
+ * Compares files by size alone. Otherwise CRIU maps every library to compare its build id, which takes milliseconds and
+ * cannot differ: a sandbox wakes with the same layers that it fell asleep with.
  */
 export const FILE_VALIDATION = ['--file-validation', 'filesize'] as const
 
 export interface CriuCall {
   readonly criu: Criu
-  /** `host` keeps the host's user namespace (saving needs it), `burrow` gives up every privilege over the host. */
+  /** `host` keeps the host's user namespace, which a dump needs; `burrow` gives up every privilege over the host. */
   readonly as: 'host' | 'burrow'
-  /** Cgroups that CRIU, and with it all that it restores, is to be a member of. */
+  /** Cgroups that CRIU joins, and with it everything that it restores. */
   readonly cgroups?: readonly string[]
   readonly action: readonly [string, ...string[]]
   /** Directory inside the burrow with `criu.kdat`. */
   readonly kdatDir: string
-  /** It only looks at the kernel, in a burrow that no sandbox has touched: no filter hides system calls from it. */
+  /** CRIU only examines the kernel, in a burrow that no sandbox has touched: no filter hides system calls from it. */
   readonly isExamining?: boolean
 }
 
 export interface CriuResult {
   readonly exitCode: number | null
   readonly output: string
-  /** A dump was not finished: the processes of the burrow have foreign code in them, and are being killed. */
+  /** The dump was not finished. CRIU's own code is in the processes of the burrow, so they are being killed. */
   readonly isCutOff: boolean
 }
 
@@ -45,11 +47,14 @@ export interface CriuTarget {
   readonly firstPid: number
   /** Host directory with the images. CRIU gets it as an open descriptor: its path means nothing inside. */
   readonly imagesDir: string
-  /** Host directory of the burrow's freezer. A saving CRIU thaws it when it holds every member, and freezes it again in the end. */
+  /**
+   * Host directory of the burrow's freezer. A dumping CRIU thaws it when it has seized every member, and freezes it
+   * again at the end.
+   */
   readonly freezerDir?: string
-  /** A saving CRIU has one capability more then, to find what is watched on them. */
+  /** Gives a dumping CRIU one more capability, to find watched files on volumes. */
   readonly hasVolumes?: boolean
-  /** How long a saving CRIU may take. The burrow is killed when it takes longer, also when this process is gone by then. */
+  /** How long a dump may take. A burrow whose dump takes longer is killed, even if this process has ended by then. */
   readonly deadlineMs?: number
 }
 
@@ -57,9 +62,9 @@ export interface StartedCriu {
   readonly isWaiting: boolean
   /** Settles when nothing of it is left. */
   readonly finished: Promise<CriuResult>
-  /** Lets it go on, inside the burrow. */
+  /** Lets it continue, inside the burrow. */
   enter(target: CriuTarget): Promise<CriuResult>
-  /** There will be no burrow: it ends without having done anything. */
+  /** Ends it before it has done anything. */
   cancel(): void
 }
 
@@ -69,9 +74,10 @@ export async function runCriu({ firstPid, imagesDir, ...call }: CriuCall & CriuT
 }
 
 /**
- * Starts CRIU, which waits until it is told which burrow to enter. A dump that is cut off leaves foreign code in the tasks, so once
- * CRIU is inside, only its deadline ends it, and the burrow with it. Whatever the sandbox could have prepared for it is out of its
- * reach: configuration, plugins, libraries, what it knows of the kernel.
+ * Starts CRIU, which waits until `enter` names a burrow. A dump that is cut off leaves CRIU's code in the processes, so
+ * once CRIU is inside, only its deadline ends it, and the burrow with it.
+ * Nothing that a sandbox could prepare reaches CRIU: neither configuration, plugins and libraries, nor what CRIU knows
+ * about the kernel.
  */
 export function startCriu(call: CriuCall): StartedCriu {
   const [program, ...first] = call.criu.argv
@@ -93,7 +99,7 @@ export function startCriu(call: CriuCall): StartedCriu {
       ...(call.cgroups !== undefined && { DORMOUSE_ENTER_CGROUPS: call.cgroups.join('\n') }),
       ...(call.as === 'burrow' && call.isExamining !== true && { DORMOUSE_ENTER_FILTER: baseFilter }),
       XDG_RUNTIME_DIR: call.kdatDir,
-      // GnuTLS, a library of CRIU's, would read configuration at load time.
+      // GnuTLS, a library that CRIU loads, would read configuration at load time.
       GNUTLS_NO_IMPLICIT_INIT: '1',
       PATH: NO_PLUGINS,
     },
@@ -113,7 +119,7 @@ export function startCriu(call: CriuCall): StartedCriu {
     return { exitCode, output, isCutOff }
   })
   const target = channel as Duplex
-  // It may have failed before it reads; how it ended says more than EPIPE.
+  // CRIU may have failed before it reads; its exit says more than EPIPE.
   target.on('error', () => {})
   return {
     get isWaiting() {
@@ -122,7 +128,7 @@ export function startCriu(call: CriuCall): StartedCriu {
     finished,
     enter({ firstPid, imagesDir, freezerDir = '', deadlineMs = 0, hasVolumes = false }) {
       const seconds = Math.ceil(deadlineMs / 1000)
-      // The lines' end, not the stream's, is what it waits for: its answer comes the same way.
+      // CRIU waits for the end of the lines, not of the stream: its result comes back on the same stream.
       target.write(`${firstPid} ${seconds} ${Number(hasVolumes)}\n${imagesDir}\n${freezerDir}\n`)
       return Promise.race([finished, succeeded(target, () => output)])
     },
@@ -132,11 +138,11 @@ export function startCriu(call: CriuCall): StartedCriu {
   }
 }
 
-/** Settles only on success, which it tells before it tears down its own memory: some milliseconds before it has ended. */
+/** Settles only on success. CRIU reports success before it frees its memory, some milliseconds before it ends. */
 function succeeded(target: Duplex, output: () => string): Promise<CriuResult> {
   return new Promise((resolve) => {
-    target.once('data', (told: Buffer) => {
-      if (told.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
+    target.once('data', (message: Buffer) => {
+      if (message.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
     })
   })
 }

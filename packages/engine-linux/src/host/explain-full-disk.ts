@@ -1,11 +1,11 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** Failures that a full disk can be behind, by what the kernel or a program of ours says. */
+/** Codes of errors that a full disk may have caused. */
 const PASSED_ON = new Set(['internal', 'burrow_start_failed', 'restore_failed'])
 
-/** `no_space` for an error that a full disk is behind, also deep in its causes; any other as it is. */
+/** Returns `no_space` for an error that a full disk caused, however deep in its causes; any other error as it is. */
 export function explainFullDisk(error: unknown): unknown {
-  // One with a snapshot says where everything was saved: that must stay.
+  // An error with a snapshot id says where the sandbox was saved, and must keep doing so.
   const isOurs = error instanceof DormouseError
   if (isOurs && (!PASSED_ON.has(error.code) || 'snapshotId' in error.details)) return error
   for (let at: unknown = error; at instanceof Error; at = at.cause) {

@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises'
 
 interface Remembered<Value> {
-  /** How the file looked from outside when it was read. */
-  readonly looks: string
+  /** Inode, size and times of the file when it was read. */
+  readonly attributes: string
   readonly value: Value
 }
 
-/** What was made of files that change rarely, so that each is read and parsed again only when it has changed. */
+/** Caches what was parsed from files, and reads a file again only when it has changed. */
 export class FileCache<Value> {
   readonly #max: number
   readonly #known = new Map<string, Remembered<Value>>()
@@ -15,23 +15,23 @@ export class FileCache<Value> {
     this.#max = max
   }
 
-  /** `read` is asked, and fails as it will, when the file is new, has changed or is gone. */
+  /** Calls `read`, and throws what it throws, when the file is new, has changed or is missing. */
   async get(path: string, read: () => Promise<Value>): Promise<Value> {
-    const looks = await lookAt(path)
+    const attributes = await readAttributes(path)
     const known = this.#known.get(path)
-    if (known !== undefined && known.looks === looks) return known.value
+    if (known !== undefined && known.attributes === attributes) return known.value
     this.#known.delete(path)
     const value = await read()
-    // Changed while it was read: what was read may be of either, so the next one reads again.
-    if (looks === undefined || looks !== (await lookAt(path))) return value
-    this.#known.set(path, { looks, value })
+    // Changed while it was read: the value may be of either version, so it is not cached.
+    if (attributes === undefined || attributes !== (await readAttributes(path))) return value
+    this.#known.set(path, { attributes, value })
     const [oldest] = this.#known.keys()
     if (this.#known.size > this.#max && oldest !== undefined) this.#known.delete(oldest)
     return value
   }
 }
 
-async function lookAt(path: string): Promise<string | undefined> {
+async function readAttributes(path: string): Promise<string | undefined> {
   const found = await stat(path, { bigint: true }).catch(() => undefined)
   return found && `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`
 }

@@ -3,16 +3,16 @@ import { once } from 'node:events'
 import { type FileHandle, open } from 'node:fs/promises'
 import { DormouseError } from '@dormouse/contracts'
 
-/** flock(1) ends with this status when someone else holds the lock. */
+/** flock(1) ends with this status when another process holds the lock. */
 const CONFLICT_STATUS = 75
 
 export class FileLock implements AsyncDisposable {
   private constructor(private readonly handle: FileHandle) {}
 
   /**
-   * Takes the lock, or answers who holds it (the pid as written by the holder; undefined when unreadable).
-   * The kernel keeps an flock with the open file, not with the process that asked for it: flock(1) locks the file
-   * we opened and ends, we go on holding it, and it is free the moment this process dies, however it dies.
+   * Takes the lock, or returns the pid of its holder (undefined when it cannot be read).
+   * The kernel keeps an flock with the open file, not with the process that asked for it: flock(1) locks the file that
+   * we opened and ends, and we still hold the lock. It is free the moment this process ends, however it ends.
    */
   static async tryAcquire(path: string): Promise<FileLock | { heldBy: number | undefined }> {
     const handle = await open(path, 'a+', 0o600)

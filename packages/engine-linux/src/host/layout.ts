@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BurrowId, LayerId, SnapshotId } from '@dormouse/contracts'
 
-/** Where things of an engine are. */
+/** Paths of an engine on this host. */
 export class Layout {
   readonly burrowsDir: string
   readonly sparesDir: string
   readonly layersDir: string
-  /** Checksums of layers and of template builds, one file for each. */
+  /** Checksums of layers and of template builds, one file each. */
   readonly sumsDir: string
   readonly snapshotsDir: string
   readonly volumesDir: string
@@ -73,7 +73,7 @@ export interface SnapshotPaths {
   readonly manifest: string
   readonly images: string
   readonly memory: string
-  /** Which files of the top layer go into the upper directory of every burrow that is restored; need not be there. */
+  /** Lists files of the top layer that every restore copies into the upper directory of its burrow. Often missing. */
   readonly carried: string
 }
 
@@ -81,10 +81,10 @@ export interface BurrowPaths {
   readonly id: BurrowId
   readonly dir: string
   readonly record: string
-  /** There while a snapshot of it is being taken. */
+  /** Exists while a snapshot of the burrow is being taken. */
   readonly saveIntent: string
   readonly upper: string
-  /** Exists while the burrow is a spare: from before anything of it is made until it becomes somebody's. */
+  /** Exists while the burrow is a spare: from before anything of it is made until a sandbox gets it. */
   readonly spareMark: string
   readonly work: string
   /** Links to the memory files that this burrow's processes map. */

@@ -1,7 +1,7 @@
 export interface Progress {
   /** 0 to 100, never falling within one piece of work. */
   readonly percent?: number
-  /** What is being done now, a few words. */
+  /** What is happening now, in a few words. */
   readonly doing?: string
 }
 

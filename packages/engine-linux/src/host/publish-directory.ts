@@ -20,7 +20,7 @@ export async function makeWorkDirectory(parent: string): Promise<string> {
   return work
 }
 
-/** Moves a finished directory to its final name. After this it is whole on disk, also after a power cut. */
+/** Moves a finished directory to its final name. It is complete on disk after this, also after a power cut. */
 export async function publishDirectory(finished: string, final: string): Promise<void> {
   await chmod(finished, 0o711)
   await syncFileSystem(finished)

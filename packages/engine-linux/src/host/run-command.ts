@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, type ProgramEnding, startProgram } from './start-program.ts'
 
@@ -8,14 +9,14 @@ import { type Program, type ProgramEnding, startProgram } from './start-program.
 const TAIL_LINES = 20
 /** A line beyond this is cut, so that one line cannot fill an error message. */
 const LINE_MAX_CHARACTERS = 2_000
-/** Output kept for the caller of a program that is asked a question. */
+/** Output kept for callers that read it. */
 const OUTPUT_MAX_CHARACTERS = 1_000_000
-/** How long a program may tidy up after SIGTERM before it is killed. */
+/** How long a program may clean up after SIGTERM before it is killed. */
 const KILL_AFTER_MS = 10_000
 
 export interface HostCommand {
   readonly argv: readonly [string, ...string[]]
-  /** A file to read standard input from. Opened here, as root: the program may have no right to its path. */
+  /** Standard input is read from this file. Opened here, as root: the program may have no right to its path. */
   readonly stdinFile?: string
   readonly onLine?: (line: string) => void
   readonly signal?: AbortSignal | undefined
@@ -32,11 +33,11 @@ export interface CommandResult {
   readonly ending: string
 }
 
-/** Runs a program to its end and reports how it ended, whatever that was. Throws only when `signal` aborts. */
+/** Runs a program to its end and reports how it ended. Throws only when `signal` aborts. */
 export async function runCommand(command: HostCommand): Promise<CommandResult> {
   command.signal?.throwIfAborted()
   const stdin = command.stdinFile === undefined ? ('ignore' as const) : openSync(command.stdinFile, 'r')
-  // The kernel kills the program if this process dies without a chance to say goodbye.
+  // The kernel kills the program if this process dies without a chance to clean up.
   const argv = ['setpriv', '--pdeathsig', 'KILL', '--', ...command.argv] as const
   let program: Program
   try {
@@ -69,8 +70,8 @@ export async function runCommandOrFail(command: HostCommand, what: string): Prom
 }
 
 /**
- * Puts a program that starts many others into its own pid and mount namespace: when it ends or is killed, nothing
- * of it is left, neither processes nor mounts.
+ * Puts a program that starts many others into its own pid and mount namespace: when it ends or is killed, no process
+ * and no mount of it is left.
  */
 export function inOwnNamespaces(argv: readonly string[]): [string, ...string[]] {
   return ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--', ...argv]
@@ -109,17 +110,17 @@ function stopOnAbort(program: Program, { signal, timeoutMs }: HostCommand): Disp
     signalGroup(program, 'SIGTERM')
     timers.push(setTimeout(() => signalGroup(program, 'SIGKILL'), KILL_AFTER_MS))
   }
-  signal?.addEventListener('abort', stop, { once: true })
+  const listener = onAbort(signal, stop)
   if (timeoutMs !== undefined) timers.push(setTimeout(stop, timeoutMs))
   return {
     [Symbol.dispose]() {
-      signal?.removeEventListener('abort', stop)
+      listener[Symbol.dispose]()
       for (const timer of timers) clearTimeout(timer)
     },
   }
 }
 
-/** Also when it has exited itself: those that it has started may not have. */
+/** Signals the group even when the program itself has exited: its children may not have. */
 function signalGroup({ pid }: Program, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal)

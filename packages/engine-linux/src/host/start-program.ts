@@ -8,12 +8,12 @@ import { startAddon } from '../native-programs.ts'
 
 export interface ProgramStart {
   readonly argv: readonly [string, ...string[]]
-  /** That of this process, when nothing is said. */
+  /** The environment of this process by default. */
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
   /** In a session of its own, out of reach of a Ctrl-C at this process's terminal. */
   readonly isDetached?: boolean
-  /** What its descriptors are, from 0: nothing, a stream to this process, or a descriptor of this process. */
+  /** The program's descriptors from 0 on: nothing, a stream to this process, or a descriptor of this process. */
   readonly stdio: readonly ('ignore' | 'pipe' | number)[]
 }
 
@@ -23,20 +23,20 @@ export interface ProgramEnding {
   readonly signal: NodeJS.Signals | null
 }
 
-/** A program that this process has started. Its streams have to be read, or nothing says that they have ended. */
+/** A program that this process has started. Its streams have to be read; otherwise their end is not noticed. */
 export interface Program {
   readonly pid: number
   readonly isRunning: boolean
-  /** By descriptor; undefined where it is no stream. */
+  /** By descriptor; undefined where it is not a stream. */
   readonly streams: readonly (Duplex | undefined)[]
   readonly exited: Promise<ProgramEnding>
-  /** It has exited, and nobody holds its streams any more. */
+  /** Settles when it has exited and its streams are closed. */
   readonly closed: Promise<ProgramEnding>
   /** Does nothing when it has exited. */
   kill(signal?: NodeJS.Signals): void
 }
 
-/** native/src/start-addon.c. */
+/** See native/src/start-addon.c. */
 interface StartAddon {
   watchEnds(onEnd: (pid: number, exitCode: number, signal: number) => void): void
   start(
@@ -52,8 +52,8 @@ const NOTHING = -1
 const PIPE = -2
 
 /**
- * Starts a program without copying this process, which takes Node milliseconds and grows with its heap. Throws when it cannot be
- * started. Without the addon Node does it.
+ * Starts a program without copying this process: that copy takes Node milliseconds and grows with its heap. Throws when
+ * the program cannot be started. Without the addon, Node starts it.
  */
 export function startProgram(start: ProgramStart): Program {
   const starter = findStarter()
@@ -100,7 +100,7 @@ class Starter {
   }
 }
 
-/** What Node does with any process: it is there on every host. */
+/** How Node starts a process; works on every host. */
 export function startByNode({ argv, env, cwd, isDetached = false, stdio }: ProgramStart): Program {
   const [file, ...rest] = argv
   const child = spawn(file, rest, {
@@ -139,7 +139,7 @@ function watch({ pid, streams, exited, kill }: Started): Program {
     },
     exited: ended,
     closed: ended.then(async (ending) => {
-      // What nobody reads would never come to its end.
+      // A stream that is not read would never end.
       for (const stream of streams) if (stream?.readable) stream.resume()
       await Promise.all(closings)
       return ending

@@ -1,12 +1,12 @@
 import { open } from 'node:fs/promises'
 import { runCommandOrFail } from './run-command.ts'
 
-/** Everything that was written to the file system of `path` is on disk after this. */
+/** Post: everything that was written to the file system of `path` is on disk. */
 export async function syncFileSystem(path: string): Promise<void> {
   await runCommandOrFail({ argv: ['sync', '--file-system', path] }, 'writing to disk')
 }
 
-/** A directory entry, as opposed to what it names, is durable only after this. */
+/** Post: the entries of a directory are on disk. Syncing a file does not sync its name. */
 export async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path, 'r')
   try {
@@ -16,7 +16,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Writes a new file; it is on disk after this. */
+/** Writes a new file. It is on disk after this. */
 export async function writeDurably(path: string, text: string): Promise<void> {
   const handle = await open(path, 'wx', 0o600)
   try {

@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Where to make a directory that only this process uses, and how its name begins. */
+/** Where to make a directory that only this process uses, and the prefix of its name. */
 export interface WorkPlace {
   readonly parent: string
   readonly prefix: string
 }
 
 /**
- * Makes `<parent>/<prefix><pid>-<start time>-<random>`. The name says which process uses the directory. So a later process
- * recognises what a killed one left, without a lock. Directories left that way are removed first.
+ * Makes `<parent>/<prefix><pid>-<start time>-<random>`. The name says which process uses the directory. So a later
+ * process recognises what a killed one left, without a lock. Directories left that way are removed first.
  */
 export async function makeOwnedDirectory(place: WorkPlace): Promise<string> {
   await removeAbandoned(place)
@@ -28,7 +28,7 @@ export async function removeAbandoned({ parent, prefix }: WorkPlace): Promise<vo
     if (!name.startsWith(prefix)) continue
     const owner = /^(?<pid>\d+)-(?<startTime>\d+)-[0-9a-f]{12}$/.exec(name.slice(prefix.length))?.groups
     if (owner === undefined || startTimeOf(Number(owner['pid'])) === owner['startTime']) continue
-    // One that cannot be removed now is tried again by the next process that makes one.
+    // The next process that makes one tries again.
     await rm(join(parent, name), { recursive: true, force: true }).catch(() => {})
   }
 }

@@ -21,8 +21,8 @@ export class DumpImages implements AsyncDisposable {
     await this.#run('readDump', { rawDir: this.#rawDir })
   }
 
-  leaveVolumes(volumes: { readonly mounts: readonly VolumeMount[]; readonly volumesDir: string }) {
-    return this.#run('leaveVolumes', volumes)
+  detachFromVolumes(volumes: { readonly mounts: readonly VolumeMount[]; readonly volumesDir: string }) {
+    return this.#run('detachFromVolumes', volumes)
   }
 
   refuseLoss(pids: readonly number[]) {

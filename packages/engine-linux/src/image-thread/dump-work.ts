@@ -11,7 +11,7 @@ import { mendPipes } from '../image/pipes.ts'
 import { refuseLoss } from '../image/refuse-loss.ts'
 import { dropBaseFilters } from '../image/seccomp-filters.ts'
 import { mendTimers } from '../image/timers.ts'
-import { leaveVolumes } from '../volume/detach-from-volumes.ts'
+import { detachFromVolumes } from '../volume/detach-from-volumes.ts'
 import type { VolumeFile } from '../volume/volume-files.ts'
 
 /** One dump: its files.img is read once, changed in memory, and written where the snapshot's images go. */
@@ -30,11 +30,11 @@ export class DumpWork {
     return new DumpWork(rawDir, new OpenFiles(await readImage(join(rawDir, 'files.img'))))
   }
 
-  leaveVolumes(volumes: {
+  detachFromVolumes(volumes: {
     readonly mounts: readonly VolumeMount[]
     readonly volumesDir: string
   }): Promise<VolumeFile[]> {
-    return leaveVolumes({ rawDir: this.#rawDir, files: this.#files, ...volumes })
+    return detachFromVolumes({ rawDir: this.#rawDir, files: this.#files, ...volumes })
   }
 
   refuseLoss({ pids }: { readonly pids: readonly number[] }): Promise<void> {

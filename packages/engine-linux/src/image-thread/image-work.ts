@@ -7,7 +7,7 @@ import { findRemapLinks } from '../image/link-remaps.ts'
 import type { MapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import type { PageMover } from '../image/page-worker.ts'
-import { detachGone, findHidden } from '../volume/replace-missing.ts'
+import { findHiddenFile, replaceMissing } from '../volume/replace-missing.ts'
 import { DumpWork } from './dump-work.ts'
 
 /** What the thread keeps from one request to the next of whoever it is lent to. */
@@ -23,8 +23,8 @@ export const IMAGE_WORK = {
   async readDump(state: ThreadState, { rawDir }: { rawDir: string }): Promise<void> {
     state.dump = await DumpWork.read(rawDir)
   },
-  async leaveVolumes(state: ThreadState, volumes: { mounts: Mounts; volumesDir: string }) {
-    return getDump(state).leaveVolumes(volumes)
+  async detachFromVolumes(state: ThreadState, volumes: { mounts: Mounts; volumesDir: string }) {
+    return getDump(state).detachFromVolumes(volumes)
   },
   async refuseLoss(state: ThreadState, tree: { pids: readonly number[] }) {
     return getDump(state).refuseLoss(tree)
@@ -42,11 +42,11 @@ export const IMAGE_WORK = {
   async findOpenPaths(_state: ThreadState, { imagesDir }: { imagesDir: string }): Promise<string[]> {
     return [...new Set(new OpenFiles(await readImage(join(imagesDir, 'files.img'))).paths)]
   },
-  async detachGone(_state: ThreadState, detach: Parameters<typeof detachGone>[0]) {
-    return detachGone(detach)
+  async replaceMissing(_state: ThreadState, detach: Parameters<typeof replaceMissing>[0]) {
+    return replaceMissing(detach)
   },
-  async findHidden(_state: ThreadState, hiding: Parameters<typeof findHidden>[0]) {
-    return findHidden(hiding)
+  async findHiddenFile(_state: ThreadState, hiding: Parameters<typeof findHiddenFile>[0]) {
+    return findHiddenFile(hiding)
   },
   async canConsolidate(_state: ThreadState, { from, canClone }: { from: SnapshotPaths; canClone: boolean }) {
     return (await planConsolidation(from, { canClone })) !== undefined

@@ -6,13 +6,13 @@ import { runCommand } from '../host/run-command.ts'
 import { carryProgram } from '../native-programs.ts'
 import type { OpenFiles } from './open-files.ts'
 
-/** The agent's own; nobody remembers its inode number, and without it most snapshots have nothing to carry. */
+/** The agent's log. No program remembers its inode number, and without it most snapshots have nothing to carry. */
 const AGENT_LOG = '/var/log/dormouse-agent.log'
 
-/** A list of the files that are open for writing, in the directory of a dump. */
+/** File in the directory of a dump that lists the files open for writing. */
 const WRITTEN = 'written-paths'
 
-/** Makes that list; false when there are none. */
+/** Makes that list; returns false when there are none. */
 export async function listWritten(files: OpenFiles, rawDir: string): Promise<boolean> {
   const paths = files.writtenPaths.filter((path) => path.startsWith('/') && path !== AGENT_LOG)
   if (paths.length === 0) return false
@@ -22,9 +22,10 @@ export async function listWritten(files: OpenFiles, rawDir: string): Promise<boo
 }
 
 /**
- * Files that are open for writing are copied into a new upper directory as soon as they are opened again there. Those of them
- * that would get another inode number by it are listed here, and copied by us before, so that they keep it: see
- * native/src/carry.c. False, and no list, when there is nothing to carry. Pre: `listWritten` has found some.
+ * overlayfs copies a file that is open for writing into the new upper directory when it is opened again, and some of
+ * these files would get another inode number. This lists them; `copyCarried` copies them before, so that they keep it:
+ * see native/src/carry.c.
+ * Returns false, and makes no list, when there is nothing to carry. Pre: `listWritten` returned true.
  */
 export async function listCarried(carry: { rawDir: string; layer: string; list: string }): Promise<boolean> {
   await runCarry(['find', carry.layer, carry.list], join(carry.rawDir, WRITTEN))

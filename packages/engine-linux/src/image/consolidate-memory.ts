@@ -29,7 +29,10 @@ export interface Consolidation {
   readonly chosen: readonly TaskExtent[]
 }
 
-/** Looks what of a snapshot's memory should be mapped instead of copied; undefined when nothing, or when there is no room. */
+/**
+ * Finds memory of a snapshot that should be mapped instead of copied. Undefined when there is none, or not enough disk
+ * space.
+ */
 export async function planConsolidation(
   from: SnapshotPaths,
   { canClone }: { canClone: boolean },
@@ -49,14 +52,14 @@ export async function planConsolidation(
     0n,
   )
   const { bavail, bsize } = await statfs(from.dir)
-  // The disk is the sandboxes' first: half of what is free is left to them.
+  // Sandboxes need the disk more: half of the free space is left to them.
   if (!canClone && neededBytes * 2n > BigInt(bavail) * BigInt(bsize)) return undefined
   return { files, tasks, chosen }
 }
 
 /**
- * Writes `images/` and `memory/` of a new version into `to`. What is not rewritten is shared with `from` by hard links. The
- * guard's table stays as it is: the same ranges map memory files as before, only other ones.
+ * Writes `images/` and `memory/` of a new version into `to`. Files that are not rewritten are hard links to those in
+ * `from`. The guard's table stays: the same ranges map memory files, only different ones.
  */
 export async function consolidate(
   { files, tasks, chosen }: Consolidation,
@@ -172,7 +175,7 @@ function toMoves(
   }
 }
 
-/** By the start of each area: where it lies now. */
+/** The new place of each area, by its start. */
 function placeAreas(own: readonly TaskExtent[], { placed }: MemoryLayout, fileId: bigint) {
   const places = new Map(placed.map(({ start, fileOffset }) => [start, fileOffset]))
   return new Map(
@@ -186,7 +189,7 @@ function placeAreas(own: readonly TaskExtent[], { placed }: MemoryLayout, fileId
   )
 }
 
-/** Of the files that were rewritten from, those that no task maps or has open now. */
+/** Files whose memory was rewritten and that no task maps or has open any more. */
 async function unusedFiles(
   from: SnapshotPaths,
   tasks: readonly TaskImages[],

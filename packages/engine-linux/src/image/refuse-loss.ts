@@ -9,15 +9,15 @@ const FILE_TYPE = 1
 const TYPE_EVENTFD = 6n
 
 /**
- * CRIU leaves some things out without a word, and saves others that it cannot restore. Such a snapshot must not take the place
- * of the sandbox.
- * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them, `files` its files.img.
+ * Refuses a dump in which CRIU silently left something out, or saved something that it cannot restore. Such a snapshot
+ * must not replace the sandbox.
+ * Pre: the processes are stopped. `pids` are all of the burrow, as the host sees them; `files` is its files.img.
  */
 export async function refuseLoss(imageDir: string, files: ImageFile, pids: readonly number[]): Promise<void> {
   const names = new Set(await readdir(imageDir))
   for (const pid of pids) {
     const inside = await pidInside(pid)
-    // PID 1 is ours: it is made anew in every burrow.
+    // PID 1 is ours, and new in every burrow.
     if (inside === undefined || inside === 1 || names.has(`core-${inside}.img`)) continue
     throw refused(inside, 'it is not a descendant of the agent')
   }
@@ -28,7 +28,7 @@ export async function refuseLoss(imageDir: string, files: ImageFile, pids: reado
     await refuseSemaphores(pids)
 }
 
-/** CRIU restores every eventfd as a counter, of 32 bits. */
+/** CRIU restores every eventfd as a plain counter of 32 bits. */
 async function refuseSemaphores(pids: readonly number[]): Promise<void> {
   for (const pid of pids) {
     const directory = `/proc/${pid}/fdinfo`

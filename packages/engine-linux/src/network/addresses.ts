@@ -1,13 +1,13 @@
-/** What a burrow's network looks like from inside; the same in every one. dormouse-init makes it: native/src/network.c. */
+/** Addresses of a burrow's network, seen from inside; the same in every burrow. native/src/network.c sets them up. */
 export const OWN_IPV4 = '198.18.0.2'
 export const OWN_IPV6 = 'fd64:6f72:6d6f::2'
-/** Answers at port 53 while a gate is open. */
+/** The resolver, which answers at port 53 while a gate is open. */
 export const RESOLVER = '198.18.0.1'
 
 const OWN_IPV4_NUMBER = 0xc612_0002
 const OWN_IPV6_NUMBERS = [0xfd64_6f72, 0x6d6f_0000, 0, 2]
 
-/** One word or four, as the kernel has them in memory: the bytes in the order of the network, read as if they were ours. */
+/** Takes one word (IPv4) or four (IPv6) as the kernel stores them: bytes in network order, read in host order. */
 export function isOwnAddress(words: readonly number[]): boolean {
   const numbers = words.map(fromNetwork)
   const [first = 0, second, third, last = 0] = numbers

@@ -3,7 +3,10 @@ import type { Gate } from '@dormouse/engine'
 import type { FirstProcess } from '../process/first-process.ts'
 import { closeUnused, openGate } from './open-gate.ts'
 
-/** The server asks at once for a gate that was opened ahead of need. Until then connections wait, so the gate is closed soon. */
+/**
+ * The server asks at once for a gate that was opened ahead of need. Until then connections wait, so the gate is closed
+ * soon.
+ */
 const UNREQUESTED_MS = 1_000
 
 /** The gate of one burrow: at most one is open at a time. */

@@ -1,26 +1,26 @@
 import { createRequire } from 'node:module'
 import { gateAddon } from '../native-programs.ts'
 
-/** native/src/gate-addon.c. Each call goes into the namespace with a thread of its own. */
+/** See native/src/gate-addon.c. Each call enters the namespace on a thread of its own. */
 export interface GateAddon {
   openGate(netnsFd: number): Promise<{ readonly tcp: number; readonly dns: number; readonly link: number }>
-  /** Answers how many connections it has ended. */
+  /** Returns how many connections it closed. */
   hangUpOutside(netnsFd: number): Promise<{ readonly count: number }>
-  /** Until they are released nothing comes in through connections to the outside, and nothing is lost. */
+  /** Until connections are released, no data arrives from the outside, and none is lost. */
   holdConnections(netnsFd: number): Promise<unknown>
   releaseConnections(netnsFd: number): Promise<unknown>
-  /** Rejects when this kernel cannot do it. */
+  /** Rejects when this kernel does not support gates. */
   probe(): Promise<unknown>
 }
 
 export type FoundAddon =
   | { readonly addon: GateAddon }
-  /** One sentence for people. */
+  /** One sentence for people: why there is no addon. */
   | { readonly missing: string }
 
 let found: Promise<FoundAddon> | undefined
 
-/** Loads it and asks the kernel, once: neither changes while this process lives. */
+/** Loads the addon and asks the kernel once: neither changes while this process lives. */
 export function findGateAddon(): Promise<FoundAddon> {
   found ??= load()
   return found

@@ -29,8 +29,8 @@ export function closeUnused(gate: Gate): void {
 }
 
 /**
- * Closes the connections to the outside that a restore brought back. Their other ends no longer exist, so a process that reads
- * from one would wait for ever.
+ * Closes the connections to the outside that a restore brought back. Their other ends no longer exist, so a process
+ * that reads from one would wait for ever.
  */
 export function closeOutsideConnections(first: FirstProcess): Promise<void> {
   return inNetworkIfAny(first, (addon, netns) => addon.hangUpOutside(netns))

@@ -3,18 +3,18 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BurrowEnd } from '@dormouse/engine'
 
-/** PID 1 of a burrow as the host sees it. The start time tells it from a later process with the same number. */
+/** PID 1 of a burrow as the host sees it. The start time distinguishes it from a later process with the same number. */
 export interface FirstProcess {
   readonly pid: number
   readonly startTime: string
 }
 
-/** Reads what dormouse-init recorded; undefined when it did not get that far. */
+/** Reads the pid file of dormouse-init; undefined when it did not get that far. */
 export async function findFirstProcess(pidFile: string): Promise<FirstProcess | undefined> {
   return parseFirstProcess(await readFile(pidFile, 'utf8').catch(() => ''))
 }
 
-/** The line in which dormouse-init tells of it; undefined for any other, and for a part of one. */
+/** Parses the line that dormouse-init writes; undefined for any other line, or for a part of one. */
 export function parseFirstProcess(line: string): FirstProcess | undefined {
   const match = /^(?<pid>\d+) (?<startTime>\d+)\n$/.exec(line)
   if (match?.groups === undefined) return undefined
@@ -26,15 +26,18 @@ export async function isAlive({ pid, startTime }: FirstProcess): Promise<boolean
   return fields[19] === startTime && fields[0] !== 'Z' && fields[0] !== 'X'
 }
 
-/** The letter of the kernel for what a process does: T is stopped. undefined when there is none. */
+/** The kernel's letter for the state of a process: T is stopped. Undefined when there is no such process. */
 export async function findState(pid: number): Promise<string | undefined> {
   return readStat(pid)[0]
 }
 
-/** The fields behind the command, which stands in parentheses and may hold anything: the state, and what follows it. */
+/**
+ * The fields of /proc/<pid>/stat after the command: the state and what follows. The command is in parentheses and may
+ * hold anything.
+ */
 function readStat(pid: number): readonly string[] {
   try {
-    // At once: the kernel has it in memory, and other threads may be busy with what is not.
+    // Synchronous: the kernel has it in memory, and the threads of the pool may be busy with a disk.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   } catch {
@@ -51,7 +54,7 @@ export async function killFirstProcess(first: FirstProcess): Promise<void> {
   }
 }
 
-/** True when it has ended within the time. */
+/** Whether the process ends within `timeoutMs`. */
 export async function waitForEnd(first: FirstProcess, timeoutMs: number): Promise<boolean> {
   const deadline = performance.now() + timeoutMs
   for (let pauseMs = 1; await isAlive(first); pauseMs = Math.min(pauseMs * 2, 50)) {
@@ -61,7 +64,7 @@ export async function waitForEnd(first: FirstProcess, timeoutMs: number): Promis
   return true
 }
 
-/** Reads what PID 1 wrote last. Nothing written means that it was killed itself. */
+/** Reads the last words of PID 1. An empty or missing file means that PID 1 itself was killed. */
 export async function readEnd(endFile: string): Promise<BurrowEnd> {
   const text = await readFile(endFile, 'utf8').catch(() => '')
   const match = /^agent (?<how>exited|killed) (?<number>\d+)\n$/.exec(text)

@@ -1,29 +1,32 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** What the kernel tells of one thread, at /proc/<pid>/task/<tid>/status. */
+/** What the kernel reports about one thread in /proc/<pid>/task/<tid>/status. */
 export interface ThreadStatus {
-  /** As the host sees it, and as the burrow does. `insidePid` is undefined for one that is not in a pid namespace of its own. */
+  /**
+   * The pid as the host sees it, and as the burrow does. `insidePid` is undefined for a process of the host's pid
+   * namespace.
+   */
   readonly pid: number
   readonly insidePid: number | undefined
   readonly parentPid: number
   readonly tracerPid: number
   readonly threadCount: number
-  /** The letter of the kernel: Z and X have ended, D waits for something that no signal interrupts. */
+  /** The kernel's letter: Z and X have ended, D waits for something that no signal interrupts. */
   readonly state: string
   readonly hasNoNewPrivileges: boolean
-  /** 2 when it has filters. */
+  /** 2 when the thread has filters. */
   readonly seccompMode: number
-  /** undefined where the kernel does not count them (before 5.9). */
+  /** Undefined where the kernel does not count them (before 5.9). */
   readonly filterCount: number | undefined
-  /** All that it has, may get or may pass on. */
+  /** All capabilities that it has, may get or may pass on. */
   readonly capabilities: bigint
-  /** Signals that wait to be delivered to the whole process. */
+  /** Signals that are pending for the whole process. */
   readonly pendingSignals: bigint
 }
 
 const CAPABILITY_SETS = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']
 
-/** undefined when there is none. Synchronous: the kernel has it in memory. */
+/** Undefined when there is no such thread. Synchronous: the kernel has it in memory. */
 export function findStatus(path: string): ThreadStatus | undefined {
   const text = read(path)
   if (text === undefined) return undefined
@@ -54,7 +57,7 @@ export function findProcess(pid: number): ThreadStatus | undefined {
   return findStatus(`/proc/${pid}/status`)
 }
 
-/** All threads of a process, whose own status is known already; none when it has ended meanwhile. */
+/** All threads of a process. Empty when it has ended meanwhile. */
 export function listThreads(process: ThreadStatus): ThreadStatus[] {
   if (process.threadCount === 1) return [process]
   const directory = `/proc/${process.pid}/task`

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs'
 import { DormouseError } from '@dormouse/contracts'
 import { type FirstProcess, isAlive } from './first-process.ts'
 
-/** Opens a namespace of a burrow for as long as `work` takes. Throws `burrow_ended` when there is none any more. */
+/** Opens a namespace of a burrow while `work` runs. Throws `burrow_ended` when the burrow has ended. */
 export async function withNamespace<Result>(
   first: FirstProcess,
   kind: 'net' | 'uts',
@@ -10,7 +10,7 @@ export async function withNamespace<Result>(
 ): Promise<Result> {
   const fd = open(first, kind)
   try {
-    // Only now is it certain that what was opened belongs to the burrow, and not to a later process with its pid.
+    // PID 1 is alive after the open, so the namespace belongs to the burrow and not to a later process with its pid.
     if (!(await isAlive(first))) throw gone()
     return await work(fd)
   } finally {
@@ -18,7 +18,7 @@ export async function withNamespace<Result>(
   }
 }
 
-/** Without a way through other threads, which are busy when a sandbox wakes: nothing here waits for a disk. */
+/** Synchronous: nothing here waits for a disk, and the threads of the pool are busy when a sandbox wakes. */
 function open({ pid }: FirstProcess, kind: string): number {
   try {
     return openSync(`/proc/${pid}/ns/${kind}`, 'r')

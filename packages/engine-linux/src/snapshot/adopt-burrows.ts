@@ -18,8 +18,9 @@ import { takeFiles } from './take-files.ts'
 type AdoptHost = Pick<BurrowHost, 'layout' | 'hierarchies' | 'failures'>
 
 /**
- * Takes over the burrows that are alive and removes the others: burrows that have ended, after their files are saved, and
- * burrows whose start was cut off. A burrow whose record cannot be read stays as it is: a later version may read it.
+ * Takes over the burrows that are alive and removes the others: burrows that have ended, after their files are saved,
+ * and burrows whose start was cut off. A burrow whose record cannot be read stays as it is: a later version may read
+ * it.
  */
 export async function adoptBurrows(host: AdoptHost): Promise<{ burrows: LinuxBurrow[]; lost: LostBurrow[] }> {
   const { layout, failures } = host
@@ -83,7 +84,10 @@ async function removeIfPossible({ hierarchies, failures }: AdoptHost, paths: Bur
   )
 }
 
-/** For a burrow that has ended. When its files cannot be saved, for lack of space for example, they stay for the next server. */
+/**
+ * For a burrow that has ended. When its files cannot be saved, for lack of space for example, they stay for the next
+ * server.
+ */
 async function saveFilesAndRemove(host: AdoptHost, record: BurrowRecord): Promise<LostBurrow> {
   const { layout, hierarchies, failures } = host
   const { id, sandboxId } = record

@@ -36,7 +36,9 @@ export async function listParts(
   return allParts(host.layout, dataDir, await store.list())
 }
 
-/** Checks a part, and checks its present place if it was deleted or replaced while it was read: then it is not damaged. */
+/**
+ * Checks a part, and checks its present place if it was deleted or replaced while it was read: then it is not damaged.
+ */
 export async function checkListedPart(
   engine: SnapshotEngine,
   part: LinuxPart,

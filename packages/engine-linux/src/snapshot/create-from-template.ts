@@ -6,7 +6,9 @@ import { findTemplateSnapshot, makeTemplateSnapshot, removeUnfinished } from './
 
 type CreateRequest = Pick<RestoreBurrow, 'sandboxId' | 'limits' | 'volumes' | 'user' | 'env' | 'signal'>
 
-/** Makes a burrow for a new sandbox from the snapshot of its template; undefined when there is none that can be used. */
+/**
+ * Makes a burrow for a new sandbox from the snapshot of its template; undefined when there is none that can be used.
+ */
 export async function createFromTemplate(
   engine: SnapshotEngine,
   template: Template,

@@ -8,7 +8,9 @@ import { type CriuCall, type CriuResult, type StartedCriu, startCriu } from '../
 import type { FailureLog } from '../host/failure-log.ts'
 import { type FirstProcess, killFirstProcess } from '../process/first-process.ts'
 
-/** CRIU's own memory. The images it writes count too, while they are in the page cache: as much as the burrow may have. */
+/**
+ * CRIU's own memory. The images it writes count too, while they are in the page cache: as much as the burrow may have.
+ */
 const OWN_MEMORY_BYTES = 512 * 1024 ** 2
 /** CRIU, the process that waits for it, and a few short-lived ones. */
 const PIDS_MAX = 16
@@ -36,8 +38,8 @@ export interface DumpTarget {
 }
 
 /**
- * A CRIU that waits to dump a burrow. It has limits of its own, because processes of a sandbox made what it reads and may try
- * to make it grow.
+ * A CRIU that waits to dump a burrow. It has limits of its own, because processes of a sandbox made what it reads and
+ * may try to make it grow.
  */
 export class DumpProcess {
   /** Settles when nothing of it is left. The next engine removes what could not be removed. */

@@ -8,8 +8,8 @@ const AGENT_PID = 2
 /** Deleted files that are still open are saved with their content up to this size. */
 const GHOST_LIMIT_BYTES = 1024 ** 3
 /**
- * Where CRIU searches for the paths of inotify watches, of which the kernel shows only the inode. The likeliest come first: it
- * searches only when there is a watch, and stops at the first match.
+ * Where CRIU searches for the paths of inotify watches, of which the kernel shows only the inode. The likeliest come
+ * first: it searches only when there is a watch, and stops at the first match.
  */
 const WATCHED_PATHS = ['/root', '/home', '/tmp', '/run', '/srv', '/mnt', '/opt', '/etc', '/var', '/usr']
 
@@ -33,8 +33,8 @@ const DUMP = [
 ] as const
 
 /**
- * Keeps one CRIU started and waiting for the next dump: loading it takes a third of the time of a small dump, and does not
- * depend on what is dumped. A waiting CRIU ends by itself when this process does.
+ * Keeps one CRIU started and waiting for the next dump: loading it takes a third of the time of a small dump, and does
+ * not depend on what is dumped. A waiting CRIU ends by itself when this process does.
  */
 export class Dumper implements AsyncDisposable {
   readonly #criu: Criu

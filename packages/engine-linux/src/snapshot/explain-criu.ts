@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** CRIU says these on every run here; they mean nothing. */
+/** CRIU reports these on every run here; they mean nothing. */
 const HARMLESS =
   /RLIMIT_NOFILE|Unable to create tun|Can't keep kdat|suspend(ing)? seccomp|stats-(dump|restore)|trim failed|Dumping FAILED|Restoring FAILED/
 
@@ -20,14 +20,14 @@ const REASONS: readonly { pattern: RegExp; reason: string }[] = [
   { pattern: /No space left|ENOSPC/i, reason: 'the disk is full' },
 ]
 
-/** For what is known without CRIU's word. `pid` as the burrow sees it. */
+/** For refusals that we find without CRIU. `pid` is as the burrow sees it. */
 export function cannotBeSaved(pid: number, reason: string): DormouseError {
   return new DormouseError('snapshot_refused', `Process ${pid} cannot be saved: ${reason}.`, {
     details: { pid, reason },
   })
 }
 
-/** The processes are killed: foreign code is in them. */
+/** The processes are killed, because CRIU left its own code in them. */
 export function dumpCutOff(): DormouseError {
   return new DormouseError(
     'burrow_ended',
@@ -36,7 +36,7 @@ export function dumpCutOff(): DormouseError {
   )
 }
 
-/** Why a dump failed, in words a user can act on. */
+/** Explains why a dump failed, in words that a user can act on. */
 export function explainDumpFailure(output: string): DormouseError {
   const errors = output.split('\n').filter((line) => line.includes('Error') && !HARMLESS.test(line))
   const text = errors.join('\n')

@@ -16,8 +16,9 @@ export interface ForkedLinuxBurrow extends ForkedBurrow {
 }
 
 /**
- * Saves a burrow, then continues from the snapshot in the parent and in every child. An error means that no child is left and
- * the parent continues. A parent that is saved but does not continue is `resumeError` of the result; then there are no children.
+ * Saves a burrow, then continues from the snapshot in the parent and in every child. An error means that no child is
+ * left and the parent continues. A parent that is saved but does not continue is `resumeError` of the result; then
+ * there are no children.
  */
 export async function forkBurrow(
   engine: SnapshotEngine,

@@ -4,13 +4,14 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { cannotBeSaved } from './explain-criu.ts'
 import { inspectProcesses } from './inspect-processes.ts'
 
-/** How long what passes by itself may take. */
+/** How long to wait for a condition that passes by itself. */
 const PASSING_MS = 2_000
 const AGAIN_MS = 5
 
 /**
- * Post: nothing in the burrow runs, every process descends from the agent and is confined as it was started. Throws `snapshot_refused`
- * otherwise; the burrow may be frozen then too, until `goOn`.
+ * Freezes a burrow and checks its processes. Post: nothing in it runs, every process descends from the agent and is
+ * confined as it was started. Otherwise throws `snapshot_refused`; then the burrow may be frozen until
+ * `resumeAfterFailedSave`.
  */
 export async function freezeForDump(burrow: LinuxBurrow): Promise<void> {
   const deadline = performance.now() + PASSING_MS

@@ -2,17 +2,17 @@ import { readdirSync, statfsSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { findProcess, findStatus, listThreads, type ThreadStatus } from '../process/process-status.ts'
 
-/** Threads that are looked at before others get a turn: about a millisecond. */
+/** Threads that are inspected before other work gets a turn: about a millisecond. */
 const THREADS_PER_TURN = 32
 const AGENT_PID = 2
 const FILTER_MODE = 2
-/** The base, the conditions and the allow-list: native/src/privileges.c. */
+/** The base, the conditions and the allow-list: see native/src/privileges.c. */
 const FILTERS = 3
-/** Burrows of a release whose PID 1 had no filter have no base either. A server adopts them when it is updated. */
+/** Burrows of an older release, whose PID 1 had no filter, have no base. An updated server adopts them. */
 const FILTERS_WITHOUT_BASE = 2
 const PROC_MAGIC = 0x9fa0
 
-/** The numbers of what native/src/capabilities.c keeps. */
+/** Numbers of the capabilities that native/src/capabilities.c keeps. */
 const KEPT_CAPABILITIES = [0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 29, 31]
 const KEPT_MASK = KEPT_CAPABILITIES.reduce((mask, number) => mask | (1n << BigInt(number)), 0n)
 
@@ -24,17 +24,17 @@ export interface Inspected {
 }
 
 export interface Objection {
-  /** As the burrow sees it; as the host does for a program of ours. */
+  /** As the burrow sees it; for a program of the host, as the host sees it. */
   readonly pid: number
   readonly reason: string
-  /** Likely over in a moment: a program of ours that leaves, or a process between vfork and exec. */
+  /** Likely over in a moment: a program of the host that leaves, or a process between vfork and exec. */
   readonly isPassing: boolean
 }
 
 /**
- * Looks at every thread of a burrow, from outside. CRIU saves the agent's descendants and nothing else, and it saves their seccomp filters
- * and capabilities as they are, so this is where both are checked. undefined when all is as it has to be.
- * Pre: the burrow is frozen, so nothing of this changes before CRIU has seized every member.
+ * Inspects every thread of a burrow from outside. CRIU saves only the agent's descendants, with their seccomp filters
+ * and capabilities as they are, so both are checked here. Returns undefined when there is no objection.
+ * Pre: the burrow is frozen, so nothing changes before CRIU has seized every member.
  */
 export async function inspectProcesses({ firstPid, members }: Inspected): Promise<Objection | undefined> {
   const [pids = [], ...others] = members
@@ -42,7 +42,7 @@ export async function inspectProcesses({ firstPid, members }: Inspected): Promis
   const first = findProcess(firstPid)
   const expected = {
     filters: first?.seccompMode === FILTER_MODE ? FILTERS : FILTERS_WITHOUT_BASE,
-    // The freezer of cgroup v1 shows everything as D, also PID 1, which only ever sleeps.
+    // The freezer of cgroup v1 shows every process as D, even PID 1, which only ever sleeps.
     mayBeUninterruptible: first?.state === 'D',
   }
   let looked = 0
@@ -73,11 +73,11 @@ function objectTo(
     isPassing,
   })
   if (hasEnded(thread)) return undefined
-  // Programs of ours have no filters of a burrow, and go.
+  // Programs of the host do not have the filters of a burrow, and leave.
   if (thread.insidePid === undefined)
     return object('it is a program of the host that is about to leave', true)
   if (thread.tracerPid !== 0) return object('it is being traced (gdb, strace)')
-  // Everything else that is frozen sleeps, and can be interrupted. This one is looked at again when it is awake for a moment.
+  // Every other frozen thread sleeps and can be interrupted. This one is inspected again after a short thaw.
   if ('DR'.includes(thread.state) && !mayBeUninterruptible)
     return object('it waits for a vforked child that has not started a program yet', true)
   if (thread.seccompMode !== FILTER_MODE || (thread.filterCount ?? filters) < filters)
@@ -88,30 +88,34 @@ function objectTo(
   return undefined
 }
 
-/** A CRIU that has just restored the burrow is in its pid namespace, with a parent that is not. */
+/** A CRIU that has just restored the burrow is in its pid namespace, but its parent is not. */
 function isOfHost({ parentPid }: ThreadStatus): boolean {
   return findProcess(parentPid)?.insidePid === undefined
 }
 
-/** A process that is neither the agent nor below it, such as one that PID 1 has taken in: it is not saved, and could share memory with one that is. */
+/**
+ * Finds a process that is neither the agent nor its descendant, such as one that PID 1 adopted. CRIU does not save it,
+ * and it could share memory with a process that is saved.
+ */
 function findStranger(processes: ReadonlyMap<number, ThreadStatus>, firstPid: number): Objection | undefined {
-  const isAtHome = new Map<number, boolean>()
+  /** Whether a process is the agent or its descendant, as far as known. */
+  const descends = new Map<number, boolean>()
   for (const process of processes.values()) {
     const path: number[] = []
     let at: ThreadStatus | undefined = process
-    let answer: boolean | undefined
-    while (answer === undefined) {
-      if (at === undefined) answer = false
-      else if (at.pid === firstPid) answer = path.length === 0
-      else if (at.insidePid === AGENT_PID) answer = at.parentPid === firstPid
-      else answer = isAtHome.get(at.pid)
-      if (answer === undefined && at !== undefined) {
+    let result: boolean | undefined
+    while (result === undefined) {
+      if (at === undefined) result = false
+      else if (at.pid === firstPid) result = path.length === 0
+      else if (at.insidePid === AGENT_PID) result = at.parentPid === firstPid
+      else result = descends.get(at.pid)
+      if (result === undefined && at !== undefined) {
         path.push(at.pid)
         at = processes.get(at.parentPid)
       }
     }
-    for (const pid of path) isAtHome.set(pid, answer)
-    if (!answer)
+    for (const pid of path) descends.set(pid, result)
+    if (!result)
       return {
         pid: process.insidePid ?? process.pid,
         reason: 'it is not a descendant of the agent',
@@ -121,7 +125,7 @@ function findStranger(processes: ReadonlyMap<number, ThreadStatus>, firstPid: nu
   return undefined
 }
 
-/** A process that is a member here and not there is under some of its limits only, or is not frozen. */
+/** Finds a process that is in some cgroups of the burrow but not in all: it escapes some limits, or is not frozen. */
 function findMissing(
   processes: ReadonlyMap<number, ThreadStatus>,
   others: readonly (readonly number[])[],
@@ -140,7 +144,10 @@ function isAlive(found: ThreadStatus | boolean | undefined): found is ThreadStat
   return typeof found === 'object' && !hasEnded(found)
 }
 
-/** The burrow's own /proc lists all of its pid namespace. Nothing inside can mount anything over it. */
+/**
+ * Finds a process of the pid namespace that is in no cgroup of the burrow. Nothing inside can mount anything over the
+ * burrow's own /proc.
+ */
 function findOutside(processes: ReadonlyMap<number, ThreadStatus>, firstPid: number): Objection | undefined {
   const directory = `/proc/${firstPid}/root/proc`
   const known = new Set([...processes.values()].map(({ insidePid }) => insidePid))

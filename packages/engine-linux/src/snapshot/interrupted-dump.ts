@@ -11,8 +11,8 @@ const AGENT_PID_INSIDE = 2
 const SIGSTOP_MASK = 1n << 18n
 
 /**
- * Waits for a dump that an earlier server began: it outlives that server, and only its deadline cuts it off. Post: CRIU is not
- * in the burrow any more, unless it missed its deadline.
+ * Waits for a dump that an earlier server began: it outlives that server, and only its deadline cuts it off. Post: CRIU
+ * is not in the burrow any more, unless it missed its deadline.
  */
 export async function waitForDump(burrow: LinuxBurrow): Promise<void> {
   const { memoryBytes } = await burrow.usage()
@@ -21,8 +21,8 @@ export async function waitForDump(burrow: LinuxBurrow): Promise<void> {
 }
 
 /**
- * Whether a dump stopped the processes of a burrow and did not let them continue. The agent tells: no process inside can stop
- * it. While the burrow is frozen, the signal that stops the agent is pending.
+ * Whether a dump stopped the processes of a burrow and did not let them continue. The agent tells: no process inside
+ * can stop it. While the burrow is frozen, the signal that stops the agent is pending.
  */
 export async function wasLeftStopped(burrow: LinuxBurrow): Promise<boolean> {
   for (const pid of await burrow.pids()) {

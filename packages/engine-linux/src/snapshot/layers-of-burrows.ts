@@ -6,8 +6,8 @@ import type { Layout } from '../host/layout.ts'
 import { findLayerBeingSaved } from './save-intent.ts'
 
 /**
- * The layers that burrows on disk use. Undefined when a burrow is being made and has no record yet: it may use any layer.
- * Throws when a record cannot be read.
+ * The layers that burrows on disk use. Undefined when a burrow is being made and has no record yet: it may use any
+ * layer. Throws when a record cannot be read.
  */
 export async function findLayersOfBurrows(layout: Layout): Promise<Set<LayerId> | undefined> {
   const used = new Set<LayerId>()

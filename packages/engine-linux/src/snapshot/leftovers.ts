@@ -25,8 +25,8 @@ export class Leftovers implements AsyncDisposable {
   }
 
   /**
-   * Destroys a burrow, with retries. Pre: a first attempt failed with `error`, because something of the host holds the burrow or
-   * a process takes long to end, and everything in it is saved or no longer needed.
+   * Destroys a burrow, with retries. Pre: a first attempt failed with `error`, because something of the host holds the
+   * burrow or a process takes long to end, and everything in it is saved or no longer needed.
    */
   destroy(burrow: LinuxBurrow, error: unknown): void {
     this.#report(burrow, error)

@@ -30,15 +30,16 @@ export interface PreparedImages extends AsyncDisposable {
 }
 
 /**
- * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this makes
- * changed images in `workDir`, in which it is a deleted file. Otherwise the restore uses the images of the snapshot.
+ * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this
+ * makes changed images in `workDir`, in which it is a deleted file. Otherwise the restore uses the images of the
+ * snapshot.
  */
 export async function prepareImages(prepare: PrepareImages): Promise<PreparedImages> {
   const { imagesDir, memoryDir, volumeFiles, workDir } = prepare
   const gone: VolumeFile[] = []
   for (const file of volumeFiles) if (!(await isThere(prepare, file))) gone.push(file)
   if (gone.length === 0) return { directory: imagesDir, [Symbol.asyncDispose]: async () => {} }
-  await onImageThread((thread) => thread.run('detachGone', { imagesDir, memoryDir, workDir, gone }))
+  await onImageThread((thread) => thread.run('replaceMissing', { imagesDir, memoryDir, workDir, gone }))
   return {
     directory: workDir,
     [Symbol.asyncDispose]: () => rm(workDir, { recursive: true, force: true }),
@@ -52,7 +53,7 @@ export async function refuseMountsOverOpenFiles(
 ): Promise<void> {
   const added = mounts.filter(({ path }) => !before.some((mount) => mount.path === path))
   if (added.length === 0) return
-  const hidden = await onImageThread((thread) => thread.run('findHidden', { imagesDir, added, before }))
+  const hidden = await onImageThread((thread) => thread.run('findHiddenFile', { imagesDir, added, before }))
   if (hidden === undefined) return
   throw new DormouseError(
     'invalid_argument',

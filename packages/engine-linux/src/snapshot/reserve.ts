@@ -39,9 +39,9 @@ interface Reserved {
 }
 
 /**
- * Burrows that were restored from templates ahead of need, and frozen before they were introduced. The reserve holds one for
- * each of the last creates, because the next create is likely to want the same. Their records say `starting`, so the next
- * server removes what this one leaves.
+ * Burrows that were restored from templates ahead of need, and frozen before they were introduced. The reserve holds
+ * one for each of the last creates, because the next create is likely to want the same. Their records say `starting`,
+ * so the next server removes what this one leaves.
  */
 export class Reserve implements AsyncDisposable {
   readonly #host: BurrowHost
@@ -54,15 +54,17 @@ export class Reserve implements AsyncDisposable {
   #isClosed = false
 
   /**
-   * `withoutCollecting` runs work while no file layer is collected: until a burrow has its record, nothing on disk says which
-   * layers it uses.
+   * `withoutCollecting` runs work while no file layer is collected: until a burrow has its record, nothing on disk says
+   * which layers it uses.
    */
   constructor(host: BurrowHost, withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>) {
     this.#host = host
     this.#withoutCollecting = withoutCollecting
   }
 
-  /** Gives a reserved burrow of this source to a sandbox. Undefined when there is none, or it could not be introduced. */
+  /**
+   * Gives a reserved burrow of this source to a sandbox. Undefined when there is none, or it could not be introduced.
+   */
   async claim(source: RestoreSource, claim: Claim): Promise<LinuxBurrow | undefined> {
     const index = this.#ready.findIndex((reserved) => isSame(reserved.source, source))
     const [reserved] = index === -1 ? [] : this.#ready.splice(index, 1)

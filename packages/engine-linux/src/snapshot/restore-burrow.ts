@@ -36,7 +36,7 @@ export interface RestoreProcesses extends RestoreSource {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What the restored agent is told about itself. */
+/** What the engine tells the restored agent about itself. */
 export interface Introduction {
   readonly sandboxId: SandboxId
   readonly reason: 'create' | 'resume' | 'fork' | 'rollback'
@@ -49,8 +49,8 @@ export interface Introduction {
 export type RestoreBurrow = RestoreProcesses & Introduction
 
 /**
- * Makes a burrow from a snapshot: verify, take a spare, launch, enter CRIU, introduce, publish. On failure nothing of the
- * burrow is left. The snapshot is only read, so any number of restores may run at once.
+ * Makes a burrow from a snapshot: verify, take a spare, launch, enter CRIU, introduce, publish. On failure nothing of
+ * the burrow is left. The snapshot is only read, so any number of restores may run at once.
  */
 export async function restoreBurrow(host: BurrowHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   await verifyRestorable(host, restore)
@@ -75,8 +75,8 @@ export async function verifyRestorable(host: BurrowHost, restore: RestoreProcess
 }
 
 /**
- * The first half of a restore: launches a burrow in `spare` and brings the saved processes back in it. The agent listens, but
- * still has the identity of the sandbox that was saved. On failure the caller discards the spare.
+ * The first half of a restore: launches a burrow in `spare` and brings the saved processes back in it. The agent
+ * listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
  */
 export async function restoreProcesses(
   host: BurrowHost,
@@ -107,8 +107,8 @@ export async function restoreProcesses(
 }
 
 /**
- * The second half of a restore: tells the agent who it is now and publishes the burrow's record. On failure the caller removes
- * the burrow.
+ * The second half of a restore: tells the agent who it is now and publishes the burrow's record. On failure the caller
+ * removes the burrow.
  */
 export async function introduceBurrow(
   host: BurrowHost,
@@ -157,8 +157,8 @@ async function closeConnections({ failures }: BurrowHost, { first, record }: Lau
 }
 
 /**
- * Another sandbox can replace a file on a volume with something that blocks when it is opened, such as a pipe. Nothing else
- * makes CRIU wait. When this throws, the burrow is removed, and CRIU with it.
+ * Another sandbox can replace a file on a volume with something that blocks when it is opened, such as a pipe. Nothing
+ * else makes CRIU wait. When this throws, the burrow is removed, and CRIU with it.
  */
 function inTime(entered: Promise<CriuResult>): Promise<CriuResult> {
   const tooLate = () => new DormouseError('restore_failed', 'The snapshot was not restored in time.')

@@ -17,8 +17,8 @@ export interface SavedLinuxBurrow extends SavedBurrow {
 export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
 
 /**
- * Saves a burrow and continues its sandbox in a new one, as `leave` says. An error means that nothing was saved. Once the
- * snapshot is on disk, a failure is `resumeError` of the result: the sandbox is saved, but was not resumed.
+ * Saves a burrow and continues its sandbox in a new one, as `leave` says. An error means that nothing was saved. Once
+ * the snapshot is on disk, a failure is `resumeError` of the result: the sandbox is saved, but was not resumed.
  */
 export async function saveBurrow(
   engine: SnapshotEngine,

@@ -16,7 +16,10 @@ const saveIntentSchema = z.strictObject({
   layer: z.string(),
 })
 
-/** What a snapshot is about to do with the files of a burrow, written before it acts: after a crash the next server undoes it. */
+/**
+ * What a snapshot is about to do with the files of a burrow, written before it acts: after a crash the next server
+ * undoes it.
+ */
 export type SaveIntent = z.output<typeof saveIntentSchema>
 
 export async function recordSaveIntent(paths: BurrowPaths, intent: SaveIntent): Promise<void> {
@@ -24,8 +27,8 @@ export async function recordSaveIntent(paths: BurrowPaths, intent: SaveIntent): 
 }
 
 /**
- * Gives a burrow back the files that an unfinished snapshot took from it. Safe to call again. Returns the id of the snapshot
- * if it is finished: then its files belong to the snapshot, and the burrow has to end.
+ * Gives a burrow back the files that an unfinished snapshot took from it. Safe to call again. Returns the id of the
+ * snapshot if it is finished: then its files belong to the snapshot, and the burrow has to end.
  */
 export async function undoSave(paths: BurrowPaths): Promise<SnapshotId | undefined> {
   const text = await readFile(paths.saveIntent, 'utf8').catch(unlessAbsent)

@@ -31,8 +31,8 @@ export interface FoundSnapshot {
 }
 
 /**
- * What all operations on snapshots share. The operations are functions beside this class: `createFromTemplate`, `saveBurrow`,
- * `restoreSnapshot`, `forkBurrow`, `improveStored` and the like.
+ * What all operations on snapshots share. The operations are functions beside this class: `createFromTemplate`,
+ * `saveBurrow`, `restoreSnapshot`, `forkBurrow`, `improveStored` and the like.
  */
 export class SnapshotEngine implements AsyncDisposable {
   readonly host: BurrowHost

@@ -31,7 +31,8 @@ export interface TakenFiles {
 }
 
 /**
- * Saves the files of a burrow without its processes. Data that they had not written yet is missing, as after a power cut.
+ * Saves the files of a burrow without its processes. Data that they had not written yet is missing, as after a power
+ * cut.
  * Pre: nothing in the burrow runs; it is frozen or has ended. On failure its files are where they were.
  */
 export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenFiles> {
@@ -76,7 +77,10 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenF
   }
 }
 
-/** Copies whiteouts, attributes, owners and holes too, and shares blocks where the file system can. False when there are no files. */
+/**
+ * Copies whiteouts, attributes, owners and holes too, and shares blocks where the file system can. Returns false when
+ * there are no files.
+ */
 async function copyFiles(upper: string, layer: string): Promise<boolean> {
   if ((await readdir(upper)).length === 0) return false
   await mkdir(dirname(layer), { recursive: true, mode: 0o700 })

@@ -18,7 +18,7 @@ import {
   UNFINISHED,
 } from '../storage/publish-snapshot.ts'
 import { rememberVerified } from '../storage/verify-snapshot.ts'
-import { refuseVolumeLocks } from '../volume/refuse-locks.ts'
+import { refuseVolumeLocks } from '../volume/refuse-volume-locks.ts'
 import { type DumpProcess, dumpDeadlineMs } from './dump-process.ts'
 import type { Dumper } from './dumper.ts'
 import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
@@ -41,7 +41,10 @@ export interface TakenSnapshot {
   readonly manifest: FullManifest
   /** Directory with the dump as CRIU made it. It has no further use, may be large, and takes a while to remove. */
   readonly leftover: string
-  /** Settles when nothing of the burrow is left. Freeing a gigabyte of memory takes a while; the next burrow can start meanwhile. */
+  /**
+   * Settles when nothing of the burrow is left. Freeing a gigabyte of memory takes a while; the next burrow can start
+   * meanwhile.
+   */
   readonly ended: Promise<void>
   /** The snapshot exists, but the disk refused to sync its name: a power cut may undo it. */
   readonly syncError?: unknown
@@ -62,8 +65,8 @@ interface SavePlan {
 }
 
 /**
- * Saves a burrow and ends it. Its processes stay stopped until the snapshot is on disk; only then do they end. If a step fails,
- * what was written is removed, the processes continue, and the error says why.
+ * Saves a burrow and ends it. Its processes stay stopped until the snapshot is on disk; only then do they end. If a
+ * step fails, what was written is removed, the processes continue, and the error says why.
  */
 export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promise<TakenSnapshot> {
   const { burrow, dumper } = take
@@ -147,7 +150,7 @@ async function saveDump(
   const { volumes: mounts } = burrow.record
   const pids = await burrow.pids()
   await images.read()
-  const volumeFiles = await images.leaveVolumes({ mounts, volumesDir })
+  const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
   await refuseVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
   await images.refuseLoss(pids)
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)
@@ -174,8 +177,8 @@ function endBurrow(burrow: LinuxBurrow, id: SnapshotId): Promise<void> {
 }
 
 /**
- * After a failure: gives the burrow its files back and lets it continue, whatever else fails. Returns the id of the snapshot
- * when it is finished after all; then the burrow has to end.
+ * After a failure: gives the burrow its files back and lets it continue, whatever else fails. Returns the id of the
+ * snapshot when it is finished after all; then the burrow has to end.
  */
 async function undoAndResume(
   { failures }: BurrowHost,
@@ -186,7 +189,8 @@ async function undoAndResume(
   const areStopped = isDumped || (await wasLeftStopped(burrow).catch(() => true))
   // CRIU's links are harmless; the sandbox continues with them if they cannot be found or removed.
   const remapLinks = areStopped ? await images.findRemapLinks().catch(() => []) : []
-  // If this fails, the files are still on disk under another name: `requireOwnFiles` of the next snapshot brings them back.
+  // If this fails, the files are still on disk under another name: `requireOwnFiles` of the next snapshot brings them
+  // back.
   const finished = await undoSave(burrow.paths).catch((error: unknown) => {
     const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
     failures.report('resume', error, fields, 'a burrow did not get its files back yet')

@@ -92,9 +92,9 @@ export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnap
 }
 
 /**
- * Removes snapshots of this template that were made for other versions of the host or of our tools, except the last one, for an
- * operator who goes back one version. Sandboxes made from them have links to their memory files. Their layers stay: snapshots in
- * any state directory may refer to them, and they hold no more than what a boot writes.
+ * Removes snapshots of this template that were made for other versions of the host or of our tools, except the last
+ * one, for an operator who goes back one version. Sandboxes made from them have links to their memory files. Their
+ * layers stay: snapshots in any state directory may refer to them, and they hold no more than what a boot writes.
  */
 async function removeFormer(current: SnapshotPaths): Promise<void> {
   const parent = dirname(current.dir)

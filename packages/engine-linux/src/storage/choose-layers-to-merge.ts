@@ -7,8 +7,8 @@ export const CHAIN_MAX_LAYERS = 16
 /** Longer chains are worth disk space: layers that others share, and large ones, are copied as well. */
 const LONG_CHAIN_LAYERS = 32
 /**
- * In longer chains inode numbers of open files may change, and going to sleep waits for the merge. CRIU reads lines of mountinfo
- * up to 4096 bytes, enough for about 90 layers: with more the sandbox could not be saved at all.
+ * In longer chains inode numbers of open files may change, and going to sleep waits for the merge. CRIU reads lines of
+ * mountinfo up to 4096 bytes, enough for about 90 layers: with more the sandbox could not be saved at all.
  */
 export const LONGEST_CHAIN_LAYERS = 56
 /** Rewriting a layer this large for a few small ones beside it would write more than the sandbox itself does. */
@@ -29,8 +29,8 @@ export interface LayerRange {
 }
 
 /**
- * Chooses the layers of a chain, top first, to merge into one. Never the top one: it has all files that are open for writing,
- * because overlayfs copies a file up when it is opened, and these files have to keep their inodes.
+ * Chooses the layers of a chain, top first, to merge into one. Never the top one: it has all files that are open for
+ * writing, because overlayfs copies a file up when it is opened, and these files have to keep their inodes.
  */
 export function chooseLayersToMerge(
   chain: readonly ChainLayer[],

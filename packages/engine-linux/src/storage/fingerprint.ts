@@ -5,7 +5,7 @@ import { z } from 'zod'
 export const fingerprintSchema = z.strictObject({
   arch: z.string(),
   kernel: z.string(),
-  /** CPU features that programs may have found at their start and go on using. */
+  /** CPU features that programs may have detected at their start and still use. */
   cpuFlags: z.array(z.string()),
 })
 
@@ -13,7 +13,7 @@ export type Fingerprint = z.output<typeof fingerprintSchema>
 
 let here: Promise<Fingerprint> | undefined
 
-/** Read once: neither changes under a running process. */
+/** Read once: neither changes while this process runs. */
 export function readFingerprint(): Promise<Fingerprint> {
   here ??= examineHost()
   here.catch(() => {
@@ -29,8 +29,8 @@ async function examineHost(): Promise<Fingerprint> {
 }
 
 /**
- * Why memory saved there cannot run here; undefined when it can. More CPU features than before do no harm, and neither does a
- * newer kernel: updating a host must not cost anybody a sandbox.
+ * Says why memory saved on that host cannot run here; undefined when it can. More CPU features or a newer kernel do no
+ * harm: updating a host must not cost a sandbox.
  */
 export function mismatch(saved: Fingerprint, present: Fingerprint): string | undefined {
   if (saved.arch !== present.arch) return `it was taken on ${saved.arch}, this is ${present.arch}`
@@ -41,7 +41,7 @@ export function mismatch(saved: Fingerprint, present: Fingerprint): string | und
   return missing.length === 0 ? undefined : `this CPU lacks ${missing.slice(0, 8).join(', ')}`
 }
 
-/** By the two numbers that say what a kernel can do. */
+/** Compares the two numbers that say what a kernel can do. */
 function isOlder(one: string, other: string): boolean {
   const [major = 0, minor = 0] = one.split('.').map((part) => Number.parseInt(part, 10))
   const [otherMajor = 0, otherMinor = 0] = other.split('.').map((part) => Number.parseInt(part, 10))

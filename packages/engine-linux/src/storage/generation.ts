@@ -15,8 +15,8 @@ const GENERATION = /^generation-\d+$/
 const FIRST = ['images', 'memory', 'carried']
 
 /**
- * Paths of one version of a snapshot. The manifest says which version is in use, and is replaced in one step. A reader takes
- * all paths from the manifest it has read, so it never sees parts of two versions.
+ * Paths of one version of a snapshot. The manifest says which version is in use, and is replaced in one step. A reader
+ * takes all paths from the manifest it has read, so it never sees parts of two versions.
  */
 export function generationPaths(snapshotDir: string, generation: number | undefined): SnapshotPaths {
   const first = snapshotPaths(snapshotDir)
@@ -34,8 +34,8 @@ export async function beginGeneration(snapshotDir: string): Promise<SnapshotPath
 }
 
 /**
- * Makes `manifest` the one that restores find from now on, with the files in `work` if it has a new generation. Throws ENOENT
- * when the snapshot was deleted meanwhile. Until the last rename the old version is complete and in use.
+ * Makes `manifest` the one that restores find from now on, with the files in `work` if it has a new generation. Throws
+ * ENOENT when the snapshot was deleted meanwhile. Until the last rename the old version is complete and in use.
  */
 export async function publishGeneration(
   work: SnapshotPaths,

@@ -11,7 +11,7 @@ import { getTemplateBuild } from '../template/template-store.ts'
 import { CHAIN_MAX_LAYERS } from './choose-layers-to-merge.ts'
 import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
 import type { FullManifest, Manifest } from './manifest.ts'
-import { mergeChain } from './merge-layers.ts'
+import { mergeChain } from './merge-chain.ts'
 import { explainNoSpace } from './publish-snapshot.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { verifyOnce } from './verify-snapshot.ts'
@@ -24,8 +24,8 @@ export interface ImproveSnapshot {
 }
 
 /**
- * Makes a snapshot faster to restore, if there is something to gain: a new version with the same memory and the same files
- * replaces the old one. Returns whether it did. A restore at any moment finds one of the two, complete.
+ * Makes a snapshot faster to restore, if there is something to gain: a new version with the same memory and the same
+ * files replaces the old one. Returns whether it did. A restore at any moment finds one of the two, complete.
  * Pre: no layer is collected meanwhile.
  */
 export async function improveSnapshot(id: SnapshotId, parts: ImproveSnapshot): Promise<boolean> {

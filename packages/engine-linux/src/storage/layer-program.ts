@@ -1,9 +1,10 @@
 import type { Duplex } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { startProgram } from '../host/start-program.ts'
 import { layersProgram } from '../native-programs.ts'
 
-/** One line per layer of a scan, or one of complaint. */
+/** One line per layer of a scan, or an error message. */
 const OUTPUT_MAX_CHARACTERS = 64 * 1024
 
 export interface LayerChain {
@@ -13,13 +14,13 @@ export interface LayerChain {
   readonly mountPoint: string
   /** Names, top first. */
   readonly layers: readonly string[]
-  /** Directories under the last of them, top first. */
+  /** Directories below the last layer, top first. */
   readonly below: readonly string[]
   readonly signal?: AbortSignal | undefined
 }
 
 export interface LayerWeight {
-  /** What a merge has to copy: its files, and all that renamed directories show. */
+  /** What a merge has to copy: its files, and everything that renamed directories show. */
   readonly sizeBytes: number
   /** Directories that were renamed. */
   readonly renames: number
@@ -27,7 +28,7 @@ export interface LayerWeight {
   readonly known: number
 }
 
-/** Looks at every layer of a chain. `openPaths` are paths in the sandbox, `carriedPaths` paths in the top layer. */
+/** Measures every layer of a chain. `openPaths` are paths in the sandbox, `carriedPaths` paths in the top layer. */
 export async function scanLayers(
   chain: LayerChain & { openPaths: readonly string[]; carriedPaths: readonly string[] },
 ): Promise<LayerWeight[]> {
@@ -47,9 +48,10 @@ export async function scanLayers(
 const LINKS_REFUSED = 'hard links in a renamed directory'
 
 /**
- * Makes in `into`, an empty directory, one layer that shows on top of `below` what `layers` show there. Nothing is synced.
- * False, and what is in `into` is worthless, when files of renamed directories may have other names outside, which would become
- * files of their own; `breaksLinks` accepts that.
+ * Makes one layer in the empty directory `into` that shows the same on top of `below` as `layers` do. Nothing is
+ * synced.
+ * Returns false when files of renamed directories may have other names outside, which would become separate files; then
+ * the content of `into` is useless. `breaksLinks` accepts that.
  */
 export async function mergeLayers(
   chain: LayerChain & { into: string; breaksLinks: boolean },
@@ -73,39 +75,34 @@ async function runLayers(
   signal?.throwIfAborted()
   const argv = [layersProgram, action, layersDir, mountPoint, ...more] as const
   const child = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
-  const [input, answers, errors] = child.streams as [Duplex, Duplex, Duplex]
-  const stop = () => child.kill('SIGKILL')
-  signal?.addEventListener('abort', stop, { once: true })
+  const [input, stdout, stderr] = child.streams as [Duplex, Duplex, Duplex]
+  using _abort = onAbort(signal, () => child.kill('SIGKILL'))
   let output = ''
-  let said = ''
-  answers.setEncoding('utf8').on('data', (text: string) => {
+  let message = ''
+  stdout.setEncoding('utf8').on('data', (text: string) => {
     output = (output + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
-  errors.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(0, OUTPUT_MAX_CHARACTERS)
+  stderr.setEncoding('utf8').on('data', (text: string) => {
+    message = (message + text).slice(0, OUTPUT_MAX_CHARACTERS)
   })
-  // A program that gave up reads no further; its own message says more than the broken pipe.
+  // A program that gave up stops reading; its own message says more than a broken pipe.
   input.on('error', () => {})
   const records = Object.entries({ layer: layers, below, ...lists })
   input.end(records.flatMap(([key, values]) => values.map((value) => `${key}=${value}\0`)).join(''))
-  try {
-    const { exitCode, signal: killedBy } = await child.closed
-    const ending = exitCode ?? `killed by ${killedBy}`
-    signal?.throwIfAborted()
-    if (ending !== 0) throw layersError(said.trim(), ending)
-    return output
-  } finally {
-    signal?.removeEventListener('abort', stop)
-  }
+  const { exitCode, signal: killedBy } = await child.closed
+  const ending = exitCode ?? `killed by ${killedBy}`
+  signal?.throwIfAborted()
+  if (ending !== 0) throw layersError(message.trim(), ending)
+  return output
 }
 
-function layersError(said: string, ending: number | string): DormouseError {
-  const details = { output: said, ending }
-  if (said.endsWith('No space left on device') || said.endsWith('Disk quota exceeded'))
+function layersError(message: string, ending: number | string): DormouseError {
+  const details = { output: message, ending }
+  if (message.endsWith('No space left on device') || message.endsWith('Disk quota exceeded'))
     return new DormouseError('no_space', 'There is no space to merge file layers.', { details })
   return new DormouseError(
     'internal',
-    `Merging file layers failed: ${said || `dormouse-layers ended with ${ending}`}`,
+    `Merging file layers failed: ${message || `dormouse-layers ended with ${ending}`}`,
     { details },
   )
 }

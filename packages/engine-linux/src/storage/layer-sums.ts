@@ -9,11 +9,11 @@ import { checkTreeSums, makeTreeSums, type ScrubReading, type TreeDamage } from 
 /** A directory tree that never changes: a file layer, or the root file system of a template. */
 export interface SealedTree {
   readonly root: string
-  /** What is known of it: one file, with a checksum of its own. */
+  /** The file with the checksums of the tree; it has a checksum of its own. */
   readonly sums: string
 }
 
-/** Of a sum that is being written. */
+/** Suffix of a checksum file that is being written. */
 const UNFINISHED = '.new'
 const OF_TEMPLATE = /^template-(?<hash>[^-]+)-(?<name>.+)$/
 
@@ -25,7 +25,7 @@ export function templateTree(layout: Layout, { name, hash, rootfs }: Template): 
   return { root: rootfs, sums: join(layout.sumsDir, `template-${hash}-${name}`) }
 }
 
-/** Writes down what layers are, each once. From then on `checkTree` notices a change of one bit. */
+/** Makes checksums of layers that have none. From then on `checkTree` notices a change of one bit. */
 export async function makeLayerSums(
   layout: Layout,
   layers: readonly LayerId[],
@@ -38,8 +38,8 @@ export async function makeLayerSums(
 }
 
 /**
- * Compares a tree with what is known of it. When that is nothing, or no longer whole, the tree as it is now becomes what is
- * known. `damage` says in words what is wrong.
+ * Compares a tree with its checksums. When there are none, or they are damaged, makes them from the tree as it is now.
+ * `damage` says in words what is wrong.
  */
 export async function checkTree(
   { root, sums }: SealedTree,
@@ -48,13 +48,13 @@ export async function checkTree(
   let checked = await checkTreeSums(root, sums, reading)
   if (checked.isUnknown) {
     checked = await makeTreeSums(root, sums, reading)
-    // Made of what is in memory, as far as it is; the disk may have kept something else.
+    // These checksums may come from the page cache; the disk may hold something else.
     if (checked.damage === undefined) checked = await checkTreeSums(root, sums, reading)
   }
   return { readBytes: checked.readBytes, damage: checked.damage && inWords(checked.damage) }
 }
 
-/** Removes the sums of layers and template builds that are gone. */
+/** Removes the checksums of layers and template builds that no longer exist. */
 export async function removeSums(layout: Layout): Promise<void> {
   for (const name of await readdir(layout.sumsDir)) {
     const of = name.endsWith(UNFINISHED) ? name.slice(0, -UNFINISHED.length) : name

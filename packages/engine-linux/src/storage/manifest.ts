@@ -14,7 +14,7 @@ import { volumeFileSchema } from '../volume/volume-files.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 import { fingerprintSchema } from './fingerprint.ts'
 
-/** Apart from the product's version: it changes only when older snapshots cannot be read any more. */
+/** Independent of the product's version: it changes only when older snapshots cannot be read any more. */
 export const SNAPSHOT_FORMAT_VERSION = 2
 
 const snapshotId = z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value))
@@ -30,7 +30,7 @@ const common = {
   parent: snapshotId.optional(),
   createdAt: z.iso.datetime(),
   template: z.strictObject({ name: z.string(), hash: z.string() }),
-  /** Which version of its files this is: upkeep makes new ones that restore faster. None is the first. */
+  /** Version of the files; upkeep makes new ones that restore faster. The first version has no number. */
   generation: z.int().positive().optional(),
   /** Top first; the template's root file system is below the last. */
   layers: z.array(layerId),
@@ -39,26 +39,26 @@ const common = {
   bytes: z.strictObject({ images: z.int(), memory: z.int() }),
 }
 
-/** Processes, memory and files. */
+/** A snapshot of processes, memory and files. */
 const fullSchema = z.strictObject({
   ...common,
   kind: z.literal('full'),
-  /** Name of the directory of ours that its processes know as /.dormouse. */
+  /** Name of the tools directory that its processes see as /.dormouse. */
   tools: z.string(),
-  /** What its processes have open there. */
+  /** What its processes have open on volumes. */
   volumeFiles: z.array(volumeFileSchema).default([]),
   clocks: z.strictObject({ monotonicNs: nanoseconds, boottimeNs: nanoseconds }),
   criuVersion: z.string(),
   fingerprint: fingerprintSchema,
   images: z.array(summedFile),
   memory: z.array(summedFile.extend({ mtimeNs: nanoseconds })),
-  /** Processes have connections to the outside, which a restore brings back and has to end. */
+  /** Processes have connections to the outside, which a restore brings back and then closes. */
   outside: z.literal(true).optional(),
   /** The list of files that every restore copies into its upper directory; see `SnapshotPaths`. */
   carried: summedFile.optional(),
 })
 
-/** Files alone: what is restored from it boots. */
+/** A snapshot of files alone: a burrow made from it boots. */
 const filesSchema = z.strictObject({ ...common, kind: z.literal('files') })
 
 const manifestSchema = z.discriminatedUnion('kind', [fullSchema, filesSchema])
@@ -72,7 +72,7 @@ export function encodeManifest(manifest: Manifest): string {
   return `${JSON.stringify(manifest, plain, 2)}\n`
 }
 
-/** Throws `not_found` when there is none, `snapshot_unusable` when it cannot be read or understood. */
+/** Throws `not_found` when there is none, `snapshot_unusable` when it cannot be read or parsed. */
 export async function readManifest(path: string): Promise<Manifest> {
   const text = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') throw new DormouseError('not_found', 'There is no such snapshot.', { cause })
@@ -94,10 +94,10 @@ export async function readManifest(path: string): Promise<Manifest> {
   }
 }
 
-/** Of all versions of the format so far, and of later ones that still have such a list. */
+/** Fits all versions of the format so far, and later ones that keep this list. */
 const layersOnly = z.looseObject({ formatVersion: z.int(), layers: z.array(layerId) })
 
-/** The layers of a snapshot that this program need not understand; undefined when they cannot be told. */
+/** The layers of a snapshot whose format may be unknown; undefined when the list cannot be read. */
 export async function findLayers(path: string): Promise<LayerId[] | undefined> {
   try {
     return layersOnly.parse(JSON.parse(await readFile(path, 'utf8'))).layers

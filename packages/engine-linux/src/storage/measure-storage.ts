@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt, StorageReport } from '@dormouse/engine'
 import type { Layout } from '../host/layout.ts'
-import { TreeMeasurement } from '../host/measure-tree.ts'
+import { TreeMeasurement } from '../host/tree-measurement.ts'
 import { generationPaths } from './generation.ts'
-import { type Part, PartsMeasurement } from './measure-parts.ts'
+import { type Part, PartsMeasurement } from './parts-measurement.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 const BLOCK_BYTES = 512
-/** A bound, not a promise: nobody waits for a report on storage. */
+/** Only a bound: no caller waits for a report on storage. */
 const LAYER_TIMEOUT_MS = 600_000
 
-/** What snapshots take on disk. Layers never change, so each is walked once. */
+/** Measures the disk space of snapshots. Layers never change, so each is measured once. */
 export class StorageMeter {
   readonly #layout: Layout
   readonly #store: SnapshotStore
@@ -45,7 +45,7 @@ export class StorageMeter {
     return { totalBytes: Math.round(totalBytes), snapshots }
   }
 
-  /** What is in the upper directory and in layers that are not of templates. */
+  /** Measures the upper directory and the layers, except layers of templates. */
   written(upper: string, layers: readonly LayerId[], stopAt: StopAt): Measurement {
     const parts: Part[] = [{ path: upper }]
     for (const id of layers) {
@@ -77,8 +77,9 @@ export class StorageMeter {
   async #layer(id: LayerId, path: string): Promise<number> {
     const known = this.#layerUse.get(id)
     if (known !== undefined) return known.bytes
-    using weighing = new TreeMeasurement(path)
-    const use = await weighing.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
+    using measurement = new TreeMeasurement(path)
+    // The layer may be collected meanwhile; then it takes no space.
+    const use = await measurement.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
     if (use !== undefined) this.#layerUse.set(id, use)
     return use?.bytes ?? 0
   }

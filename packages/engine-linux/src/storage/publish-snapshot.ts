@@ -7,7 +7,9 @@ import type { PageWorker } from '../image/page-worker.ts'
 /** Prefix of directories that are not snapshots yet. */
 export const UNFINISHED = '.taking-'
 
-/** Gives a finished snapshot its final name. It exists when this returns, also after a power cut; otherwise it does not. */
+/**
+ * Gives a finished snapshot its final name. It exists when this returns, also after a power cut; otherwise it does not.
+ */
 export async function publishSnapshot(work: string, final: string): Promise<void> {
   await rename(work, final)
   await syncDirectory(dirname(final)).catch(async (error: unknown) => {

@@ -10,15 +10,15 @@ export interface ScrubReading {
 
 export interface TreeCheck {
   readonly readBytes: number
-  /** Undefined: no damage found. */
+  /** Undefined when no damage was found. */
   readonly damage: TreeDamage | undefined
-  /** There were no sums to compare with. */
+  /** There were no checksums to compare with. */
   readonly isUnknown: boolean
 }
 
 export interface TreeDamage {
   readonly kind: 'changed' | 'added' | 'unreadable' | 'missing'
-  /** From the root of the tree; of `missing`, how many names. */
+  /** A path from the root of the tree; for `missing`, the number of missing names. */
   readonly what: string
 }
 
@@ -33,12 +33,12 @@ export interface FileCheck {
   readonly files: readonly SummedFile[]
 }
 
-/** Writes down what a tree is. Damage: some of it cannot be read, and nothing was written. */
+/** Makes the checksums of a tree. `damage` means that some of it cannot be read; then no checksums are written. */
 export function makeTreeSums(root: string, sums: string, reading: ScrubReading): Promise<TreeCheck> {
   return runTree('make', root, sums, reading)
 }
 
-/** Compares a tree on disk with what was written down. */
+/** Compares a tree on disk with its checksums. */
 export function checkTreeSums(root: string, sums: string, reading: ScrubReading): Promise<TreeCheck> {
   return runTree('check', root, sums, reading)
 }

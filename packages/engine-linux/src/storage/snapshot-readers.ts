@@ -2,8 +2,8 @@
 const readers = new Map<string, Set<Promise<unknown>>>()
 
 /**
- * Runs `read` on a snapshot. The files that its manifest names when `read` begins stay until `read` ends, even if the snapshot
- * gets a new version meanwhile. Never waits.
+ * Runs `read` on a snapshot. The files that its manifest names when `read` begins stay until `read` ends, even if the
+ * snapshot gets a new version meanwhile. Never waits.
  */
 export async function whileReading<Result>(directory: string, read: () => Promise<Result>): Promise<Result> {
   const running = read()

@@ -71,8 +71,8 @@ export class SnapshotStore {
   }
 
   /**
-   * Post: the snapshot cannot be restored any more, even if this is cut off. Memory files go with their last link, layers with
-   * `collect`.
+   * Post: the snapshot cannot be restored any more, even if this is cut off. Memory files go with their last link,
+   * layers with `collect`.
    */
   async delete(id: SnapshotId): Promise<void> {
     if (!isSnapshotId(id)) throw new DormouseError('invalid_argument', `"${id}" is not a snapshot id.`)
@@ -93,8 +93,9 @@ export class SnapshotStore {
   }
 
   /**
-   * Removes what interrupted deletions left, and layers that nothing refers to. Returns false when it is not known which layers
-   * are in use. Snapshots may be taken meanwhile. Pre: when this begins, no snapshot is being taken or improved.
+   * Removes what interrupted deletions left, and layers that nothing refers to. Returns false when it is not known
+   * which layers are in use. Snapshots may be taken meanwhile. Pre: when this begins, no snapshot is being taken or
+   * improved.
    */
   async collect(): Promise<boolean> {
     // Listed first: the snapshot or burrow that a later layer is made for will refer to it.
@@ -109,11 +110,12 @@ export class SnapshotStore {
   }
 
   /**
-   * The layers that burrows and snapshots use, snapshot `except` left out. Undefined when that is not known: a burrow is being
-   * made and has no record yet, or a manifest is damaged. They may use any layer.
+   * The layers that burrows and snapshots use, snapshot `except` left out. Undefined when that is not known: a burrow
+   * is being made and has no record yet, or a manifest is damaged. They may use any layer.
    */
   async findUsedLayers(except?: SnapshotId): Promise<Set<LayerId> | undefined> {
-    // Before and after the snapshots are read: meanwhile a burrow may become a snapshot, or its snapshot may be deleted.
+    // Before and after the snapshots are read: meanwhile a burrow may become a snapshot, or its snapshot may be
+    // deleted.
     const before = await this.#findOtherUsedLayers()
     if (before === undefined) return undefined
     const used = new Set(before)

@@ -12,11 +12,11 @@ import { readManifest } from './manifest.ts'
 import { type ScrubReading, sumFiles } from './scrub-program.ts'
 import { type ExpectedFile, listFiles } from './verify-snapshot.ts'
 
-/** Something on disk that is checked as one, with what it has to be. */
+/** Something on disk that is checked as one, with the expected checksums. */
 export interface LinuxPart extends StoredPart {
   readonly files?: readonly ExpectedFile[]
   readonly tree?: SealedTree
-  /** In words, for the reason. */
+  /** What the part is, for error messages. */
   readonly what: string
 }
 
@@ -41,14 +41,14 @@ interface User {
   readonly template?: string
 }
 
-/** All parts of these snapshots: images, memory files, layers. Each once, however many share it. */
+/** All parts of these snapshots: images, memory files, layers. A part that several share is listed once. */
 export function partsOfSnapshots(layout: Layout, manifests: readonly Manifest[]): LinuxPart[] {
   const parts = new Parts()
   for (const manifest of manifests) addSnapshotParts(parts, layout, manifest)
   return parts.list
 }
 
-/** All that is stored, templates included: their root file systems, and the snapshots that sandboxes are made from. */
+/** All parts that are stored: of snapshots, of the root file systems of templates, and of template snapshots. */
 export async function allParts(
   layout: Layout,
   dataDir: string,
@@ -56,11 +56,11 @@ export async function allParts(
 ): Promise<LinuxPart[]> {
   const parts = new Parts()
   for (const manifest of manifests) addSnapshotParts(parts, layout, manifest)
-  // Last: they are large, and seldom new.
+  // Templates come last: they are large, and seldom new.
   for (const template of await listTemplates(dataDir)) await addTemplateParts(parts, layout, template)
   for (const manifest of manifests) {
     const { name, hash } = manifest.template
-    // A build need not be the current one any more.
+    // A snapshot may use a build that is not the current one.
     const build = await readTemplate(join(templateDirectory(dataDir, name), hash))
     if (build !== undefined) addRootfs(parts, layout, build, { snapshot: manifest.id })
   }
@@ -107,7 +107,7 @@ function addManifestParts(parts: Parts, layout: Layout, { manifest, paths, key }
   const images = files.filter(({ path }) => dirname(path) !== paths.memory)
   parts.add({ key, kind: 'images', files: images, what: 'its images' }, user)
   for (const file of files.filter(({ path }) => dirname(path) === paths.memory)) {
-    // Shared by hard links: the inode says which file it is, the checksum what it has to be.
+    // Memory files are shared by hard links: the inode identifies the file, the checksum its content.
     const inode = statSync(file.path, { throwIfNoEntry: false })?.ino ?? file.path
     parts.add(
       { key: `memory:${inode}:${file.checksum}`, kind: 'memory', files: [file], what: file.what },
@@ -116,14 +116,14 @@ function addManifestParts(parts: Parts, layout: Layout, { manifest, paths, key }
   }
 }
 
-/** Whether two entries of one part lead to the same files. */
+/** Whether two entries of one part refer to the same files. */
 export function isSamePlace(one: LinuxPart, other: LinuxPart): boolean {
   const pathsOf = ({ tree, files = [] }: LinuxPart) => [tree?.root, ...files.map(({ path }) => path)]
   const [paths, others] = [pathsOf(one), pathsOf(other)]
   return paths.length === others.length && paths.every((path, index) => path === others[index])
 }
 
-/** Reads a part from the disk. Damage is in words: `<what> <is wrong>`. */
+/** Reads a part from the disk. `damage` says in words what is wrong. */
 export async function checkPart(part: LinuxPart, reading: ScrubReading): Promise<PartCheck> {
   const { tree, files = [], what } = part
   if (tree !== undefined) {

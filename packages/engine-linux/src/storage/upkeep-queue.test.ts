@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import { DormouseError, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import { expect, test } from 'vitest'
 import { FailureLog } from '../host/failure-log.ts'
 import { UpkeepQueue } from './upkeep-queue.ts'
@@ -38,4 +38,22 @@ test('what still waits when it closes is not begun', async () => {
   upkeep.schedule(newSnapshotId(), 1)
   await sleep(50)
   expect(kept).toEqual([])
+})
+
+test('a scheduled snapshot that cannot be improved is counted as a failure, and one that was deleted is not', async () => {
+  const failures = new FailureLog()
+  const missing = newSnapshotId()
+  const upkeep = new UpkeepQueue({
+    isWanted: async () => true,
+    improve: async (id) => {
+      if (id === missing) throw new DormouseError('not_found', 'There is no such snapshot.')
+      throw new Error('the disk failed')
+    },
+    failures,
+  })
+  upkeep.schedule(missing, 1)
+  upkeep.schedule(newSnapshotId(), 1)
+  await expect.poll(() => failures.counts.get('upkeep')).toBe(1)
+  await upkeep[Symbol.asyncDispose]()
+  expect(failures.counts.get('upkeep')).toBe(1)
 })

@@ -3,8 +3,8 @@ import { DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contract
 import type { FailureLog } from '../host/failure-log.ts'
 
 /**
- * A sandbox that wakes again at once runs on the version it had, so a new version would be wasted. And by then the server has
- * deleted the snapshots of former sleeps that it no longer needs.
+ * A sandbox that wakes again at once runs on the version it had, so a new version would be wasted. And by then the
+ * server has deleted the snapshots of former sleeps that it no longer needs.
  */
 const DELAY_MS = 1_000
 
@@ -42,7 +42,10 @@ export class UpkeepQueue implements AsyncDisposable {
     this.#scheduled.set(id, setTimeout(begin, delayMs).unref())
   }
 
-  /** Improves snapshots now, one after the other, and returns those that got a new version. Throws the first failure at the end. */
+  /**
+   * Improves snapshots now, one after the other, and returns those that got a new version. Throws the first failure at
+   * the end.
+   */
   run(ids: readonly SnapshotId[]): Promise<SnapshotId[]> {
     return this.#mutex.run(async () => {
       const improved: SnapshotId[] = []

@@ -8,40 +8,46 @@ import { mismatch, readFingerprint } from './fingerprint.ts'
 import type { FullManifest } from './manifest.ts'
 
 interface Verified {
-  /** How its files looked from outside. */
-  readonly looks: string
+  /** Inodes, sizes and times of its files when they were verified. */
+  readonly attributes: string
   readonly done: Promise<void>
 }
 
-/** By directory. Reading the images takes about as long as restoring them, so what has not been touched is not read again. */
+/**
+ * Verified snapshots, by directory. Reading the images takes about as long as restoring them, so unchanged files are
+ * not read again.
+ */
 const verified = new Map<string, Verified>()
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
 export async function verifyOnce(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
-  const looks = lookAt(paths, manifest)
+  const attributes = readAttributes(paths, manifest)
   const known = verified.get(paths.dir)
-  if (known?.looks === looks) return known.done
+  if (known?.attributes === attributes) return known.done
   const done = verifySnapshot(paths, manifest)
-  verified.set(paths.dir, { looks, done })
-  // What was refused may be mended.
+  verified.set(paths.dir, { attributes, done })
+  // A damaged file may be repaired, so the next restore verifies it again.
   done.catch(() => verified.delete(paths.dir))
   return done
 }
 
-/** For one whose checksums have just been made here; those of memory it shares with others may be older. */
+/**
+ * For a snapshot whose checksums were just made here. Checksums of memory files that it shares may be older, so their
+ * times are compared.
+ */
 export function rememberVerified(paths: SnapshotPaths, manifest: FullManifest): void {
   const isUntouched = ({ name, mtimeNs }: FullManifest['memory'][number]) =>
     statSync(join(paths.memory, name), { bigint: true, throwIfNoEntry: false })?.mtimeNs === mtimeNs
   if (!manifest.memory.every(isUntouched)) return
-  verified.set(paths.dir, { looks: lookAt(paths, manifest), done: Promise.resolve() })
+  verified.set(paths.dir, { attributes: readAttributes(paths, manifest), done: Promise.resolve() })
 }
 
 export function forgetVerified(paths: SnapshotPaths): void {
   verified.delete(paths.dir)
 }
 
-/** Synchronous: some hundred calls of a microsecond each. */
-function lookAt(paths: SnapshotPaths, manifest: FullManifest): string {
+/** Synchronous: a few hundred calls of a microsecond each. */
+function readAttributes(paths: SnapshotPaths, manifest: FullManifest): string {
   const files = listFiles(paths, manifest).map(({ path, what, checksum }) => {
     const found = statSync(path, { throwIfNoEntry: false, bigint: true })
     return `${what} ${checksum} ${found && `${found.ino} ${found.size} ${found.mtimeNs}`}`
@@ -51,14 +57,14 @@ function lookAt(paths: SnapshotPaths, manifest: FullManifest): string {
 
 export interface ExpectedFile {
   readonly path: string
-  /** In words, for the reason. */
+  /** What the file is, for error messages. */
   readonly what: string
   readonly sizeBytes: number
   readonly checksum: string
   readonly mtimeNs?: bigint
 }
 
-/** What a snapshot consists of, but for its file layers. */
+/** The files of a snapshot, except its file layers. */
 export function listFiles(paths: SnapshotPaths, manifest: FullManifest): ExpectedFile[] {
   const { images, memory, carried } = manifest
   return [
@@ -75,8 +81,9 @@ export function listFiles(paths: SnapshotPaths, manifest: FullManifest): Expecte
 }
 
 /**
- * Images are always read. Memory files can be as large as memory itself; their content is read when the time of their last
- * change is not the one on record: they were edited, or copied here without their times. `checkPart` reads them always.
+ * Images are always read. Memory files can be as large as memory itself, so their content is read only when their
+ * modification time is not the recorded one: they were edited, or copied without their times. `checkPart` always reads
+ * them.
  */
 export async function verifySnapshot(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
   const reason = mismatch(manifest.fingerprint, await readFingerprint())
@@ -94,13 +101,13 @@ export async function verifySnapshot(paths: SnapshotPaths, manifest: FullManifes
     if (sums[index]?.checksum !== checksum) throw damaged(`${what} is damaged`)
 }
 
-/** A newer CRIU reads what an older one wrote, and not the other way round. */
+/** A newer CRIU reads images of an older one, but not the other way round. */
 export function refuseNewerCriu({ criuVersion }: FullManifest, here: string): void {
   if (compareVersions(criuVersion, here) > 0)
     throw unusable(`it was taken with CRIU ${criuVersion}, and this is ${here}, which is older`)
 }
 
-/** As `unusable`, for what would be found here and anywhere else: its bytes are not what they were. */
+/** Like `unusable`, for a snapshot that no host could restore: its bytes have changed. */
 export function damaged(reason: string, cause?: unknown): DormouseError {
   return new DormouseError('snapshot_unusable', `The snapshot cannot be restored: ${reason}.`, {
     details: { reason, damaged: true },

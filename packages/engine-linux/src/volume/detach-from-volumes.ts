@@ -15,31 +15,36 @@ import { findInVolume, removeInVolume } from './walk-volume.ts'
 const PAGE_BYTES = 4096n
 const PROT_EXEC = 4n
 
-/** Where a file that is not on its volume any more is made, opened and removed again: beside everything that a sandbox has. */
+/**
+ * Path at which a restore makes, opens and removes a file that is no longer on its volume. Nothing of the sandbox is
+ * there.
+ */
 export function placeholder(name: string): string {
   return `/.volume-file-${name}`
 }
 
-interface LeaveVolumes {
+interface DetachFromVolumes {
   /** A complete dump. */
   readonly rawDir: string
-  /** Its files.img, which is changed. */
+  /** Its files.img; this function changes it. */
   readonly files: OpenFiles
   readonly mounts: readonly VolumeMount[]
   readonly volumesDir: string
 }
 
 /**
- * While a sandbox sleeps others change its volumes. So nothing that CRIU checks at its return is to hold for what is open there, and what has
- * been deleted already moves into the sandbox's own files: a volume may be read-only, or the directory gone. Answers what has to be looked
- * after when it wakes. Refuses what would break a promise to others, or could not be brought back.
+ * Prepares a dump for volumes that others change while the sandbox sleeps: removes what CRIU would check when it
+ * reopens files there, and moves files that are already deleted into the sandbox's own files, because a volume may be
+ * read-only or its directory missing.
+ * Returns the files to look for at the wake. Refuses what would break a promise to other sandboxes, or could not be
+ * restored.
  */
-export async function leaveVolumes({
+export async function detachFromVolumes({
   rawDir,
   files,
   mounts,
   volumesDir,
-}: LeaveVolumes): Promise<VolumeFile[]> {
+}: DetachFromVolumes): Promise<VolumeFile[]> {
   if (mounts.length === 0) return []
   const onVolumes = files.all.filter(({ path }) => findMount(mounts, path) !== undefined)
   const remaps = new Map((await readRemaps(rawDir)).map((remap) => [remap.fileId, remap]))
@@ -60,7 +65,7 @@ export async function leaveVolumes({
   for (const { id, path, isWritten, mode, sizeBytes } of onVolumes) {
     const remap = remaps.get(id)
     if (remap !== undefined) {
-      // Files of one ghost are one file, and stay so under one name.
+      // Several entries of one ghost are one file, and stay one under this name.
       files.relax(id, placeholder(`deleted-${remap.target}`))
       continue
     }
@@ -95,7 +100,10 @@ export async function leaveVolumes({
   return found
 }
 
-/** One name of several is gone. CRIU has made another one beside it, on the volume, which only one of many could wake from. */
+/**
+ * Refuses files with one name deleted and another one left. CRIU has given such a file a new name on the volume, from
+ * which only one of many sandboxes could wake. This removes the new name.
+ */
 async function refuseLinked(parts: {
   files: OpenFiles
   mounts: readonly VolumeMount[]
@@ -118,11 +126,11 @@ async function refuseLinked(parts: {
 interface Mapped {
   readonly bytes: number
   readonly privateBytes: number
-  /** What is in it is executed. */
+  /** Whether it is mapped executable. */
   readonly isRun: boolean
 }
 
-/** How far each file is mapped by any task, by its id. */
+/** How far each file is mapped by any task, by file id. */
 async function readMapped(rawDir: string): Promise<Map<bigint, Mapped>> {
   const mapped = new Map<bigint, Mapped>()
   for (const pid of taskPids(await readdir(rawDir))) {

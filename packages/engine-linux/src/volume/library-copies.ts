@@ -11,16 +11,17 @@ interface KeepLibraries {
   readonly volumeFiles: readonly VolumeFile[]
   readonly mounts: readonly VolumeMount[]
   readonly volumesDir: string
-  /** Of the burrow, where those may be that an earlier snapshot had. */
+  /** Memory directory of the burrow, which may have copies of an earlier snapshot. */
   readonly from: string
   readonly into: string
 }
 
 /**
- * Copies the programs and libraries that processes run from volumes, beside the memory files of a snapshot, and returns the
- * paths of the copies. While the sandbox sleeps, an update may replace them on the volume; a process that continued with the
- * new files would crash. Where the file system allows it, a copy shares its blocks with the volume. A file that changes while
- * it is copied gets no copy, and counts as changed. Older versions that processes still run are among the memory files already.
+ * Copies the programs and libraries that processes run from volumes, beside the memory files of a snapshot, and returns
+ * the paths of the copies. While the sandbox sleeps, an update may replace them on the volume; a process that continued
+ * with the new files would crash. Where the file system allows it, a copy shares its blocks with the volume. A file
+ * that changes while it is copied gets no copy, and counts as changed. Older versions that processes still run are
+ * among the memory files already.
  */
 export async function keepLibraries(keep: KeepLibraries): Promise<string[]> {
   const kept: string[] = []
@@ -49,7 +50,7 @@ async function copyLibrary(
     return true
   })
   if (isCopied !== true) return false
-  // For root inside, like memory; executable, because the kernel asks that of the file that a process runs.
+  // For root inside, like memory. Executable, because the kernel requires it of a program file.
   await chmod(copy, 0o500)
   await chown(copy, UID_BASE, UID_BASE)
   return true

@@ -10,18 +10,18 @@ import { dropWatches } from '../image/watches.ts'
 import { placeholder } from './detach-from-volumes.ts'
 import { findMount, type VolumeFile } from './volume-files.ts'
 
-export interface DetachGone {
+export interface ReplaceMissing {
   readonly imagesDir: string
   /** Where the snapshot's copies of programs are. */
   readonly memoryDir: string
-  /** What is not on its volume as it was. */
+  /** Files that are not on their volume as they were. */
   readonly gone: readonly VolumeFile[]
   /** A directory that does not exist yet. */
   readonly workDir: string
 }
 
-/** Makes `workDir`, with images to restore from in which what is gone is a deleted file. */
-export async function detachGone({ imagesDir, memoryDir, gone, workDir }: DetachGone): Promise<void> {
+/** Makes `workDir`, with images in which the missing files are deleted files. */
+export async function replaceMissing({ imagesDir, memoryDir, gone, workDir }: ReplaceMissing): Promise<void> {
   const files = new OpenFiles(await readImage(join(imagesDir, 'files.img')))
   const copies = new Set(await readdir(memoryDir))
   for (const { fileId, library } of gone)
@@ -40,13 +40,13 @@ export async function detachGone({ imagesDir, memoryDir, gone, workDir }: Detach
     sizeBytes: BigInt(mappedBytes),
   }))
   const own = new Set(['files.img', ...(await writeDetached(imagesDir, workDir, detached))])
-  // Restoring happens without privileges over the host; the directory above keeps everybody else out.
+  // CRIU restores without privileges over the host; the directory above keeps other users out.
   for (const name of own) await chmod(join(workDir, name), 0o644)
   for (const name of await readdir(imagesDir)) if (!own.has(name)) await share(imagesDir, workDir, name)
 }
 
-/** A file that the snapshot's processes need and that one of the added mounts would lie over. */
-export async function findHidden({
+/** Finds a file that the snapshot's processes have open and that one of the added mounts would hide. */
+export async function findHiddenFile({
   imagesDir,
   added,
   before,
@@ -58,7 +58,7 @@ export async function findHidden({
   const files = new OpenFiles(await readImage(join(imagesDir, 'files.img')))
   for (const path of files.paths) {
     const mount = findMount(added, path)
-    // The directory itself is there again; and what was on a volume is looked for there.
+    // The mount point itself exists again, and files that were on a volume are looked for there.
     if (mount === undefined || path === mount.path || before.some((each) => isInside(path, each.path)))
       continue
     return { path, mount: mount.path }

@@ -1,20 +1,23 @@
 import { isInside } from '@dormouse/contracts'
 import { z } from 'zod'
 
-/** Something on a volume that a process of a snapshot has open, maps, watches or is in. Others may change it while the process sleeps. */
+/**
+ * Something on a volume that a saved process has open, maps, watches, or has as its directory. Other sandboxes may
+ * change it while the process sleeps.
+ */
 export const volumeFileSchema = z.strictObject({
-  /** Its id in files.img; of a watch, that of the inotify. */
+  /** Its id in files.img; for a watch, the id of the inotify instance. */
   fileId: z.int().nonnegative(),
   kind: z.enum(['file', 'watch']),
   path: z.string(),
-  /** As in stat(2), with the type. 0 for a watch, which takes whatever is there. */
+  /** As in stat(2), with the file type. 0 for a watch, which accepts any type. */
   mode: z.int().nonnegative(),
   isWritten: z.boolean(),
-  /** How far it is mapped: a process that touches pages behind a file's end is killed. */
+  /** How far it is mapped: a process that touches pages beyond the end of the file is killed. */
   mappedBytes: z.int().nonnegative(),
-  /** How far it is mapped privately: CRIU could not bring back changed pages behind its end. */
+  /** How far it is mapped privately: CRIU could not restore changed pages beyond the end. */
   privateBytes: z.int().nonnegative(),
-  /** Of a program or library: the name of the snapshot's copy of it, see library-copies.ts. */
+  /** For a program or library: the name of the snapshot's copy, see library-copies.ts. */
   library: z
     .string()
     .regex(/^[\w-]+$/)

@@ -1,7 +1,7 @@
 import { DormouseError, findOverlap, isVolumeId, mountPathProblem, type VolumeId } from '@dormouse/contracts'
 import { z } from 'zod'
 
-/** Each is a mount that the kernel has to make and every dump has to read. */
+/** The kernel makes each of these mounts, and every dump reads them. */
 const MOUNTS_MAX = 16
 
 const volumeMountSchema = z.strictObject({
@@ -26,15 +26,15 @@ export const volumeMountsSchema = z
     context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
   })
 
-/** What dormouse-init is told: `<ro|rw> <volume id> <path inside>`, see native/src/volumes.c. */
+/** The volumes as dormouse-init reads them: `<ro|rw> <volume id> <path inside>`, see native/src/volumes.c. */
 export function describeMounts(mounts: z.output<typeof volumeMountsSchema>): string[] {
   return mounts.map(({ volumeId, path, readOnly }) => `${readOnly ? 'ro' : 'rw'} ${volumeId} ${path}`)
 }
 
-/** dormouse-init begins with this what it says of a place where a volume cannot be mounted. */
+/** How dormouse-init reports a path where a volume cannot be mounted. */
 const CANNOT_MOUNT = /volume at (?<path>\/.*): (?<reason>[^:]*)$/s
 
-/** A place that is no directory is a mistake of the caller's, not of the host. */
+/** Turns the failure of a mount into `invalid_argument`: the path is the caller's mistake, not the host's. */
 export function explainMountFailure(error: unknown): unknown {
   if (!(error instanceof DormouseError) || error.code !== 'burrow_start_failed') return error
   const { path, reason } = CANNOT_MOUNT.exec(error.message)?.groups ?? {}

@@ -3,14 +3,14 @@ import { chmod, chown, mkdir, readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, isVolumeId, type VolumeId } from '@dormouse/contracts'
 import type { Measurement, StopAt } from '@dormouse/engine'
-import { TreeMeasurement } from '../host/measure-tree.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory } from '../host/sync-files.ts'
+import { TreeMeasurement } from '../host/tree-measurement.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 
 const DELETED = '.deleted-'
 
-/** Throws `snapshot_unusable` when a volume that is to be mounted is not there. */
+/** Throws `snapshot_unusable` when a volume to be mounted does not exist. */
 export function requireVolumes(mounts: readonly { readonly volumeId: VolumeId }[], dir: string): void {
   const missing = mounts.find(({ volumeId }) => !existsSync(join(dir, volumeId)))
   if (missing !== undefined)
@@ -19,7 +19,7 @@ export function requireVolumes(mounts: readonly { readonly volumeId: VolumeId }[
     })
 }
 
-/** The volumes of an engine, on disk: a directory each. */
+/** The volumes of an engine: one directory each. */
 export class VolumeStore {
   readonly #dir: string
 
@@ -27,7 +27,7 @@ export class VolumeStore {
     this.#dir = dir
   }
 
-  /** Where it is on the host. Throws `not_found`. */
+  /** Returns the path on the host. Throws `not_found`. */
   async find(id: VolumeId): Promise<string> {
     const path = this.#path(id)
     const found = await stat(path).catch(() => undefined)
@@ -47,13 +47,13 @@ export class VolumeStore {
         throw new DormouseError('no_space', 'The disk that holds the volumes is full.', { cause })
       throw cause
     }
-    // Whatever the umask of the server is.
+    // The umask of the server may have changed the mode.
     await chmod(path, 0o755)
     await chown(path, UID_BASE, UID_BASE)
     await syncDirectory(this.#dir)
   }
 
-  /** Post: no burrow can mount it any more, also if this is cut off. */
+  /** Post: no burrow can mount the volume any more, even if this is cut off. */
   async delete(id: VolumeId): Promise<void> {
     const doomed = join(this.#dir, `${DELETED}${id}`)
     try {
@@ -74,7 +74,7 @@ export class VolumeStore {
     return new TreeMeasurement(await this.find(id), stopAt)
   }
 
-  /** What deletions that were cut off have left. */
+  /** Finishes deletions that were cut off. */
   async removeDeleted(): Promise<void> {
     for (const name of await readdir(this.#dir)) {
       if (name.startsWith(DELETED)) await removeTree(join(this.#dir, name))

@@ -1,11 +1,17 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, lstat, open, unlink } from 'node:fs/promises'
 
-/** Not among Node's constants. Opens only the place: nothing of what is there can make the call wait. */
+/**
+ * Missing from Node's constants. Opens a path without opening the file there, so a pipe or device cannot block the
+ * call.
+ */
 const O_PATH = 0o10000000
 const DIRECTORY = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
-/** What is at a path in a volume; undefined when there is nothing, or the way there is not of directories alone. */
+/**
+ * Returns what is at a path in a volume; undefined when there is nothing, or when a part of the path is not a
+ * directory.
+ */
 export async function findInVolume(volumeDir: string, path: string): Promise<BigIntStats | undefined> {
   try {
     return await withParent(volumeDir, path, (place) => lstat(place, { bigint: true }))
@@ -14,7 +20,10 @@ export async function findInVolume(volumeDir: string, path: string): Promise<Big
   }
 }
 
-/** Works on a regular file in a volume, which stays the same one meanwhile, whatever becomes of its name. undefined when there is none. */
+/**
+ * Runs `work` on a regular file in a volume. It stays the same file meanwhile, even if its name changes. Returns
+ * undefined when there is none.
+ */
 export async function withFileInVolume<Value>(
   volumeDir: string,
   path: string,
@@ -38,8 +47,8 @@ export async function removeInVolume(volumeDir: string, path: string): Promise<v
 }
 
 /**
- * `/proc/self/fd/N/name` is a path of one step from a directory that is held open: whoever changes the volume meanwhile can make a step fail,
- * but not lead it elsewhere.
+ * `/proc/self/fd/N/name` is one step from a directory that is held open. A sandbox that changes the volume meanwhile
+ * can make a step fail, but cannot lead it elsewhere.
  */
 async function withParent<Value>(
   volumeDir: string,

@@ -20,7 +20,7 @@ export function describeAdopt(factory: EngineFactory): void {
       await factory.dispose()
     })
 
-    test('the next engine takes over a burrow with its variables and its run in the middle', async () => {
+    test('a new engine adopts a burrow with its variables and an active run', async () => {
       const before = await open()
       const burrow = await create(before)
       await burrow.guest.runs.run({ code: 'x = object(); address = id(x)' })
@@ -68,7 +68,7 @@ export function describeAdopt(factory: EngineFactory): void {
       expect((await engine.adoptBurrows()).lost).toEqual([])
     })
 
-    test('nothing to adopt is fine', async () => {
+    test('adopting returns nothing when there are no burrows', async () => {
       expect(await (await open()).adoptBurrows()).toEqual({ burrows: [], lost: [] })
     })
   })

@@ -197,7 +197,7 @@ export function describeBadInput(factory: EngineFactory): void {
       })
     })
 
-    test('a request too long for the wire is refused, and calls beside it go on', async () => {
+    test('a request that is too long is refused, and concurrent calls continue', async () => {
       const beside = shared.guest.runs.run({ code: 'import time; time.sleep(0.5); print("whole")' })
       const code = await codeOf(shared.guest, ['runs.run', { code: `canary = "${'x'.repeat(40 * MIB)}"` }])
       expect(code).toBe('invalid_argument')
@@ -216,7 +216,7 @@ export function describeBadInput(factory: EngineFactory): void {
 
 async function codeOf(guest: Guest, [method, ...args]: Call): Promise<unknown> {
   const [group, name] = method.split('.') as [Group, string]
-  // The types forbid all of these calls; a caller in JavaScript, or a server with a hole in its parsing, makes them all the same.
+  // The types forbid these calls, but JavaScript callers, or a server that fails to check its input, can make them.
   const loose = guest as unknown as LooseGuest
   try {
     const answer = loose[group][name]!(...args)

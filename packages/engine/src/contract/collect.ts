@@ -22,7 +22,7 @@ export function textOf(events: readonly AnyEvent[], type: 'stdout' | 'stderr'): 
   return events.map((event) => (event.type === type ? event.data : '')).join('')
 }
 
-/** What holds for every journal: numbers without gaps but for what is marked as dropped, and one `exit`, at the end. */
+/** Every journal has numbers without gaps, except where events are marked as dropped, and one `exit`, at the end. */
 export function expectWholeJournal(events: readonly AnyEvent[]): void {
   let next = 0
   for (const event of events) {
@@ -42,18 +42,18 @@ export async function runPython(guest: Guest, code: string, context = 'default')
 }
 
 const POLL_MS = 20
-const PATIENCE_MS = 30_000
+const TIMEOUT_MS = 30_000
 
-/** Waits until `find` finds something; a test that waits in vain fails here. */
+/** Polls `find` until it returns a value. Throws after 30 seconds. */
 export async function eventually<Value>(
   what: string,
   find: () => Promise<Value | undefined | false>,
 ): Promise<Value> {
-  const deadline = Date.now() + PATIENCE_MS
+  const deadline = Date.now() + TIMEOUT_MS
   for (;;) {
     const found = await find()
     if (found !== undefined && found !== false) return found
-    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`)
+    if (Date.now() > deadline) throw new Error(`timed out waiting for ${what}`)
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
 }

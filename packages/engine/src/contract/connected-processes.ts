@@ -28,14 +28,14 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       (await runPython(shared.guest, `import os; print(os.path.exists("/proc/${pid}"))`)).trim() === 'True'
     const isGone = (pid: number) => eventually(`the end of ${pid}`, async () => !(await isAlive(pid)))
 
-    test('stdout and stderr come apart and as bytes, then the exit code', async () => {
+    test('stdout and stderr arrive separately and as bytes, then the exit code', async () => {
       const done = await run({ shell: String.raw`printf '\377\000\200'; printf 'err\376' >&2; exit 3` })
       expect(done.stdout).toEqual(Buffer.from([0xff, 0, 0x80]))
       expect(done.stderr).toEqual(Buffer.from([0x65, 0x72, 0x72, 0xfe]))
       expect(done.exit).toEqual({ exitCode: 3, signal: undefined })
     })
 
-    test('a signal that ended it is named', async () => {
+    test('the exit names the signal that ended the process', async () => {
       expect((await run({ shell: 'kill -KILL $$' })).exit).toEqual({ exitCode: 137, signal: 'SIGKILL' })
       const connection = await connect({ args: ['sleep', '1000'] })
       expect((await shared.guest.processes.list()).map(({ pid }) => pid)).toContain(connection.pid)
@@ -43,7 +43,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect((await finish(connection)).exit).toEqual({ exitCode: 143, signal: 'SIGTERM' })
     })
 
-    test('64 MiB there and back are the same, also beside a full stderr', async () => {
+    test('64 MiB return unchanged, also while stderr is full', async () => {
       const connection = await connect({
         shell: `head -c ${16 * MIB} /dev/zero | tr '\\0' e >&2 & cat; wait`,
       })
@@ -63,7 +63,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect(exit.exitCode).toBe(0)
     })
 
-    test('what is written without waiting comes in order, and before the end', async () => {
+    test('writes arrive in order, and before the end, when the caller does not wait', async () => {
       const connection = await connect({ args: ['cat'] })
       for (let n = 0; n < 4; n += 1) void connection.write(Buffer.alloc(MIB, String(n)))
       connection.end()
@@ -71,7 +71,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect((await finish(connection)).stdout.equals(expected)).toBe(true)
     })
 
-    test('output that nobody takes makes it wait, and none is lost', async () => {
+    test('the process waits, and loses no output, while its output is not read', async () => {
       const code = 'import sys\nfor n in range(64):\n sys.stdout.write("x" * 1048576); sys.stderr.write(".")'
       const connection = await connect({ args: ['python3', '-c', code] })
       await sleep(500)
@@ -80,7 +80,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect([stdout.length, stderr.length]).toEqual([64 * MIB, 64])
     })
 
-    test('input that it does not read makes the sender wait, and is thrown away when it ends', async () => {
+    test('the sender waits while the process does not read; unread input is discarded at its end', async () => {
       const deaf = await connect({ args: ['sleep', '1000'] })
       let taken = 0
       const sending = (async () => {
@@ -102,7 +102,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect(early.exit.exitCode).toBe(0)
     })
 
-    test('what its children write behind its end is there; a terminal ends with its process', async () => {
+    test('output of children after the end of the process arrives; a terminal ends with its process', async () => {
       expect((await run({ shell: '(sleep 0.3; echo later) & echo now' })).stdout.toString()).toBe(
         'now\nlater\n',
       )
@@ -112,15 +112,18 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect([stdout.toString(), exit.exitCode]).toEqual(['shown\r\n', 4])
     })
 
-    test('a terminal is typed into and resized; Ctrl-D ends it', async () => {
+    test('a terminal accepts input and a new size, and ends at Ctrl-D', async () => {
       const connection = await connect({
         args: ['bash', '--norc'],
         env: { PS1: '> ' },
         pty: { cols: 70, rows: 20 },
       })
-      const finished = finish(connection)
+      let shown = ''
+      const finished = finish(connection, (data) => {
+        shown += data.toString()
+      })
       await connection.write(Buffer.from('stty size\r'))
-      await sleep(200)
+      await eventually('the first size', async () => shown.includes('20 70'))
       await shared.guest.processes.resize(connection.pid, { cols: 132, rows: 50 })
       await connection.write(Buffer.from('stty size; exit 6\r'))
       const { stdout, exit } = await finished
@@ -129,7 +132,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect((await run({ args: ['cat'], pty: { cols: 80, rows: 24 } })).exit.exitCode).toBe(0)
     })
 
-    test('letting go closes its pipes and hangs up its terminal', async () => {
+    test('closing the connection closes the pipes and hangs up the terminal', async () => {
       const reader = await connect({ args: ['cat'] })
       reader.close()
       await isGone(reader.pid)
@@ -149,7 +152,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       await expect(finish(shell)).rejects.toMatchObject({ code: 'cancelled' })
     })
 
-    test('it ends with the burrow that is saved; what it began goes on in the next', async () => {
+    test('the connection ends when the burrow is saved; the process continues in the next burrow', async () => {
       const burrow = await shared.create()
       const { processes } = burrow.guest
       const quiet = await processes.connect({ shell: 'sleep 1 & sleep 1; sleep 1000' })
@@ -171,15 +174,21 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       await shared.engine.deleteSnapshot(snapshot.id)
     })
 
-    test('what cannot be started is refused', async () => {
+    test('a program that cannot be started is refused', async () => {
       await expect(connect({ args: ['/nowhere'] })).rejects.toMatchObject({ code: 'not_found' })
       await expect(connect({ shell: 'true', cwd: '/nowhere' })).rejects.toMatchObject({ code: 'not_found' })
     })
   })
 }
 
-async function finish({ output, exit }: ProcessConnection): Promise<Finished> {
+async function finish(
+  { output, exit }: ProcessConnection,
+  onData: (data: Buffer) => void = () => {},
+): Promise<Finished> {
   const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
-  for await (const { stream, data } of output) parts[stream].push(data)
+  for await (const { stream, data } of output) {
+    parts[stream].push(data)
+    onData(data)
+  }
   return { stdout: Buffer.concat(parts.stdout), stderr: Buffer.concat(parts.stderr), exit: await exit }
 }

@@ -11,14 +11,14 @@ export function describeContexts(factory: EngineFactory): void {
     const shared = useSharedBurrow(factory)
     const names = async () => (await shared.guest.contexts.list()).map(({ context }) => context)
 
-    test('without a user code and bash run as root, in the home of root', async () => {
+    test('Python and bash run as root, in the home of root, without a user', async () => {
       expect(await runPython(shared.guest, WHO)).toBe('root 0 /root /root\n')
       const bash = await shared.guest.runs.run({ code: 'whoami; pwd', language: 'bash' })
       expect(bash.stdout).toBe('root\n/root\n')
       expect(await shared.guest.contexts.list()).toMatchObject([{ context: 'default', user: 'root' }])
     })
 
-    test('runs of one context go one at a time, in order, whatever their language', async () => {
+    test('runs of one context execute one at a time, in order, in both languages', async () => {
       const step = (n: number) => `seen = open("/tmp/order", "a"); print(${n}, file=seen); seen.close()`
       const runIds: string[] = []
       for (let n = 0; n < 20; n += 1) {
@@ -39,7 +39,7 @@ export function describeContexts(factory: EngineFactory): void {
       ).toBe('True\n')
     })
 
-    test('a run starts only when the one before has ended', async () => {
+    test('a run starts only when the previous one has ended', async () => {
       const code = 'import time\nbegun = time.monotonic(); time.sleep(0.05); print(begun, time.monotonic())'
       const runs = await Promise.all(Array.from({ length: 6 }, () => shared.guest.runs.run({ code })))
       const spans = runs.map(({ stdout }) => stdout.split(' ').map(Number)).sort(([a], [b]) => a! - b!)
@@ -48,10 +48,10 @@ export function describeContexts(factory: EngineFactory): void {
       }
     })
 
-    test('contexts run side by side, with variables of their own', async () => {
+    test('contexts run concurrently, with separate variables', async () => {
       await shared.guest.contexts.create({ context: 'left' })
       await shared.guest.contexts.create({ context: 'right' })
-      // Each waits for a file of the other: one after the other they would never end.
+      // Each waits for a file of the other: sequentially they would never end.
       const meet = (mine: string, other: string) =>
         `import os, time\nname = "${mine}"\nopen("/tmp/${mine}", "w").close()\n` +
         `while not os.path.exists("/tmp/${other}"): time.sleep(0.01)\nprint(name)`
@@ -94,7 +94,7 @@ export function describeContexts(factory: EngineFactory): void {
       await shared.guest.contexts.delete('homeless')
     })
 
-    test('list shows each context, its kernel and whether it is busy', async () => {
+    test('the list shows each context, its kernel and whether it is busy', async () => {
       await shared.guest.contexts.create({ context: 'listed' })
       const runId = await startRun(shared.guest, { code: 'while True: pass', context: 'listed' })
       const busy = await eventually('a busy context', async () => {
@@ -109,7 +109,7 @@ export function describeContexts(factory: EngineFactory): void {
       await shared.guest.contexts.delete('listed')
     })
 
-    test('a deleted context is gone with its kernel; its runs end as interrupted', async () => {
+    test('deleting a context ends its kernel, and its runs end as interrupted', async () => {
       await shared.guest.contexts.create({ context: 'doomed' })
       const pid = (await runPython(shared.guest, 'import os; print(os.getpid())', 'doomed')).trim()
       const running = await startRun(shared.guest, { code: 'while True: pass', context: 'doomed' })
@@ -129,7 +129,7 @@ export function describeContexts(factory: EngineFactory): void {
       await expect(late).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('a name can be used again after delete, and nothing is left in it', async () => {
+    test('a new context with the name of a deleted one is empty', async () => {
       await shared.guest.contexts.create({ context: 'again' })
       await runPython(shared.guest, 'x = 1', 'again')
       await shared.guest.contexts.delete('again')
@@ -138,7 +138,7 @@ export function describeContexts(factory: EngineFactory): void {
       await shared.guest.contexts.delete('again')
     })
 
-    test('the default context, deleted, is replaced by a fresh one', async () => {
+    test('deleting the default context replaces it with a new one', async () => {
       await runPython(shared.guest, 'x = 1')
       await shared.guest.contexts.delete('default')
       expect(await names()).toContain('default')
@@ -168,7 +168,7 @@ export function describeContexts(factory: EngineFactory): void {
       expect(await names()).toEqual(before)
     })
 
-    test('more contexts than the limit are refused, and those that exist work', async () => {
+    test('a context above the limit is refused, and the existing ones work', async () => {
       const made: string[] = []
       const fill = async () => {
         for (let n = 0; n < 40; n += 1) {
@@ -181,7 +181,7 @@ export function describeContexts(factory: EngineFactory): void {
       for (const context of made) await shared.guest.contexts.delete(context)
     })
 
-    test('an unknown context cannot be deleted, used or listened to', async () => {
+    test('deleting, using and following an unknown context is refused', async () => {
       const { guest } = shared
       await expect(guest.contexts.delete('nobody')).rejects.toMatchObject({ code: 'not_found' })
       await expect(guest.runs.run({ code: '1', context: 'nobody' })).rejects.toMatchObject({

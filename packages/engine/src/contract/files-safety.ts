@@ -6,12 +6,12 @@ import { useSharedBurrow } from './shared-burrow.ts'
 const MIB = 1024 ** 2
 
 export function describeFilesSafety(factory: EngineFactory): void {
-  describe('files: all or nothing, and by whom', () => {
+  describe('safety of files', () => {
     const shared = useSharedBurrow(factory)
     const bash = async (code: string) => (await shared.guest.runs.run({ code, language: 'bash' })).stdout
     const read = (path: string) => collectText(shared.guest.files.read(path))
 
-    test('a reader sees the old file or the new one while it is written', async () => {
+    test('a reader sees the old or the new file during a write', async () => {
       const { files, processes } = shared.guest
       const size = 3 * MIB
       await files.write('/tmp/atomic/file', Buffer.alloc(size, 'a'), { parents: true })
@@ -42,7 +42,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
         const controller = new AbortController()
         async function* pieces() {
           yield Buffer.alloc(3 * MIB, 'n')
-          // The agent has begun to write: its file beside the target can be seen.
+          // The temporary file beside the target shows that the agent has begun to write.
           await eventually(
             'the unfinished file',
             async () => (await collect(files.list(directory))).length === 2,
@@ -60,7 +60,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       },
     )
 
-    test('an append that is aborted takes back what it added', async () => {
+    test('an aborted append removes what it added', async () => {
       const { files } = shared.guest
       await files.write('/tmp/appended', 'old')
       const controller = new AbortController()
@@ -74,7 +74,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       await eventually('the old size', async () => (await files.stat('/tmp/appended')).sizeBytes === 3)
     })
 
-    test('writes at the same time end with one of them whole', async () => {
+    test('concurrent writes leave one of them whole', async () => {
       const { files } = shared.guest
       const letters = ['a', 'b', 'c', 'd']
       await Promise.all(letters.map((letter) => files.write('/tmp/raced', Buffer.alloc(2 * MIB, letter))))
@@ -83,7 +83,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       expect(new Set(content).size).toBe(1)
     })
 
-    test('a new file has the mode asked for; an old one keeps its mode and owner', async () => {
+    test('a new file gets the requested mode; an existing one keeps its mode and owner', async () => {
       const { files } = shared.guest
       expect(await files.write('/tmp/script', '#!/bin/sh\necho ran\n', { mode: 0o755 })).toMatchObject({
         mode: 0o755,
@@ -98,7 +98,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       })
     })
 
-    test('what user writes belongs to user', async () => {
+    test('a file that a user writes belongs to that user', async () => {
       const { files } = shared.guest
       const own = { user: 'user', group: 'user', uid: 1000, gid: 1000 }
       expect(await files.write('own/deep/file', 'x', { user: 'user', parents: true })).toMatchObject(own)
@@ -106,7 +106,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       expect(await files.mkdir('own/made', { user: 'user' })).toMatchObject(own)
     })
 
-    test('a symlink is followed on write and stays a link', async () => {
+    test('a write follows a symlink, which stays a link', async () => {
       const { files } = shared.guest
       await files.write('/tmp/linked/real', 'old', { parents: true })
       await bash('ln -s linked/real /tmp/to-real; ln -s /tmp/linked/new /tmp/to-new')
@@ -120,7 +120,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       ['in a directory that does not exist', '/tmp/no/such/file', 'not_found'],
       ['under a file', '/etc/passwd/file', 'not_a_directory'],
       ['a directory', '/tmp', 'not_a_file'],
-      ['a FIFO that nobody has open', '/tmp/a-fifo', 'not_a_file'],
+      ['a FIFO that no process has open', '/tmp/a-fifo', 'not_a_file'],
       ['a device', '/dev/null', 'not_a_file'],
       ['a link to itself', '/tmp/loop', 'invalid_argument'],
       ['a name that is too long', `/tmp/${'x'.repeat(256)}`, 'invalid_argument'],
@@ -132,7 +132,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       await expect(files.write(path, 'x', { append: true })).rejects.toMatchObject({ code })
     })
 
-    test('user may do what user may, and no more', async () => {
+    test('file operations have the rights of the given user', async () => {
       const { files } = shared.guest
       const user = 'user'
       await files.write('/root/secret', 'root only', { mode: 0o600 })
@@ -161,7 +161,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
       await expect(collect(shared.guest.files.list(path))).rejects.toMatchObject({ code })
     })
 
-    test('a refused write tells so without taking all the data', async () => {
+    test('a refused write fails before all data is sent', async () => {
       let taken = 0
       async function* endless() {
         for (; taken < 2000; taken += 1) yield Buffer.alloc(MIB)

@@ -4,7 +4,10 @@ import type { Burrow, Engine } from '../engine.ts'
 import { runPython } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 
-/** Everything that a layer can tell: new, changed, removed, replaced by a directory, renamed, owned, linked, sparse, special. */
+/**
+ * Every kind of change that a layer can hold: new, changed, removed, replaced by a directory, renamed, owned, linked,
+ * sparse and special files.
+ */
 const CHANGE = `
 import os, shutil, stat
 open("/root/new", "w").write("new")
@@ -29,7 +32,7 @@ print(open("/root/new").read(), open("/etc/hostname").read().endswith("changed")
 const SEEN = `new True False ['mine'] False True 1234 4321 0o104711 True /nowhere True True 0 b'kept'\n`
 
 export function describeFilesSnapshots(factory: EngineFactory): void {
-  describe('snapshots of files alone', () => {
+  describe('snapshots of files only', () => {
     let engine: Engine
     const create = (): Promise<Burrow> =>
       engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
@@ -50,7 +53,7 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       return burrow
     }
 
-    test('a running burrow goes on untouched; what is restored boots on its files', async () => {
+    test('a running burrow continues unchanged; a restored one boots with its files', async () => {
       const burrow = await create()
       await runPython(burrow.guest, `x = object(); address = id(x)\n${CHANGE}`)
       const { snapshot, burrow: same } = await engine.snapshot(burrow, { kind: 'files', leave: 'running' })
@@ -62,7 +65,7 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       await engine.verifySnapshot(snapshot.id)
 
       const booted = await expectBoots(snapshot.id)
-      // A full snapshot on top of it, and files again.
+      // Then a full snapshot, then one of files only.
       await runPython(booted.guest, 'y = 7')
       const full = await engine.snapshot(booted, { leave: 'running' })
       expect(full.snapshot).toMatchObject({ kind: 'full', parent: snapshot.id })
@@ -71,13 +74,13 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       expect(await full.burrow!.ended).toEqual({ reason: 'stored', snapshotId: again.snapshot.id })
       await (await expectBoots(again.snapshot.id)).destroy()
 
-      // The burrow that went on is as it was, and rolls back to its files.
+      // The burrow that continued is unchanged, and rolls back to its files.
       const back = await engine.rollback(burrow, snapshot.id)
       expect(await runPython(back.guest, LOOK)).toBe(SEEN)
       await back.destroy()
     })
 
-    test('a burrow that is frozen stays so, and one that shall be is', async () => {
+    test('a frozen burrow stays frozen, and a running one is frozen on request', async () => {
       const burrow = await create()
       await burrow.freeze()
       await engine.snapshot(burrow, { kind: 'files', leave: 'running' })
@@ -92,7 +95,7 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       await burrow.destroy()
     })
 
-    test('what cannot be saved with its processes can be saved without', async () => {
+    test('a burrow whose processes cannot be saved can be saved without them', async () => {
       const burrow = await create()
       await runPython(burrow.guest, `import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)\n${CHANGE}`)
       await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
@@ -103,7 +106,7 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       await (await expectBoots(snapshot.id)).destroy()
     })
 
-    test('a burrow that has ended by itself is saved before it is destroyed, and not after', async () => {
+    test('a burrow that has ended can be saved until it is destroyed', async () => {
       const burrow = await create()
       await runPython(burrow.guest, CHANGE)
       await factory.killAgent(burrow.id)
@@ -119,7 +122,7 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       await (await expectBoots(snapshot.id)).destroy()
     })
 
-    test('one at a time', async () => {
+    test('a second snapshot at the same time is refused', async () => {
       const burrow = await create()
       const both = await Promise.allSettled([
         engine.snapshot(burrow, { kind: 'files', leave: 'running' }),

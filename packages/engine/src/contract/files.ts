@@ -17,7 +17,7 @@ export function describeFiles(factory: EngineFactory): void {
       return (await collect(shared.guest.files.list(path, options))).map((entry) => entry.path)
     }
 
-    test('what is written is read again, here and inside', async () => {
+    test('a written file reads the same from the host and inside', async () => {
       const stat = await shared.guest.files.write('/tmp/note', 'hällo\n')
       expect(stat).toMatchObject({
         path: '/tmp/note',
@@ -42,7 +42,7 @@ export function describeFiles(factory: EngineFactory): void {
       expect(await read('/tmp/empty')).toBe('')
     })
 
-    test('64 MB stream in and out unchanged, and the agent does not hold them', async () => {
+    test('64 MB stream in and out unchanged, in bounded memory of the agent', async () => {
       const before = await shared.guest.info()
       const sent = createHash('sha256')
       async function* pieces() {
@@ -66,7 +66,7 @@ export function describeFiles(factory: EngineFactory): void {
       expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + 32 * MIB)
     })
 
-    test('a read that is left early ends there, and the next call works', async () => {
+    test('leaving a read early ends it, and the next call works', async () => {
       await shared.guest.files.write('/tmp/left', Buffer.alloc(8 * MIB))
       for await (const piece of shared.guest.files.read('/tmp/left')) {
         expect(piece.byteLength).toBeGreaterThan(0)
@@ -75,13 +75,13 @@ export function describeFiles(factory: EngineFactory): void {
       expect(await read('/tmp/left', { length: 3 })).toBe('\0\0\0')
     })
 
-    test('append adds to the end and creates what is missing', async () => {
+    test('append adds to the end and creates a missing file', async () => {
       await shared.guest.files.write('/tmp/log', 'one\n', { append: true })
       await shared.guest.files.write('/tmp/log', 'two\n', { append: true })
       expect(await read('/tmp/log')).toBe('one\ntwo\n')
     })
 
-    test('offset and length choose a part', async () => {
+    test('offset and length select a part', async () => {
       await shared.guest.files.write('/tmp/part', '0123456789')
       expect(await read('/tmp/part', { offset: 3, length: 4 })).toBe('3456')
       expect(await read('/tmp/part', { offset: 8 })).toBe('89')
@@ -90,13 +90,13 @@ export function describeFiles(factory: EngineFactory): void {
       expect(await read('/tmp/part', { length: 0 })).toBe('')
     })
 
-    test('paths without a slash in front are taken from the home of the user', async () => {
+    test('relative paths start at the home of the user', async () => {
       await shared.guest.files.write('mine', 'root’s')
       await shared.guest.files.write('mine', 'user’s', { user: 'user' })
       expect(await bash('cat /root/mine /home/user/mine')).toBe('root’suser’s')
     })
 
-    test('names may hold spaces, newlines, quotes and letters of every kind', async () => {
+    test('names may contain spaces, newlines, quotes and any letters', async () => {
       for (const name of [
         'a b',
         'quote"\'$(x)',
@@ -115,7 +115,7 @@ export function describeFiles(factory: EngineFactory): void {
       }
     })
 
-    test('list goes in name order, directories before their contents, as deep as asked', async () => {
+    test('a list is in name order, directories before their contents, to the requested depth', async () => {
       for (const name of ['b/2', 'b/1/x', 'a', 'c']) {
         await shared.guest.files.write(`/tmp/tree/${name}`, '', { parents: true })
       }
@@ -129,7 +129,7 @@ export function describeFiles(factory: EngineFactory): void {
       expect(entries[3]?.target).toBe('/')
     })
 
-    test('a directory of 5000 entries is listed whole', async () => {
+    test('a directory of 5000 entries is listed completely', async () => {
       await runPython(
         shared.guest,
         'import os\nos.mkdir("/tmp/many")\nfor i in range(5000): open(f"/tmp/many/{i:04}", "w").close()',
@@ -139,7 +139,7 @@ export function describeFiles(factory: EngineFactory): void {
       expect(found[4999]).toBe('/tmp/many/4999')
     })
 
-    test('stat tells every type, and follows a link unless told otherwise', async () => {
+    test('stat reports every type, and follows a link by default', async () => {
       const make =
         'cd /tmp; mkdir -p types; cd types; mkfifo fifo; ln -s fifo link; ln -s nowhere dangling; ' +
         'python3 -c "import socket; socket.socket(socket.AF_UNIX).bind(\'socket\')"'
@@ -158,7 +158,7 @@ export function describeFiles(factory: EngineFactory): void {
       await expect(type('/tmp/types/dangling')).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('mkdir makes parents and is content with a directory that exists; without parents it is not', async () => {
+    test('mkdir creates parents and accepts an existing directory, only with parents', async () => {
       const { files } = shared.guest
       expect(await files.mkdir('/tmp/made/deep', { mode: 0o700 })).toMatchObject({
         type: 'directory',
@@ -171,7 +171,7 @@ export function describeFiles(factory: EngineFactory): void {
       await expect(orphan).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('move renames files and directories, over an existing file only when allowed', async () => {
+    test('move renames files and directories, and replaces a file only when allowed', async () => {
       const { files } = shared.guest
       await files.write('/tmp/from', 'new')
       await files.write('/tmp/to', 'old')
@@ -189,7 +189,7 @@ export function describeFiles(factory: EngineFactory): void {
       expect(await read('/tmp/moved/inside')).toBe('kept')
     })
 
-    test('a move that is refused leaves the source where it was', async () => {
+    test('a refused move leaves the source in place', async () => {
       const { files } = shared.guest
       await files.write('/root/stays', 'here')
       const move = (to: string) => files.move({ from: '/root/stays', to })
@@ -201,7 +201,7 @@ export function describeFiles(factory: EngineFactory): void {
       expect(await read('/root/stays')).toBe('here')
     })
 
-    test('remove takes files, links without their target, and full directories only when recursive', async () => {
+    test('remove deletes files, links without their targets, and full directories only if recursive', async () => {
       const { files } = shared.guest
       await files.write('/tmp/gone/a/b/c', 'x', { parents: true })
       await files.write('/tmp/precious/p', 'kept', { parents: true })

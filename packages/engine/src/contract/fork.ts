@@ -20,7 +20,7 @@ export function describeFork(factory: EngineFactory): void {
       return result
     }
 
-    test('children and parent have the same objects, and go their own ways', async () => {
+    test('children and parent have the same objects and change them separately', async () => {
       const burrow = await shared.create()
       await burrow.guest.runs.run({
         code: 'import numpy as np; a = np.arange(5_000_000); address = id(a); who = "parent"',
@@ -40,7 +40,7 @@ export function describeFork(factory: EngineFactory): void {
       await expect(parent.guest.files.stat('/root/mine')).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('hostname and sandbox id inside are the child’s own', async () => {
+    test('hostname and sandbox id inside are those of the child', async () => {
       const { parent, children } = await fork(await shared.create(), 1)
       for (const each of [parent, children[0]!]) {
         const code = 'import socket, os; print(socket.gethostname(), os.environ["DORMOUSE_SANDBOX_ID"])'
@@ -48,7 +48,7 @@ export function describeFork(factory: EngineFactory): void {
       }
     })
 
-    test('random numbers differ between siblings, unless they are to be kept', async () => {
+    test('random numbers differ between siblings, unless reseeding is off', async () => {
       const burrow = await shared.create()
       await burrow.guest.runs.run({ code: 'import random, numpy as np; random.seed(1); np.random.seed(1)' })
       const code = 'print(random.random(), np.random.rand())'
@@ -62,7 +62,7 @@ export function describeFork(factory: EngineFactory): void {
       expect(new Set(kept).size).toBe(1)
     })
 
-    test('on_resume and on_fork functions run when their time comes', async () => {
+    test('on_resume functions run after a wake, on_fork functions after a fork', async () => {
       const burrow = await shared.create()
       const code =
         'import dormouse\nlog = []\n@dormouse.on_resume\ndef r(): log.append("resume")\n@dormouse.on_fork\ndef f(): log.append("fork")'
@@ -104,7 +104,7 @@ export function describeFork(factory: EngineFactory): void {
       ).toBe('one\nd/sub/f\n')
     })
 
-    test('rollback goes back to an older state in place', async () => {
+    test('rollback restores an older state in place', async () => {
       const burrow = await shared.create()
       await burrow.guest.runs.run({ code: 'x = "before"; open("/root/f", "w").write("before")' })
       const { snapshot, burrow: next } = await shared.engine.snapshot(burrow, { leave: 'running' })

@@ -33,7 +33,7 @@ import { describeWatch } from './watch.ts'
 
 export type { EngineFactory } from './engine-factory.ts'
 
-/** What every engine must do, by what it is about: parts are separate so that they can be checked beside each other. */
+/** What every engine must do, by topic. The parts are separate so that they can run in parallel. */
 const PARTS = {
   life: [describeLifecycle, describeAdopt, describeBadInput, describeSurvival],
   resources: [describeLimits, describeMemory],
@@ -64,7 +64,7 @@ const PARTS = {
 export type ContractPart = keyof typeof PARTS
 export const CONTRACT_PARTS = Object.keys(PARTS) as ContractPart[]
 
-/** An engine's own tests call this with a factory, for every part; a part left out needs a reason there. */
+/** The tests of an engine call this for every part. Leaving out a part needs a reason there. */
 export function describeEngineContract(name: string, part: ContractPart, factory: EngineFactory): void {
   describe(`engine contract: ${name}: ${part}`, () => {
     for (const describePart of PARTS[part]) describePart(factory)

@@ -12,7 +12,7 @@ export function describeInterrupts(factory: EngineFactory): void {
   describe('time-outs and interrupts', () => {
     const shared = useSharedBurrow(factory)
 
-    /** Runs code and interrupts it as soon as it has said something. */
+    /** Runs code and interrupts it after its first output. */
     const interrupted = async (code: string, language: 'python' | 'bash' = 'python') => {
       const events: RunEvent[] = []
       let runId = ''
@@ -62,13 +62,13 @@ export function describeInterrupts(factory: EngineFactory): void {
       expect(await runPython(shared.guest, '!pgrep -cf "^sleep 876"')).toBe('0\n')
     })
 
-    test('finally blocks run, and what they say belongs to the run', async () => {
+    test('finally blocks run, and their output belongs to the run', async () => {
       const code =
         'import time\ntry:\n  print("go", flush=True); time.sleep(1000)\nfinally: print("cleaned up")'
       expect(textOf(await interrupted(code), 'stdout')).toBe('go\ncleaned up\n')
     })
 
-    test('code that ignores the interrupt is killed after the grace, and this run and the next are told', async () => {
+    test('code that ignores the interrupt is killed, and this run and the next report it', async () => {
       await runPython(shared.guest, 'lost = 5\nimport subprocess; child = subprocess.Popen(["sleep", "765"])')
       await shared.guest.files.write('/tmp/kept', 'kept')
       const run = await shared.guest.runs.run({ code: DEAF, timeoutMs: 200 })
@@ -90,7 +90,7 @@ export function describeInterrupts(factory: EngineFactory): void {
       expect(after.contextRestarted).toBeUndefined()
     })
 
-    test('runs that wait behind deaf code get their turn', async () => {
+    test('queued runs begin after code that ignored its time-out was killed', async () => {
       const deaf = await startRun(shared.guest, { code: DEAF, timeoutMs: 200 })
       const waiting = shared.guest.runs.run({ code: 'print("mine")' })
       const exit = (await collect(shared.guest.runs.events(deaf))).at(-1)
@@ -98,7 +98,7 @@ export function describeInterrupts(factory: EngineFactory): void {
       expect(await waiting).toMatchObject({ stdout: 'mine\n', exitCode: 0 })
     })
 
-    test('a waiting run that is interrupted never runs, and the others do', async () => {
+    test('an interrupted queued run never executes, and the others do', async () => {
       await runPython(shared.guest, 'seen = []')
       const first = await startRun(shared.guest, { code: 'import time; time.sleep(0.5); seen.append(1)' })
       const second = await startRun(shared.guest, { code: 'seen.append(2)' })
@@ -116,25 +116,25 @@ export function describeInterrupts(factory: EngineFactory): void {
       expect(await runPython(shared.guest, 'print(seen)')).toBe('[1, 3]\n')
     })
 
-    test('a time-out counts from the start of the run, not from the wait before it', async () => {
+    test('a time-out counts from the start of the run, not from its queueing', async () => {
       const first = shared.guest.runs.run({ code: 'import time; time.sleep(1.5)' })
       const second = shared.guest.runs.run({ code: 'print("in time")', timeoutMs: 1000 })
       expect(await second).toMatchObject({ stdout: 'in time\n', exitCode: 0 })
       expect((await first).exitCode).toBe(0)
     })
 
-    test('a time-out that was not needed does not reach the next run', async () => {
+    test('the time-out of a finished run does not affect the next run', async () => {
       await shared.guest.runs.run({ code: 'pass', timeoutMs: 200 })
       expect(await runPython(shared.guest, 'import time; time.sleep(0.5); print("whole")')).toBe('whole\n')
     })
 
-    test('the interrupt of a finished run is harmless', async () => {
+    test('interrupting a finished run changes nothing', async () => {
       const { runId } = await shared.guest.runs.run({ code: 'kept = 8' })
       expect(await shared.guest.runs.interrupt(runId)).toBe('finished')
       expect(await runPython(shared.guest, 'import time; time.sleep(0.2); print(kept)')).toBe('8\n')
     })
 
-    test('interrupts that meet the very start or end of runs never reach another run', async () => {
+    test('an interrupt at the start or end of a run never affects another run', async () => {
       for (let round = 0; round < 40; round += 1) {
         const runId = await startRun(shared.guest, { code: 'x = sum(range(2000))' })
         const state = await shared.guest.runs.interrupt(runId)
@@ -144,7 +144,7 @@ export function describeInterrupts(factory: EngineFactory): void {
       }
     })
 
-    test('an unknown run cannot be interrupted', async () => {
+    test('interrupting an unknown run is refused', async () => {
       await expect(shared.guest.runs.interrupt('run-unknown')).rejects.toMatchObject({ code: 'not_found' })
     })
   })

@@ -17,30 +17,33 @@ export function describeKernelDeath(factory: EngineFactory): void {
       ['os.abort()', 'import os; os.abort()', 134, /SIGABRT/],
       ['SIGTERM', 'import os; os.kill(os.getpid(), 15)', 143, /SIGTERM/],
       ['kill -9', '!kill -9 $PPID', 137, /SIGKILL/],
-    ])('by %s ends its run, says how, and the next run is told once', async (_what, code, exitCode, how) => {
-      await runPython(shared.guest, 'lost = 1')
-      await shared.guest.files.write('/tmp/kept', 'kept')
-      const events = await collect(shared.guest.runs.stream({ code: `print("last words")\n${code}` }))
-      expectWholeJournal(events)
-      expect(textOf(events, 'stdout')).toBe('last words\n')
-      expect(events.find(({ type }) => type === 'error')).toMatchObject({
-        name: 'KernelDied',
-        message: expect.stringMatching(how),
-      })
-      expect(events.at(-1)).toMatchObject({ exitCode, contextRestarted: true })
+    ])(
+      'by %s ends its run with the reason, and only the next run reports the restart',
+      async (_what, code, exitCode, how) => {
+        await runPython(shared.guest, 'lost = 1')
+        await shared.guest.files.write('/tmp/kept', 'kept')
+        const events = await collect(shared.guest.runs.stream({ code: `print("last words")\n${code}` }))
+        expectWholeJournal(events)
+        expect(textOf(events, 'stdout')).toBe('last words\n')
+        expect(events.find(({ type }) => type === 'error')).toMatchObject({
+          name: 'KernelDied',
+          message: expect.stringMatching(how),
+        })
+        expect(events.at(-1)).toMatchObject({ exitCode, contextRestarted: true })
 
-      const next = await shared.guest.runs.run({
-        code: 'print("lost" in globals(), open("/tmp/kept").read())',
-      })
-      expect(next).toMatchObject({
-        exitCode: 0,
-        stdout: 'False kept\n',
-        contextRestarted: expect.stringMatching(how),
-      })
-      expect((await shared.guest.runs.run({ code: '1' })).contextRestarted).toBeUndefined()
-    })
+        const next = await shared.guest.runs.run({
+          code: 'print("lost" in globals(), open("/tmp/kept").read())',
+        })
+        expect(next).toMatchObject({
+          exitCode: 0,
+          stdout: 'False kept\n',
+          contextRestarted: expect.stringMatching(how),
+        })
+        expect((await shared.guest.runs.run({ code: '1' })).contextRestarted).toBeUndefined()
+      },
+    )
 
-    test('leaves the processes it started, those of others and other contexts alone', async () => {
+    test('does not affect other processes and contexts', async () => {
       const { guest } = shared
       await guest.contexts.create({ context: 'other' })
       await runPython(guest, 'kept = 9', 'other')
@@ -56,7 +59,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
       expect(contexts.find(({ context }) => context === 'other')?.restarts).toBe(0)
     })
 
-    test('between runs is replaced, and the next run is told', async () => {
+    test('between runs is replaced, and the next run reports it', async () => {
       const pid = (await runPython(shared.guest, 'lost = 1; import os; print(os.getpid())')).trim()
       await shared.guest.runs.run({ code: `kill -9 ${pid}`, language: 'bash' })
       const fresh = await eventually('a fresh kernel', async () => {
@@ -68,7 +71,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
       expect(next).toMatchObject({ stdout: 'False\n', contextRestarted: expect.stringMatching(/SIGKILL/) })
     })
 
-    test('does not take waiting runs with it: they run in a fresh kernel and the first is told', async () => {
+    test('does not end queued runs: they run in a new kernel, and the first reports the restart', async () => {
       const dying = await startRun(shared.guest, { code: 'import os, time; time.sleep(0.3); os._exit(1)' })
       const waiting = [1, 2].map((n) => shared.guest.runs.run({ code: `print(${n})` }))
       expect((await collect(shared.guest.runs.events(dying))).at(-1)).toMatchObject({ exitCode: 1 })
@@ -78,14 +81,14 @@ export function describeKernelDeath(factory: EngineFactory): void {
       expect(second?.contextRestarted).toBeUndefined()
     })
 
-    test('again and again is replaced each time', async () => {
+    test('repeatedly is replaced each time', async () => {
       for (let round = 0; round < 4; round += 1) {
         expect((await shared.guest.runs.run({ code: 'import os; os._exit(5)' })).exitCode).toBe(5)
       }
       expect((await shared.guest.runs.run({ code: 'print("here")' })).stdout).toBe('here\n')
     })
 
-    test('a forked child that ends or fails in a cell is not the kernel', async () => {
+    test('is not a forked child that ends or fails in a cell', async () => {
       const code =
         'import os, sys\npid = os.fork()\nif pid == 0:\n  print("child"); sys.exit(4)\n' +
         'print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))'
@@ -95,7 +98,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
       expect(run.contextRestarted).toBeUndefined()
     })
 
-    test('out of memory says so; files, other contexts and processes live on, the next run is told', async () => {
+    test('out of memory reports it, and affects no files, other contexts and processes', async () => {
       const { guest } = await shared.create({ limits: { memoryBytes: 256 * MIB } })
       await guest.contexts.create({ context: 'other' })
       await runPython(guest, 'kept = 3', 'other')

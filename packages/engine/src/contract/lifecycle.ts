@@ -21,7 +21,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       await factory.dispose()
     })
 
-    test('a created burrow answers, and after destroy nothing of it is left', async () => {
+    test('a created burrow answers, and destroy removes it completely', async () => {
       const burrow = await (await open()).createBurrow(request())
       const run = await burrow.guest.runs.run({ code: 'print(6 * 7)' })
       expect(run).toMatchObject({ stdout: '42\n', stderr: '', exitCode: 0 })
@@ -33,14 +33,14 @@ export function describeLifecycle(factory: EngineFactory): void {
       await expect(burrow.guest.runs.run({ code: '1' })).rejects.toMatchObject({ code: 'burrow_ended' })
     })
 
-    test('destroy can be called twice, and at the same time', async () => {
+    test('destroy can be called twice, also at the same time', async () => {
       const burrow = await (await open()).createBurrow(request())
       await Promise.all([burrow.destroy(), burrow.destroy()])
       await burrow.destroy()
       expect(await factory.traces()).toEqual([])
     })
 
-    test('destroy ends a burrow full of busy processes and a run in the middle', async () => {
+    test('destroy ends a burrow with busy processes and an active run', async () => {
       const burrow = await (await open()).createBurrow(request())
       const spin = 'for i in range(20): __import__("subprocess").Popen(["sh", "-c", "while :; do :; done"])'
       await burrow.guest.runs.run({ code: spin })
@@ -51,7 +51,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       expect(await factory.traces()).toEqual([])
     })
 
-    test('two burrows of one template do not see each other’s files', async () => {
+    test('burrows of one template do not share files', async () => {
       const opened = await open()
       const [first, second] = await Promise.all([
         opened.createBurrow(request()),
@@ -77,7 +77,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       ['a NUL in the environment', { env: { A: 'b\0c' } }, 'invalid_argument'],
       ['an = in a variable name', { env: { 'A=B': 'c' } }, 'invalid_argument'],
       ['an environment that is too long', { env: { A: 'x'.repeat(100_000) } }, 'invalid_argument'],
-    ])('create refuses %s and leaves nothing', async (_what, fields, code) => {
+    ])('create refuses %s and leaves nothing behind', async (_what, fields, code) => {
       const opened = await open()
       const created = opened.createBurrow(request(fields as Partial<CreateBurrow>))
       const error = await created.then(
@@ -89,7 +89,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       expect(await factory.traces()).toEqual([])
     })
 
-    test('an aborted create leaves nothing', async () => {
+    test('an aborted create leaves nothing behind', async () => {
       const opened = await open()
       for (const delayMs of [0, 2, 5, 10, 20, 40]) {
         const controller = new AbortController()
@@ -101,7 +101,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       }
     })
 
-    test('what is added to the environment holds for live contexts and for what is started later, beside what was there', async () => {
+    test('added environment variables apply to existing contexts and later processes', async () => {
       const burrow = await (await open()).createBurrow(request({ user: 'user', env: { COLOUR: 'blue' } }))
       const code = 'import os; print(os.environ["COLOUR"], os.environ.get("SHAPE"), os.getuid())'
       expect((await burrow.guest.runs.run({ code })).stdout).toBe('blue None 1000\n')
@@ -111,7 +111,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       expect(bash.stdout).toBe('blue round\n')
     })
 
-    test('the environment and the user of a burrow hold for runs and processes', async () => {
+    test('the environment and user of a burrow apply to runs and processes', async () => {
       const burrow = await (await open()).createBurrow(request({ user: 'user', env: { COLOUR: 'blue' } }))
       const code =
         'import os, getpass; print(getpass.getuser(), os.getuid(), os.getcwd(), os.environ["COLOUR"])'
@@ -120,7 +120,7 @@ export function describeLifecycle(factory: EngineFactory): void {
       expect(bash.stdout).toBe('user /home/user blue\n')
     })
 
-    test('when the agent dies the burrow says so and ends', async () => {
+    test('a burrow ends and reports it when its agent dies', async () => {
       const burrow = await (await open()).createBurrow(request())
       const pending = burrow.guest.runs.run({ code: 'import time; time.sleep(60)' })
       pending.catch(() => {})

@@ -12,7 +12,7 @@ export function describeLimits(factory: EngineFactory): void {
       expect(shared.burrow.limits).toEqual({ memoryBytes: 1024 * MIB, cpus: 1, pids: 512 })
     })
 
-    test('memory: what goes beyond the limit ends that kernel and nothing else, and says so', async () => {
+    test('memory: exceeding the limit ends only that kernel, with the reason', async () => {
       const burrow = await shared.create({ limits: { memoryBytes: 256 * MIB } })
       const marker = await burrow.guest.processes.start({ args: ['sleep', '1000'] })
       const run = await burrow.guest.runs.run({ code: 'b = bytearray(400 * 2**20)' })
@@ -26,7 +26,7 @@ export function describeLimits(factory: EngineFactory): void {
       expect(processes.find(({ pid }) => pid === marker)?.state).toBe('running')
     })
 
-    test('pids: a process too many fails inside, the burrow goes on', async () => {
+    test('pids: a process above the limit fails to start, and the burrow continues', async () => {
       const burrow = await shared.create({ limits: { pids: 40 } })
       const code =
         'import subprocess\ntry:\n  ps = [subprocess.Popen(["sleep", "100"]) for _ in range(100)]\nexcept OSError as e:\n  print(e.errno)'
@@ -46,7 +46,7 @@ export function describeLimits(factory: EngineFactory): void {
       expect(usedMs).toBeLessThan(1600)
     })
 
-    test('limits can be changed while the burrow lives, and usage shows what is used', async () => {
+    test('limits of a running burrow can be changed, and usage is reported', async () => {
       const burrow = await shared.create({ limits: { memoryBytes: 256 * MIB } })
       await burrow.setLimits({ memoryBytes: 768 * MIB })
       expect(burrow.limits).toMatchObject({ memoryBytes: 768 * MIB, pids: 512 })
@@ -55,7 +55,7 @@ export function describeLimits(factory: EngineFactory): void {
       expect((await burrow.usage()).memoryBytes).toBeGreaterThan(400 * MIB)
     })
 
-    test('a limit below what is in use, or out of bounds, is refused and the old one holds', async () => {
+    test('a limit below the current usage, or out of bounds, is refused, and the old one applies', async () => {
       const burrow = await shared.create({ limits: { memoryBytes: 512 * MIB } })
       await burrow.guest.runs.run({ code: 'b = bytearray(300 * 2**20)' })
       await expect(burrow.setLimits({ memoryBytes: 0 })).rejects.toMatchObject({ code: 'invalid_argument' })

@@ -6,11 +6,11 @@ import { useSharedBurrow } from './shared-burrow.ts'
 
 const MIB = 1024 ** 2
 const BLOCK_BYTES = 128 * MIB
-/** Whatever else the interpreters do meanwhile is less than this. */
+/** Other memory use of the interpreters in the meantime is below this. */
 const NOISE_BYTES = 32 * MIB
 
 export function describeMemory(factory: EngineFactory): void {
-  describe('memory of its own and shared', () => {
+  describe('private and shared memory', () => {
     const shared = useSharedBurrow(factory)
     const memoryOf = async (burrow: Burrow): Promise<BurrowMemory> => {
       const memory = await burrow.memory()
@@ -19,7 +19,7 @@ export function describeMemory(factory: EngineFactory): void {
     }
     const fill = `block = bytearray(b"x") * ${BLOCK_BYTES}`
 
-    test('what a burrow makes is its own; asleep and awake again it shares it with its siblings, until it writes', async () => {
+    test('memory is private when written, and shared with siblings after a wake until written again', async () => {
       const burrow = await shared.create()
       const before = await memoryOf(burrow)
       await burrow.guest.runs.run({ code: fill })
@@ -44,7 +44,7 @@ export function describeMemory(factory: EngineFactory): void {
       for (const memory of [one!, other!]) {
         expect(memory.privateBytes).toBeLessThan(full.privateBytes - BLOCK_BYTES + NOISE_BYTES)
         expect(memory.sharedBytes).toBeGreaterThan(BLOCK_BYTES)
-        // Each page of the block is divided among the two.
+        // Two processes share each page of the block.
         expect(memory.proportionalBytes).toBeLessThan(
           memory.privateBytes + memory.sharedBytes - BLOCK_BYTES / 3,
         )
@@ -56,7 +56,7 @@ export function describeMemory(factory: EngineFactory): void {
       expect((await memoryOf(siblings[1]!)).privateBytes).toBeLessThan(other!.privateBytes + NOISE_BYTES)
     })
 
-    test('what processes inside share by forking is counted once', async () => {
+    test('memory that forked processes share is counted once', async () => {
       const burrow = await shared.create()
       await burrow.guest.runs.run({ code: fill })
       const alone = await memoryOf(burrow)
@@ -67,7 +67,7 @@ export function describeMemory(factory: EngineFactory): void {
       expect(together.privateBytes - alone.privateBytes).toBeLessThan(BLOCK_BYTES / 2)
     })
 
-    test('of a frozen burrow it stays as it is', async () => {
+    test('is the same while a burrow is frozen', async () => {
       const burrow = await shared.create()
       const before = await memoryOf(burrow)
       await burrow.freeze()

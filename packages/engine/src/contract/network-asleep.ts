@@ -8,7 +8,7 @@ import { forkBurrow } from './fork-burrow.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 import { NETWORK_HELPERS, TestGate } from './test-gate.ts'
 
-/** Code that leaves connections in a state, and what each of them sees after a sleep. */
+/** Code that brings connections into a state, and what each connection sees after a sleep. */
 interface Case {
   /** What the gate does with every connection. */
   readonly gate?: (socket: Socket) => void
@@ -19,17 +19,17 @@ interface Case {
 
 const silent = () => {}
 const CASES: Readonly<Record<string, Case>> = {
-  'an idle one': {
+  idle: {
     before: 's = dial("192.0.2.7", 80); s6 = dial("2001:db8::7", 80); s.settimeout(5); s6.settimeout(5)',
     after: 'print(ended(lambda: s.recv(9)), ended(lambda: s6.recv(9)), ended(lambda: s.send(b"x")))',
     expected: 'error error error',
   },
-  'a dual-stack one': {
+  'dual-stack': {
     before: 's = socket.socket(socket.AF_INET6); s.settimeout(5); s.connect(("::ffff:192.0.2.7", 80))',
     after: 'print(ended(lambda: s.recv(9)))',
     expected: 'error',
   },
-  'with data that nobody has read on either side': {
+  'with unread data on either side': {
     gate: (socket) => void socket.pause().write('received'),
     before: `
 s = dial("192.0.2.7", 80); s.setblocking(False)
@@ -40,7 +40,7 @@ s.settimeout(5)`,
     after: 'print(s.recv(8).decode(), ended(lambda: s.recv(9)))',
     expected: 'received error',
   },
-  'closed by the other side, with a rest to read': {
+  'closed by the other side, with unread data': {
     gate: (socket) => void socket.end('goodbye'),
     before: 'import time; s = dial("192.0.2.7", 80); s6 = dial("2001:db8::7", 80); time.sleep(0.3)',
     after: 'print([b"".join(iter(lambda: each.recv(99), b"")) for each in (s, s6)])',
@@ -74,13 +74,13 @@ s.shutdown(socket.SHUT_WR); s.settimeout(5)`,
     after: 'print(ended(lambda: s.recv(9)) in ("error", "end"))',
     expected: 'True',
   },
-  'forgotten by its program, in all the states the kernel lets it pass through': {
+  'closed by its program, in every state that follows': {
     gate: (socket) => void socket.pause().write('never read'),
     before: 'for i in range(50):\n  s = dial("192.0.2.7", 1000 + i); s.send(bytes(10_000)); s.close()',
     after: 'print(outcome(lambda: dial("192.0.2.7", 80)))',
     expected: 'ECONNREFUSED',
   },
-  'a datagram socket of the resolver’s, and one of somebody else’s': {
+  'datagram sockets connected to the resolver and to another address': {
     before: `
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("198.18.0.1", 53)); s.send(b"?")
 t = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); t.connect(("192.0.2.7", 443)); t6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); t6.connect(("2001:db8::7", 443))`,
@@ -95,7 +95,7 @@ def ended(work):
     except ConnectionError: return "error"`
 
 export function describeNetworkAsleep(factory: EngineFactory): void {
-  describe('connections to the outside end with a sleep', () => {
+  describe('connections to the outside, after a sleep', () => {
     const shared = useSharedBurrow(factory)
     const gates: TestGate[] = []
     const open = async (...parameters: Parameters<typeof TestGate.at>) => {
@@ -113,18 +113,21 @@ export function describeNetworkAsleep(factory: EngineFactory): void {
       for (const gate of gates.splice(0)) await gate[Symbol.asyncDispose]()
     })
 
-    test.each(Object.entries(CASES))('%s', async (_name, { gate = silent, before, after, expected }) => {
-      const burrow = await shared.create()
-      await open(burrow, gate)
-      await python(burrow, before)
-      const woken = await sleepAndWake(burrow)
-      expect(await python(woken, after)).toBe(expected)
-      await woken.destroy()
-    })
+    test.each(Object.entries(CASES))(
+      'connection: %s',
+      async (_name, { gate = silent, before, after, expected }) => {
+        const burrow = await shared.create()
+        await open(burrow, gate)
+        await python(burrow, before)
+        const woken = await sleepAndWake(burrow)
+        expect(await python(woken, after)).toBe(expected)
+        await woken.destroy()
+      },
+    )
 
-    test('one that is not answered yet', async () => {
+    test('a connection that is not accepted yet has ended', async () => {
       const burrow = await shared.create()
-      // Nobody accepts, so the kernel's queue gets full, and what comes then is left waiting.
+      // The gate accepts none, so the kernel's queue fills up and later connections wait.
       const gate = await burrow.openGate()
       const code = `
 waiting = [socket.socket() for _ in range(600)]
@@ -138,7 +141,7 @@ for s in waiting: s.setblocking(False); s.connect_ex(("192.0.2.7", 80))`
       await woken.destroy()
     })
 
-    test('a program that waits for an answer goes on with an error, in parent and children of a fork', async () => {
+    test('a program that waits for an answer gets an error, in the parent and children of a fork', async () => {
       const burrow = await shared.create()
       await open(burrow, silent)
       const wait = `
@@ -157,7 +160,7 @@ threading.Thread(target=lambda: seen.append(ended(lambda: s.recv(9))), daemon=Tr
       }
     })
 
-    test('and new ones go through a new gate, also after a rollback', async () => {
+    test('new connections go through a new gate, also after a rollback', async () => {
       const burrow = await shared.create()
       const greeting = 'print(dial("192.0.2.7", 80).recv(9))'
       await open(burrow)
@@ -171,7 +174,7 @@ threading.Thread(target=lambda: seen.append(ended(lambda: s.recv(9))), daemon=Tr
       expect(gate.arrived).toHaveLength(1)
     })
 
-    test('connections inside, and servers at the burrow’s own address, go on', async () => {
+    test('connections inside, and servers at the burrow’s own address, continue', async () => {
       const burrow = await shared.create()
       await open(burrow, silent)
       const code = `
@@ -187,7 +190,7 @@ for address, each in (("198.18.0.2", server), ("fd64:6f72:6d6f::2", server6)):
       expect(await python(woken, after)).toBe('before after error\nnew\nnew')
     })
 
-    test('a snapshot that is refused ends none, and not a byte is lost', async () => {
+    test('a refused snapshot ends no connection and loses no byte', async () => {
       const burrow = await shared.create()
       const gate = await open(burrow, (socket) => void socket.pipe(socket))
       const echo = `
@@ -212,7 +215,7 @@ semaphore = os.eventfd(1, os.EFD_SEMAPHORE)`
       expect(gate.arrived).toHaveLength(1)
     })
 
-    test('no snapshot fails while bytes flow both ways', async () => {
+    test('snapshots succeed while bytes flow both ways', async () => {
       const burrow = await shared.create()
       const chunk = Buffer.alloc(65_536)
       await open(burrow, (socket) => {
@@ -225,7 +228,7 @@ semaphore = os.eventfd(1, os.EFD_SEMAPHORE)`
       const flow = `
 import threading
 def flow(port):
-    # A sleep may come before the connection is there: then there is nobody at the other end.
+    # A sleep may come before the connection is open: then the other end is missing.
     try: s = dial("192.0.2.7", port, None)
     except OSError: return
     def send():

@@ -6,7 +6,7 @@ import { useSharedBurrow } from './shared-burrow.ts'
 import { NETWORK_HELPERS, TestGate } from './test-gate.ts'
 
 const OWN_ADDRESSES = ['127.0.0.1', '::1', '198.18.0.2', 'fd64:6f72:6d6f::2']
-/** Of the documentation: nobody is there, whatever host this runs on. */
+/** Reserved for documentation: no host has this address. */
 const OUTSIDE = ['192.0.2.7', '2001:db8::7']
 
 export function describeNetwork(factory: EngineFactory): void {
@@ -24,7 +24,7 @@ export function describeNetwork(factory: EngineFactory): void {
       for (const gate of gates.splice(0)) await gate[Symbol.asyncDispose]()
     })
 
-    test('without a gate nothing goes out, and that is known at once', async () => {
+    test('connections fail at once without a gate', async () => {
       for (const address of OUTSIDE)
         expect(await python(shared.burrow, `print(outcome(lambda: dial("${address}", 80)))`)).toBe(
           'ECONNREFUSED',
@@ -34,7 +34,7 @@ export function describeNetwork(factory: EngineFactory): void {
       ).toBe('gaierror')
     })
 
-    test('what is connected to arrives at the gate, with its address', async () => {
+    test('connections arrive at the gate, with their destination', async () => {
       const gate = await open(shared.burrow)
       for (const address of OUTSIDE) {
         const code = `s = dial("${address}", 443); print(s.recv(9).decode(), s.getpeername()[0], s.getsockname()[0])`
@@ -50,7 +50,7 @@ export function describeNetwork(factory: EngineFactory): void {
       ])
     })
 
-    test('questions arrive at the resolver, and answers come from it', async () => {
+    test('DNS queries arrive at the resolver, which answers them', async () => {
       await open(shared.burrow)
       const code = `
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.connect(("198.18.0.1", 53))
@@ -58,7 +58,7 @@ s.send(b"one"); print(s.recv(99).decode())`
       expect(await python(shared.burrow, code)).toBe('answer to one')
     })
 
-    test('a gate that is closed refuses, and can be opened again', async () => {
+    test('a closed gate refuses connections, and can be opened again', async () => {
       const gate = await open(shared.burrow)
       await expect(shared.burrow.openGate()).rejects.toMatchObject({ code: 'conflict' })
       const s = 'print(outcome(lambda: dial("192.0.2.7", 80).recv(9)))'
@@ -70,7 +70,7 @@ s.send(b"one"); print(s.recv(99).decode())`
       expect(await python(shared.burrow, s)).toBe("b'hello'")
     })
 
-    test('a listener of the burrow’s own does not answer for the world', async () => {
+    test('a listener inside does not receive connections to the outside', async () => {
       const gate = await open(shared.burrow)
       const code = `
 import threading
@@ -83,13 +83,13 @@ server.close(); print(outside, inside)`
       expect(gate.arrived).toHaveLength(1)
     })
 
-    test('the gate is not among the ports that something inside listens on', async () => {
+    test('the list of listening ports does not contain the gate', async () => {
       const before = await shared.guest.ports.list()
       await open(shared.burrow)
       expect(await shared.guest.ports.list()).toEqual(before)
     })
 
-    test('own addresses are the burrow’s own', async () => {
+    test('connections to own addresses stay inside the burrow', async () => {
       const gate = await open(shared.burrow)
       for (const address of OWN_ADDRESSES) {
         const code = `
@@ -101,7 +101,7 @@ server.close(); print(outcome(lambda: dial("${address}", 9)))`
       expect(gate.arrived).toEqual([])
     })
 
-    test('servers inside get the ports they want, also those of connections to the outside', async () => {
+    test('servers inside can use any port, also those of outgoing connections', async () => {
       await open(shared.burrow, () => {})
       const code = `
 out = [dial("192.0.2.7", port) for port in (80, 443)]
@@ -115,7 +115,7 @@ print("all")`
       expect(await python(shared.burrow, code)).toBe('all')
     })
 
-    test('other datagrams are refused, and ping does not lie', async () => {
+    test('other datagrams are refused, and ping fails', async () => {
       await open(shared.burrow)
       const udp = `
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.connect(("192.0.2.7", 443)); s.send(b"quic")
@@ -127,7 +127,7 @@ print(outcome(lambda: s.recv(9)), s.getsockname()[0])`
       expect(await Promise.all(OWN_ADDRESSES.map(ping))).toEqual([true, true, true, true])
     })
 
-    test('nobody inside changes the network or sees packets', async () => {
+    test('code inside can neither change the network nor see packets', async () => {
       const attempts = [
         'ip address add 10.0.0.1/8 dev lo',
         'ip route replace local default dev lo',
@@ -146,7 +146,7 @@ print(outcome(lambda: s.recv(9)), s.getsockname()[0])`
       }
     })
 
-    test('two burrows have the same addresses and nothing to do with each other', async () => {
+    test('two burrows have the same addresses and do not reach each other', async () => {
       const other = await shared.create()
       const [mine, theirs] = [await open(shared.burrow), await open(other)]
       await python(other, 'server = socket.create_server(("198.18.0.2", 7777)); dial("192.0.2.9", 1).recv(9)')
@@ -157,11 +157,11 @@ print(outcome(lambda: s.recv(9)), s.getsockname()[0])`
       await python(other, 'server.close()')
     })
 
-    test('whoever adopts a burrow opens its gate again', async () => {
+    test('an engine that adopts a burrow can open its gate again', async () => {
       const other = await shared.create()
       const gate = await open(other)
       expect(await python(other, 'print(dial("192.0.2.7", 80).recv(9))')).toBe("b'hello'")
-      // What a server leaves behind that ends: a burrow, and no sockets.
+      // A server that ends leaves a burrow behind, and no sockets.
       other.release()
       await gate[Symbol.asyncDispose]()
       const next = await factory.open()
@@ -179,9 +179,9 @@ print(outcome(lambda: s.recv(9)), s.getsockname()[0])`
       await expect(other.openGate()).rejects.toMatchObject({ code: 'burrow_ended' })
     })
 
-    test('somebody inside who takes the resolver’s port is told of, and harms nobody else', async () => {
+    test('a program that takes the resolver’s port is reported, and affects no other burrow', async () => {
       const other = await shared.create()
-      // An engine may have opened it ahead of need.
+      // The engine may have opened the gate ahead of need.
       await (await open(other))[Symbol.asyncDispose]()
       await python(other, 's = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("198.18.0.1", 53))')
       await expect(other.openGate()).rejects.toMatchObject({ code: 'in_use' })

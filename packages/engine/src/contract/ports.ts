@@ -35,7 +35,7 @@ export function describePorts(factory: EngineFactory): void {
   describe('ports', () => {
     const shared = useSharedBurrow(factory)
 
-    test('bytes go both ways, and the end of one half leaves the other open', async () => {
+    test('bytes flow both ways, and ending one half leaves the other open', async () => {
       const talk = `
 def talk(connection):
     with connection:
@@ -50,7 +50,7 @@ def talk(connection):
       expect((await collectBytes(connection)).toString()).toBe('9')
     })
 
-    test('what is inside may end its half first', async () => {
+    test('the program inside may end its half first', async () => {
       const talk = `
 def talk(connection):
     connection.sendall(b"first")
@@ -68,7 +68,7 @@ def talk(connection):
       await eventually('the rest', async () => (await heard()) === "b'still heard'")
     })
 
-    test('64 MiB there and back are the same', async () => {
+    test('64 MiB return unchanged', async () => {
       await runPython(shared.guest, serve(4003, ECHO))
       const connection = await shared.guest.ports.connect(4003)
       const sent = createHash('sha256')
@@ -116,7 +116,7 @@ def talk(connection):
       full.destroy()
     })
 
-    test('two hundred connections at once keep to themselves', async () => {
+    test('two hundred concurrent connections do not mix', async () => {
       await runPython(shared.guest, serve(4006, ECHO))
       const answers = await Promise.all(
         Array.from({ length: 200 }, async (_, n) => {
@@ -128,14 +128,14 @@ def talk(connection):
       expect(answers).toEqual(Array.from({ length: 200 }, (_, n) => `number ${n}`))
     })
 
-    test('what listens on ::1 only is found', async () => {
+    test('a listener on ::1 only is reached', async () => {
       await runPython(shared.guest, serve(4007, ECHO, { host: '::1', family: 'AF_INET6' }))
       const connection = await shared.guest.ports.connect(4007)
       connection.end('six')
       expect((await collectBytes(connection)).toString()).toBe('six')
     })
 
-    test('a port that nobody listens on is refused, and so is what is no port', async () => {
+    test('a port without a listener is refused, and so is an invalid port', async () => {
       await expect(shared.guest.ports.connect(4999)).rejects.toMatchObject({
         code: 'port_closed',
         message: expect.stringContaining('4999'),
@@ -153,6 +153,7 @@ def talk(connection):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
         return
+    connection.sendall(b"ready")
     try: connection.recv(100); seen = "end"
     except OSError as error: seen = type(error).__name__
 `
@@ -164,13 +165,13 @@ def talk(connection):
       const second = await shared.guest.ports.connect(4008, { signal: stop.signal })
       second.on('error', () => {})
       second.write('stay')
-      await sleep(100)
+      await once(second, 'data')
       stop.abort()
       const seen = async () => (await runPython(shared.guest, 'print(globals().get("seen"))')).trim()
       await eventually('the reset', async () => (await seen()) === 'ConnectionResetError')
     })
 
-    test('what is said before hanging up on a sender is heard', async () => {
+    test('bytes sent before a reset arrive, also while the other side sends', async () => {
       const talk = `
 def talk(connection):
     connection.recv(10)
@@ -190,18 +191,19 @@ def talk(connection):
       }
     })
 
-    test('waiting ends when something listens, or in time; listening ports are listed', async () => {
+    test('waiting ends when a program listens, or at the time-out; listening ports are listed', async () => {
       const { ports } = shared.guest
       await expect(ports.wait(4009, { timeoutMs: 100 })).rejects.toMatchObject({ code: 'port_closed' })
       const waiting = ports.wait(4009, { timeoutMs: 20_000 })
-      await sleep(50)
+      // The guest takes requests in order: after this answer it is waiting.
+      await ports.list()
       await runPython(shared.guest, serve(4009, ECHO, { host: '0.0.0.0' }))
       expect(await waiting).toEqual({ port: 4009, address: '0.0.0.0' })
       expect(await ports.wait(4009, { timeoutMs: 0 })).toEqual({ port: 4009, address: '0.0.0.0' })
       expect(await ports.list()).toContainEqual({ port: 4009, address: '0.0.0.0' })
     })
 
-    test('what listens sleeps and wakes with the sandbox; a connection from outside ends', async () => {
+    test('a listener survives a sleep; a connection from outside ends', async () => {
       const burrow = await shared.create()
       await runPython(burrow.guest, serve(4010, ECHO))
       const before = await echoing(burrow.guest, 4010)
@@ -222,7 +224,7 @@ def talk(connection):
   })
 }
 
-/** A connection to an echo that has answered. */
+/** A connection to an echo server that has answered once. */
 async function echoing(guest: Guest, port: number): Promise<Duplex> {
   const connection = await guest.ports.connect(port)
   connection.write('hello')
@@ -231,7 +233,7 @@ async function echoing(guest: Guest, port: number): Promise<Duplex> {
   return connection
 }
 
-/** Without destroying it, as leaving a `for await` would. */
+/** Does not destroy the stream, unlike leaving a `for await` loop. */
 async function collectUntilEnd(connection: Duplex): Promise<Buffer> {
   const pieces: Buffer[] = []
   connection.on('data', (piece: Buffer) => pieces.push(piece))

@@ -21,19 +21,19 @@ export function describeProcesses(factory: EngineFactory): void {
       })
     const find = async (pid: number) => (await shared.guest.processes.list()).find((one) => one.pid === pid)
 
-    test('args are passed as they are, without a shell', async () => {
+    test('args are passed unchanged, without a shell', async () => {
       const done = await run({ args: ['printf', '%s|', 'a b', '$HOME', '*', '', 'ü', '"'] })
       expect(done.stdout).toBe('a b|$HOME|*||ü|"|')
       expect(done.events[0]).toMatchObject({ type: 'start', pid: expect.any(Number) })
       expect(done.exit).toMatchObject({ exitCode: 0, durationMs: expect.any(Number) })
     })
 
-    test('a shell line is read by bash, stdout and stderr apart', async () => {
+    test('bash executes a shell line; stdout and stderr are separate', async () => {
       const done = await run({ shell: 'a=(1 2); echo $((a[1] * 3)) | cat; echo err >&2; exit 3' })
       expect(done).toMatchObject({ stdout: '6\n', stderr: 'err\n', exit: { exitCode: 3 } })
     })
 
-    test('cwd, env and user hold; without them root in its home', async () => {
+    test('cwd, env and user apply; the default is root in its home', async () => {
       const shell = 'echo $(whoami) $PWD $HOME $COLOUR'
       expect((await run({ shell })).stdout).toBe('root /root /root\n')
       const own = await run({ shell, user: 'user', cwd: '/tmp', env: { COLOUR: 'red' } })
@@ -46,7 +46,7 @@ export function describeProcesses(factory: EngineFactory): void {
       ['an exit code', { shell: 'exit 42' }, 42, undefined],
       ['a signal', { shell: 'kill -TERM $$' }, 143, 'SIGTERM'],
       ['a kill', { shell: 'kill -KILL $$' }, 137, 'SIGKILL'],
-    ])('%s shows in exit', async (_what, request, exitCode, signal) => {
+    ])('exit reports %s', async (_what, request, exitCode, signal) => {
       const { exit } = await run(request)
       expect(exit.exitCode).toBe(exitCode)
       expect(exit.signal).toBe(signal)
@@ -68,11 +68,11 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(await shared.guest.processes.list()).toEqual(before)
     })
 
-    test('stdin is empty unless asked for', async () => {
+    test('stdin is empty by default', async () => {
       expect((await run({ shell: 'cat; echo end' })).stdout).toBe('end\n')
     })
 
-    test('stdin can be fed in pieces and closed', async () => {
+    test('stdin can be written in pieces and closed', async () => {
       const pid = await shared.guest.processes.start({ shell: 'cat; echo closed', stdin: true })
       expect(await shared.guest.processes.writeStdin(pid, 'first ', { close: false })).toBe(6)
       expect(await shared.guest.processes.writeStdin(pid, Buffer.from('sécond\n'))).toBe(8)
@@ -80,7 +80,7 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(textOf(events, 'stdout')).toBe('first sécond\nclosed\n')
     })
 
-    test('stdin of 20 MB goes through a process that reads slowly at first', async () => {
+    test('20 MB of stdin reach a process that reads slowly at first', async () => {
       const pid = await shared.guest.processes.start({ shell: 'sleep 0.3; wc -c', stdin: true })
       async function* pieces() {
         for (let n = 0; n < 20; n += 1) yield Buffer.alloc(1_000_000, 'z')
@@ -89,13 +89,13 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(textOf(await collect(shared.guest.processes.events(pid)), 'stdout').trim()).toBe('20000000')
     })
 
-    test('several may write to stdin at once: what each sends as a piece stays a piece', async () => {
+    test('concurrent writes to stdin keep each piece in one piece', async () => {
       const { processes } = shared.guest
       const pid = await processes.start({ shell: 'read -r go; sort | uniq -c', stdin: true })
       async function* lines(letter: string) {
         for (let n = 0; n < 50; n += 1) yield Buffer.from(`${letter.repeat(5000)}\n`)
       }
-      // More than the pipe holds: both are at work before the process reads.
+      // More than the pipe holds: both requests are active before the process reads.
       const writers = ['a', 'b'].map((letter) => processes.writeStdin(pid, lines(letter), { close: false }))
       await processes.writeStdin(pid, '\ngo\n', { close: false })
       expect(await Promise.all(writers)).toEqual([250_050, 250_050])
@@ -107,12 +107,12 @@ export function describeProcesses(factory: EngineFactory): void {
       ])
     })
 
-    test('stdin is refused without asking for it, and after the end', async () => {
+    test('writing to stdin is refused if the process has none, or has ended', async () => {
       const { processes } = shared.guest
       const deaf = await processes.start({ args: ['sleep', '1000'] })
       await expect(processes.writeStdin(deaf, 'x')).rejects.toMatchObject({ code: 'conflict' })
       const reader = await processes.start({ args: ['sleep', '1000'], stdin: true })
-      // More than the pipe holds: the request is still at work when the process ends.
+      // More than the pipe holds: the request is still active when the process ends.
       const first = processes.writeStdin(reader, Buffer.alloc(1_000_000, 'a'))
       await processes.signal(reader, 'SIGKILL')
       await expect(first).rejects.toMatchObject({ code: 'conflict' })
@@ -128,17 +128,17 @@ export function describeProcesses(factory: EngineFactory): void {
       await noneLeft('^sleep 543')
     })
 
-    test('a process that ignores SIGTERM at its time-out is killed after the grace', async () => {
+    test('a process that ignores SIGTERM at its time-out is killed after the grace period', async () => {
       const done = await run({ shell: 'trap "" TERM; while :; do sleep 0.1; done', timeoutMs: 200 })
       expect(done.exit).toMatchObject({ exitCode: 124, timedOut: true, signal: 'SIGKILL' })
     })
 
-    test('a user made inside can be used at once', async () => {
+    test('a user created inside can be used at once', async () => {
       expect((await run({ shell: 'useradd --create-home ann' })).exit.exitCode).toBe(0)
       expect((await run({ shell: 'whoami; pwd', user: 'ann' })).stdout).toBe('ann\n/home/ann\n')
     })
 
-    test('a signal goes to the whole group, by its name', async () => {
+    test('a signal, given by name, reaches the whole process group', async () => {
       const pid = await shared.guest.processes.start({
         shell:
           'trap "echo caught; exit 9" USR1; sleep 432 & until grep -q ^sleep /proc/$!/comm; do :; done; echo ready; wait',
@@ -152,7 +152,7 @@ export function describeProcesses(factory: EngineFactory): void {
       await expect(shared.guest.processes.signal(pid, 'SIGUSR1')).rejects.toMatchObject({ code: 'conflict' })
     })
 
-    test('a background process outlives its reader and can be joined again after any seq', async () => {
+    test('a background process outlives its reader, and can be followed again after any seq', async () => {
       const shell = 'for i in 1 2 3 4 5 6; do echo $i; sleep 0.05; done; exit 5'
       const seen: ProcessEvent[] = []
       for await (const event of shared.guest.processes.stream({ shell })) {
@@ -168,7 +168,7 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(await collect(shared.guest.processes.events(start.pid, { after: 4 }))).toEqual(all.slice(5))
     })
 
-    test('the list shows what was started, and how it ended', async () => {
+    test('the list shows started processes and how they ended', async () => {
       const pid = await shared.guest.processes.start({ args: ['sleep', '1000'], user: 'user' })
       expect(await find(pid)).toMatchObject({
         command: 'sleep 1000',
@@ -181,14 +181,14 @@ export function describeProcesses(factory: EngineFactory): void {
       expect(await find(pid)).toMatchObject({ state: 'exited', exitCode: 137 })
     })
 
-    test('what was not started here is not found', async () => {
+    test('a process that was not started through the guest is not found', async () => {
       const { processes } = shared.guest
       await expect(processes.signal(1, 'SIGKILL')).rejects.toMatchObject({ code: 'not_found' })
       await expect(processes.writeStdin(2, 'x')).rejects.toMatchObject({ code: 'not_found' })
       await expect(collect(processes.events(99_999))).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('100 MB of output pass in bounded memory and are marked', async () => {
+    test('100 MB of output take bounded memory and are marked as truncated', async () => {
       const before = await shared.guest.info()
       const events = await collect(
         shared.guest.processes.stream({ shell: 'head -c 100000000 /dev/zero | tr "\\0" x' }),
@@ -199,7 +199,7 @@ export function describeProcesses(factory: EngineFactory): void {
       expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + 96 * 1024 ** 2)
     })
 
-    test('orphans are reaped: no zombie is left', async () => {
+    test('the agent reaps orphans', async () => {
       await run({
         shell: 'for i in $(seq 50); do (sleep 0.1 & ) ; done; (setsid sh -c "sleep 0.1; exit 3" &)',
       })
@@ -207,7 +207,7 @@ export function describeProcesses(factory: EngineFactory): void {
       await eventually('all zombies gone', async () => (await states()).stdout === '0\n')
     })
 
-    test('as many processes as the limit live at once, one more is refused', async () => {
+    test('a process above the limit is refused', async () => {
       const { guest } = await shared.create({ limits: { pids: 512 } })
       const pids: number[] = []
       const fill = async () => {

@@ -4,7 +4,7 @@ import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 
 const MIB = 1024 ** 2
-/** Anything that would tell of our own machinery in a traceback. */
+/** Names of our own code, which must not be in a traceback. */
 const OURS = /dormouse|IPython|asyncio|runpy|eval\(/i
 
 export function describeRunsErrors(factory: EngineFactory): void {
@@ -12,7 +12,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
     const shared = useSharedBurrow(factory)
     const run = (code: string) => shared.guest.runs.run({ code })
 
-    test('an exception ends the run with 1 and a traceback of user code on stderr, and the next run works', async () => {
+    test('an exception ends the run with 1 and a traceback of user code, and the next run works', async () => {
       await run('kept = 5')
       const failed = await run('def divide(n):\n    return n / 0\nprint("before")\ndivide(1)\nprint("after")')
       expect(failed).toMatchObject({
@@ -46,7 +46,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       const failed = await run(code)
       expect(failed.exitCode).toBe(1)
       expect(failed.stderr).toMatch(shown)
-      // What user code itself calls may appear, a magic as the call it stands for.
+      // Functions that user code calls may appear, also the call behind a magic.
       const shownOfOurs = failed.stderr.replaceAll(/await asyncio\.sleep|get_ipython\(\)/g, '')
       expect(shownOfOurs).not.toMatch(OURS)
     })
@@ -60,7 +60,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       ['raise SystemExit(-1)', 255, ''],
       ['exit(4)', 4, ''],
       ['quit()', 0, ''],
-    ])('%s ends the run with %i, and the kernel goes on', async (code, exitCode, stderr) => {
+    ])('%s ends the run with %i, and the kernel continues', async (code, exitCode, stderr) => {
       await run('kept = 6')
       expect(await run(`print("said")\n${code}`)).toMatchObject({ stdout: 'said\n', stderr, exitCode })
       expect(await runPython(shared.guest, 'print(kept)')).toBe('6\n')
@@ -72,7 +72,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       ['SyntaxError', 'ran = True\nprint("open'],
       ['SyntaxError', 'ran = True\nx = "\0"'],
       ['IndentationError', 'ran = True\nif True:\nprint(1)'],
-    ])('a %s is an error of a run of which nothing has run (%j)', async (name, code) => {
+    ])('a %s fails the run before any of its code executes (%j)', async (name, code) => {
       await run('ran = False')
       const failed = await run(code)
       expect(failed).toMatchObject({ exitCode: 1, stdout: '', error: { name } })
@@ -88,7 +88,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       ['a raised KeyboardInterrupt', 'raise KeyboardInterrupt', 'KeyboardInterrupt'],
       ['a name that does not exist', 'nowhere', 'NameError'],
       ['more memory than there is address space', 'bytearray(2**60)', 'MemoryError'],
-    ])('%s is an error of its run only', async (_what, code, name) => {
+    ])('%s fails only its own run', async (_what, code, name) => {
       const failed = await run(code)
       expect(failed).toMatchObject({ exitCode: 1, error: { name } })
       expect(failed.stderr.length).toBeLessThan(MIB)
@@ -114,7 +114,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
     })
   })
 
-  describe('what code may look like', () => {
+  describe('forms of code', () => {
     const shared = useSharedBurrow(factory)
     const run = (code: string) => runPython(shared.guest, code)
 
@@ -131,7 +131,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       expect(await run(code())).toBe(stdout)
     })
 
-    test('more than 8 MB are refused', async () => {
+    test('code of more than 8 MB is refused', async () => {
       const refused = shared.guest.runs.run({ code: `#${'x'.repeat(8 * MIB)}` })
       await expect(refused).rejects.toMatchObject({
         code: 'invalid_argument',
@@ -160,11 +160,11 @@ export function describeRunsErrors(factory: EngineFactory): void {
       ['asyncio.run', 'import asyncio\nasync def f(): return 6\nprint(asyncio.run(f()))', '6\n'],
       ['a shell command', '!echo "a b" && echo c', 'a b\nc\n'],
       ['the if __name__ idiom', 'if __name__ == "__main__": print("main")', 'main\n'],
-    ])('code can hold %s', async (_what, code, stdout) => {
+    ])('code may contain %s', async (_what, code, stdout) => {
       expect(await run(code)).toBe(stdout)
     })
 
-    test('a task made in one run goes on in a later await', async () => {
+    test('a task of one run continues in a later await', async () => {
       await run('import asyncio\ndone = []\nasync def later(): await asyncio.sleep(0.02); done.append(1)')
       await run('task = asyncio.create_task(later())')
       expect(await run('await task\nprint(done)')).toBe('[1]\n')
@@ -188,7 +188,7 @@ export function describeRunsErrors(factory: EngineFactory): void {
       },
     )
 
-    test('reading sys.stdin meets the end at once', async () => {
+    test('reading sys.stdin ends at once', async () => {
       expect(await run('import sys; print(repr(sys.stdin.read()))')).toBe("''\n")
     })
   })

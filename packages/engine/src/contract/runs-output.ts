@@ -16,10 +16,10 @@ export function describeRunsOutput(factory: EngineFactory): void {
       ['Python without a newline', 'python', `print("ready", end="", flush=True)\n${WAIT('/tmp/go-part')}`],
       ['bash', 'bash', 'echo ready; until [ -e /tmp/go-bash ]; do sleep 0.01; done; echo end'],
       ['a child process', 'python', '!echo ready; until [ -e /tmp/go-child ]; do sleep 0.01; done; echo end'],
-    ] as const)('what %s writes arrives while the run goes on', async (_what, language, code) => {
+    ] as const)('output of %s arrives while the run is active', async (_what, language, code) => {
       const go = /\/tmp\/go-\w+/.exec(code)?.[0] ?? ''
       const events: RunEvent[] = []
-      // The code waits for a file that is written only when its first output has arrived.
+      // The code waits for a file that the test writes when the first output has arrived.
       for await (const event of shared.guest.runs.stream({ code, language })) {
         events.push(event)
         if (event.type === 'stdout' && event.data.includes('ready')) await shared.guest.files.write(go, '')
@@ -40,7 +40,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect(lines).toEqual(expected)
     })
 
-    test('print, os.write, a child and C code write in the order in which they ran', async () => {
+    test('output of print, os.write, a child and C code keeps its order', async () => {
       const code =
         'import ctypes, os, subprocess, sys\nlibc = ctypes.CDLL(None)\nfor i in range(3):\n' +
         '  print("print", i)\n  os.write(1, b"write\\n")\n  subprocess.run(["echo", "child"])\n' +
@@ -50,7 +50,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect((await shared.guest.runs.run({ code })).stdout).toBe([0, 1, 2].map(round).join(''))
     })
 
-    test('what C code and children write to stderr comes as stderr', async () => {
+    test('output of C code and children to stderr arrives as stderr', async () => {
       const code =
         'import os, ctypes\nos.write(2, b"raw ")\nos.system("echo child >&2")\nctypes.CDLL(None).perror(b"c");'
       const run = await shared.guest.runs.run({ code })
@@ -58,18 +58,18 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect(run.stderr).toMatch(/^raw child\nc: .+\n$/)
     })
 
-    test('what C code leaves in its buffer comes before exit, in its own run', async () => {
+    test('output in C buffers arrives before exit, in its own run', async () => {
       const events = await stream('import ctypes; ctypes.CDLL(None).printf(b"buffered");')
       expectWholeJournal(events)
       expect(textOf(events, 'stdout')).toBe('buffered')
       expect((await shared.guest.runs.run({ code: 'print("next")' })).stdout).toBe('next\n')
     })
 
-    test('text without a newline at the end comes whole', async () => {
+    test('text without a final newline arrives completely', async () => {
       expect((await shared.guest.runs.run({ code: 'print("no newline", end="")' })).stdout).toBe('no newline')
     })
 
-    test('invalid UTF-8 becomes U+FFFD, and the rest is untouched', async () => {
+    test('invalid UTF-8 becomes U+FFFD, and the rest is unchanged', async () => {
       const run = await shared.guest.runs.run({
         code: 'import os; os.write(1, b"a\\xffb caf\\xc3\\xa9 \\xe2\\x82\\n"); os.write(2, b"\\x80\\n");',
       })
@@ -77,7 +77,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect(run.stderr).toBe('\ufffd\n')
     })
 
-    test('a character written byte by byte comes whole in one event', async () => {
+    test('a character written byte by byte arrives in one event', async () => {
       const code = 'import os, time\nfor b in "€🐭".encode(): os.write(1, bytes([b])); time.sleep(0.02)'
       const pieces = (await stream(code)).flatMap((event) => (event.type === 'stdout' ? [event.data] : []))
       expect(pieces.join('')).toBe('€🐭')
@@ -104,7 +104,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
     const shared = useSharedBurrow(factory)
     const between = async (after = -1) => collect(shared.guest.contexts.output('default', { after }))
 
-    test('what a thread writes between runs is kept, marked, and no part of the next run', async () => {
+    test('output of a thread between runs is kept and marked, and is not part of the next run', async () => {
       const code =
         `import threading, sys\ndef late():\n  ${WAIT('/tmp/go').trim().replaceAll('\n', '\n  ')}\n` +
         '  print("late out"); print("late err", file=sys.stderr); open("/tmp/said", "w").close()\n' +
@@ -123,7 +123,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect(await between(1)).toEqual([])
     })
 
-    test('what a child writes after its run has ended is kept and marked', async () => {
+    test('output of a child after its run is kept and marked', async () => {
       const child = 'until [ -e /tmp/go-late ]; do sleep 0.01; done; echo orphan; touch /tmp/said-late'
       await runPython(shared.guest, `import subprocess; p = subprocess.Popen(["sh", "-c", "${child}"])`)
       await shared.guest.files.write('/tmp/go-late', '')
@@ -132,7 +132,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect(textOf(await between(1), 'stdout')).toBe('orphan\n')
     })
 
-    test('half a line and half a character left behind are not glued to the next run', async () => {
+    test('an unfinished line or character is not joined to the output of the next run', async () => {
       const code =
         `import os, threading\ndef half():\n  ${WAIT('/tmp/go-half').trim().replaceAll('\n', '\n  ')}\n` +
         '  os.write(1, b"half \\xc3"); open("/tmp/said-half", "w").close()\nthreading.Thread(target=half).start()'
@@ -144,7 +144,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expect(textOf(await between(2), 'stdout')).toBe('half \ufffd')
     })
 
-    test('a thread that writes without end never writes behind the exit of a run', async () => {
+    test('output of an endlessly writing thread never follows the exit of a run', async () => {
       await runPython(
         shared.guest,
         'import itertools, threading, time\nstop = False\ndef noise():\n' +
@@ -153,7 +153,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       )
       try {
         for (let round = 0; round < 30; round += 1) {
-          // Not `print`: it writes the end of the line by itself, and the thread may come between.
+          // Not `print`, which writes the newline separately: the thread could write in between.
           const code = 'import sys; sys.stdout.write("mine\\n");'
           const events = await collect(shared.guest.runs.stream({ code }))
           expectWholeJournal(events)
@@ -164,7 +164,7 @@ export function describeRunsOutput(factory: EngineFactory): void {
       }
     })
 
-    test('output that is followed arrives as it is written', async () => {
+    test('followed output arrives as it is written', async () => {
       await runPython(
         shared.guest,
         'import threading, time\nthreading.Timer(0.2, lambda: print("timer")).start()',

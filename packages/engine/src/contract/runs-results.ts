@@ -19,7 +19,7 @@ export function describeRunsResults(factory: EngineFactory): void {
     const events = (code: string): Promise<RunEvent[]> => collect(shared.guest.runs.stream({ code }))
     const pngHeader = (value: unknown) => Buffer.from(String(value), 'base64').subarray(0, 8).toString('hex')
 
-    test('the value of the last expression comes as text, marked as main', async () => {
+    test('the value of the last expression arrives as text, marked as main', async () => {
       expect(await events('print("said")\n[1, 2]')).toMatchObject([
         { type: 'start' },
         { type: 'stdout', data: 'said\n' },
@@ -33,7 +33,7 @@ export function describeRunsResults(factory: EngineFactory): void {
       expect(await results('_ + 1')).toEqual([{ 'text/plain': '43' }])
     })
 
-    test('a value that cannot be shown tells why on stderr', async () => {
+    test('a value that cannot be shown reports the reason on stderr', async () => {
       const run = await shared.guest.runs.run({ code: 'class V:\n  def __repr__(self): 1 / 0\nV()' })
       expect(run.stderr).toMatch(/line 2, in __repr__[\s\S]*ZeroDivisionError: division by zero\n$/)
       expect(run.results).toEqual([])
@@ -50,7 +50,7 @@ export function describeRunsResults(factory: EngineFactory): void {
       expect(await results(code)).toEqual([])
     })
 
-    test('what is displayed comes in its place between other output, and not as main', async () => {
+    test('displayed objects keep their place in the output, and are not marked as main', async () => {
       const code = 'print("a")\ndisplay(1)\nprint("b")\ndisplay("two", 3)\nprint("c")\n4'
       const shown = (await events(code)).map((event) => {
         if (event.type === 'stdout') return event.data
@@ -69,13 +69,13 @@ export function describeRunsResults(factory: EngineFactory): void {
       ])
     })
 
-    test('a pandas frame comes as text and as html', async () => {
+    test('a pandas frame arrives as text and HTML', async () => {
       const [frame] = await results('import pandas as pd\npd.DataFrame({"colour": ["red"], "n": [7]})')
       expect(frame?.['text/plain']).toMatch(/colour +n\n0 +red +7/)
       expect(frame?.['text/html']).toMatch(/<table[\s\S]*<td>red<\/td>/)
     })
 
-    test('json, svg, html, markdown, latex and images come under their mime types', async () => {
+    test('JSON, SVG, HTML, Markdown, LaTeX and images arrive under their MIME types', async () => {
       const shown = await results(
         'from IPython.display import JSON, SVG, HTML, Markdown, Latex, Image\nimport base64\n' +
           'display(JSON({"a": [1, None, "ü"]}), SVG("<svg xmlns=\'http://www.w3.org/2000/svg\'/>"))\n' +
@@ -93,7 +93,7 @@ export function describeRunsResults(factory: EngineFactory): void {
       expect(pngHeader(shown[5]?.['image/png'])).toBe(PNG_SIGNATURE)
     })
 
-    test('an object’s own forms are taken', async () => {
+    test('an object’s own representations are used', async () => {
       const code =
         'class Own:\n  def __repr__(self): return "plain"\n  def _repr_html_(self): return "<i>own</i>"\n' +
         '  def _repr_mimebundle_(self, **_): return {"application/x-own+json": {"k": 1}}\nOwn()'
@@ -102,7 +102,7 @@ export function describeRunsResults(factory: EngineFactory): void {
       ])
     })
 
-    test('an open matplotlib figure comes as image/png by itself, once', async () => {
+    test('an open matplotlib figure arrives once as image/png', async () => {
       const [figure, ...others] = await results('import matplotlib.pyplot as plt\n_ = plt.plot([1, 3, 2])')
       expect(others).toEqual([])
       expect(pngHeader(figure?.['image/png'])).toBe(PNG_SIGNATURE)
@@ -123,20 +123,20 @@ export function describeRunsResults(factory: EngineFactory): void {
       },
     )
 
-    test('every open figure comes, also when the code fails afterwards', async () => {
+    test('every open figure arrives, also when the code fails afterwards', async () => {
       const code = 'import matplotlib.pyplot as plt\nfor i in range(2): plt.figure(); plt.plot([i])\n1 / 0'
       const run = await shared.guest.runs.run({ code })
       expect(run.exitCode).toBe(1)
       expect(run.results.map((data) => pngHeader(data['image/png']))).toEqual([PNG_SIGNATURE, PNG_SIGNATURE])
     })
 
-    test('a huge value is shown shortened and says so', async () => {
+    test('a huge value is shortened, and the text says so', async () => {
       const [value] = await results('"x" * 5_000_000')
       expect(String(value?.['text/plain']).length).toBeLessThan(2_000_000)
       expect(value?.['text/plain']).toMatch(/… \d+ bytes left out …/)
     })
 
-    test('a form too large to send is left out and named, the others come', async () => {
+    test('a representation that is too large is named but not sent, the others are sent', async () => {
       const code = 'from IPython.display import HTML\nHTML("<p>" + "y" * 30_000_000)'
       const [value] = await results(code)
       expect(value?.['text/html']).toBeUndefined()

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { runPython } from './collect.ts'
+import { eventually, runPython } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 
 export function describeRunsState(factory: EngineFactory): void {
-  describe('what a run leaves to the next', () => {
+  describe('state between runs', () => {
     const shared = useSharedBurrow(factory)
     const run = (code: string) => runPython(shared.guest, code)
 
@@ -35,19 +35,18 @@ export function describeRunsState(factory: EngineFactory): void {
       expect(await run('print(got, client.recv(4))')).toBe("b'ping' b'pong'\n")
     })
 
-    test('a thread goes on between runs', async () => {
+    test('a thread continues between runs', async () => {
       await run(
         'import threading, time\nticks = 0\ndef tick():\n  global ticks\n' +
           '  while True: ticks += 1; time.sleep(0.005)\n' +
           't = threading.Thread(target=tick, daemon=True); t.start()',
       )
       const before = Number(await run('print(ticks)'))
-      await new Promise((resolve) => setTimeout(resolve, 200))
-      expect(Number(await run('print(ticks)'))).toBeGreaterThan(before + 1)
+      await eventually('two more ticks', async () => Number(await run('print(ticks)')) > before + 1)
       expect(await run('print(t.is_alive())')).toBe('True\n')
     })
 
-    test('a Popen child lives on and can be talked to', async () => {
+    test('a Popen child continues and can be used', async () => {
       await run('import subprocess\nchild = subprocess.Popen(["cat"], stdin=-1, stdout=-1, text=True)')
       expect(await run('print(child.poll()); child.stdin.write("hello\\n"); child.stdin.flush()')).toBe(
         'None\n',
@@ -82,7 +81,7 @@ export function describeRunsState(factory: EngineFactory): void {
       expect(await run('print(os.getcwd())')).toBe('/tmp/deep/er\n')
     })
 
-    test('what is defined in a run can be pickled and sent to worker processes', async () => {
+    test('objects defined in a run can be pickled and sent to worker processes', async () => {
       await run('import multiprocessing as mp\ndef square(n): return n * n')
       expect(
         await run('with mp.get_context("fork").Pool(2) as pool: print(pool.map(square, [1, 2, 3]))'),

@@ -7,16 +7,16 @@ import { startRun } from './start-run.ts'
 
 const MB = 1_000_000
 const MIB = 1024 ** 2
-/** What the agent may use beside what it used before: journals, buffers and an allocator's slack. */
+/** How much the agent may grow: journals, buffers and slack of its allocator. */
 const AGENT_GROWTH_BYTES = 96 * MIB
 
 export function describeRunsVolume(factory: EngineFactory): void {
-  describe('much output', () => {
+  describe('large output', () => {
     const shared = useSharedBurrow(factory)
     const lostBytes = (events: readonly RunEvent[]) =>
       events.reduce((sum, event) => sum + (event.type === 'truncated' ? event.bytes : 0), 0)
 
-    test('a million lines keep their beginning and end, and what is left out is counted', async () => {
+    test('a million lines keep their beginning and end, and missing bytes are counted', async () => {
       const run = await shared.guest.runs.run({ code: 'for i in range(1_000_000): print(i)' })
       expect(run.exitCode).toBe(0)
       expect(run.stdout).toMatch(/^0\n1\n2\n/)
@@ -27,7 +27,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       expect(run.truncated?.stderrBytes).toBe(0)
     })
 
-    test('many lines to a reader that keeps up come complete or marked', async () => {
+    test('many lines reach a fast reader completely, or marked as truncated', async () => {
       const events = await collect(shared.guest.runs.stream({ code: 'for i in range(200_000): print(i)' }))
       expectWholeJournal(events)
       const text = textOf(events, 'stdout')
@@ -36,7 +36,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       expect(text.endsWith('199999\n')).toBe(true)
     })
 
-    test('100 MB without a newline pass in bounded memory', async () => {
+    test('100 MB without a newline take bounded memory', async () => {
       const before = await shared.guest.info()
       const run = await shared.guest.runs.run({
         code: 'import sys\nfor _ in range(100): sys.stdout.write("x" * 1_000_000);',
@@ -48,7 +48,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + AGENT_GROWTH_BYTES)
     })
 
-    test('100 MB of stderr from bash pass in bounded memory', async () => {
+    test('100 MB of stderr from bash take bounded memory', async () => {
       const before = await shared.guest.info()
       const code = 'head -c 100000000 /dev/zero | tr "\\0" y >&2'
       const run = await shared.guest.runs.run({ code, language: 'bash' })
@@ -59,7 +59,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + AGENT_GROWTH_BYTES)
     })
 
-    test('a reader that does not read holds nobody up and is told what it missed', async () => {
+    test('a slow reader delays no other call, and learns what it missed', async () => {
       const code = 'for i in range(20): print(str(i) * 1_000_000)'
       const events = shared.guest.runs.stream({ code })[Symbol.asyncIterator]()
       const first = await events.next()
@@ -72,14 +72,14 @@ export function describeRunsVolume(factory: EngineFactory): void {
       const rest = await collect({ [Symbol.asyncIterator]: () => events })
       expectWholeJournal([started, ...rest])
       expect(rest.filter(({ type }) => type === 'truncated')).toHaveLength(1)
-      // Counted as the journal held them, so a little more than the text alone.
+      // The journal counts whole events, a little more than their text.
       const accounted = textOf(rest, 'stdout').length + lostBytes(rest)
       expect(accounted).toBeGreaterThanOrEqual(30_000_020)
       expect(accounted).toBeLessThan(31 * MB)
       expect(textOf(rest, 'stdout').endsWith('19\n')).toBe(true)
     })
 
-    test('a late reader of a long journal gets one truncated event, then all that is held', async () => {
+    test('a late reader of a long journal gets one truncated event, then all events still held', async () => {
       const runId = await startRun(shared.guest, { code: 'for i in range(8): print(str(i) * 1_000_000)' })
       await collect(shared.guest.runs.events(runId))
       const late = await collect(shared.guest.runs.events(runId))
@@ -93,7 +93,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
   describe('finished runs', () => {
     const shared = useSharedBurrow(factory)
 
-    test('are kept up to a bound in number and in memory, the oldest are let go', async () => {
+    test('are kept up to a bound in number and memory, and the oldest are dropped', async () => {
       const first = await shared.guest.runs.run({ code: 'print("first")' })
       const before = await shared.guest.info()
       const code = 'print("y" * 400_000)'
@@ -117,7 +117,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
     const shared = useSharedBurrow(factory)
     const code = 'import sys\nfor i in range(5): print(i); print(-i, file=sys.stderr)\ndisplay(1)\n1 / 0'
 
-    test('the events of a finished run can be had again from any seq', async () => {
+    test('the events of a finished run can be read again from any seq', async () => {
       const runId = await startRun(shared.guest, { code })
       const all = await collect(shared.guest.runs.events(runId))
       expectWholeJournal(all)
@@ -128,7 +128,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       }
     })
 
-    test('a second reader joins a run in the middle, after a seq, and both see the same end', async () => {
+    test('a second reader follows an active run after a seq, and both see the same end', async () => {
       const slow = 'import time\nfor i in range(20): print(i); time.sleep(0.02)'
       const events: RunEvent[] = []
       let joined: Promise<RunEvent[]> | undefined
@@ -142,7 +142,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       expect(await joined).toEqual(events.slice(3))
     })
 
-    test('without follow the answer ends at the present end of a run that goes on', async () => {
+    test('without follow, events end at the present end of an active run', async () => {
       const runId = await startRun(shared.guest, { code: 'print("so far")\nwhile True: pass' })
       const seen = await eventually('output', async () => {
         const events = await collect(shared.guest.runs.events(runId, { follow: false }))
@@ -168,7 +168,7 @@ export function describeRunsVolume(factory: EngineFactory): void {
       )
     })
 
-    test('a run that nobody knows is not found, and a run id is used once', async () => {
+    test('an unknown run is not found, and a run id can be used once', async () => {
       await expect(collect(shared.guest.runs.events('run-nobody'))).rejects.toMatchObject({
         code: 'not_found',
       })

@@ -8,13 +8,13 @@ export interface SharedBurrow {
   readonly engine: Engine
   readonly burrow: Burrow
   readonly guest: Guest
-  /** Another burrow; it is destroyed with the rest. */
+  /** Creates another burrow, which is destroyed after the tests. */
   create(request?: Partial<CreateBurrow>): Promise<Burrow>
-  /** Sees to it that a burrow made in another way is destroyed with the rest. */
+  /** Registers a burrow to be destroyed after the tests. */
   hold(burrow: Burrow): Burrow
 }
 
-/** One engine and one burrow for the tests of a describe block, made before and destroyed after them. */
+/** Creates one engine and one burrow before the tests of a describe block, and destroys them afterwards. */
 export function useSharedBurrow(factory: EngineFactory, request: Partial<CreateBurrow> = {}): SharedBurrow {
   let engine: Engine
   let shared: Burrow

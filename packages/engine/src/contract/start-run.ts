@@ -2,7 +2,10 @@ import { newRunId, type RunId } from '@dormouse/contracts'
 import type { Guest, StartRun } from '../guest.ts'
 import { collect } from './collect.ts'
 
-/** Starts a run that the test does not follow. Resolves when the guest has accepted it, rejects when the guest refuses it. */
+/**
+ * Starts a run that the test does not follow. Resolves when the guest has accepted it, rejects when the guest
+ * refuses it.
+ */
 export async function startRun(guest: Guest, request: StartRun): Promise<RunId> {
   const runId = request.runId ?? newRunId()
   const leave = new AbortController()

@@ -5,11 +5,11 @@ import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 
 export function describeSurvival(factory: EngineFactory): void {
-  describe('a burrow is not cut off', () => {
+  describe('a burrow stays reachable', () => {
     const shared = useSharedBurrow(factory)
 
     const expectAnswers = async (guest: Guest) => {
-      // A run that meets a kernel while it dies is told so; the next one finds a fresh kernel.
+      // A run in a dying kernel reports its death; the next run gets a new kernel.
       await eventually(
         'a run',
         async () => (await guest.runs.run({ code: 'print(6 * 7)' })).stdout === '42\n',
@@ -29,7 +29,7 @@ export function describeSurvival(factory: EngineFactory): void {
       ['kill of the first pids', 'kill -9 1 2; kill -TERM 1 2; kill -STOP 1 2'],
       ['rm -rf /run/* /tmp/*', 'rm -rf /run/* /run/.[!.]* /tmp/* /tmp/.[!.]*'],
       ['an empty PATH and HOME', 'rm -rf /root; mkdir /root'],
-    ])('by %s as root', async (_what, code) => {
+    ])('after %s as root', async (_what, code) => {
       await shared.guest.runs.run({ code: 'x = 1' })
       await shared.guest.runs.run({ code, language: 'bash' })
       await expectAnswers(shared.guest)
@@ -49,13 +49,13 @@ export function describeSurvival(factory: EngineFactory): void {
         'import os\nfds = []\ntry:\n  while True: fds.append(os.dup(0))\nexcept OSError: pass',
       ],
       ['a chroot', 'import os; os.mkdir("/tmp/jail"); os.chroot("/tmp/jail")'],
-    ])('by Python code that does %s', async (_what, code) => {
+    ])('after Python code that does %s', async (_what, code) => {
       await shared.guest.runs.run({ code, timeoutMs: 20_000 })
       await shared.guest.contexts.delete('default')
       await expectAnswers(shared.guest)
     })
 
-    test('by rm -rf / as root: variables and files can still be saved, and a dead kernel says what is missing', async () => {
+    test('after rm -rf / as root: state can be saved, and a dead kernel reports what is missing', async () => {
       const { guest } = await shared.create()
       await runPython(guest, 'kept = [1, 2, 3]')
       await guest.runs.run({ code: 'rm -rf --no-preserve-root /', language: 'bash' })
@@ -72,13 +72,13 @@ export function describeSurvival(factory: EngineFactory): void {
       expect(await collectText(guest.files.read('/saved'))).toBe('[1, 2, 3]')
     })
 
-    test('SIGSTOP of a kernel in its run ends at the time-out', async () => {
+    test('while a stopped kernel holds a run, until the time-out ends it', async () => {
       const run = await shared.guest.runs.run({ code: 'import os; os.kill(os.getpid(), 19)', timeoutMs: 300 })
       expect(run).toMatchObject({ exitCode: 124, timedOut: true, contextRestarted: expect.any(String) })
       await expectAnswers(shared.guest)
     })
 
-    test('all pids in use: files can still be read, and after their end all is well', async () => {
+    test('while all pids are in use: files can be read, and everything works afterwards', async () => {
       const { guest } = await shared.create({ limits: { pids: 60 } })
       const fill =
         'import subprocess\nchildren = []\ntry:\n  while True: children.append(subprocess.Popen(["sleep", "1000"]))\n' +
@@ -92,7 +92,7 @@ export function describeSurvival(factory: EngineFactory): void {
       await expectAnswers(guest)
     })
 
-    test('hundreds of calls at once all get their own answers', async () => {
+    test('during hundreds of concurrent calls, each of which gets its own answer', async () => {
       const { guest } = shared
       await guest.contexts.create({ context: 'second' })
       const calls = Array.from({ length: 60 }, (_, n) => n).flatMap((n) => [

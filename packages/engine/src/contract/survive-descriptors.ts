@@ -28,7 +28,7 @@ export const descriptorsThatSurvive = inContext('descriptors', {
       os.eventfd_write(event, 3); os.eventfd_write(full, 0xffff_fffe)
     `,
   },
-  'timerfd that goes off when it is due': {
+  'timerfd that expires when it is due': {
     setUp: `
       begin = time.monotonic()
       once = os.timerfd_create(time.CLOCK_MONOTONIC); os.timerfd_settime(once, initial=2)

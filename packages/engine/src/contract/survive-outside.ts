@@ -4,7 +4,9 @@ import { collect, eventually, runPython, textOf } from './collect.ts'
 import { startRun } from './start-run.ts'
 import type { Survivor } from './survive-item.ts'
 
-/** Things that a caller starts and talks to through the engine. Pids are the same in every copy, so they are kept here. */
+/**
+ * Items that a caller starts and uses through the engine. Pids are the same in every copy, so one variable holds them.
+ */
 export function outsideThatSurvives(): Survivor[] {
   return [interactiveShell(), webServer(), processWithStdin(), longComputation()]
 }
@@ -30,7 +32,7 @@ function interactiveShell(): Survivor {
     async check(guest) {
       const mark = `turn-${++turn}`
       const show = `echo ${mark}: $kept $PWD $(stty size) $(jobs | wc -l)-job`
-      // What says that it has begun is in the foreground: the shell does not take the interrupt for itself.
+      // The foreground program itself reports that it has begun, so the interrupt does not reach only the shell.
       await type(guest, `${show}; sh -c 'echo be""gun-${mark}; exec sleep 1000'\r`)
       await shows(guest, `${mark}: value /usr 33 91 1-job\r\n`)
       await shows(guest, `begun-${mark}\r\n`)

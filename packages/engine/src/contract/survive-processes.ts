@@ -1,7 +1,7 @@
 import { inContext } from './survive-item.ts'
 
 export const processesThatSurvive = inContext('processes', {
-  'child processes with pipes both ways, and what is in the pipes': {
+  'child processes with pipes both ways, and the data in the pipes': {
     setUp: `
       import subprocess
       code = "import sys; n = 0\\nfor line in sys.stdin:\\n  n += 1; print(n, line.strip().upper(), flush=True)"

@@ -1,6 +1,9 @@
 import { inContext, type PythonSurvivor } from './survive-item.ts'
 
-/** Programs tell by device and inode number whether two names or descriptors are one file. A sleep must not change the answer. */
+/**
+ * Programs compare device and inode numbers to see whether two names or descriptors are one file. A sleep must not
+ * change the result.
+ */
 export const samenessThatSurvives = inContext('sameness', {
   ...twoConnections(
     'delete',

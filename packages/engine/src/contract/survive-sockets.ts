@@ -1,7 +1,7 @@
 import { inContext } from './survive-item.ts'
 
 export const socketsThatSurvive = inContext('sockets', {
-  'unix socket pairs of every type, and what is on the way in them': {
+  'unix socket pairs of every type, and the data in them': {
     setUp: `
       import array, socket
       kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)
@@ -55,7 +55,7 @@ export const socketsThatSurvive = inContext('sockets', {
           fresh.close()
     `,
   },
-  'a loopback TCP server and its connected clients, IPv4 and IPv6, and what is on the way': {
+  'a loopback TCP server and its connected clients, IPv4 and IPv6, and data in flight': {
     setUp: `
       import multiprocessing, socket
       def serve(server):
@@ -75,7 +75,7 @@ export const socketsThatSurvive = inContext('sockets', {
           clients.append(socket.create_connection(addresses[-1][1][:2], 20))
           names.append((clients[-1].getsockname(), clients[-1].getpeername()))
           clients[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-          # Both ends in this process, with bytes that nobody has read.
+          # Both ends in this process, with unread bytes.
           with socket.create_server((host, 0), family=family) as once:
               near = socket.create_connection(once.getsockname()[:2], 20); far, _ = once.accept()
           far.settimeout(20); near.sendall(b"n" * 10_000); far.sendall(b"f" * 10_000)

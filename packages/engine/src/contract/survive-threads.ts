@@ -55,7 +55,7 @@ export const threadsThatSurvive = inContext('threads', {
       until(lambda: count > before + 40_000)
     `,
   },
-  'a thread that sleeps, and sleeps on for what was left': {
+  'a thread that sleeps for the remaining time': {
     setUp: `
       import threading
       naps, late = [], 0
@@ -64,7 +64,7 @@ export const threadsThatSurvive = inContext('threads', {
               begin = time.monotonic()
               time.sleep(3)
               naps.append(time.monotonic() - begin)
-      # How late a busy machine wakes anybody: naps too short to tell anything else.
+      # How late a busy machine wakes a thread: the naps are too short to measure anything else.
       def doze():
           global late
           while True:
@@ -140,7 +140,7 @@ export const threadsThatSurvive = inContext('threads', {
               begin = loop.time()
               await asyncio.sleep(0.05)
               ticks += 1
-              # How late a busy machine lets anything be.
+              # How late a busy machine runs a task.
               busy = max(busy, loop.time() - begin - 0.05)
       def arm():
           due = loop.time() + 2

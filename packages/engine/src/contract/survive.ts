@@ -16,7 +16,7 @@ import { threadsThatSurvive } from './survive-threads.ts'
 
 const CONTEXTS = ['threads', 'processes', 'files', 'sockets', 'descriptors', 'identity', 'sameness']
 
-/** Everything at once in one sandbox, through one sleep and one fork; every thing is a test of its own. */
+/** All items in one sandbox, through one sleep and one fork. Every item is a test of its own. */
 export function describeSurvive(factory: EngineFactory): void {
   describe('what survives', () => {
     const shared = useSharedBurrow(factory, { limits: { cpus: 2, memoryBytes: 2 * 1024 ** 3 } })

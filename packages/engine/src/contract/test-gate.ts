@@ -2,7 +2,7 @@ import dgram from 'node:dgram'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Burrow, Gate } from '../engine.ts'
 
-/** For the code of tests: `dial`, and the name of what went wrong. */
+/** Python for tests: `dial` connects, and returns the name of the error if it fails. */
 export const NETWORK_HELPERS = `
 import errno, socket
 def dial(address, port, timeout=5):
@@ -13,7 +13,7 @@ def outcome(work):
     try: return work()
     except OSError as error: return errno.errorcode.get(error.errno, type(error).__name__)`
 
-/** A gate, and what arrives there. */
+/** A gate that records what arrives. */
 export class TestGate implements AsyncDisposable {
   readonly arrived: string[] = []
   readonly connections: Socket[] = []

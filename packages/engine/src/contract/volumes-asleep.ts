@@ -3,12 +3,12 @@ import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { printed, useVolumes } from './volumes.ts'
 
-/** What happens on a volume to files that a sleeping sandbox has open. */
+/** Changes of files on a volume that a sleeping sandbox has open. */
 export function describeVolumesAsleep(factory: EngineFactory): void {
-  describe('volumes that others change while a burrow sleeps', () => {
+  describe('volumes that change while a burrow sleeps', () => {
     const bench = useVolumes(factory)
 
-    /** Sleeps while `meanwhile` runs in a neighbour, and wakes. */
+    /** Puts the burrow to sleep, runs `meanwhile` in another burrow, and wakes it. */
     const sleepWhile = async (sleeper: Burrow, neighbour: Burrow, meanwhile: string) => {
       const { snapshot } = await bench.engine.snapshot(sleeper, { leave: 'gone' })
       const { error } = await neighbour.guest.runs.run({ code: meanwhile })
@@ -22,7 +22,7 @@ export function describeVolumesAsleep(factory: EngineFactory): void {
       return [await bench.mounting(id), await bench.mounting(id)] as const
     }
 
-    test('a file that was appended to or cut is open as it is now, at the same position', async () => {
+    test('an open file that grew or shrank has its new content, at the same position', async () => {
       const [sleeper, neighbour] = await pair()
       await printed(
         sleeper,
@@ -34,7 +34,7 @@ export function describeVolumesAsleep(factory: EngineFactory): void {
       expect(await printed(shorter, 'print(repr(f.read())); f.seek(0); print(f.read())')).toBe("''\n01")
     })
 
-    test('a file whose mode changed, or that was replaced, is opened again by its name', async () => {
+    test('an open file whose mode changed, or that was replaced, is opened again by name', async () => {
       const [sleeper, neighbour] = await pair()
       await printed(sleeper, 'open("/data/f", "w").write("old"); f = open("/data/f", "r+")')
       const code =
@@ -44,7 +44,7 @@ export function describeVolumesAsleep(factory: EngineFactory): void {
       expect(await printed(woken, 'f.write("+"); f.flush(); print(open("/data/f").read())')).toBe('new!+')
     })
 
-    test('a file that was deleted is open, deleted and empty, and can be written to', async () => {
+    test('an open file that was deleted is empty, and can be written', async () => {
       const [sleeper, neighbour] = await pair()
       const code = `import os; os.makedirs("/data/d")
 open("/data/d/f", "w").write("old"); f = open("/data/d/f", "r+")`
@@ -57,7 +57,7 @@ print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume"
       expect(await printed(again, 'f.seek(0); print(f.read())')).toBe('x')
     })
 
-    test('a file that something else has taken the place of is as deleted', async () => {
+    test('an open file that was replaced by another type counts as deleted', async () => {
       const [sleeper, neighbour] = await pair()
       await printed(sleeper, 'open("/data/f", "w").write("old"); f = open("/data/f")')
       const code = 'import os; os.remove("/data/f"); os.mkfifo("/data/f")'
@@ -67,7 +67,7 @@ print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume"
       )
     })
 
-    test('a file that was deleted while it was open, before the sleep, keeps its content', async () => {
+    test('an open file that was deleted before the sleep keeps its content', async () => {
       const [sleeper, neighbour] = await pair()
       const code =
         'import os; os.mkdir("/data/d"); f = open("/data/d/f", "w+"); f.write("kept"); f.flush(); os.remove("/data/d/f"); import tempfile; t = tempfile.TemporaryFile(dir="/data"); t.write(b"temporary"); t.flush()'
@@ -77,7 +77,7 @@ print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume"
       expect(await printed(woken, 't.seek(0); print(t.read(), os.listdir("/data"))')).toBe("b'temporary' []")
     })
 
-    test('the same on a read-only mount', async () => {
+    test('open files behave the same on a read-only mount', async () => {
       const id = await bench.volume()
       const neighbour = await bench.mounting(id)
       await printed(neighbour, 'for n in "abc": open("/data/" + n, "w").write(n)')
@@ -92,7 +92,7 @@ print(os.listdir("/data"), [n for n in os.listdir("/") if n.startswith(".volume"
       expect(await printed(woken, 'print(a.read(), repr(b.read()), c.read())')).toBe("a '' c+")
     })
 
-    test('mappings of a file that was cut or deleted do not stop the wake, and keep what was written to them', async () => {
+    test('mappings of a shortened or deleted file do not prevent the wake, and keep what was written', async () => {
       const [sleeper, neighbour] = await pair()
       const code = `import mmap
 for n in "abcd": open("/data/" + n, "wb").write(b"0" * 20_000)
@@ -110,7 +110,7 @@ for m in (a, b, c, d): m[10_000] = 65`
       )
     })
 
-    test('programs and libraries that were replaced or deleted go on as they were; others are the ones on the volume', async () => {
+    test('replaced or deleted programs and libraries continue unchanged; others are those on the volume', async () => {
       const [sleeper, neighbour] = await pair()
       const code = `import ctypes, glob, os, shutil, subprocess
 shutil.copy("/usr/bin/bash", "/data/shell")
@@ -135,7 +135,7 @@ os.rename("/data/new", "/data/shell"); os.remove("/data/libz.so")`
       expect(await printed(again, check)).toBe('3 keyword 38600999 False')
     })
 
-    test('a current directory that was removed is as deleted; one that stays is the same', async () => {
+    test('a removed current directory counts as deleted; an existing one is the same', async () => {
       const [sleeper, neighbour] = await pair()
       await printed(sleeper, 'import os; os.makedirs("/data/d/e"); os.chdir("/data/d/e")')
       const there = await sleepWhile(sleeper, neighbour, 'pass')
@@ -147,7 +147,7 @@ os.rename("/data/new", "/data/shell"); os.remove("/data/libz.so")`
       )
     })
 
-    test('watches of what is there go on, watches of what is gone are gone', async () => {
+    test('watches of existing files continue, watches of removed files end', async () => {
       const [sleeper, neighbour] = await pair()
       const code = `import ctypes, os, select
 libc = ctypes.CDLL(None); os.mkdir("/data/stays"); os.mkdir("/data/goes")
@@ -180,7 +180,7 @@ print(libc.inotify_add_watch(fd, b"/data/stays", 0x100), libc.inotify_add_watch(
         'import os; f = open("/data/f", "w"); os.link("/data/f", "/data/g"); os.remove("/data/f")',
         /another name/,
       ],
-    ])('%s on a volume is refused, and the burrow runs on', async (_what, code, reason) => {
+    ])('%s on a volume is refused, and the burrow keeps running', async (_what, code, reason) => {
       const [sleeper, neighbour] = await pair()
       await printed(sleeper, code)
       const before = await printed(neighbour, 'import os; print(sorted(os.listdir("/data")))')

@@ -6,15 +6,15 @@ import { forkBurrow } from './fork-burrow.ts'
 import { type SharedBurrow, useSharedBurrow } from './shared-burrow.ts'
 
 export interface VolumeBench extends SharedBurrow {
-  /** A new volume; it is removed with the rest. */
+  /** Creates a volume, which is removed after the tests. */
   volume(): Promise<VolumeId>
-  /** A burrow that mounts them, at /data unless they say where, to write unless they say otherwise. */
+  /** Creates a burrow that mounts the volumes, by default at /data and writable. */
   mounting(...volumes: (VolumeId | VolumeMount)[]): Promise<Burrow>
 }
 
 export function useVolumes(factory: EngineFactory): VolumeBench {
   const volumes: VolumeId[] = []
-  // First here is last there: volumes can be deleted when the burrows are gone.
+  // Hooks run in reverse order: volumes are deleted after the burrows.
   afterAll(async () => {
     await using engine = await factory.open()
     for (const id of volumes) await engine.deleteVolume(id)
@@ -47,7 +47,7 @@ export function useVolumes(factory: EngineFactory): VolumeBench {
   }
 }
 
-/** What code prints, or the error that it ended with. */
+/** The output of code, or the error that it ended with. */
 export async function printed(burrow: Burrow, code: string): Promise<string> {
   const { stdout, error } = await burrow.guest.runs.run({ code })
   return error === undefined ? stdout.trim() : `${error.name}: ${error.message}`
@@ -61,7 +61,7 @@ export function describeVolumes(factory: EngineFactory): void {
     const read = (burrow: Burrow, path = '/data/note') =>
       printed(burrow, `print(open(${JSON.stringify(path)}).read())`)
 
-    test('two burrows see each other’s writes at once, and root and user may write', async () => {
+    test('burrows see each other’s writes at once, and root and user may write', async () => {
       const id = await bench.volume()
       const [one, other] = [await bench.mounting(id), await bench.mounting(id)]
       expect(await write(one, 'from one')).toBe('8')
@@ -72,7 +72,7 @@ export function describeVolumes(factory: EngineFactory): void {
       expect(await printed(one, owner)).toBe('0 0 0o40755')
     })
 
-    test('a volume that is mounted read-only cannot be changed, by nobody and by no way', async () => {
+    test('a volume mounted read-only cannot be changed in any way', async () => {
       const id = await bench.volume()
       const writer = await bench.mounting(id)
       await write(writer, 'written')
@@ -85,7 +85,7 @@ export function describeVolumes(factory: EngineFactory): void {
       expect(await read(writer)).toBe('written')
     })
 
-    test('what is on it may be executed, but gives no privileges and no devices', async () => {
+    test('files on a volume can be executed, but give no privileges and no devices', async () => {
       const burrow = await bench.mounting(await bench.volume())
       const code = `import subprocess, os
 open("/data/run", "w").write("#!/bin/sh\\necho ran")
@@ -117,7 +117,7 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
       expect(await read(await bench.mounting(id))).toBe('two')
     })
 
-    test('a read-only mount is one after a wake and in forks', async () => {
+    test('a read-only mount stays read-only after a wake and in forks', async () => {
       const id = await bench.volume()
       const burrow = await bench.mounting({ volumeId: id, path: '/mnt/ro', readOnly: true })
       const { parent, children } = await forkBurrow(bench.engine, burrow, { sandboxIds: [newSandboxId()] })
@@ -142,7 +142,7 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
       await bench.engine.deleteSnapshot(snapshot.id)
     })
 
-    test('directories on the way are made, for root inside', async () => {
+    test('missing parent directories are created, owned by root', async () => {
       const id = await bench.volume()
       const burrow = await bench.mounting({ volumeId: id, path: '/mnt/a b/c', readOnly: false })
       const code =
@@ -150,7 +150,7 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
       expect(await printed(burrow, code)).toBe('0 0o40755 True')
     })
 
-    test('paths that overlap, lead out, or hide what is in use are refused, and nothing is left', async () => {
+    test('paths that overlap, leave the sandbox or hide needed files are refused', async () => {
       const [one, other] = [await bench.volume(), await bench.volume()]
       const mount = (volumeId: VolumeId, path: string): VolumeMount => ({ volumeId, path, readOnly: false })
       const before = (await factory.traces()).length
@@ -182,7 +182,7 @@ print([line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[
       expect(await factory.traces()).toHaveLength(before)
     })
 
-    test('a volume is deleted with what is in it, but not while a burrow mounts it', async () => {
+    test('a volume is deleted with its content, but not while a burrow mounts it', async () => {
       const id = await bench.volume()
       await expect(bench.engine.createVolume(id)).rejects.toMatchObject({ code: 'already_exists' })
       const burrow = await bench.mounting(id)

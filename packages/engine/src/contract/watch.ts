@@ -11,7 +11,7 @@ export function describeWatch(factory: EngineFactory): void {
     const shared = useSharedBurrow(factory)
     const bash = (code: string) => shared.guest.runs.run({ code, language: 'bash' })
 
-    test('a directory tells what is created, modified, moved and deleted in it, and not below', async () => {
+    test('a watch of a directory reports changes in it, and none below', async () => {
       await bash('mkdir -p /tmp/w1/sub')
       await using watch = await begin(shared.guest, '/tmp/w1')
       await bash('echo a > /tmp/w1/f')
@@ -25,7 +25,7 @@ export function describeWatch(factory: EngineFactory): void {
       expect(watch.seen.join()).not.toContain('unseen')
     })
 
-    test('a recursive watch follows directories that come, move and go', async () => {
+    test('a recursive watch follows directories that appear, move and disappear', async () => {
       await bash('mkdir -p /tmp/w2/old/deep')
       await using watch = await begin(shared.guest, '/tmp/w2', { recursive: true })
       await bash('echo 1 > /tmp/w2/old/deep/f')
@@ -40,11 +40,11 @@ export function describeWatch(factory: EngineFactory): void {
       await bash('touch /tmp/w2/last')
       await watch.sees('created /tmp/w2/last')
       expect(watch.seen.join()).not.toContain('unseen')
-      // Found by looking and told by the kernel, said once.
+      // Found by listing and reported by the kernel, but reported once.
       expect(watch.seen.filter((line) => line === 'created /tmp/w2/new/a/b/f')).toHaveLength(1)
     })
 
-    test('a file is followed through being replaced, deleted and made again', async () => {
+    test('a watch of a file survives its replacement, deletion and re-creation', async () => {
       await bash('echo a > /tmp/w3; ln -s w3 /tmp/w3-link; echo other > /tmp/w3-other')
       await using watch = await begin(shared.guest, '/tmp/w3-link')
       await shared.guest.files.write('/tmp/w3', 'b')
@@ -58,7 +58,7 @@ export function describeWatch(factory: EngineFactory): void {
       expect(watch.seen.filter((line) => line.includes('.tmp'))).toEqual([])
     })
 
-    test('it ends when the directory is deleted', async () => {
+    test('a watch ends when its directory is deleted', async () => {
       await bash('mkdir /tmp/w4')
       await using watch = await begin(shared.guest, '/tmp/w4', { recursive: true })
       await bash('rmdir /tmp/w4')
@@ -66,7 +66,7 @@ export function describeWatch(factory: EngineFactory): void {
       expect(watch.seen).toEqual(['deleted /tmp/w4'])
     })
 
-    test('a user may watch only what that user may read', async () => {
+    test('a user may watch only readable files', async () => {
       await bash('mkdir -p /tmp/w5/open /tmp/w5/secret; chmod 700 /tmp/w5/secret; chmod 777 /tmp/w5/open')
       const refused = begin(shared.guest, '/tmp/w5/secret', { user: 'user' })
       await expect(refused).rejects.toMatchObject({ code: 'permission_denied' })
@@ -77,7 +77,7 @@ export function describeWatch(factory: EngineFactory): void {
       await expect(begin(shared.guest, '/tmp/none')).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('links out of the tree are not followed', async () => {
+    test('a watch does not follow links out of the tree', async () => {
       await bash('mkdir /tmp/w6 /tmp/w6-elsewhere; ln -s /tmp/w6-elsewhere /tmp/w6/link')
       await using watch = await begin(shared.guest, '/tmp/w6', { recursive: true })
       await bash('touch /tmp/w6-elsewhere/unseen; ln -s /tmp/w6-elsewhere /tmp/w6/more; touch /tmp/w6/last')
@@ -85,7 +85,7 @@ export function describeWatch(factory: EngineFactory): void {
       expect(watch.seen).toEqual(['created /tmp/w6/more', 'created /tmp/w6/last'])
     })
 
-    test('a reader that does not read is told of the overflow, and new directories are found again', async () => {
+    test('a slow reader learns of the overflow, and new directories are found again', async () => {
       await bash('mkdir /tmp/w7')
       const changes = shared.guest.files.watch('/tmp/w7', { recursive: true })[Symbol.asyncIterator]()
       expect((await changes.next()).value).toMatchObject({ type: 'ready' })
@@ -107,7 +107,7 @@ export function describeWatch(factory: EngineFactory): void {
       await changes.return?.()
     })
 
-    test('a thousand writes of one file are a few changes', async () => {
+    test('a thousand writes to one file are a few changes', async () => {
       await bash('mkdir /tmp/w8; touch /tmp/w8/f')
       await using watch = await begin(shared.guest, '/tmp/w8')
       await shared.guest.runs.run({
@@ -118,7 +118,7 @@ export function describeWatch(factory: EngineFactory): void {
       expect(watch.seen.length).toBeLessThan(200)
     })
 
-    test('an open watch does not stand in the way of a snapshot, and can be begun again', async () => {
+    test('an open watch does not prevent a snapshot, and can be restarted', async () => {
       const burrow = await shared.create()
       await burrow.guest.files.mkdir('/tmp/w9')
       await using watch = await begin(burrow.guest, '/tmp/w9', { recursive: true })
@@ -130,7 +130,7 @@ export function describeWatch(factory: EngineFactory): void {
       await again.sees('created /tmp/w9/f')
     })
 
-    test('more watches than allowed are refused, and those that were left make room', async () => {
+    test('a watch above the limit is refused, and ended watches make room', async () => {
       const open = await Promise.all(Array.from({ length: 64 }, () => begin(shared.guest, '/tmp')))
       await expect(begin(shared.guest, '/tmp')).rejects.toMatchObject({ code: 'limit_reached' })
       for (const watch of open) await watch[Symbol.asyncDispose]()
@@ -141,7 +141,7 @@ export function describeWatch(factory: EngineFactory): void {
   })
 }
 
-/** Collects changes in the background, once the watch is ready. */
+/** Waits until the watch is ready, then collects changes in the background. */
 async function begin(guest: Guest, path: string, options: Options = {}) {
   const controller = new AbortController()
   const changes = guest.files.watch(path, { ...options, signal: controller.signal })[Symbol.asyncIterator]()

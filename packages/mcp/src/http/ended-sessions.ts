@@ -1,8 +1,8 @@
 import { ENDED_SESSIONS_MAX } from '../limits.ts'
 
-/** The sessions that were ended last: a request of one is refused, as the protocol wants it. */
+/** The sessions that ended last. The protocol wants their requests refused. */
 export class EndedSessions {
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #keys = new Set<string>()
 
   has(key: string): boolean {

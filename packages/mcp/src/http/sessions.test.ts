@@ -51,7 +51,7 @@ const work = { method: 'tools/call', params: { name: 'run_python', arguments: { 
 const ping = { method: 'ping' }
 
 describe('sessions', () => {
-  test('of one key are bounded, and one that was let go comes back when it is asked', async () => {
+  test('of one key are limited, and an evicted one comes back with its next request', async () => {
     sessions = new McpSessions({ limits: LIMITS })
     const ids = [await begin(), await begin(), await begin()]
     expect(sessions.size).toBe(2)
@@ -63,13 +63,13 @@ describe('sessions', () => {
     expect(sessions.size).toBe(2)
   })
 
-  test('of all keys are bounded', async () => {
+  test('of all keys are limited', async () => {
     sessions = new McpSessions({ limits: LIMITS })
     for (const keyId of ['a', 'b', 'c', 'd', 'e', 'f']) await begin({ keyId })
     expect(sessions.size).toBe(4)
   })
 
-  test('that are at work are not let go: another has to wait', async () => {
+  test('with calls in progress are not evicted: a new one is refused', async () => {
     sessions = new McpSessions({ limits: LIMITS })
     const busy = [await begin(), await begin()]
     const calls = await Promise.all(busy.map((id) => ask(work, { id })))
@@ -81,7 +81,7 @@ describe('sessions', () => {
     await calls[1]?.body?.cancel()
   })
 
-  test('of a key that is revoked are let go', async () => {
+  test('of a revoked key are evicted', async () => {
     sessions = new McpSessions({ limits: LIMITS })
     const revocation = new AbortController()
     const id = await begin({ revoked: revocation.signal })
@@ -91,7 +91,7 @@ describe('sessions', () => {
     expect(sessions.size).toBe(0)
   })
 
-  test('two requests that bring back the same one at once share it', async () => {
+  test('are shared by two requests that bring back the same one at once', async () => {
     sessions = new McpSessions({ limits: LIMITS })
     const id = `mcp-${'0'.repeat(32)}`
     const answers = await Promise.all([ask(ping, { id }), ask({ ...ping, id: 2 }, { id })])

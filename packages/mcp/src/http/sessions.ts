@@ -1,3 +1,4 @@
+import { onAbort } from '@dormouse/async'
 import { WebStandardStreamableHTTPServerTransport as Transport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'
 import {
   type InitializeRequest,
@@ -11,20 +12,20 @@ import { SESSION_IDLE_MS, SESSION_SWEEP_MS, SESSIONS_MAX, SESSIONS_OF_ONE_KEY_MA
 import { EndedSessions } from './ended-sessions.ts'
 
 export interface McpRequest {
-  /** Without its body: that is in `body`, read within the bounds of the server. */
+  /** Without its body, which is in `body`: the server limits its size. */
   readonly request: Request
   readonly body: unknown
-  /** Who asks. A session belongs to one key. */
+  /** The API key of the request. A session belongs to one key. */
   readonly keyId: string
-  /** Aborted when that key is revoked. */
+  /** Aborts when that key is revoked. */
   readonly revoked: AbortSignal
-  /** A client with that key. */
+  /** Makes a client with that key. */
   readonly connect: () => Dormouse
-  /** The sandbox that the address names, if any. */
+  /** The sandbox that the URL names, if any. */
   readonly sandbox: string | undefined
 }
 
-export interface McpSessionsOptions extends Pick<McpServerOptions, 'onProblem' | 'onMistake'> {
+export interface McpSessionsOptions extends Pick<McpServerOptions, 'onInternalError' | 'onClientError'> {
   readonly limits?: Partial<SessionLimits>
 }
 
@@ -38,32 +39,32 @@ interface Session extends McpServer {
   readonly key: string
   readonly keyId: string
   readonly transport: Transport
-  /** It can be asked. */
+  /** Resolves when it can take requests. */
   readonly isReady: Promise<void>
   lastUsedMs: number
 }
 
 /**
- * The conversations over HTTP. What is held here is only a cache: all that a session is, is its id, which is also the name of its
- * sandbox. So one that was let go, or that was begun before the server was restarted, goes on with its next request.
+ * Conversations over HTTP. This is only a cache: a session is its id, which is also the name of its sandbox. A session
+ * that was evicted, or that began before the server restarted, continues with its next request.
  */
 export class McpSessions {
-  readonly #hearers: Pick<McpServerOptions, 'onProblem' | 'onMistake'>
+  readonly #callbacks: Pick<McpServerOptions, 'onInternalError' | 'onClientError'>
   readonly #limits: SessionLimits
-  /** The least recently used first. */
+  /** Least recently used first. */
   readonly #sessions = new Map<string, Session>()
   readonly #ended = new EndedSessions()
   readonly #sweep: ReturnType<typeof setInterval>
 
-  constructor({ limits, ...hearers }: McpSessionsOptions) {
-    this.#hearers = hearers
+  constructor({ limits, ...callbacks }: McpSessionsOptions) {
+    this.#callbacks = callbacks
     this.#limits = {
       sessions: SESSIONS_MAX,
       sessionsOfOneKey: SESSIONS_OF_ONE_KEY_MAX,
       idleMs: SESSION_IDLE_MS,
       ...limits,
     }
-    this.#sweep = setInterval(() => this.#letIdleGo(), SESSION_SWEEP_MS)
+    this.#sweep = setInterval(() => this.#evictIdle(), SESSION_SWEEP_MS)
     this.#sweep.unref()
   }
 
@@ -80,7 +81,7 @@ export class McpSessions {
     }
     const held = id === null ? undefined : this.#sessions.get(keyOf(asked.keyId, id))
     if (held === undefined && !this.#makeRoom(asked.keyId)) {
-      return refused(429, 'Too many sessions are at work. End one, or wait for its calls to end.')
+      return refused(429, 'Too many sessions have calls in progress. End one, or wait for its calls to end.')
     }
     const session = held ?? this.#open(asked, id)
     await session.isReady
@@ -95,7 +96,7 @@ export class McpSessions {
     return response
   }
 
-  /** Calls that are going on are interrupted. */
+  /** Interrupts calls in progress. */
   async close(): Promise<void> {
     clearInterval(this.#sweep)
     const sessions = [...this.#sessions.values()]
@@ -104,7 +105,7 @@ export class McpSessions {
     await Promise.all(sessions.map(({ callsEnded }) => callsEnded()))
   }
 
-  /** Without an id: a new one. With one: one that was begun before. */
+  /** Opens a new session, or with an id one that began before. */
   #open({ request, keyId, revoked, connect, sandbox }: McpRequest, known: string | null): Session {
     const id = known ?? newConversationName()
     const transport = new Transport({ sessionIdGenerator: () => id })
@@ -112,12 +113,12 @@ export class McpSessions {
       client: connect(),
       sandbox: sandbox ?? id,
       isNamed: sandbox !== undefined,
-      ...this.#hearers,
-      // Nobody gets an answer on it, so nothing else would end it.
+      ...this.#callbacks,
+      // A cancelled call gets no answer, so nothing else would close its stream.
       onCancelled: (requestId) => transport.closeSSEStream(requestId),
     })
-    const isReady = join(made.server, transport).then(() => {
-      if (known !== null) return begin(transport, request)
+    const isReady = connectTo(made.server, transport).then(() => {
+      if (known !== null) return initialize(transport, request)
     })
     const session = {
       ...made,
@@ -125,55 +126,54 @@ export class McpSessions {
       ...{ keyId, transport, isReady, lastUsedMs: performance.now() },
     }
     this.#sessions.set(session.key, session)
-    const letGo = () => this.#letGo(session)
-    revoked.addEventListener('abort', letGo, { once: true })
-    made.server.onclose = () => revoked.removeEventListener('abort', letGo)
+    const listener = onAbort(revoked, () => this.#evict(session))
+    made.server.onclose = () => listener[Symbol.dispose]()
     return session
   }
 
-  /** Lets the one go that was not used for longest and does nothing. False: all are at work. */
+  /** Evicts the least recently used session without calls. False if all sessions have calls in progress. */
   #makeRoom(keyId: string): boolean {
     const all = [...this.#sessions.values()]
     const mine = all.filter((session) => session.keyId === keyId)
     const isMineFull = mine.length >= this.#limits.sessionsOfOneKey
     if (!isMineFull && all.length < this.#limits.sessions) return true
-    const oldest = (isMineFull ? mine : all).find(isAtRest)
-    if (oldest !== undefined) this.#letGo(oldest)
+    const oldest = (isMineFull ? mine : all).find(hasNoCalls)
+    if (oldest !== undefined) this.#evict(oldest)
     return oldest !== undefined
   }
 
-  #letIdleGo(): void {
+  #evictIdle(): void {
     const before = performance.now() - this.#limits.idleMs
     for (const session of this.#sessions.values()) {
-      if (session.lastUsedMs < before && isAtRest(session)) this.#letGo(session)
+      if (session.lastUsedMs < before && hasNoCalls(session)) this.#evict(session)
     }
   }
 
-  #letGo(session: Session): void {
+  #evict(session: Session): void {
     this.#sessions.delete(session.key)
-    session.server.close().catch((error: unknown) => this.#hearers.onProblem?.(error))
+    session.server.close().catch((error: unknown) => this.#callbacks.onInternalError?.(error))
   }
 }
 
-function isAtRest({ callsInProgress }: Session): boolean {
+function hasNoCalls({ callsInProgress }: Session): boolean {
   return callsInProgress() === 0
 }
 
-function join(server: McpServer['server'], transport: Transport): Promise<void> {
-  // Its optional callbacks are declared for compilers that are less exact.
+function connectTo(server: McpServer['server'], transport: Transport): Promise<void> {
+  // The types of its optional callbacks do not fit exactOptionalPropertyTypes.
   return server.connect(transport as Parameters<typeof server.connect>[0])
 }
 
-/** Names are unique per key, and so are sessions: the id of somebody else's leads nowhere. */
+/** Session ids are unique per key: the id of a session of another key is unknown here. */
 function keyOf(keyId: string, id: string): string {
   return `${keyId} ${id}`
 }
 
-/** Says for the client what it said when the session was new. It has no say in what it asked for then: nothing here depends on it. */
-async function begin(transport: Transport, { url, headers }: Request): Promise<void> {
+/** Initializes a session again in place of its client. Nothing here depends on what the client sent the first time. */
+async function initialize(transport: Transport, { url, headers }: Request): Promise<void> {
   const hello: InitializeRequest & { jsonrpc: '2.0'; id: string } = {
     jsonrpc: '2.0',
-    id: 'begin',
+    id: 'initialize',
     method: 'initialize',
     params: {
       protocolVersion: headers.get('mcp-protocol-version') ?? LATEST_PROTOCOL_VERSION,

@@ -11,7 +11,7 @@ import {
   standbySandbox,
 } from './states.ts'
 
-/** In the order in which a model sees them: what is used most comes first. */
+/** In the order in which a model sees them: most used first. */
 export const TOOLS: readonly Tool[] = [
   runPython,
   runShell,

@@ -10,30 +10,33 @@ import {
 import { readPart } from '../read-part.ts'
 import { defineTool } from '../tool.ts'
 
-const path = z.string().min(1).describe('Absolute, or relative to the home of the user (/root).')
+const path = z.string().min(1).describe('Absolute, or relative to the home directory (/root).')
 
 export const readFile = defineTool({
   name: 'read_file',
   title: 'Read a file',
-  description: `Read a file of the sandbox, or a part of it. Text comes as text, PNG, JPEG, GIF and WebP as an image, other binary files as base64. \
-For large data work on it with run_python instead.`,
+  description: `Read a file of the sandbox, or a part of it. Returns text as text, PNG, JPEG, GIF and WebP as an image, \
+other binary files as base64. Use run_python to work on large data.`,
   input: z.strictObject({
     path,
     sandbox: sandboxInput,
-    offsetBytes: z.int().min(0).optional().describe('Where to begin; 0 if not given.'),
+    offsetBytes: z.int().min(0).optional().describe('Where to start. Default: 0.'),
     maxBytes: z
       .int()
       .min(1)
       .max(FILE_READ_MAX_BYTES)
       .optional()
-      .describe(`How much at most; ${FILE_READ_DEFAULT_BYTES} if not given. Images are read whole.`),
+      .describe(`The most to read. Default: ${FILE_READ_DEFAULT_BYTES}. Images are read whole.`),
   }),
   output: z.object({
     path: z.string(),
     sizeBytes: z.int().describe('Of the whole file.'),
     encoding: z.enum(['text', 'base64', 'image']),
-    content: z.string().optional().describe('Not for images: those come as image content.'),
-    nextOffsetBytes: z.int().optional().describe('Where to go on; absent when this was the end.'),
+    content: z.string().optional().describe('Absent for images, which are image content.'),
+    nextOffsetBytes: z
+      .int()
+      .optional()
+      .describe('The offset of the next part. Absent at the end of the file.'),
   }),
   annotations: { readOnlyHint: true },
   call: async ({ path, sandbox: named, offsetBytes = 0, maxBytes }, { conversation, signal }) => {
@@ -63,7 +66,7 @@ For large data work on it with run_python instead.`,
     const more =
       part.nextOffsetBytes === undefined
         ? []
-        : [`[there is more: ${about.sizeBytes} bytes in all, go on with offsetBytes ${part.nextOffsetBytes}]`]
+        : [`[more: ${about.sizeBytes} bytes in total, continue with offsetBytes ${part.nextOffsetBytes}]`]
     return {
       structured: { ...about, encoding, content },
       content: [content, ...more].map((text) => ({ type: 'text' as const, text })),
@@ -74,13 +77,13 @@ For large data work on it with run_python instead.`,
 export const writeFile = defineTool({
   name: 'write_file',
   title: 'Write a file',
-  description: `Write a file in the sandbox; directories above it are made. It replaces what was there in one step, or adds to it with \`append\`. \
-Use it for source code, configuration and data you have at hand. Returns where it is and how large it became.`,
+  description: `Write a file in the sandbox. Makes missing directories. Replaces an existing file in one step, or adds to \
+it with \`append\`. Use it for source code, configuration and data that you have. Returns the path and the new size.`,
   input: z.strictObject({
     path,
     content: z.string(),
-    encoding: z.enum(['text', 'base64']).optional().describe('Of `content`; `text` if not given.'),
-    append: z.boolean().optional().describe('Add to the end instead of replacing.'),
+    encoding: z.enum(['text', 'base64']).optional().describe('Of `content`. Default: `text`.'),
+    append: z.boolean().optional().describe('Add to the end of the file.'),
     mode: z.string().optional().describe('Permissions in octal, such as 0755.'),
     sandbox: sandboxInput,
   }),
@@ -108,10 +111,11 @@ Use it for source code, configuration and data you have at hand. Returns where i
 export const listFiles = defineTool({
   name: 'list_files',
   title: 'List files',
-  description: `List a directory of the sandbox, with types, sizes and times. Returns at most ${FILES_LISTED_MAX} entries; to search, use run_shell with find or grep.`,
+  description: `List a directory of the sandbox with types, sizes and times. Returns at most ${FILES_LISTED_MAX} entries. \
+To search, use run_shell with find or grep.`,
   input: z.strictObject({
-    path: path.optional().describe('The directory; the home of the user (/root) if not given.'),
-    depth: z.int().min(1).max(10).optional().describe('1 (if not given): this directory alone.'),
+    path: path.optional().describe('The directory. Default: the home directory (/root).'),
+    depth: z.int().min(1).max(10).optional().describe('1, the default: only this directory.'),
     sandbox: sandboxInput,
   }),
   output: z.object({
@@ -122,10 +126,10 @@ export const listFiles = defineTool({
         type: z.string(),
         sizeBytes: z.int(),
         modifiedAt: z.string(),
-        target: z.string().optional().describe('Where a symbolic link leads.'),
+        target: z.string().optional().describe('The target of a symbolic link.'),
       }),
     ),
-    leftOut: z.int().describe('How many more there are.'),
+    leftOut: z.int().describe('Number of entries that were left out.'),
   }),
   annotations: { readOnlyHint: true },
   call: async ({ path = '/root', depth, sandbox: named }, { conversation, signal }) => {

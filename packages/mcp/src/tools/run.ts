@@ -7,25 +7,32 @@ import { defineTool } from '../tool.ts'
 export const runPython = defineTool({
   name: 'run_python',
   title: 'Run Python',
-  description: `Run Python code in a REPL that remembers: variables, imports, open files and threads of earlier calls are still there, also days later. \
-Load data once and build on it in later calls; do not repeat earlier code. numpy, pandas and matplotlib are installed. \
-Returns stdout, stderr, the value of the last expression, plots as images, and the traceback if it raised (the variables stay).`,
+  description: `Run Python code in a REPL that keeps its state: variables, imports, open files and threads of earlier calls \
+are still there, even days later. Load data once and use it in later calls. Do not repeat earlier code. numpy, pandas and \
+matplotlib are installed. Returns stdout, stderr, the value of the last expression, plots as images, and the traceback of \
+an exception (the variables stay).`,
   input: z.strictObject({
-    code: z.string().describe('As in a notebook cell; the value of the last expression is returned.'),
+    code: z.string().describe('As in a notebook cell. Returns the value of the last expression.'),
     sandbox: sandboxInput,
     context: z
       .string()
       .optional()
       .describe(
-        'Another REPL of the same sandbox, with variables of its own. It must exist; usually not given.',
+        'Another REPL of the sandbox, with its own variables. It must exist. Usually leave this out.',
       ),
     timeoutMs: timeoutInput,
   }),
   output: runOutput,
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
-  call: async ({ code, sandbox: named, context, timeoutMs }, { conversation, signal, say }) => {
+  call: async ({ code, sandbox: named, context, timeoutMs }, { conversation, signal, onOutput }) => {
     const { sandbox, note } = await conversation.sandbox(named, signal)
-    const run = await sandbox.runCode(code, { context, timeoutMs, signal, onStdout: say, onStderr: say })
+    const run = await sandbox.runCode(code, {
+      context,
+      timeoutMs,
+      signal,
+      onStdout: onOutput,
+      onStderr: onOutput,
+    })
     return runAnswer(run, { sandbox, note })
   },
 })
@@ -33,18 +40,18 @@ Returns stdout, stderr, the value of the last expression, plots as images, and t
 export const runShell = defineTool({
   name: 'run_shell',
   title: 'Run a shell command',
-  description: `Run a bash command in the sandbox, beside its Python REPL. Files and processes that it leaves stay; the working directory and variables of the shell do not \
-(give \`cwd\`, or use \`cd dir && …\`). For something that goes on in the background: \`nohup COMMAND > log 2>&1 &\`. \
-Returns stdout, stderr and the exit code; one other than 0 is no tool error.`,
+  description: `Run a bash command in the sandbox. Files and background processes stay; the working directory and shell \
+variables do not (give \`cwd\`, or use \`cd dir && …\`). Start background work with \`nohup COMMAND > log 2>&1 &\`. \
+Returns stdout, stderr and the exit code. An exit code other than 0 is not a tool error.`,
   input: z.strictObject({
     command: z.string().describe('For `bash -c`.'),
     sandbox: sandboxInput,
-    cwd: z.string().optional().describe('Working directory; the home of the user if not given.'),
-    stdin: z.string().optional().describe('What the command reads; nothing if not given.'),
+    cwd: z.string().optional().describe('Working directory. Default: the home directory.'),
+    stdin: z.string().optional().describe('Input of the command. Default: empty.'),
     timeoutMs: timeoutInput,
   }),
   output: z.object({
-    sandbox: z.string().describe('Where it ran.'),
+    sandbox: z.string().describe('The sandbox that it ran in.'),
     stdout: z.string(),
     stderr: z.string(),
     exitCode: z.int(),
@@ -54,9 +61,9 @@ Returns stdout, stderr and the exit code; one other than 0 is no tool error.`,
     note: noteOutput,
   }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
-  call: async ({ command, sandbox: named, cwd, stdin, timeoutMs }, { conversation, signal, say }) => {
+  call: async ({ command, sandbox: named, cwd, stdin, timeoutMs }, { conversation, signal, onOutput }) => {
     const { sandbox, note } = await conversation.sandbox(named, signal)
-    const options = { cwd, timeoutMs, input: stdin, signal, onStdout: say, onStderr: say }
+    const options = { cwd, timeoutMs, input: stdin, signal, onStdout: onOutput, onStderr: onOutput }
     const result = await sandbox.commands.run(command, withoutUndefined(options))
     const { exitCode, timedOut, durationMs } = result
     const stdout = boundedOutput(result.stdout)
@@ -79,7 +86,7 @@ Returns stdout, stderr and the exit code; one other than 0 is no tool error.`,
   },
 })
 
-/** The SDK's options are absent or have a value. */
+/** The types of the SDK allow absent options, but not undefined ones. */
 function withoutUndefined<Options extends object>(
   options: Options,
 ): { [Name in keyof Options]: Exclude<Options[Name], undefined> } {

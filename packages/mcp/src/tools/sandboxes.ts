@@ -9,23 +9,24 @@ const MIB = 1024 ** 2
 export const createSandbox = defineTool({
   name: 'create_sandbox',
   title: 'Create a sandbox',
-  description: `Create another sandbox. Usually not needed: this conversation has one of its own. Use it for work that must be kept apart, or to get a name that other conversations can use. \
-It has Python with numpy, pandas and matplotlib ready, and stays until it is deleted. With the name of one that exists, that one is returned as it is. \
-Returns its id and name; give either as \`sandbox\` to the other tools.`,
+  description: `Create another sandbox. Usually not needed: this conversation has its own. Use it to keep work apart, or to \
+get a name that other conversations can use. It has Python with numpy, pandas and matplotlib, and stays until it is \
+deleted. If the name exists, returns that sandbox unchanged. Returns its id and name: give either as \`sandbox\` to the \
+other tools.`,
   input: z.strictObject({
     name: z
       .string()
       .optional()
-      .describe('Letters, digits, ".", "_" and "-". One that exists is returned instead of a new one.'),
-    template: z.string().optional().describe('What it is made from; `python` if not given.'),
-    memoryMb: z.int().min(64).optional().describe('1024 if not given.'),
-    cpus: z.number().optional().describe('1 if not given.'),
-    env: z.record(z.string(), z.string()).optional().describe('Environment of everything that runs in it.'),
+      .describe('Letters, digits, ".", "_" and "-". If it exists, returns that sandbox.'),
+    template: z.string().optional().describe('The template. Default: `python`.'),
+    memoryMb: z.int().min(64).optional().describe('Default: 1024.'),
+    cpus: z.number().optional().describe('Default: 1.'),
+    env: z.record(z.string(), z.string()).optional().describe('Environment variables of all its processes.'),
     network: z
       .union([z.enum(['public', 'none']), z.array(z.string())])
       .optional()
       .describe(
-        'What it may reach: `public` (the internet), `none`, or a list of what is allowed, such as ["pypi.org:443", "*.example.com"].',
+        'What it may reach: `public` (the internet), `none`, or a list such as ["pypi.org:443", "*.example.com"].',
       ),
   }),
   output: sandboxOutput,
@@ -57,15 +58,16 @@ function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
 export const listSandboxes = defineTool({
   name: 'list_sandboxes',
   title: 'List sandboxes',
-  description: `List the sandboxes that exist, running or asleep, with their names, states and when they were last used. Use it to find the work of earlier conversations. Wakes none of them.`,
+  description: `List all sandboxes, running or asleep, with names, states and times of last use. Use it to find the work of \
+earlier conversations. Wakes none of them.`,
   input: z.strictObject({
-    state: z.enum(['running', 'standby']).optional().describe('Only these.'),
-    cursor: z.string().optional().describe('`nextCursor` of the answer before.'),
+    state: z.enum(['running', 'standby']).optional().describe('Only sandboxes in this state.'),
+    cursor: z.string().optional().describe('`nextCursor` of the previous result.'),
   }),
   output: z.object({
     sandboxes: z.array(sandboxOutput),
-    conversationSandbox: z.string().describe('The name that this conversation uses.'),
-    nextCursor: z.string().optional().describe('There are more: call again with this.'),
+    conversationSandbox: z.string().describe('The name of the sandbox of this conversation.'),
+    nextCursor: z.string().optional().describe('There are more: call again with this `cursor`.'),
   }),
   annotations: { readOnlyHint: true },
   call: async ({ state, cursor }, { conversation, signal }) => {
@@ -84,7 +86,8 @@ export const listSandboxes = defineTool({
 export const deleteSandbox = defineTool({
   name: 'delete_sandbox',
   title: 'Delete a sandbox',
-  description: `Delete a sandbox with its memory, files and processes, for good. Only when nobody needs it any more, such as forks that were not chosen; a sandbox that is not used sleeps and costs nothing.`,
+  description: `Delete a sandbox with its memory, files and processes. This cannot be undone. Use it for forks that you do \
+not keep. An unused sandbox sleeps and costs nothing.`,
   input: z.strictObject({ sandbox: z.string().describe('Id or name.') }),
   output: z.object({ id: z.string(), name: z.string().optional(), deleted: z.literal(true) }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },

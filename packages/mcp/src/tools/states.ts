@@ -16,10 +16,11 @@ const snapshotOutput = z.object({
 export const forkSandbox = defineTool({
   name: 'fork_sandbox',
   title: 'Fork a sandbox',
-  description: `Make children that begin with all variables, processes and files of a sandbox, in milliseconds and whatever its size. The sandbox itself goes on untouched. \
-Use it to try several approaches from one state: fork, run a different approach in each child (give its id as \`sandbox\`), compare, and delete the children that you do not keep. Returns the ids of the children.`,
+  description: `Make children with all variables, processes and files of a sandbox, in milliseconds at any size. The \
+sandbox itself does not change. Use it to try several approaches from one state: fork, run one approach in each child \
+(give its id as \`sandbox\`), compare, and delete the children that you do not keep. Returns the ids of the children.`,
   input: z.strictObject({
-    count: z.int().min(1).max(100).optional().describe('How many; 1 if not given.'),
+    count: z.int().min(1).max(100).optional().describe('Number of children. Default: 1.'),
     sandbox: sandboxInput,
   }),
   output: z.object({ parent: z.string(), children: z.array(sandboxOutput) }),
@@ -36,13 +37,14 @@ Use it to try several approaches from one state: fork, run a different approach 
 export const standbySandbox = defineTool({
   name: 'standby_sandbox',
   title: 'Put a sandbox to sleep',
-  description: `Put a sandbox to sleep now, with everything that is in its memory. Rarely needed: it sleeps by itself when nothing is going on, and the next call wakes it. Returns its state.`,
+  description: `Put a sandbox to sleep with its memory. Rarely needed: a sandbox without work goes to sleep by itself, and \
+the next call wakes it. Returns its state.`,
   input: z.strictObject({
     sandbox: sandboxInput,
     tier: z
       .enum(['frozen', 'stored'])
       .optional()
-      .describe('`stored`: on disk only, no memory used. `frozen`: wakes faster.'),
+      .describe('`stored`: on disk only, uses no memory. `frozen`: in memory, wakes faster.'),
   }),
   output: sandboxOutput,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true },
@@ -56,7 +58,8 @@ export const standbySandbox = defineTool({
 export const resumeSandbox = defineTool({
   name: 'resume_sandbox',
   title: 'Wake a sandbox',
-  description: `Wake a sandbox. Not needed before other tools: they wake it by themselves. Use it to let background processes of a sleeping sandbox go on. Returns its state.`,
+  description: `Wake a sandbox. Not needed before other tools, which wake it by themselves. Use it to continue background \
+processes of a sleeping sandbox. Returns its state.`,
   input: z.strictObject({ sandbox: sandboxInput }),
   output: sandboxOutput,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true },
@@ -69,10 +72,11 @@ export const resumeSandbox = defineTool({
 
 export const snapshotSandbox = defineTool({
   name: 'snapshot_sandbox',
-  title: 'Save a state to go back to',
-  description: `Save the whole state of a sandbox (variables, processes, files) to go back to with rollback_sandbox, and go on. Use it before something risky or hard to undo. Returns the id of the snapshot.`,
+  title: 'Save the state of a sandbox',
+  description: `Save the state of a sandbox (variables, processes, files). The sandbox continues. Use it before something \
+risky or hard to undo; rollback_sandbox returns to this state. Returns the id of the snapshot.`,
   input: z.strictObject({
-    name: z.string().optional().describe('To find it again. Letters, digits, ".", "_" and "-".'),
+    name: z.string().optional().describe('A name for rollback_sandbox. Letters, digits, ".", "_" and "-".'),
     sandbox: sandboxInput,
   }),
   output: snapshotOutput,
@@ -87,11 +91,11 @@ export const snapshotSandbox = defineTool({
 export const listSnapshots = defineTool({
   name: 'list_snapshots',
   title: 'List snapshots',
-  description: `List the states of a sandbox that rollback_sandbox can go back to, with their names and times. Does not wake it.`,
+  description: `List the snapshots of a sandbox with names and times. Does not wake it.`,
   input: z.strictObject({ sandbox: sandboxInput }),
   output: z.object({
     snapshots: z.array(snapshotOutput),
-    hasMore: z.boolean().describe(`There are more than these ${SNAPSHOTS_LISTED_MAX}.`),
+    hasMore: z.boolean().describe(`Whether there are more than ${SNAPSHOTS_LISTED_MAX}.`),
   }),
   annotations: { readOnlyHint: true },
   call: async ({ sandbox: named }, { conversation, signal }) => {
@@ -104,8 +108,9 @@ export const listSnapshots = defineTool({
 
 export const rollbackSandbox = defineTool({
   name: 'rollback_sandbox',
-  title: 'Go back to a saved state',
-  description: `Take a sandbox back to one of its snapshots: variables, processes and files are as they were then, and what happened since is gone. The id stays the same. Returns its state.`,
+  title: 'Return to a saved state',
+  description: `Put a sandbox back to one of its snapshots, with its variables, processes and files. Later changes are lost. \
+Its id stays the same. Returns its state.`,
   input: z.strictObject({
     snapshot: z.string().describe('Id or name of the snapshot.'),
     sandbox: sandboxInput,

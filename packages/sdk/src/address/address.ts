@@ -1,11 +1,11 @@
 import { DormouseError } from '../error.ts'
 import { environment } from './environment.ts'
 
-/** Where the server is, and what it is asked with. */
+/** The address of the server, and the API key. */
 export interface Address {
   readonly url: string
   readonly apiKey: string
-  /** From the file of a local server, which writes it anew when it starts. */
+  /** From the file that a local server writes whenever it starts. */
   readonly isFromFile: boolean
 }
 
@@ -18,7 +18,7 @@ export interface AddressOptions {
 const DEFAULT_URL = 'http://127.0.0.1:7070'
 const DEFAULT_DATA_DIR = '/var/lib/dormouse'
 
-/** From the options, then the environment, then the file that a local server leaves for its owner. */
+/** From the options, then the environment, then the file of a local server. */
 export async function findAddress(options: AddressOptions): Promise<Address> {
   const asked = options.url ?? environment('DORMOUSE_URL')
   const apiKey = options.apiKey ?? environment('DORMOUSE_API_KEY')
@@ -26,12 +26,14 @@ export async function findAddress(options: AddressOptions): Promise<Address> {
   const dataDir = options.dataDir ?? environment('DORMOUSE_DATA') ?? DEFAULT_DATA_DIR
   const local = await findLocalServer(dataDir)
   const url = asked ?? local?.url ?? DEFAULT_URL
-  // The key in the file is for the server that wrote it: no other address gets to see it.
+  // The key in the file is only for the server that wrote it.
   const localKey = local !== undefined && originOf(local.url) === originOf(url) ? local.key : undefined
   const key = apiKey ?? localKey
   if (key === undefined) {
     throw new DormouseError('unauthorized', `No API key for ${url} was found`, {
-      hint: 'Give `apiKey`, or set DORMOUSE_API_KEY. On the machine of the server, its own file is used by who may read it.',
+      hint:
+        'Give `apiKey`, or set DORMOUSE_API_KEY. On the machine of the server, a user who may read its file needs ' +
+        'neither.',
     })
   }
   return checked({ url, apiKey: key, isFromFile: local !== undefined && asked === undefined })
@@ -46,7 +48,7 @@ async function findLocalServer(dataDir: string): Promise<{ url: string; key: str
 function checked({ url, ...rest }: Address): Address {
   const origin = originOf(url)
   if (origin === undefined) {
-    throw new DormouseError('invalid_argument', `url: ${JSON.stringify(url)} is not an address`, {
+    throw new DormouseError('invalid_argument', `url: ${JSON.stringify(url)} is not a URL of a server`, {
       hint: 'Give one like http://127.0.0.1:7070.',
     })
   }

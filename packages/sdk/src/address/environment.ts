@@ -1,4 +1,4 @@
-/** A variable of the environment, where there is one. Empty counts as not set. */
+/** An environment variable. Empty counts as not set; browsers have none. */
 export function environment(name: 'DORMOUSE_URL' | 'DORMOUSE_API_KEY' | 'DORMOUSE_DATA'): string | undefined {
   if (typeof process === 'undefined') return undefined
   return process.env?.[name] || undefined

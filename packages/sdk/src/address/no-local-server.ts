@@ -1,4 +1,4 @@
-/** Where there are no files, there is no local server. */
+/** Browsers have no files, so they find no local server. */
 export async function readLocalServer(_dataDir: string): Promise<undefined> {
   return undefined
 }

@@ -1,9 +1,9 @@
 import { throwIfAborted } from '../error.ts'
 import type { Sandbox } from '../sandbox.ts'
 
-/** One call to the server makes so many at most. */
+/** The server makes at most this many in one call. */
 const FORK_MAX = 100
-/** Should this process die, its children delete themselves so long after their last work. */
+/** If this process dies, the server deletes its children this long after their last work. */
 const ORPHAN_MS = 10 * 60_000
 
 interface Waiting {
@@ -11,7 +11,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** Children on demand. Those who ask while a fork is under way share the next one: it costs the same for many as for one. */
+/** Makes children in batches: forking many at once costs as much as forking one. */
 export class Forks {
   readonly #parent: Sandbox
   readonly #signal: AbortSignal | undefined
@@ -23,7 +23,7 @@ export class Forks {
     this.#signal = signal
   }
 
-  /** A child for `work`, deleted afterwards, come what may, unless `keep` says otherwise. */
+  /** Calls `work` with a child, and deletes the child afterwards unless `keep` returns true. */
   async use<Value>(work: (child: Sandbox) => Promise<Value>, keep: (value: Value) => boolean = () => false) {
     throwIfAborted(this.#signal)
     const child = await this.#take()
@@ -42,7 +42,7 @@ export class Forks {
   #take(): Promise<Sandbox> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject })
-      // In a moment: those who start together fork together.
+      // In a microtask, so that calls of the same moment share a fork.
       if (!this.#isForking) queueMicrotask(() => this.#fork())
     })
   }
@@ -53,7 +53,7 @@ export class Forks {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, FORK_MAX)
       try {
-        // Without the signal: children that nobody has heard of could not be deleted.
+        // Without the signal: children whose ids are unknown could not be deleted.
         const children = await this.#parent.fork(batch.length)
         for (const [index, { resolve }] of batch.entries()) resolve(children[index] as Sandbox)
       } catch (error) {
@@ -64,7 +64,7 @@ export class Forks {
   }
 }
 
-/** One that is gone already is fine, and one that cannot be deleted now will delete itself. */
+/** Deletes a child. Ignores errors: it may be deleted already, and the server deletes it later otherwise. */
 export async function drop(child: Sandbox): Promise<void> {
   await child.delete().catch(() => {})
 }

@@ -3,12 +3,12 @@ import type { Abortable } from '../options.ts'
 import type { RunResult, RunStreamOptions } from '../runs/run-options.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { type Candidate, type Candidates, candidatesFor, requireSome } from './candidates.ts'
+import { forEachConcurrently } from './for-each-concurrently.ts'
 import { drop, Forks } from './forks.ts'
 import { runOrThrow } from './run-or-throw.ts'
 import { scoreOf } from './score.ts'
-import { eachAtOnce } from './workers.ts'
 
-/** How good a candidate came out: a Python expression that is evaluated in its child, or a function of what it returned. */
+/** The score of a candidate: a Python expression to evaluate in its child, or a function of its value. */
 export type Score<Value> =
   | string
   | ((value: Value, child: Sandbox, index: number) => number | Promise<number>)
@@ -17,37 +17,37 @@ export interface RaceOptions<Value = RunResult>
   extends Abortable,
     Pick<RunStreamOptions, 'language' | 'context' | 'timeoutMs'> {
   readonly score: Score<Value>
-  /** With a number instead of candidates: what each of the n children does. */
+  /** The candidate of all children, for `race(n, { run, … })`. */
   readonly run?: Candidate<Value>
-  /** `highest` if not given. */
+  /** Default: `highest`. */
   readonly best?: 'highest' | 'lowest'
-  /** How many at the same time; all of them if not given. */
+  /** How many children exist at once. Default: all. */
   readonly concurrency?: number
 }
 
 export interface RaceEntry<Value = RunResult> {
-  /** From 1. Those that failed come last. */
+  /** Starts at 1. Failed candidates come last. */
   readonly rank: number
-  /** Which candidate. */
+  /** The index of the candidate. */
   readonly index: number
   readonly candidate: Candidate<Value>
   readonly score?: number
   readonly value?: Value
-  /** Why it is out: its code or its score failed. */
+  /** Its code or its score failed. */
   readonly error?: Error
   readonly durationMs: number
 }
 
 export interface RaceOutcome<Value = RunResult> {
-  /** The best child, as it came out. It is treated like its parent from now on. */
+  /** The best child, which now has the policy of its parent. */
   readonly winner: Sandbox
-  /** The best first; `ranking[0]` is the winner's. */
+  /** Starts with the best; `ranking[0]` is the winner's. */
   readonly ranking: readonly RaceEntry<Value>[]
 }
 
 type Entry<Value> = Omit<RaceEntry<Value>, 'rank'>
 
-/** Throws `run_failed`, with the ranking in `details.ranking`, when no candidate came through. */
+/** Throws `run_failed`, with the ranking in `details.ranking`, if all candidates failed. */
 export async function raceForks<Value>(
   parent: Sandbox,
   wanted: number | readonly Candidate<Value>[],
@@ -63,31 +63,35 @@ export async function raceForks<Value>(
   const entries: Entry<Value>[] = []
   let leader: { child: Sandbox; score: number } | undefined
 
-  await eachAtOnce(candidates, options.concurrency ?? candidates.length, async (candidate, index) => {
-    const began = performance.now()
-    const end = (rest: Pick<Entry<Value>, 'score' | 'value' | 'error'>) => {
-      entries.push({ index, candidate, durationMs: performance.now() - began, ...rest })
-    }
-    let child: Sandbox | undefined
-    const run = async (fork: Sandbox) => {
-      child = fork
-      const value = await perform(fork, candidate, index, options)
-      return { value, score: await scoreOf(fork, value, index, options) }
-    }
-    let before: Sandbox | undefined
-    try {
-      const { value, score } = await forks.use(run, ({ score }) => {
-        if (leader !== undefined && !isBetter(score, leader.score)) return false
-        before = leader?.child
-        leader = { child: child as Sandbox, score }
-        return true
-      })
-      end({ value, score })
-    } catch (error) {
-      end({ error: error instanceof Error ? error : new Error(String(error)) })
-    }
-    if (before !== undefined) await drop(before)
-  })
+  await forEachConcurrently(
+    candidates,
+    options.concurrency ?? candidates.length,
+    async (candidate, index) => {
+      const began = performance.now()
+      const end = (rest: Pick<Entry<Value>, 'score' | 'value' | 'error'>) => {
+        entries.push({ index, candidate, durationMs: performance.now() - began, ...rest })
+      }
+      let child: Sandbox | undefined
+      const run = async (fork: Sandbox) => {
+        child = fork
+        const value = await perform(fork, candidate, index, options)
+        return { value, score: await scoreOf(fork, value, index, options) }
+      }
+      let before: Sandbox | undefined
+      try {
+        const { value, score } = await forks.use(run, ({ score }) => {
+          if (leader !== undefined && !isBetter(score, leader.score)) return false
+          before = leader?.child
+          leader = { child: child as Sandbox, score }
+          return true
+        })
+        end({ value, score })
+      } catch (error) {
+        end({ error: error instanceof Error ? error : new Error(String(error)) })
+      }
+      if (before !== undefined) await drop(before)
+    },
+  )
 
   if (signal?.aborted) {
     if (leader !== undefined) await drop(leader.child)
@@ -98,8 +102,8 @@ export async function raceForks<Value>(
     .map((entry, position) => ({ rank: position + 1, ...entry }))
   const winner = (leader as { child: Sandbox } | undefined)?.child
   if (winner === undefined) {
-    throw new DormouseError('run_failed', `None of ${candidates.length} candidates came through`, {
-      hint: 'What each failed with is in `details.ranking`.',
+    throw new DormouseError('run_failed', `All ${candidates.length} candidates failed`, {
+      hint: '`details.ranking` has the error of each.',
       details: { ranking },
       cause: ranking[0]?.error,
     })
@@ -114,7 +118,7 @@ function candidatesOf<Value>(
   { run }: RaceOptions<Value>,
 ): readonly Candidate<Value>[] {
   if (typeof wanted !== 'number') {
-    // JavaScript has no types to say this in: the letters of one string would race each other.
+    // For callers without types: the letters of a string would become candidates.
     if (!Array.isArray(wanted) || given !== undefined)
       throw new DormouseError(
         'invalid_argument',
@@ -128,8 +132,8 @@ function candidatesOf<Value>(
   }
   if (given !== undefined) return candidatesFor(wanted, given)
   if (run !== undefined) return candidatesFor(wanted, [run])
-  throw new DormouseError('invalid_argument', `n: ${wanted} says how many, and nothing what each does`, {
-    hint: 'Give candidates too, or `run`: what each of the n children does.',
+  throw new DormouseError('invalid_argument', `n: there are ${wanted} children, but no candidates`, {
+    hint: 'Give candidates, or `run` for all children.',
   })
 }
 
@@ -144,7 +148,7 @@ async function perform<Value>(
   return (await runOrThrow(child, candidate, options)) as Value
 }
 
-/** Equals in the order in which they were given. */
+/** Equal scores keep the order of the candidates. */
 function order<Value>(a: Entry<Value>, b: Entry<Value>, isBetter: (a: number, b: number) => boolean): number {
   if (a.score === undefined || b.score === undefined || a.score === b.score)
     return Number(a.score === undefined) - Number(b.score === undefined) || a.index - b.index

@@ -2,7 +2,7 @@ import { DormouseError } from '../error.ts'
 import type { RunOptions, RunResult } from '../runs/run-options.ts'
 import type { Sandbox } from '../sandbox.ts'
 
-/** Throws `run_failed`, with the whole run in `details.run`, where `runCode` returns a result with an `error`. */
+/** Runs code. Throws `run_failed`, with the run in `details.run`, if it fails. */
 export async function runOrThrow(sandbox: Sandbox, code: string, options: RunOptions): Promise<RunResult> {
   const run = await sandbox.runCode(code, options)
   if (run.exitCode === 0 && run.error === undefined) return run
@@ -12,7 +12,7 @@ export async function runOrThrow(sandbox: Sandbox, code: string, options: RunOpt
       ? `${error.name}: ${error.message}`
       : `exit code ${run.exitCode}${run.stderr === '' ? '' : `: ${run.stderr.slice(-500)}`}`
   throw new DormouseError('run_failed', reason, {
-    hint: 'The whole run, with its traceback, is in `details.run`.',
+    hint: '`details.run` has the run with its traceback.',
     details: { run },
   })
 }

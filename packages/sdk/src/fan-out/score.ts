@@ -3,7 +3,7 @@ import type { Sandbox } from '../sandbox.ts'
 import type { RaceOptions } from './race.ts'
 import { runOrThrow } from './run-or-throw.ts'
 
-/** A number that can be compared, or an error that says why not. */
+/** Throws `run_failed` if the score is not a number. */
 export async function scoreOf<Value>(
   child: Sandbox,
   value: Value,
@@ -16,7 +16,7 @@ export async function scoreOf<Value>(
       : pythonNumber(await runOrThrow(child, `float((\n${score}\n))`, { context, timeoutMs, signal }))
   if (!Number.isNaN(found)) return found
   throw new DormouseError('run_failed', 'The score is not a number', {
-    hint: 'A score has to be a number that can be compared; NaN is none.',
+    hint: 'NaN cannot be compared. Return another number.',
   })
 }
 

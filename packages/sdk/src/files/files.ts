@@ -15,23 +15,23 @@ export type FileStat = FileStatAnswer
 export type FileChange = FileChangeAnswer
 
 export interface FileOptions extends Abortable {
-  /** A user of the sandbox; its default user if not given. */
+  /** A user of the sandbox. Default: its default user. */
   readonly user?: string | undefined
 }
 
 export interface WriteOptions extends FileOptions {
   /** Octal, such as `0644`. */
   readonly mode?: string | undefined
-  /** Make the directories above it. */
+  /** Makes missing parent directories. */
   readonly parents?: boolean | undefined
-  /** Add to the end instead of replacing. */
+  /** Appends instead of replacing. */
   readonly append?: boolean | undefined
 }
 
-/** What can be written. A stream is sent as it comes, and cannot be sent again when the connection is lost. */
+/** A stream is sent as it comes, and cannot be sent again after a lost connection. */
 export type FileContent = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array>
 
-/** Files of a sandbox. Paths are absolute, or relative to the home of the user; waking it is not needed, any call does. */
+/** Files of a sandbox. Paths are absolute, or relative to the home of the user. Every call wakes the sandbox. */
 export class Files {
   readonly #http: Http
   readonly #path: string
@@ -43,12 +43,12 @@ export class Files {
     this.#path = `${sandboxPath}/files`
   }
 
-  /** The whole file as text. */
+  /** Returns the file as text. */
   async read(path: string, options: FileOptions = {}): Promise<string> {
     return new TextDecoder().decode(await this.readBytes(path, options))
   }
 
-  /** The whole file as bytes. */
+  /** Returns the file as bytes. */
   async readBytes(path: string, options: FileOptions = {}): Promise<Uint8Array> {
     const pieces: Uint8Array[] = []
     let length = 0
@@ -65,7 +65,7 @@ export class Files {
     return all
   }
 
-  /** A file of any size, as fast as it is read. A file that changes meanwhile ends it with `conflict`. */
+  /** Reads a file of any size. Fails with `conflict` if the file changes after a lost connection. */
   stream(path: string, options: FileOptions = {}): ReadableStream<Uint8Array> {
     const bytes = this.#bytes(path, options)
     return new ReadableStream({
@@ -80,7 +80,7 @@ export class Files {
     })
   }
 
-  /** Readers see the old file or the new one, and one that breaks off leaves the old one. */
+  /** Replaces the file: readers see the old one or the new one. A write that fails leaves the old one. */
   write(path: string, content: FileContent, options: WriteOptions = {}): Promise<FileStat> {
     const { signal, user, mode, parents, append } = options
     return this.#http.json({
@@ -90,13 +90,13 @@ export class Files {
       headers: { 'content-type': 'application/octet-stream' },
       body: content as BodyInit,
       repeatable: append !== true && !(content instanceof ReadableStream),
-      // A big file takes what it takes.
+      // A big file may take long.
       timeoutMs: 0,
       signal,
     })
   }
 
-  /** In name order, directories before what is in them; `depth` 1 (the directory alone) if not given. */
+  /** Sorted by name, directories before their contents. `depth` 1, the default, lists only the directory itself. */
   async list(
     path: string,
     { depth, ...options }: FileOptions & { depth?: number } = {},
@@ -104,7 +104,7 @@ export class Files {
     return (await this.#get<FileListAnswer>('/list', { path, depth }, options)).items
   }
 
-  /** `follow: false`: about a link itself. */
+  /** `follow: false` describes a link itself. */
   stat(path: string, { follow, ...options }: FileOptions & { follow?: boolean } = {}): Promise<FileStat> {
     return this.#get('/stat', { path, follow }, options)
   }
@@ -116,13 +116,13 @@ export class Files {
     } catch (error) {
       if (hasCode(error, 'not_a_directory')) return false
       if (!hasCode(error, 'not_found')) throw error
-      // It may be the sandbox that is not there: then this says so.
+      // Throws `not_found` if it is the sandbox that does not exist.
       await this.#http.json({ path: this.#sandboxPath, signal: options.signal })
       return false
     }
   }
 
-  /** Makes the directories above it too, and is content with one that exists, unless `parents` is false. */
+  /** Makes missing parents too and accepts an existing directory, unless `parents` is false. */
   mkdir(
     path: string,
     options: FileOptions & Pick<MakeDirectoryBody, 'mode' | 'parents'> = {},
@@ -137,7 +137,7 @@ export class Files {
     })
   }
 
-  /** Replaces what is there, unless `overwrite` is false. */
+  /** Replaces an existing target unless `overwrite` is false. */
   move(
     from: string,
     to: string,
@@ -152,15 +152,15 @@ export class Files {
     })
   }
 
-  /** A link is removed itself, never what it leads to. */
+  /** Removes a symbolic link itself, not its target. */
   remove(path: string, options: FileOptions & { recursive?: boolean } = {}): Promise<void> {
     const { signal, user, recursive } = options
     return this.#http.delete({ path: this.#path, query: { path, user, recursive }, signal })
   }
 
   /**
-   * Changes as they come; `ready` is the first. After an `overflow`, changes in or below its path were missed: look again.
-   * Keeps the sandbox awake while it is read. End it with `break` or the signal.
+   * Changes as they come; `ready` is the first. An `overflow` means that changes in or below its path were lost: list it
+   * again. Reading keeps the sandbox awake. End it with `break` or the signal.
    */
   watch(path: string, options: FileOptions & { recursive?: boolean } = {}): AsyncIterable<FileChange> {
     const { signal, user, recursive } = options

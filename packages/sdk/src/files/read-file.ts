@@ -1,16 +1,16 @@
 import { DormouseError, hasCode } from '../error.ts'
 import { unreachable } from '../http/error-from.ts'
-import { type Http, isPassing, type Opened, type Query } from '../http/http.ts'
-import { Patience } from '../http/patience.ts'
+import { type Http, isTransient, type Opened, type Query } from '../http/http.ts'
+import { Backoff } from '../timing.ts'
 
-const PATIENCE_MS = 60_000
+const RECONNECT_MS = 60_000
 
-/** The bytes of one and the same file: after a lost connection it goes on where it was, if the file has not changed meanwhile. */
+/** The bytes of a file. Continues after a lost connection if the file has not changed. */
 export async function* readFile(
   http: Http,
   { path, query, signal }: { path: string; query: Query; signal: AbortSignal | undefined },
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const patience = new Patience(PATIENCE_MS)
+  const backoff = new Backoff(RECONNECT_MS)
   let tag: string | null | undefined
   let position = 0
   for (;;) {
@@ -23,19 +23,19 @@ export async function* readFile(
         throw changed(query)
       }
       tag = found
-      // Without a length the kernel makes it up as it is read: what was read cannot be skipped.
-      const isSteady = opened.response.headers.has('content-length')
+      // A file without a length, as in /proc, cannot be continued in the middle.
+      const hasLength = opened.response.headers.has('content-length')
       for await (const piece of pieces(opened)) {
-        position = isSteady ? position + piece.byteLength : Number.NaN
-        patience.renew()
+        position = hasLength ? position + piece.byteLength : Number.NaN
+        backoff.reset()
         yield piece
       }
       return
     } catch (error) {
-      // It is not as long any more as what was read of it.
+      // The file is shorter now than what was read of it.
       if (position > 0 && hasCode(error, 'range_not_satisfiable')) throw changed(query, error)
-      if (!isPassing(error) || Number.isNaN(position)) throw error
-      await patience.wait(error, signal)
+      if (!isTransient(error) || Number.isNaN(position)) throw error
+      await backoff.wait(error, signal)
     }
   }
 }
@@ -64,7 +64,7 @@ function drop({ response, close }: Opened): void {
 
 function changed(query: Query, cause?: unknown): DormouseError {
   return new DormouseError('conflict', `${query['path']}: changed while it was read`, {
-    hint: 'Something wrote to it meanwhile. Read it again, or read a copy.',
+    hint: 'Read it again, or read a copy.',
     cause,
   })
 }

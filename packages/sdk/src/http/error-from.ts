@@ -1,20 +1,20 @@
 import type { ErrorAnswer } from '../contract/index.ts'
 import { DormouseError } from '../error.ts'
 
-/** What the server, or something in front of it, said instead of a success. */
+/** From an answer with an error status, of the server or of a proxy in front of it. */
 export async function errorFromResponse(response: Response): Promise<DormouseError> {
   const { status } = response
   const text = await response.text().catch(() => '')
   const answer = parseAnswer(text)
   const retryAfterMs = secondsToMs(response.headers.get('retry-after'))
   if (answer !== undefined) return errorFromAnswer(answer, { status, retryAfterMs })
-  // A proxy that cannot reach the server answers in its own words.
+  // A proxy that cannot reach the server sends its own page.
   const isGateway = status === 502 || status === 503 || status === 504
   return new DormouseError(
     isGateway ? 'server_unreachable' : 'internal',
-    `The address answered ${status} and not in the way of Dormouse: ${text.slice(0, 200)}`,
+    `The address answered with status ${status}, but not as a Dormouse server does: ${text.slice(0, 200)}`,
     {
-      hint: 'Look whether the address is right, and at what stands between here and the server.',
+      hint: 'Check the address, and any proxy between this program and the server.',
       status,
       requestId: response.headers.get('x-request-id') ?? undefined,
       retryAfterMs,
@@ -26,24 +26,25 @@ export function errorFromAnswer(
   { code, message, hint, requestId, docs, details }: ErrorAnswer['error'],
   { status, retryAfterMs }: { status?: number; retryAfterMs?: number | undefined } = {},
 ): DormouseError {
-  const told = details?.['retryAfterMs']
+  const wait = details?.['retryAfterMs']
   return new DormouseError(code, message, {
     ...{ hint, requestId, docs, details, status },
-    retryAfterMs: typeof told === 'number' ? told : retryAfterMs,
+    retryAfterMs: typeof wait === 'number' ? wait : retryAfterMs,
   })
 }
 
-const NOT_THERE =
-  'Look whether it runs (`dormouse up`) and whether the address is right. It may be starting; try again in a moment.'
+const NOT_RUNNING =
+  'Check that it runs (`dormouse up`) and that the address is right. If it is starting, try again in a moment.'
 const UNTRUSTED =
-  'It answers, but its certificate is not trusted here: give the path of your own authority in NODE_EXTRA_CA_CERTS, and use the name that the certificate is for.'
+  'It answers, but its certificate is not trusted here. Set NODE_EXTRA_CA_CERTS to the file of your own authority, ' +
+  'and use the name that the certificate is for.'
 
-/** `fetch` says only that it failed; why is one level deeper. */
+/** `fetch` reports only that it failed; its `cause` has the reason. */
 export function unreachable(url: string, cause: unknown): DormouseError {
   const reason = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause
   const message = reason instanceof Error ? reason.message || reason.name : String(reason)
   return new DormouseError('server_unreachable', `The server at ${url} cannot be reached: ${message}`, {
-    hint: /certificate/i.test(message) ? UNTRUSTED : NOT_THERE,
+    hint: /certificate/i.test(message) ? UNTRUSTED : NOT_RUNNING,
     cause,
   })
 }
@@ -67,7 +68,7 @@ function parseAnswer(text: string): ErrorAnswer['error'] | undefined {
   }
 }
 
-/** The date form is not used by the server, and a proxy's clock may be anything. */
+/** Ignores dates: the server sends none, and the clock of a proxy may be wrong. */
 function secondsToMs(header: string | null): number | undefined {
   const seconds = Number(header ?? '')
   return header !== null && Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined

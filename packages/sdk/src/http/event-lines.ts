@@ -1,10 +1,11 @@
+import { withTimeout } from '../timing.ts'
 import { unreachable } from './error-from.ts'
 import type { Opened } from './http.ts'
 
-/** The server writes something at least every 15 seconds: who is silent for three times as long is gone. */
+/** The server writes to a stream at least every 15 seconds; one that is silent for three times as long is lost. */
 const SILENCE_MS = 45_000
 
-/** The objects in the `data:` lines of an event stream, as they come. Ends when the stream does, and throws when it breaks. */
+/** Parses the `data:` lines of an event stream. Ends with the stream, and throws if it breaks. */
 export async function* eventLines<Event>({
   response,
   close,
@@ -12,11 +13,11 @@ export async function* eventLines<Event>({
   if (response.body === null) return close()
   const reader = response.body.getReader()
   const decoder = new TextDecoder()
-  // Pieces of a line that is not whole yet: an image may arrive in thousands of them.
+  // The pieces of an incomplete line: an image may arrive in thousands of them.
   let pieces: string[] = []
   try {
     for (;;) {
-      const { done, value } = await inTime(reader)
+      const { done, value } = await readWithTimeout(reader)
       if (done) return
       const lines = decoder.decode(value, { stream: true }).split('\n')
       for (const [index, text] of lines.entries()) {
@@ -33,16 +34,10 @@ export async function* eventLines<Event>({
   }
 }
 
-async function inTime(reader: ReadableStreamDefaultReader<Uint8Array>) {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const silence = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing was heard for ${SILENCE_MS} ms`)), SILENCE_MS)
-  })
+async function readWithTimeout(reader: ReadableStreamDefaultReader<Uint8Array>) {
   try {
-    return await Promise.race([reader.read(), silence])
+    return await withTimeout(reader.read(), SILENCE_MS, `nothing was received for ${SILENCE_MS} ms`)
   } catch (cause) {
     throw unreachable('the other end', cause)
-  } finally {
-    clearTimeout(timer)
   }
 }

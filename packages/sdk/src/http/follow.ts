@@ -1,31 +1,31 @@
 import type { ErrorAnswer } from '../contract/index.ts'
 import { cancelled, DormouseError } from '../error.ts'
+import { Backoff } from '../timing.ts'
 import { errorFromAnswer } from './error-from.ts'
 import { eventLines } from './event-lines.ts'
-import { isPassing, type Opened } from './http.ts'
-import { Patience } from './patience.ts'
+import { isTransient, type Opened } from './http.ts'
 
-/** How long a stream tries to be connected again without one event more. */
-const PATIENCE_MS = 60_000
+/** How long a stream tries to reconnect without receiving another event. */
+const RECONNECT_MS = 60_000
 
 export interface Follow<Event> {
-  /** Opens the stream behind `after`; called again whenever the connection is lost. */
+  /** Opens the stream after `after`; called again after every lost connection. */
   readonly open: (after: number) => Promise<Opened>
   readonly after?: number | undefined
   readonly isLast: (event: Event) => boolean
-  /** A stream that ends without a last event is complete, and not cut off. */
+  /** The stream may end without a last event. */
   readonly mayEnd?: boolean
   readonly signal?: AbortSignal | undefined
 }
 
 type Failed = { readonly type: 'failed'; readonly error: ErrorAnswer['error'] }
 
-/** Numbered events, each once and in order, over as many connections as it takes. */
+/** Numbered events, each once and in order, over as many connections as needed. */
 export async function* follow<Event extends { readonly seq: number; readonly type: string }>(
   how: Follow<Event>,
 ): AsyncGenerator<Event, void, undefined> {
   const { open, isLast, mayEnd = false, signal } = how
-  const patience = new Patience(PATIENCE_MS)
+  const backoff = new Backoff(RECONNECT_MS)
   let seen = how.after ?? -1
   for (;;) {
     try {
@@ -34,18 +34,18 @@ export async function* follow<Event extends { readonly seq: number; readonly typ
         const numbered = event as Event
         if (numbered.seq <= seen) continue
         seen = numbered.seq
-        patience.renew()
+        backoff.reset()
         yield numbered
         if (isLast(numbered)) return
       }
       if (mayEnd) return
       throw new DormouseError('server_unreachable', 'The stream ended before the last event.', {
-        hint: 'Ask again for what comes after the last event that was seen.',
+        hint: 'Read again from the last event that you have seen.',
       })
     } catch (error) {
       if (signal?.aborted) throw cancelled(signal)
-      if (!isPassing(error)) throw error
-      await patience.wait(error, signal)
+      if (!isTransient(error)) throw error
+      await backoff.wait(error, signal)
     }
   }
 }

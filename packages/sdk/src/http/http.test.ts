@@ -1,20 +1,20 @@
 import { ERRORS, type ErrorCode } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
 import { DormouseError } from '../error.ts'
-import { isPassing } from './http.ts'
+import { isTransient } from './http.ts'
 
-describe('what is tried again', () => {
+describe('errors after which a request is repeated', () => {
   const codes = Object.keys(ERRORS) as ErrorCode[]
-  const passing = codes.filter((code) => isPassing(new DormouseError(code, '')))
+  const transient = codes.filter((code) => isTransient(new DormouseError(code, '')))
 
-  test('is only what the registry says may work later', () => {
-    expect(passing.filter((code) => !ERRORS[code].retry)).toEqual([])
+  test('are only those that the registry calls retryable', () => {
+    expect(transient.filter((code) => !ERRORS[code].retry)).toEqual([])
   })
 
-  test('is not what somebody has to do something about first', () => {
-    expect(passing).not.toContain('limit_reached')
-    expect(passing).not.toContain('no_space')
-    expect(passing).not.toContain('in_use')
-    expect(passing).toContain('overloaded')
+  test('are not those that need an action first', () => {
+    expect(transient).not.toContain('limit_reached')
+    expect(transient).not.toContain('no_space')
+    expect(transient).not.toContain('in_use')
+    expect(transient).toContain('overloaded')
   })
 })

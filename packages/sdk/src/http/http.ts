@@ -1,12 +1,11 @@
 import { type Address, type AddressOptions, findAddress } from '../address/address.ts'
 import { cancelled, DormouseError, hasCode, throwIfAborted } from '../error.ts'
-import { Deadline } from './deadline.ts'
+import { Backoff, Deadline } from '../timing.ts'
 import { errorFromResponse, unreachable, wasNeverSent } from './error-from.ts'
-import { Patience } from './patience.ts'
 
 export interface HttpOptions extends AddressOptions {
   readonly fetch?: typeof globalThis.fetch | undefined
-  /** How long one answer may take. 0: as long as it takes. */
+  /** How long one answer may take. 0: no limit. */
   readonly timeoutMs?: number | undefined
 }
 
@@ -19,20 +18,20 @@ export interface Call {
   readonly json?: unknown
   readonly body?: BodyInit | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Sending it twice is as good as once. GET, HEAD and DELETE always are. */
+  /** Sending it twice does no harm. True for GET, HEAD and DELETE. */
   readonly repeatable?: boolean
   readonly signal?: AbortSignal | undefined
   readonly timeoutMs?: number | undefined
 }
 
-/** `close` when the body was read, or is not wanted any more. */
+/** Call `close` after reading the body, or to stop reading. */
 export interface Opened {
   readonly response: Response
   readonly close: () => void
 }
 
 const ANSWER_MS = 120_000
-/** A server that has answered before is being restarted; one that never has is probably not there. */
+/** A server that has answered before is probably restarting; one that never has is probably not running. */
 const RESTART_MS = 30_000
 const FIRST_CONTACT_MS = 2_000
 
@@ -59,7 +58,7 @@ export class Http {
   /** The JSON of a success. */
   async json<Answer>(call: Call): Promise<Answer> {
     return this.#repeat(call, () =>
-      this.#inTime(call, async (timed) => {
+      this.#withDeadline(call, async (timed) => {
         const response = await this.#fetchOnce(timed)
         try {
           const text = await response.text()
@@ -71,28 +70,31 @@ export class Http {
     )
   }
 
-  /** Nothing of it is left, also when an earlier try of this very call has done it. */
+  /** Deletes something. Succeeds also if an earlier attempt of this call deleted it. */
   async delete(call: Call): Promise<void> {
-    let tries = 0
+    let attempts = 0
     const deletion: Call = { ...call, method: 'DELETE' }
     await this.#repeat(deletion, () =>
-      this.#inTime(deletion, async (timed) => {
-        tries += 1
+      this.#withDeadline(deletion, async (timed) => {
+        attempts += 1
         try {
           await (await this.#fetchOnce(timed)).text()
         } catch (error) {
-          if (tries === 1 || !hasCode(error, 'not_found', 'template_not_found')) throw error
+          if (attempts === 1 || !hasCode(error, 'not_found', 'template_not_found')) throw error
         }
       }),
     )
   }
 
-  /** A success whose body is still to be read. The time-out is for its beginning. Not repeated: who reads knows where to go on. */
+  /**
+   * Returns a success whose body is still to be read. The time-out is for its beginning. Not repeated: the reader knows
+   * where to continue.
+   */
   async open(call: Call): Promise<Opened> {
     const deadline = this.#deadline(call)
     try {
       const response = await this.#fetchOnce({ ...call, signal: deadline.signal })
-      deadline.stopClock()
+      deadline.stopTimer()
       return { response, close: () => deadline.release() }
     } catch (error) {
       deadline.release()
@@ -100,24 +102,24 @@ export class Http {
     }
   }
 
-  /** The same for a body that can be read only once: repeated as any call is, until it begins. */
+  /** The same for a body that can be read only once: repeated like any call until the body begins. */
   begin(call: Call): Promise<Opened> {
     return this.#repeat(call, () => this.open(call))
   }
 
   async #repeat<Answer>(call: Call, attempt: () => Promise<Answer>): Promise<Answer> {
-    const patience = new Patience(this.#hasAnswered ? RESTART_MS : FIRST_CONTACT_MS)
+    const backoff = new Backoff(this.#hasAnswered ? RESTART_MS : FIRST_CONTACT_MS)
     for (;;) {
       try {
         return await attempt()
       } catch (error) {
         if (!(error instanceof DormouseError) || !mayRepeat(error, call)) throw error
-        await patience.wait(error, call.signal)
+        await backoff.wait(error, call.signal)
       }
     }
   }
 
-  async #inTime<Answer>(call: Call, attempt: (timed: Call) => Promise<Answer>): Promise<Answer> {
+  async #withDeadline<Answer>(call: Call, attempt: (timed: Call) => Promise<Answer>): Promise<Answer> {
     const deadline = this.#deadline(call)
     try {
       return await attempt({ ...call, signal: deadline.signal })
@@ -163,7 +165,7 @@ export class Http {
   }
 
   #lost(address: Address, cause: unknown): DormouseError {
-    // It may come back on another port, with a new file that says so.
+    // It may come back on another port, and then writes a new file.
     if (address.isFromFile) this.#address = undefined
     return unreachable(address.url, cause)
   }
@@ -173,22 +175,22 @@ function reasonOf(error: unknown, { path, signal }: Call, deadline: Deadline): u
   if (signal?.aborted) return cancelled(signal)
   if (!deadline.hasPassed) return error
   return new DormouseError('server_unreachable', `The server did not answer ${path} in time`, {
-    hint: 'Give a longer `timeoutMs`, or look at what the server is doing.',
+    hint: 'Give a longer `timeoutMs`, or check what the server is doing.',
   })
 }
 
-/** The server says of these that nothing was changed. */
 function mayRepeat(
   error: DormouseError,
   { method = 'GET', repeatable = isRepeatable(method) }: Call,
 ): boolean {
+  // The server has changed nothing.
   if (hasCode(error, 'overloaded', 'rate_limited')) return true
   if (hasCode(error, 'server_unreachable')) return repeatable || wasNeverSent(error)
-  return repeatable && isPassing(error)
+  return repeatable && isTransient(error)
 }
 
-/** Worth another try of what can be repeated. */
-export function isPassing(error: unknown): error is DormouseError {
+/** May pass in a moment: a request that can be repeated is tried again. */
+export function isTransient(error: unknown): error is DormouseError {
   return hasCode(
     error,
     ...(['server_unreachable', 'overloaded', 'rate_limited', 'agent_unreachable', 'restore_failed'] as const),

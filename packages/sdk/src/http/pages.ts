@@ -7,7 +7,7 @@ type Read<Item> = (query: { limit: number; cursor?: string }) => Promise<Page<It
 
 const PAGE_LIMIT = 100
 
-/** A list of any length: `for await` goes through all of it page by page, `all()` collects it. */
+/** A list of any length: `for await` reads it page by page, `all()` collects it. */
 export class Pages<Item> implements AsyncIterable<Item> {
   readonly #read: Read<Item>
 
@@ -15,7 +15,7 @@ export class Pages<Item> implements AsyncIterable<Item> {
     this.#read = read
   }
 
-  /** One page; the next one begins at its `nextCursor`. */
+  /** One page; the next one starts at its `nextCursor`. */
   page({
     limit = PAGE_LIMIT,
     cursor,
@@ -32,7 +32,7 @@ export class Pages<Item> implements AsyncIterable<Item> {
     return items
   }
 
-  /** The same with each item made into something else. */
+  /** The same list with `make` applied to each item. */
   map<Other>(make: (item: Item) => Other): Pages<Other> {
     return new Pages(async (query) => {
       const { items, nextCursor } = await this.#read(query)

@@ -6,14 +6,14 @@ import type {
 } from '../contract/index.ts'
 import type { Abortable } from '../options.ts'
 
-/** A line for `bash -c`, or a program with its arguments and no shell. */
+/** A line for `bash -c`, or a program and its arguments without a shell. */
 export type CommandLine = string | readonly string[]
 
-/** What is known of a process, running or ended. */
+/** A process, running or ended. */
 export type ProcessInfo = ProcessAnswer
-/** How a command ended, and what it wrote. An exit code other than 0 is a result, and nothing is thrown. */
+/** How a command ended, and its output. An exit code other than 0 throws nothing. */
 export type CommandResult = ProcessResultAnswer
-/** One thing that a process says; `seq` rises by one from 0, and `exit` is the last. */
+/** An event of a process; `seq` starts at 0 and increases by one, and `exit` is the last event. */
 export type ProcessEvent = ProcessEventAnswer
 
 export interface StartOptions
@@ -32,7 +32,7 @@ export interface RunCommandOptions
   extends Abortable,
     OutputListeners,
     Pick<StartProcessBody, 'cwd' | 'env' | 'user' | 'timeoutMs'> {
-  /** What the command reads; nothing if not given. */
+  /** Its stdin. Default: empty. */
   readonly input?: string | Uint8Array | undefined
 }
 

@@ -2,10 +2,11 @@ import { hasCode } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Http } from '../http/http.ts'
 import type { Abortable } from '../options.ts'
-import { BoundedOutput } from '../runs/collect-run.ts'
+import { BoundedText } from '../runs/bounded-text.ts'
+import { OUTPUT_MAX_BYTES } from '../runs/collect-run.ts'
 import type { CommandResult, OutputListeners, ProcessEvent, ProcessInfo } from './command-options.ts'
 
-/** A process in a sandbox. It does not depend on this object: nobody's leaving ends it, and `commands.connect(pid)` finds it again. */
+/** A process in a sandbox. It does not end with this object; `commands.connect(pid)` returns another one. */
 export class Command {
   readonly pid: number
   readonly #http: Http
@@ -17,12 +18,12 @@ export class Command {
     this.#path = `${sandboxPath}/processes/${pid}`
   }
 
-  /** What it is, and how it ended. */
+  /** Its command, user and state, and its exit code. */
   info({ signal }: Abortable = {}): Promise<ProcessInfo> {
     return this.#http.json({ path: this.#path, signal })
   }
 
-  /** What it says, from the beginning or behind `after`, until it ends. Keeps the sandbox awake while it is read. */
+  /** Its events from the start, or those after `after`, until it ends. Reading keeps the sandbox awake. */
   events({ after, signal }: Abortable & { after?: number } = {}): AsyncIterable<ProcessEvent> {
     const headers = { accept: 'text/event-stream' }
     return follow<ProcessEvent>({
@@ -34,10 +35,10 @@ export class Command {
     })
   }
 
-  /** Its end, with all that it wrote. Aborting only stops the waiting. */
+  /** Waits for its end and returns its output. Aborting only stops waiting. */
   async wait({ onStdout, onStderr, signal }: Abortable & OutputListeners = {}): Promise<CommandResult> {
-    const stdout = new BoundedOutput()
-    const stderr = new BoundedOutput()
+    const stdout = new BoundedText(OUTPUT_MAX_BYTES)
+    const stderr = new BoundedText(OUTPUT_MAX_BYTES)
     const result: CommandResult = { pid: this.pid, stdout: '', stderr: '', exitCode: -1, durationMs: 0 }
     for await (const event of this.events({ signal })) {
       if (event.type === 'stdout') {
@@ -57,7 +58,7 @@ export class Command {
     return truncated.stdoutBytes + truncated.stderrBytes === 0 ? result : { ...result, truncated }
   }
 
-  /** Writes to its input, as fast as it reads. `close`: that was all. */
+  /** Writes to its stdin, as fast as it reads. `close` ends its input. */
   async sendStdin(
     data: string | Uint8Array,
     { close = false, signal }: Abortable & { close?: boolean } = {},
@@ -73,7 +74,7 @@ export class Command {
     })
   }
 
-  /** A signal to it and its group; `SIGKILL` if not given. One that has ended already is fine. */
+  /** Sends a signal, by default `SIGKILL`, to it and its process group. Does nothing if it has ended. */
   async kill(name = 'SIGKILL', { signal }: Abortable = {}): Promise<void> {
     const call = { method: 'POST', path: `${this.#path}/signal`, json: { signal: name } } as const
     await this.#http.json({ ...call, signal }).catch((error: unknown) => {
@@ -81,7 +82,7 @@ export class Command {
     })
   }
 
-  /** Of one with a terminal. */
+  /** Resizes its terminal. */
   async resize(size: { cols: number; rows: number }, { signal }: Abortable = {}): Promise<void> {
     const call = { method: 'POST', path: `${this.#path}/resize`, json: size, repeatable: true } as const
     await this.#http.json({ ...call, signal })

@@ -12,7 +12,7 @@ import {
   type StartOptions,
 } from './command-options.ts'
 
-/** Commands of a sandbox, beside its REPLs. */
+/** Commands of a sandbox. */
 export class Commands {
   readonly #http: Http
   readonly #path: string
@@ -22,11 +22,11 @@ export class Commands {
     this.#path = sandboxPath
   }
 
-  /** Runs it to its end. Aborting kills it. */
+  /** Runs a command to its end. Aborting kills it. */
   async run(line: CommandLine, options: RunCommandOptions = {}): Promise<CommandResult> {
     const { input, onStdout, onStderr, signal, ...rest } = options
     throwIfAborted(signal)
-    // Without the signal: a command whose pid nobody has heard could not be killed.
+    // Without the signal: a command whose pid is unknown could not be killed.
     const command = await this.start(line, { ...rest, ...(input === undefined ? {} : { stdin: true }) })
     try {
       const [result] = await Promise.all([
@@ -41,7 +41,7 @@ export class Commands {
     }
   }
 
-  /** Starts it in the background. It ends by itself, by a signal or by its time-out. */
+  /** Starts a command in the background. It ends by itself, by a signal or by its time-out. */
   async start(line: CommandLine, { signal, ...options }: StartOptions = {}): Promise<Command> {
     const { pid } = await this.#http.json<ProcessInfo>({
       method: 'POST',
@@ -52,20 +52,20 @@ export class Commands {
     return new Command(this.#http, this.#path, pid)
   }
 
-  /** One that was started before; throws `not_found`. */
+  /** A command that was started before. Throws `not_found`. */
   async connect(pid: number, options: Abortable = {}): Promise<Command> {
     const command = new Command(this.#http, this.#path, pid)
     await command.info(options)
     return command
   }
 
-  /** Those that were started here and run, and the last that have ended. */
+  /** The commands that run, and the last ones that have ended. */
   async list({ signal }: Abortable = {}): Promise<readonly ProcessInfo[]> {
     return (await this.#http.json<ProcessListAnswer>({ path: `${this.#path}/processes`, signal })).items
   }
 }
 
-/** A command that does not read all of its input is no failure. */
+/** Ignores errors: a command may end without reading all of its input. */
 async function feed(command: Command, input: string | Uint8Array, signal?: AbortSignal): Promise<void> {
   await command.sendStdin(input, { close: true, signal }).catch((error: unknown) => {
     if (signal?.aborted) throw error

@@ -1,16 +1,17 @@
+import { BoundedText } from './bounded-text.ts'
 import type { ResultData, RunEvent, RunOptions, RunResult } from './run-options.ts'
 
-/** The server's own bound for the collected output of a run, in characters here. Callbacks see everything. */
-const OUTPUT_MAX = 4 * 1024 ** 2
-const RESULTS_MAX = 64 * 1024 ** 2
+/** The limit of the server for the collected output of a run or a process. Listeners get all output. */
+export const OUTPUT_MAX_BYTES = 4 * 1024 ** 2
+const RESULTS_MAX_CHARACTERS = 64 * 1024 ** 2
 
-/** Folds events into one result, and tells those who listen. */
+/** Collects events into a result, and calls the listeners. */
 export async function collectRun(
   events: AsyncIterable<RunEvent>,
   { onStdout, onStderr, onResult }: Pick<RunOptions, 'onStdout' | 'onStderr' | 'onResult'>,
 ): Promise<RunResult> {
-  const stdout = new BoundedOutput()
-  const stderr = new BoundedOutput()
+  const stdout = new BoundedText(OUTPUT_MAX_BYTES)
+  const stderr = new BoundedText(OUTPUT_MAX_BYTES)
   const results = new BoundedResults()
   const run: RunResult = { runId: '', stdout: '', stderr: '', exitCode: -1, results: [], durationMs: 0 }
   for await (const event of events) {
@@ -49,47 +50,6 @@ function end(run: RunResult, event: RunEvent & { type: 'exit' }): void {
     run.contextRestarted = run.error?.message ?? 'The kernel was replaced; its variables are gone.'
 }
 
-/** Keeps the beginning and the end: the one says what it is, the other how it came out. */
-export class BoundedOutput {
-  #head = ''
-  /** What the beginning may be long. Nothing is added to it behind a gap. */
-  #headMax = OUTPUT_MAX / 2
-  #tail: string[] = []
-  #tailLength = 0
-  lostBytes = 0
-
-  add(text: string): void {
-    const room = this.#headMax - this.#head.length
-    this.#head += text.slice(0, room)
-    const rest = text.slice(room)
-    if (rest === '') return
-    this.#tail.push(rest)
-    this.#tailLength += rest.length
-    for (;;) {
-      const first = this.#tail[0] ?? ''
-      if (this.#tailLength - first.length < OUTPUT_MAX / 2) return
-      this.#tail.shift()
-      this.#tailLength -= first.length
-      this.lostBytes += first.length
-    }
-  }
-
-  /** So much is missing here: what was added before is the beginning. */
-  lose(bytes: number): void {
-    this.lostBytes += bytes
-    this.#headMax = this.#head.length
-  }
-
-  /** Once, at the end. */
-  text(): string {
-    const all = this.#tail.join('')
-    const tail = all.slice(-OUTPUT_MAX / 2)
-    this.lostBytes += all.length - tail.length
-    if (this.lostBytes === 0) return this.#head + tail
-    return `${this.#head}\n… ${this.lostBytes} bytes left out …\n${tail}`
-  }
-}
-
 class BoundedResults {
   readonly kept: ResultData[] = []
   #bytes = 0
@@ -97,7 +57,7 @@ class BoundedResults {
 
   add(data: ResultData): void {
     const bytes = Object.values(data).reduce<number>((sum, value) => sum + lengthOf(value), 0)
-    if (this.#bytes + bytes > RESULTS_MAX) {
+    if (this.#bytes + bytes > RESULTS_MAX_CHARACTERS) {
       this.lostBytes += bytes
       return
     }

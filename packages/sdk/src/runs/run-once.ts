@@ -6,7 +6,7 @@ import type { Http } from '../http/http.ts'
 import { collectRun } from './collect-run.ts'
 import type { RunEvent, RunOptions, RunResult } from './run-options.ts'
 
-/** What the sandbox is made of and how the code is run in it. Aborting the signal ends both. */
+/** Options of the sandbox and of the run. Aborting the signal ends both. */
 export type RunOnceOptions = Omit<RunOnceBody, 'code'> &
   Pick<RunOptions, 'signal' | 'onStdout' | 'onStderr' | 'onResult'>
 
@@ -16,8 +16,8 @@ export function runOnce(http: Http, code: string, options: RunOnceOptions): Prom
 }
 
 /**
- * As events, which come as long as the code runs: an answer that comes at the end is given up by what is in between. There is no
- * second connection to them, as the sandbox goes with the first.
+ * Reads events while the code runs: a proxy could time out waiting for an answer at the end. It cannot reconnect,
+ * because the server deletes the sandbox with the first connection.
  */
 async function* events(
   http: Http,
@@ -28,7 +28,7 @@ async function* events(
   const opened = await http.begin({ method: 'POST', path: '/v1/run', headers, json, signal })
   let isOver = false
   try {
-    // To the end of the stream, and not of the run: then the sandbox is gone.
+    // To the end of the stream, not only of the run: the sandbox is deleted then.
     for await (const event of eventLines<RunEventAnswer>(opened)) {
       if (event.type === 'failed') throw errorFromAnswer(event.error)
       isOver = event.type === 'exit'
@@ -40,6 +40,6 @@ async function* events(
   }
   if (!isOver)
     throw new DormouseError('server_unreachable', 'The connection was lost before the end of the run.', {
-      hint: 'The run may have been done, and its sandbox is deleted. Run it again if that is as good as once.',
+      hint: 'The code may have run, and its sandbox is deleted. Run it again if running it twice does no harm.',
     })
 }

@@ -1,27 +1,27 @@
 import type { RunBody, RunEventAnswer, RunResultAnswer } from '../contract/index.ts'
 
-/** One thing that a run says; `seq` rises by one from 0, and `exit` is the last. */
+/** An event of a run; `seq` starts at 0 and increases by one, and `exit` is the last event. */
 export type RunEvent = Exclude<RunEventAnswer, { type: 'failed' }>
 
 /** A result by its mime types: text as it is, binary as base64, JSON as JSON. */
 export type ResultData = RunResultAnswer['results'][number]
 
-/** A whole run. What the code raised is in `error`: that is a result, and nothing is thrown. */
+/** The outcome of a run. An exception in the code is in `error`; the call throws nothing. */
 export interface RunResult extends RunResultAnswer {
-  /** What a notebook would show below the cell: the value of the last expression, as text. */
+  /** The value of the last expression as text, as a notebook shows it. */
   text?: string
 }
 
 export interface RunStreamOptions {
-  /** `python` if not given. Both keep their state from run to run. */
+  /** Default: `python`. Both languages keep their state from run to run. */
   readonly language?: RunBody['language']
-  /** The REPL to run in; `default` if not given. */
+  /** The REPL to run in. Default: `default`. */
   readonly context?: string | undefined
-  /** The run is interrupted after so long. */
+  /** Interrupts the run after this time. */
   readonly timeoutMs?: number | undefined
-  /** Aborting interrupts the run (the REPL lives on), and the call throws `cancelled`. */
+  /** Aborting interrupts the run (the REPL continues), and the call throws `cancelled`. */
   readonly signal?: AbortSignal | undefined
-  /** One is made for every run. With the same key a run that was started before is followed, and nothing is run twice. */
+  /** Default: a new key. With the key of an earlier run, the call returns that run and runs nothing. */
   readonly idempotencyKey?: string | undefined
 }
 

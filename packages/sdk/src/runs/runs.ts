@@ -6,7 +6,7 @@ import type { Abortable } from '../options.ts'
 import type { RunEvent } from './run-options.ts'
 import { interruptRun } from './stream-run.ts'
 
-/** The runs of a sandbox: also those that somebody else has started, or that nobody waits for. */
+/** The runs of a sandbox, also those that other programs started. */
 export class Runs {
   readonly #http: Http
   readonly #path: string
@@ -16,19 +16,19 @@ export class Runs {
     this.#path = sandboxPath
   }
 
-  /** The newest first. */
+  /** Newest first. */
   list({ signal }: Abortable = {}): Pages<RunAnswer> {
     return new Pages((page) =>
       this.#http.json<RunPageAnswer>({ path: `${this.#path}/runs`, query: page, signal }),
     )
   }
 
-  /** Its state, and its result once it is over. */
+  /** Its state, and its result after its end. */
   get(runId: string, { signal }: Abortable = {}): Promise<RunWithResultAnswer> {
     return this.#http.json({ path: `${this.#path}/runs/${encodeURIComponent(runId)}`, signal })
   }
 
-  /** Replays its events behind `after` and follows it to its end; `follow: false`: only what is there now. */
+  /** Its events after `after`, to its end; with `follow: false`, only those that exist now. */
   events(
     runId: string,
     { after, follow: isFollowed = true, signal }: Abortable & { after?: number; follow?: boolean } = {},
@@ -49,7 +49,7 @@ export class Runs {
     })
   }
 
-  /** KeyboardInterrupt; the REPL and its variables live on. */
+  /** Raises KeyboardInterrupt in it; the REPL keeps its variables. */
   interrupt(runId: string, { signal }: Abortable = {}): ReturnType<typeof interruptRun> {
     return interruptRun(this.#http, this.#path, encodeURIComponent(runId), signal)
   }

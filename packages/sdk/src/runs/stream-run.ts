@@ -2,15 +2,16 @@ import type { InterruptAnswer } from '../contract/index.ts'
 import { cancelled, throwIfAborted } from '../error.ts'
 import { follow } from '../http/follow.ts'
 import type { Call, Http, Opened } from '../http/http.ts'
+import { onAbort } from '../timing.ts'
 import type { RunEvent, RunStreamOptions } from './run-options.ts'
 
 const ACCEPT = { accept: 'text/event-stream' }
-/** Nobody who gives up wants to wait long for the server to hear of it. */
+/** How long a cancelled call waits until the run is interrupted. */
 const INTERRUPT_MS = 5_000
 
 /**
- * Starts a run and follows it to its end over as many connections as it takes. Sent again with the same key until its id is known,
- * then followed by that.
+ * Starts a run and follows it to its end over as many connections as needed: with its idempotency key until its id is
+ * known, then by its id.
  */
 export async function* streamRun(
   http: Http,
@@ -27,26 +28,29 @@ export async function* streamRun(
     json: { code, language, context, timeoutMs, idempotencyKey },
   }
   let runId: string | undefined
-  // The request itself does not hear the caller's signal before its answer has begun: what has not been answered cannot be interrupted.
-  const hangUp = new AbortController()
+  // The caller's signal does not abort the first request before its answer: a run without an id cannot be interrupted.
+  const disconnect = new AbortController()
   const open = async (after: number): Promise<Opened> => {
     throwIfAborted(signal)
     const path = runId === undefined ? undefined : `${sandboxPath}/runs/${runId}/events`
     const call = path === undefined ? start : { path, headers: ACCEPT, query: { after } }
-    const opened = await http.open({ ...call, signal: hangUp.signal })
+    const opened = await http.open({ ...call, signal: disconnect.signal })
     runId ??= opened.response.headers.get('x-run-id') ?? undefined
-    if (signal?.aborted) hangUp.abort(signal.reason)
+    if (signal?.aborted) disconnect.abort(signal.reason)
     return opened
   }
-  let patience: ReturnType<typeof setTimeout> | undefined
-  const onAbort = () => {
-    const now = () => hangUp.abort(signal?.reason)
-    if (runId !== undefined) now()
-    else patience = setTimeout(now, INTERRUPT_MS)
-  }
-  signal?.addEventListener('abort', onAbort, { once: true })
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const stopListening = onAbort(signal, () => {
+    const disconnectNow = () => disconnect.abort(signal?.reason)
+    if (runId !== undefined) disconnectNow()
+    else timer = setTimeout(disconnectNow, INTERRUPT_MS)
+  })
   try {
-    const events = follow<RunEvent>({ open, isLast: ({ type }) => type === 'exit', signal: hangUp.signal })
+    const events = follow<RunEvent>({
+      open,
+      isLast: ({ type }) => type === 'exit',
+      signal: disconnect.signal,
+    })
     for await (const event of events) {
       if (event.type === 'start') runId = event.runId
       yield event
@@ -56,12 +60,12 @@ export async function* streamRun(
     if (runId !== undefined) await interruptRun(http, sandboxPath, runId).catch(() => {})
     throw cancelled(signal)
   } finally {
-    clearTimeout(patience)
-    signal?.removeEventListener('abort', onAbort)
+    clearTimeout(timer)
+    stopListening()
   }
 }
 
-/** KeyboardInterrupt; the REPL and its variables live on. */
+/** Raises KeyboardInterrupt in the run; the REPL keeps its variables. */
 export async function interruptRun(
   http: Http,
   sandboxPath: string,
@@ -72,7 +76,7 @@ export async function interruptRun(
   return (await http.json<InterruptAnswer>({ ...call, timeoutMs: INTERRUPT_MS, signal })).outcome
 }
 
-/** Not `randomUUID`: browsers have it only on pages that came over TLS. */
+/** Not `randomUUID`: browsers have it only on pages served over TLS. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')

@@ -1,54 +1,54 @@
 import { DormouseError } from '../error.ts'
 import type { Abortable } from '../options.ts'
 import type { Command } from '../processes/command.ts'
-import { hasEnded, type Line, type PtyExit } from './line.ts'
+import { endedError, type PtyExit, type TerminalConnection } from './terminal-connection.ts'
 
-/** A terminal with a process in it. Lost connections are made again by themselves; the process lives on without any. */
+/** A process with a terminal. It reconnects after a lost connection; the process continues without one. */
 export class Pty {
   readonly pid: number
   readonly #command: Command
-  readonly #line: Line
+  readonly #connection: TerminalConnection
   #hasEnded: boolean
-  #isLeft = false
+  #isDisconnected = false
 
-  constructor(command: Command, line: Line, { hasEnded = false } = {}) {
+  constructor(command: Command, connection: TerminalConnection, { hasEnded = false } = {}) {
     this.pid = command.pid
     this.#command = command
-    this.#line = line
+    this.#connection = connection
     this.#hasEnded = hasEnded
     const end = () => {
       this.#hasEnded = true
     }
-    line.ended.then(end, () => {})
+    connection.ended.then(end, () => {})
   }
 
-  /** Types. Wakes the sandbox if need be. Rejects with `conflict` when it has ended, or was disconnected. */
+  /** Types `data`. Wakes the sandbox. Rejects with `conflict` if it has ended or was disconnected. */
   async write(data: string | Uint8Array): Promise<void> {
-    if (this.#hasEnded) throw hasEnded()
-    if (this.#isLeft)
+    if (this.#hasEnded) throw endedError()
+    if (this.#isDisconnected)
       throw new DormouseError('conflict', 'The terminal was disconnected', {
         hint: '`pty.connect(pid)` connects to it again.',
       })
-    return this.#line.type(typeof data === 'string' ? new TextEncoder().encode(data) : data)
+    return this.#connection.type(typeof data === 'string' ? new TextEncoder().encode(data) : data)
   }
 
   resize(size: { cols: number; rows: number }, options: Abortable = {}): Promise<void> {
     return this.#command.resize(size, options)
   }
 
-  /** A signal to it and its group; `SIGKILL` if not given. */
+  /** Sends a signal, by default `SIGKILL`, to it and its process group. */
   kill(name?: string, options: Abortable = {}): Promise<void> {
     return this.#command.kill(name, options)
   }
 
-  /** Its end. */
+  /** Waits for its end. */
   wait(): Promise<PtyExit> {
-    return this.#line.ended
+    return this.#connection.ended
   }
 
-  /** Hangs up. The process goes on, and `pty.connect(pid)` finds it again. */
+  /** Closes the connection. The process continues; `pty.connect(pid)` connects again. */
   disconnect(): void {
-    this.#isLeft = true
-    this.#line.close()
+    this.#isDisconnected = true
+    this.#connection.close()
   }
 }

@@ -3,25 +3,25 @@ import type { Http } from '../http/http.ts'
 import type { Abortable } from '../options.ts'
 import { Command } from '../processes/command.ts'
 import { type CommandLine, commandBody, type ProcessInfo } from '../processes/command-options.ts'
-import { HttpLine } from './http-line.ts'
+import { HttpConnection } from './http-connection.ts'
 import { Pty } from './pty.ts'
 import type { SocketConstructor } from './socket.ts'
-import { SocketLine } from './socket-line.ts'
+import { SocketConnection } from './socket-connection.ts'
 
 export interface ConnectPtyOptions extends Abortable {
-  /** What the terminal shows, with its control sequences. */
+  /** Gets the output, with control sequences. */
   readonly onData?: ((text: string) => void) | undefined
-  /** Only what came after this `seq`; all that is held if not given. */
+  /** Skips output up to this `seq`. Default: all that the server has. */
   readonly after?: number
 }
 
 export interface CreatePtyOptions
   extends Omit<ConnectPtyOptions, 'after'>,
     Pick<StartProcessBody, 'cwd' | 'env' | 'user' | 'timeoutMs'> {
-  /** 80 by 24 if not given. */
+  /** Default: 80 by 24. */
   readonly cols?: number
   readonly rows?: number
-  /** Instead of an interactive shell. */
+  /** Default: an interactive shell. */
   readonly command?: CommandLine | undefined
 }
 
@@ -39,7 +39,7 @@ export class Ptys {
     this.#socket = socket
   }
 
-  /** Opens a shell, or starts a command, in a terminal. */
+  /** Starts a shell or another command in a terminal. */
   async create(options: CreatePtyOptions = {}): Promise<Pty> {
     const { cols = 80, rows = 24, command = SHELL, env, onData, signal, ...rest } = options
     const { pid } = await this.#http.json<ProcessInfo>({
@@ -56,7 +56,7 @@ export class Ptys {
     return this.#attach(pid, { onData })
   }
 
-  /** The terminal of a process that was started before. */
+  /** Connects to the terminal of a process. */
   async connect(pid: number, options: ConnectPtyOptions = {}): Promise<Pty> {
     const { signal } = options
     const { state } = await this.#http.json<ProcessInfo>({ path: `${this.#path}/processes/${pid}`, signal })
@@ -69,10 +69,10 @@ export class Ptys {
     known: { hasEnded?: boolean } = {},
   ): Pty {
     const options = { path: `${this.#path}/processes/${pid}`, onData, after }
-    const line =
+    const connection =
       this.#socket === undefined
-        ? new HttpLine(this.#http, options)
-        : new SocketLine(this.#http, this.#socket, options)
-    return new Pty(new Command(this.#http, this.#path, pid), line, known)
+        ? new HttpConnection(this.#http, options)
+        : new SocketConnection(this.#http, this.#socket, options)
+    return new Pty(new Command(this.#http, this.#path, pid), connection, known)
   }
 }

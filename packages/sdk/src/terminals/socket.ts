@@ -1,4 +1,4 @@
-/** As much of a WebSocket as is needed: that of browsers and Node 22, and that of the package `ws`. */
+/** The part of WebSocket that is used here; browsers, Node 22 and the package `ws` have it. */
 export interface Socket {
   binaryType: string
   readonly readyState: number

@@ -2,20 +2,20 @@ import type { RateLimit } from '@dormouse/async'
 import type { KeyQuotas } from './quotas.ts'
 
 /**
- * `read` sees, `run` also creates, changes and deletes its own sandboxes, `admin` also manages keys and sees everybody's.
- * Each includes the ones before it: who may run code in a sandbox can read all of it anyway.
+ * `read` may look, `run` may also create, change and delete its own sandboxes, `admin` may also manage keys and see all
+ * sandboxes. Each includes the ones before it: a key that may run code in a sandbox can read it anyway.
  */
 export const SCOPES = ['read', 'run', 'admin'] as const
 export type Scope = (typeof SCOPES)[number]
 
-/** What the rest of the server knows of the key that a request came with. Never the secret. */
+/** What the server knows of the key of a request. Never the secret. */
 export interface AuthenticatedKey {
   readonly keyId: string
   readonly name: string
   readonly scopes: readonly Scope[]
   readonly isAdmin: boolean
   readonly quotas: KeyQuotas
-  /** Aborted when the key is revoked: what streams for long ends with it. */
+  /** Aborted when the key is revoked: ends its streams. */
   readonly revoked: AbortSignal
 }
 
@@ -24,7 +24,7 @@ export interface KeyView {
   readonly name: string
   readonly scopes: readonly Scope[]
   readonly quotas: KeyQuotas
-  /** None: not limited. */
+  /** Undefined: not limited. */
   readonly rateLimit: RateLimit | undefined
   /** ISO 8601. */
   readonly createdAt: string
@@ -38,7 +38,7 @@ export interface CreateKey {
   readonly rateLimit?: RateLimit | undefined
 }
 
-/** A quota or a rate limit that is null is taken away; one that is absent stays. */
+/** Null removes a quota or rate limit; undefined keeps it. */
 export interface UpdateKey {
   readonly name?: string | undefined
   readonly quotas?: { readonly [Name in keyof KeyQuotas]?: number | null | undefined } | undefined
@@ -47,28 +47,28 @@ export interface UpdateKey {
 
 export interface CreatedKey {
   readonly view: KeyView
-  /** The whole key, `dm_<id>_<secret>`. Only this answer ever has it. */
+  /** The whole key, `dm_<id>_<secret>`. Returned only here. */
   readonly key: string
 }
 
 export interface Access {
-  /** Of the `Authorization` header. Throws `unauthorized`, in the same words whatever is wrong with the key. */
+  /** Reads the `Authorization` header. Throws `unauthorized`, with the same message whatever is wrong with the key. */
   authenticate(authorization: string | undefined): AuthenticatedKey
-  /** What a request with this key would be. Undefined: there is none, or it is revoked. */
+  /** The key as requests see it. Undefined when it does not exist or is revoked. */
   find(id: string): AuthenticatedKey | undefined
   /** Counts one request. Throws `rate_limited` with `details.retryAfterMs`. */
   checkRate(key: AuthenticatedKey): void
-  /** On disk when it returns. */
+  /** Post: the key is on disk. */
   create(request: CreateKey): CreatedKey
-  /** The oldest first, the revoked ones too. */
+  /** Oldest first, including revoked keys. */
   list(): readonly KeyView[]
   /** Throws `not_found`. */
   get(id: string): KeyView
-  /** Holds for the next request. Throws `not_found`, and `conflict` for a revoked key. */
+  /** Applies from the next request on. Throws `not_found`, and `conflict` for a revoked key. */
   update(id: string, change: UpdateKey): KeyView
   /**
-   * Holds for the next request, and ends the streams of the key. Its sandboxes stay. Again is fine.
-   * Throws `not_found`, and `conflict` for the last key that is admin: nobody could make another.
+   * Applies from the next request on, and ends the key's streams. Its sandboxes stay. Revoking twice is fine. Throws
+   * `not_found`, and `conflict` for the last admin key: without it no key could be created.
    */
   revoke(id: string): KeyView
 }

@@ -9,12 +9,12 @@ import {
 import type { SandboxLimits } from '../store/sandbox-rows.ts'
 import { showBytes } from './quotas.ts'
 
-/** The most that one sandbox of a key may ask for. Absent: what the server allows. */
+/** The highest limits of one sandbox of a key. Absent: what the server allows. */
 export interface KeyCeilings {
   readonly sandboxMemoryBytes?: number | undefined
   readonly sandboxCpus?: number | undefined
   readonly sandboxPids?: number | undefined
-  /** Also for what one volume may hold. */
+  /** Also the highest size limit of one volume. */
   readonly sandboxDiskBytes?: number | undefined
   readonly sandboxFiles?: number | undefined
 }
@@ -26,7 +26,7 @@ interface Ceiling {
   readonly show: (amount: number) => string
 }
 
-export const CEILINGS: Readonly<Record<keyof SandboxLimits, Ceiling>> = {
+const CEILINGS: Readonly<Record<keyof SandboxLimits, Ceiling>> = {
   memoryBytes: {
     ofKey: 'sandboxMemoryBytes',
     what: 'of memory',
@@ -50,17 +50,17 @@ export class Ceilings {
     this.#ofKey = ofKey
   }
 
-  /** Throws `limit_reached` when more is wanted than one sandbox of this key may have. */
+  /** Throws `limit_reached` when the request exceeds the ceilings of this key. */
   check(keyId: string, wanted: Partial<SandboxLimits>): void {
     checkCeilings(wanted, { server: this.#server, key: this.#ofKey(keyId) })
   }
 
-  /** Limits of a sandbox of this key that is created without any. */
+  /** Default limits of a sandbox of this key. */
   defaultLimits(keyId: string): SandboxLimits {
     return limitsWithin(DEFAULTS, { server: this.#server, key: this.#ofKey(keyId) })
   }
 
-  /** What a volume of this key may hold whose creator does not say. */
+  /** Default size limit of a volume of this key. */
   volumeBytes(keyId: string, defaultBytes: number): number {
     return Math.min(defaultBytes, lower(this.#server.diskBytes, this.#ofKey(keyId).sandboxDiskBytes))
   }
@@ -74,7 +74,7 @@ const DEFAULTS: SandboxLimits = {
   files: DEFAULT_FILES,
 }
 
-/** Throws `limit_reached` with the ceiling when more is wanted than the server or the key allows one sandbox. */
+/** Throws `limit_reached`, naming the ceiling, when the request exceeds what the server or the key allows. */
 export function checkCeilings(
   wanted: Partial<SandboxLimits>,
   { server, key }: { readonly server: SandboxLimits; readonly key: KeyCeilings },
@@ -90,14 +90,14 @@ export function checkCeilings(
       : ['This key', `Ask for less, or raise it with an admin key: \`dormouse key update ID ${flag} N\`.`]
     throw new DormouseError(
       'limit_reached',
-      `${who} allows ${show(limit)} ${what} at most; ${show(amount)} were asked for`,
+      `${who} allows ${show(limit)} ${what} at most, but the request asks for ${show(amount)}`,
       { hint, details: { ceiling: isOfServer ? name : ofKey, limit, wanted: amount } },
     )
   }
 }
 
-/** Limits of a sandbox whose creator names none: the defaults, or the ceiling where that is lower. */
-export function limitsWithin(
+/** Default limits: the server's defaults, or the ceiling where that is lower. */
+function limitsWithin(
   defaults: SandboxLimits,
   { server, key }: { readonly server: SandboxLimits; readonly key: KeyCeilings },
 ): SandboxLimits {

@@ -6,7 +6,7 @@ import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
 const clientSchema = z.object({ url: z.url(), key: z.string() })
 
-/** How clients on this machine find the server and a key for it. Only the owner of the data directory can read it. */
+/** Tells clients on this host the server's address and a key. Only the owner of the data directory can read it. */
 export type Client = z.infer<typeof clientSchema>
 
 export function clientFile(dataDir: string): string {
@@ -26,7 +26,7 @@ export function findClient(dataDir: string): Client | undefined {
   }
 }
 
-/** Whole or not at all, and on disk when it returns. */
+/** Writes the file atomically. Post: it is on disk. */
 export function writeClient(dataDir: string, { url, key }: Client): void {
   writePrivateFile(clientFile(dataDir), `${JSON.stringify({ url, key }, null, 2)}\n`)
 }

@@ -1,11 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
-// No 0/o and 1/l: ids are read aloud and typed.
+// No 0/o and 1/l: people read ids aloud and type them.
 const ID_ALPHABET = '23456789abcdefghijkmnpqrstuvwxyz'
 const ID_CHARACTERS = 12
 const SECRET_BYTES = 32
 
-/** `dm_<id>_<secret>`: the prefix lets secret scanners find it, the id finds its row without comparing secrets. */
+/** `dm_<id>_<secret>`: secret scanners find the prefix, and the id finds the row without comparing secrets. */
 const KEY_PATTERN = /^dm_(?<id>[2-9a-km-np-z]{12})_[A-Za-z0-9_-]{43}$/
 
 export interface NewKey {
@@ -20,14 +20,15 @@ export function newKey(): NewKey {
   return { id, key: `dm_${id}_${randomBytes(SECRET_BYTES).toString('base64url')}` }
 }
 
-/** The id in it, or undefined when this is no key. */
+/** The id in a key, or undefined when the text is no key. */
 export function findKeyId(key: string): string | undefined {
   return KEY_PATTERN.exec(key)?.groups?.id
 }
 
 /**
- * One SHA-256 is enough here: slow hashes with salt protect what people choose, but nobody finds 32 random bytes by trying, and a
- * slow hash on every request would be an invitation to keep the server busy. The digest covers the id, so that it fits no other row.
+ * One SHA-256 is enough: salted slow hashes protect passwords that people choose, but 32 random bytes cannot be
+ * guessed, and a slow hash per request would let clients overload the server. The digest covers the id, so it fits no
+ * other row.
  */
 export function digestKey(key: string): Buffer {
   return createHash('sha256').update(key).digest()

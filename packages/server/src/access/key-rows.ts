@@ -4,7 +4,7 @@ import type { Statement } from '../store/statement.ts'
 import type { Scope } from './access.ts'
 import type { KeyQuotas } from './quotas.ts'
 
-/** A key as it is kept. */
+/** A key as stored. */
 export interface KeyRecord {
   readonly id: string
   readonly name: string

@@ -9,8 +9,8 @@ export interface OpenAccess extends AsyncDisposable {
 }
 
 /**
- * The keys of a data directory that no server uses. Throws `data_dir_locked` when one does: it holds them in memory, so changes must
- * go through it. Dispose to give the directory back.
+ * Opens the keys of a data directory that no server uses. Throws `data_dir_locked` when a server does: it caches keys
+ * in memory, so changes must go through it. Dispose to unlock the directory.
  */
 export async function openStoredAccess(dataDir: string): Promise<OpenAccess> {
   const directory = await openDataDirectory(dataDir)

@@ -14,7 +14,7 @@ describe('checkQuota', () => {
     expect(() => checkQuota({ sandboxes: 10 }, used, { sandboxes: 2 })).toThrow(
       expect.objectContaining({
         code: 'limit_reached',
-        message: 'This key may have 10 sandboxes; 9 are in use and 2 more were asked for',
+        message: 'This key may have 10 sandboxes; 9 are in use and the request asks for 2 more',
         hint: expect.stringContaining('--max-sandboxes'),
         details: { quota: 'sandboxes', limit: 10, used: 9, wanted: 2 },
       }),
@@ -36,7 +36,7 @@ describe('checkQuota', () => {
 
   it('says bytes in units that people read', () => {
     expect(() => checkQuota({ memoryBytes: 4 * GIB }, used, { memoryBytes: 1.5 * GIB })).toThrow(
-      'This key may have 4 GiB of memory for running sandboxes; 3 GiB are in use and 1.5 GiB more were asked for',
+      'This key may have 4 GiB of memory for running sandboxes; 3 GiB are in use and the request asks for 1.5 GiB more',
     )
   })
 

@@ -1,20 +1,20 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { KeyCeilings } from './ceilings.ts'
 
-/** How much one key may have at once. Absent: not limited. */
+/** What all sandboxes of one key may use together. Absent: not limited. */
 export interface SummedQuotas {
   readonly sandboxes?: number | undefined
-  /** Running at the same time, frozen ones not counted. */
+  /** Running sandboxes, without frozen ones. */
   readonly running?: number | undefined
-  /** The memory limits of the running sandboxes, summed. */
+  /** The sum of the memory limits of running sandboxes. */
   readonly memoryBytes?: number | undefined
-  /** What the snapshots and volumes of the key, and the journals of its sandboxes, have on disk. */
+  /** The size on disk of the key's snapshots, volumes and journals. */
   readonly diskBytes?: number | undefined
 }
 
 export type KeyQuotas = SummedQuotas & KeyCeilings
 
-/** The same quantities: what is there, or what is asked for on top. */
+/** The same quantities: what is used, or what is requested on top. */
 export type QuotaAmounts = { readonly [Name in keyof SummedQuotas]-?: number }
 
 const QUOTAS: Readonly<Record<keyof SummedQuotas, { what: string; flag: string; isBytes: boolean }>> = {
@@ -26,8 +26,8 @@ const QUOTAS: Readonly<Record<keyof SummedQuotas, { what: string; flag: string; 
 const NAMES = Object.keys(QUOTAS) as (keyof SummedQuotas)[]
 
 /**
- * Throws `limit_reached` when `used` + `wanted` would pass a quota. What is not asked for is not checked: a key over its disk
- * quota may still resume a sandbox.
+ * Throws `limit_reached` when `used` + `wanted` exceeds a quota. Checks only what is requested: a key over its disk
+ * quota may still wake a sandbox.
  */
 export function checkQuota(quotas: SummedQuotas, used: QuotaAmounts, wanted: Partial<QuotaAmounts>): void {
   for (const name of NAMES) {
@@ -38,7 +38,7 @@ export function checkQuota(quotas: SummedQuotas, used: QuotaAmounts, wanted: Par
     const show = isBytes ? showBytes : String
     throw new DormouseError(
       'limit_reached',
-      `This key may have ${show(limit)} ${what}; ${show(used[name])} are in use and ${show(more)} more were asked for`,
+      `This key may have ${show(limit)} ${what}; ${show(used[name])} are in use and the request asks for ${show(more)} more`,
       {
         hint: `End or delete something, or raise the quota "${name}" of the key: \`dormouse key update ID ${flag} N\`.`,
         details: { quota: name, limit, used: used[name], wanted: more },

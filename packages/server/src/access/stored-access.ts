@@ -16,7 +16,7 @@ import {
 import { digestKey, findKeyId, isSameDigest, newKey } from './key-format.ts'
 import { type KeyRecord, KeyRows } from './key-rows.ts'
 
-/** A key that may be used: what a request needs is at hand without the database. */
+/** A valid key, cached so that requests need no database access. */
 interface LiveKey {
   readonly digest: Uint8Array
   readonly authenticated: AuthenticatedKey
@@ -24,14 +24,14 @@ interface LiveKey {
   readonly revocation: AbortController
 }
 
-/** The wall clock for what is written down, the other one for rate limits. */
+/** The wall clock for stored times, the monotonic clock for rate limits. */
 type Clocks = Pick<Clock, 'wallMs' | 'monotonicMs'>
 
-/** Compared with when there is no such key, so that the answer takes as long. */
+/** Compared with when the key does not exist, so that the answer takes as long. */
 const NO_DIGEST = new Uint8Array(32)
 const BEARER = /^Bearer +(?<key>\S+) *$/i
 
-/** Keys in state.db. The rows are the truth; all of them are held in memory, and every change goes to the disk first. */
+/** Keys in state.db. The rows are authoritative; all are cached in memory, and every change is written first. */
 export class StoredAccess implements Access {
   readonly #rows: KeyRows
   readonly #clocks: Clocks
@@ -60,7 +60,7 @@ export class StoredAccess implements Access {
 
   checkRate({ keyId, name }: AuthenticatedKey): void {
     const live = this.#live.get(keyId)
-    // Revoked between the two steps.
+    // The key was revoked after it was authenticated.
     if (live === undefined) throw unauthorized('The API key is not valid')
     const retryAfterMs = live.bucket?.take() ?? 0
     if (retryAfterMs === 0) return
@@ -74,7 +74,7 @@ export class StoredAccess implements Access {
     return { view: this.adopt(id, key, request), key }
   }
 
-  /** Keeps a key that was made before: for one that must be in a file first. */
+  /** Stores a key that was created before, for one that must be in a file first. */
   adopt(id: string, key: string, { name, scopes, quotas, rateLimit }: CreateKey): KeyView {
     return this.#write({
       id,
@@ -137,7 +137,7 @@ export class StoredAccess implements Access {
       return
     }
     const revocation = before?.revocation ?? new AbortController()
-    // Every open stream of the key listens.
+    // Every open stream of the key adds a listener.
     setMaxListeners(0, revocation.signal)
     const isAdmin = hasScope({ scopes }, 'admin')
     this.#live.set(id, {

@@ -1,8 +1,8 @@
 import { DormouseError } from '@dormouse/contracts'
 
 /**
- * The one of `offered` that the `Accept` header likes best; the first when it does not care. Throws `not_acceptable`.
- * A media type that is named beats a pattern that matches.
+ * Returns the type in `offered` that the `Accept` header prefers; the first if it has no preference. Throws
+ * `not_acceptable`. A named media type beats a matching pattern.
  */
 export function negotiate<const Type extends string>(
   accept: string | undefined,
@@ -33,7 +33,7 @@ function parseRange(text: string): Range {
   return { range, quality: quality >= 0 && quality <= 1 ? quality : 0 }
 }
 
-/** 0: refused. The quality decides, then how exactly it was named. */
+/** 0 means refused. The quality decides, then how specific the match is. */
 function rankOf(type: string, wanted: readonly Range[]): number {
   const patterns = [type, `${type.split('/', 1)[0]}/*`, '*/*']
   for (const [index, pattern] of patterns.entries()) {

@@ -31,19 +31,19 @@ import { answerUnknownRoutes } from './unknown-route.ts'
 import { useWebSockets } from './web-sockets.ts'
 
 export interface AppOptions {
-  /** One line of JSON per request and failure; false: none. */
+  /** Logs one line of JSON per request and failure; false: no log. */
   readonly logger: FastifyServerOptions['logger']
   readonly tls?: { readonly key: string | Buffer; readonly cert: string | Buffer } | undefined
-  /** Beginnings of paths on the host that no caller may see: the data directory and the like. */
+  /** Prefixes of host paths that callers must not see, such as the data directory. */
   readonly hostPaths?: readonly string[]
-  /** Of pages in browsers that may call this. */
+  /** Origins of web pages that may call the API. */
   readonly origins?: readonly string[]
-  /** Where the error codes are explained. */
+  /** URL of the page that explains the error codes. */
   readonly docsUrl?: string
   readonly clientTimeouts?: Partial<ClientTimeouts>
-  /** Beside those of the API. */
+  /** Routes besides those of the API. */
   readonly moreRoutes?: readonly Routes[]
-  /** Compares every JSON answer with its schema: for tests, it costs time. */
+  /** Checks every JSON answer against its schema. For tests: it costs time. */
   readonly checkAnswers?: boolean
 }
 
@@ -54,7 +54,7 @@ declare module 'fastify' {
   }
 }
 
-/** The HTTP API. The caller listens and closes. */
+/** Builds the HTTP API. The caller listens and closes. */
 export async function createApp(services: Services, options: AppOptions): Promise<App> {
   const clientTimeouts = { ...CLIENT_TIMEOUTS, ...options.clientTimeouts }
   const answers = errorAnswers({
@@ -67,19 +67,19 @@ export async function createApp(services: Services, options: AppOptions): Promis
     connectionsCheckingInterval: Math.min(HEADERS_CHECK_MS, clientTimeouts.headersMs),
     keepAlive: true,
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
-    // The whole request may take long: a file is uploaded at the speed of its sender. `json-body.ts` bounds the others.
+    // No limit for the whole request: an upload takes as long as its sender needs. `json-body.ts` limits the others.
     requestTimeout: 0,
   }
   const app = fastify({
     ...(options.tls === undefined ? { http: server } : { https: { ...server, ...options.tls } }),
     logger: options.logger ?? false,
-    // Ours is in request-log.ts: one line for each request instead of two, and without the query.
+    // request-log.ts logs instead: one line per request instead of two, without the query.
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIds(),
     requestIdHeader: false,
     bodyLimit: JSON_BODY_MAX_BYTES,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    // Streams end when their reader leaves; a server that stops does not wait for readers.
+    // A stopping server does not wait for the readers of streams.
     forceCloseConnections: true,
     exposeHeadRoutes: false,
     routerOptions: { maxParamLength: PATH_PARAMETER_MAX_CHARACTERS, querystringParser: parseQueryString },
@@ -87,7 +87,7 @@ export async function createApp(services: Services, options: AppOptions): Promis
     clientErrorHandler: answerMalformedRequests(answers),
   } as FastifyServerOptions).withTypeProvider<ZodTypeProvider>() as unknown as App
   ;(app.server as Server).maxConnections = CONNECTIONS_MAX
-  // Node would answer 417 by itself and without a body. A server may ignore expectations that it does not know, and this one does.
+  // Node would answer 417 without a body. A server may ignore unknown expectations, and this one does.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
   app.decorate('errorAnswers', answers)
@@ -127,7 +127,7 @@ function useSchemas(app: App, checkAnswers: boolean): void {
     const what = PARTS[httpPart ?? 'body'] ?? 'request'
     return (value) => {
       try {
-        // The framework says null where there is no body.
+        // The framework passes null where there is no body.
         return { value: parseInput(schema, value ?? undefined, what) }
       } catch (error) {
         return { error: error as Error }

@@ -2,7 +2,7 @@ import type { Access } from '../access/access.ts'
 import { requireScope } from '../access/require-scope.ts'
 import type { App } from './route.ts'
 
-/** Before the body is read: who may not call a route cannot make the server hold one. */
+/** Runs before the body is read, so that a caller without access cannot make the server buffer one. */
 export function requireKeys(app: App, access: Access): void {
   app.decorateRequest('key')
   app.addHook('onRoute', ({ config, url }) => {
@@ -10,7 +10,7 @@ export function requireKeys(app: App, access: Access): void {
   })
   app.addHook('onRequest', (request, _reply, done) => {
     const wanted = request.routeOptions.config.scope
-    // No such route: there is nothing to protect, and the answer says only that.
+    // No such route: nothing to protect, and the answer only says that.
     if (wanted === undefined || wanted === 'open') return done()
     const key = access.authenticate(request.headers.authorization)
     access.checkRate(key)

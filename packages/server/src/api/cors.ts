@@ -1,22 +1,22 @@
 import type { App } from './route.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
-/** What pages may read of an answer besides its body; the SDK needs all of them. */
+/** The headers that pages may read; the SDK needs all of them. */
 const EXPOSED = 'x-request-id, x-run-id, retry-after, etag, content-range, accept-ranges, mcp-session-id'
-/** How long a browser remembers what it was told; none takes more than a day, Chromium two hours. */
+/** How long a browser caches a preflight. None keeps it longer than a day; Chromium keeps it two hours. */
 const REMEMBER_SECONDS = 7200
 
 /**
- * Lets pages of these origins call the API. Nothing goes along by itself: who calls names a key, in a header that only the page can know,
- * so cookies (`credentials`) are never allowed. A preflight is answered here, before keys are asked for: it has none. Other origins, and
- * who is no browser, are answered as if there were no such thing.
+ * Lets pages of these origins call the API. A caller must send a key in a header that only the page knows, so cookies
+ * (`credentials`) are never allowed. Preflights have no key and are answered here, before authentication. Requests of
+ * other origins and of programs are answered without CORS headers.
  */
 export function allowOrigins(app: App, origins: readonly string[]): void {
   if (origins.length === 0) return
   const allowed = new Set(origins)
   app.addHook('onRequest', (request, reply, done) => {
     const { origin, ...headers } = request.headers
-    // Also where there is none: a cache between must not give the answer for one origin to another.
+    // Sent also without an origin: a cache must not serve the answer for one origin to another.
     reply.header('vary', 'origin')
     if (origin === undefined || !allowed.has(origin)) return done()
     reply.header('access-control-allow-origin', origin)

@@ -1,7 +1,10 @@
 import type { Readable } from 'node:stream'
 import { DISCARD_MAX_MS } from './limits.ts'
 
-/** Before an answer to a body that was not read whole: a client that is still sending would not see it. False when it sends on for too long. */
+/**
+ * Reads the rest of a body before an early answer: a client that is still sending would not see it. Returns false when
+ * the client sends for too long.
+ */
 export async function discardRest(body: Readable): Promise<boolean> {
   if (body.readableEnded || body.destroyed) return body.readableEnded
   await new Promise<void>((resolve) => {

@@ -1,31 +1,31 @@
 import type { ServerResponse } from 'node:http'
-import { DormouseError, ERRORS, type ErrorCode, hasErrorCode } from '@dormouse/contracts'
+import { DormouseError, ERRORS, type ErrorCode } from '@dormouse/contracts'
 import type { ErrorAnswer } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger, FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 
 export interface ErrorAnswers {
-  /** What a caller may see of a failure. */
+  /** The part of a failure that a caller may see. */
   body(error: DormouseError, requestId: string): ErrorAnswer
   send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
-  /** For requests that do not go through the framework. Pre: nothing of the answer was sent. */
+  /** For requests outside the framework. Pre: nothing of the answer was sent. */
   write(error: unknown, requestId: string, response: ServerResponse, log: FastifyBaseLogger): void
 }
 
 export interface ErrorAnswerOptions {
-  /** Where the error codes are explained; `#code` is added. */
+  /** URL of the page that explains the error codes; `#code` is added. */
   readonly docsUrl: string
-  /** Beginnings of paths on the host that no caller may see. */
+  /** Prefixes of host paths that callers must not see. */
   readonly hostPaths: readonly string[]
 }
 
-/** The only place that writes errors. */
+/** The only place that writes error answers. */
 export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorAnswers {
   const hide = hidePaths(hostPaths)
 
   const body = (error: DormouseError, requestId: string): ErrorAnswer => ({
     error: {
       code: error.code,
-      // Whatever went wrong inside is in the log, under this request id.
+      // The log has the details of internal errors, under this request id.
       message: error.code === 'internal' ? 'something went wrong inside the server' : hide(error.message),
       hint: hide(error.hint),
       requestId,
@@ -40,7 +40,7 @@ export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorA
     body,
     send: (thrown, request, reply) => {
       const error = toDormouseError(thrown)
-      // A caller's mistake is his to read; the log is for what the operator has to know.
+      // The log is for what the operator has to know, not for mistakes of callers.
       if (isForTheOperator(error)) request.log.error({ err: thrown }, 'request failed')
       const retryAfterMs = error.details['retryAfterMs']
       if (typeof retryAfterMs === 'number') {
@@ -50,7 +50,7 @@ export function errorAnswers({ docsUrl, hostPaths }: ErrorAnswerOptions): ErrorA
       return (
         reply
           .code(error.status)
-          // An address that cannot be read is refused before the hook that sets this.
+          // A malformed URL is refused before the hook that sets this.
           .header('x-request-id', request.id)
           .header('content-type', 'application/json; charset=utf-8')
           .send(JSON.stringify(body(error, request.id)))
@@ -90,7 +90,7 @@ const FRAMEWORK_CODES: Record<string, { code: ErrorCode; message: string }> = {
   FST_ERR_ASYNC_CONSTRAINT: { code: 'invalid_argument', message: 'the request is not valid' },
 }
 
-/** What is not one of ours is either the framework's word about the request, or a bug. */
+/** Other errors are either the framework's verdict on the request, or a bug. */
 export function toDormouseError(thrown: unknown): DormouseError {
   if (thrown instanceof DormouseError) return thrown
   const known = FRAMEWORK_CODES[(thrown as FastifyError | undefined)?.code ?? '']
@@ -98,11 +98,9 @@ export function toDormouseError(thrown: unknown): DormouseError {
   return new DormouseError('internal', ERRORS.internal.hint, { cause: thrown })
 }
 
-/** What listens inside, or does not, and runs that others have put to sleep are the callers' own. */
+/** Closed ports and sleeping sandboxes concern the caller, not the operator. */
 export const isForTheOperator = ({ status, code }: DormouseError): boolean =>
   status >= 500 && code !== 'port_closed' && code !== 'run_unfinished'
-
-export const isCancelled = (error: unknown): boolean => hasErrorCode(error, 'cancelled')
 
 function hidePaths(hostPaths: readonly string[]): (text: string) => string {
   if (hostPaths.length === 0) return (text) => text

@@ -9,10 +9,10 @@ export const NDJSON = 'application/x-ndjson'
 export const SSE = 'text/event-stream'
 export type StreamType = typeof NDJSON | typeof SSE
 
-// One for all: a reason made for each request would record a stack that nobody reads.
+// Shared: creating an error per request would record a stack that is never read.
 const GONE = new DormouseError('cancelled', 'the caller went away')
 
-/** Aborted when the connection has no more use for an answer: the caller went away, or has all of it. */
+/** Aborted when the caller disconnects or has the whole answer. */
 export function disconnected(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
   if (reply.raw.destroyed) controller.abort(GONE)
@@ -21,9 +21,9 @@ export function disconnected(reply: FastifyReply): AbortSignal {
 }
 
 /**
- * Sends events one by one as their reader takes them: the next one is only asked for when there is room for it, so a slow reader costs
- * one event and the buffers of his socket. Whatever fails on the way is a last line `{type: "failed", error}`; so is a key that is revoked.
- * `events` has to end by itself when the caller is `disconnected`.
+ * Sends events as fast as the reader takes them. It asks for the next event only when there is room, so a slow reader
+ * costs one event and the buffers of its socket. A failure, or a revoked key, ends the stream with a line `{type:
+ * "failed", error}`. `events` must end by itself when the caller is `disconnected`.
  */
 export async function sendEvents(
   request: FastifyRequest,
@@ -70,7 +70,7 @@ function ndjsonLine(event: object): string {
   return `${JSON.stringify(event)}\n`
 }
 
-/** Without `event:`, so that `onmessage` of a browser's EventSource sees all of them. JSON has no line breaks. */
+/** Without `event:`, so that `onmessage` of a browser's EventSource sees all events. JSON has no line breaks. */
 function sseEvent(event: object): string {
   const id = 'seq' in event ? `id: ${event.seq}\n` : ''
   return `${id}data: ${JSON.stringify(event)}\n\n`
@@ -80,7 +80,7 @@ function beat(raw: ServerResponse): void {
   if (raw.writable && !raw.writableNeedDrain) raw.write(': still here\n\n')
 }
 
-/** Post: there is room again, or the reader is gone. */
+/** Waits until there is room again, or the reader is gone. */
 export function drained(raw: ServerResponse, stallMs: number): Promise<void> {
   return new Promise((resolve) => {
     if (raw.destroyed) return resolve()

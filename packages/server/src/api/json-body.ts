@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify'
 import { discardRest } from './discard-rest.ts'
 import type { App } from './route.ts'
 
-/** Replaces the framework's parsers: ours sees to UTF-8 and has a time limit. An empty body counts as none. */
+/** Replaces the framework's parsers: this one checks UTF-8 and has a time limit. An empty body counts as none. */
 export function useJsonBodies(app: App, timeoutMs: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
@@ -53,7 +53,7 @@ function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'))
   } catch (cause) {
-    // V8's message quotes the text around the fault, and the text may be code or a secret: it is not for logs.
+    // V8's message quotes the text around the error, which may be code or a secret, so it is not logged.
     throw new DormouseError('invalid_argument', 'body: is not valid JSON', {
       hint: 'Send one JSON object.',
       cause,

@@ -3,7 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import type { ConnectionError, FastifyInstance } from 'fastify'
 import type { ErrorAnswers } from './error-answer.ts'
 
-/** Bytes that are not an HTTP request never reach a route; they get an answer of the same shape. */
+/** Malformed requests never reach a route; they get an error answer of the same shape. */
 export function answerMalformedRequests(answers: ErrorAnswers) {
   return function (this: FastifyInstance, error: ConnectionError, socket: Socket): void {
     if (error.code === 'ECONNRESET' || socket.destroyed) return

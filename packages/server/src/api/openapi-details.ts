@@ -1,8 +1,8 @@
 import { ERRORS, type ErrorCode } from '@dormouse/contracts'
 
-/** What the generator of the OpenAPI document cannot know by itself. */
+/** Additions that the OpenAPI generator cannot know. */
 
-// The generator's own types describe 3.0 and 3.1 at once and help nobody here; the finished document is checked by a validator.
+// The generator's own types mix 3.0 and 3.1; a validator checks the finished document instead.
 type Json = { [key: string]: unknown }
 
 const METHODS = ['get', 'put', 'post', 'delete', 'patch', 'head']
@@ -43,7 +43,7 @@ function describeErrors(operation: Json): void {
     }
   }
   for (const response of Object.values(responses)) {
-    // The generator writes a body of type null for an answer that has none.
+    // The generator writes a null body for answers without one.
     if (response['content'] !== undefined && isNothing(response['content'] as Json))
       delete response['content']
     response['headers'] = {
@@ -79,8 +79,8 @@ function describeParameter(parameter: Json): void {
 const REFERENCE = /"#\/components\/schemas\/([^"/]+)"/g
 
 /**
- * The generator writes every registered schema once as output and once, as `…Input`, as input. Keeps what is used, and the plain name
- * for what is used as one of the two only.
+ * The generator writes every schema twice, as output and, as `…Input`, as input. Keeps the used ones, under the plain
+ * name where only one is used.
  */
 export function tidySchemas(document: Json): Json {
   const components = document['components'] as { schemas: Record<string, unknown> }

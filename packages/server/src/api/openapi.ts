@@ -7,29 +7,30 @@ import { describeOperations, tidySchemas } from './openapi-details.ts'
 import type { App } from './route.ts'
 
 const TAGS = {
-  sandboxes: 'A machine that never forgets: identity, policy, and a state that is running or asleep.',
-  runs: 'Code in a REPL of a sandbox, with a numbered journal of events.',
-  lifecycle: 'Sleeping, waking, forking, and why.',
-  snapshots: 'Saved states to go back to.',
-  files: 'What is in a sandbox, of any size.',
-  contexts: 'More REPLs.',
-  processes: 'Commands, in the background or with a terminal.',
+  sandboxes:
+    'A sandbox has an identity, a policy and a state: running or asleep. It keeps its memory and files while it sleeps.',
+  runs: 'Code that runs in a context of a sandbox, with a journal of numbered events.',
+  lifecycle: 'Standby, wake, fork, and the reasons for a state.',
+  snapshots: 'Saved states of sandboxes.',
+  files: 'Files in a sandbox, of any size.',
+  contexts: 'Contexts: runs in one context share variables.',
+  processes: 'Processes, in the background or with a terminal.',
   ports:
-    'TCP ports inside. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…`, and to `<port>-<id>.<domain>`, are passed on to what listens there, and wake the sandbox: with a key, by a link, or by anybody when the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; by host name every path is for the sandbox. Failures of ours are `port_closed` (502), `unauthorized` and what every route below a sandbox answers.',
+    'TCP ports in a sandbox. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…` and `<port>-<id>.<domain>` go to the program on that port, and wake the sandbox. They need a key or a link, unless the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; under a host name every path belongs to the sandbox. The server itself answers with `port_closed` (502), `unauthorized` and the errors of every route below a sandbox.',
   templates: 'What sandboxes are created from.',
   volumes: 'Directories that outlive sandboxes.',
   secrets: 'Values that sandboxes use in requests and never hold.',
-  usage: 'What was used, and what it would have cost.',
-  keys: 'Who may call.',
-  ssh: 'Who gets into sandboxes with an SSH client, and where.',
+  usage: 'Usage, and its cost with and without standby.',
+  keys: 'API keys.',
+  ssh: 'SSH keys, and the address for SSH clients.',
   host: 'The server itself.',
 }
 
-const zodToJsonConfig = { override: keepWhatIsSaid }
+const zodToJsonConfig = { override: keepExamplesAndDefaults }
 const jsonSchemaTransform = createJsonSchemaTransform({ zodToJsonConfig })
 const jsonSchemaTransformObject = createJsonSchemaTransformObject({ zodToJsonConfig })
 
-/** The OpenAPI document, made of what the routes declare. */
+/** The OpenAPI document, generated from the declarations of the routes. */
 export async function describeRoutes(app: App, version: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -39,15 +40,18 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
         version,
         summary: 'The perpetual sandbox for AI agents on any Linux box',
         description:
-          'Unknown fields and query parameters are refused. Every error has the same shape and a code from one list.',
+          'Unknown fields and query parameters are refused. All errors have the same shape and a code from one list.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: '/' }],
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
       components: {
         headers: {
-          RequestId: { schema: { type: 'string' }, description: 'Names this request in the server log.' },
-          RetryAfter: { schema: { type: 'integer' }, description: 'Seconds to wait, where it is known.' },
+          RequestId: {
+            schema: { type: 'string' },
+            description: 'Identifies this request in the server log.',
+          },
+          RetryAfter: { schema: { type: 'integer' }, description: 'Seconds to wait, if known.' },
         },
         securitySchemes: {
           key: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer dm_…`' },
@@ -63,15 +67,24 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
   })
 }
 
-/** Zod leaves out examples and defaults of input that it transforms, because they might be of the other side; ours are what is sent. */
-function keepWhatIsSaid({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
+/**
+ * Zod omits examples and defaults of transformed input, because they may belong to the other side. Ours are of the
+ * input.
+ */
+function keepExamplesAndDefaults({
+  zodSchema,
+  jsonSchema,
+}: {
+  zodSchema: z.core.$ZodType
+  jsonSchema: object
+}): void {
   const { examples, default: byDefault } = z.globalRegistry.get(zodSchema) ?? {}
   if (examples !== undefined) Object.assign(jsonSchema, { examples })
   if (byDefault !== undefined) Object.assign(jsonSchema, { default: byDefault })
   if (zodSchema._zod.def.type === 'undefined') Object.assign(jsonSchema, { type: 'null' })
 }
 
-/** What a route's config says and its schema does not. Extensions are taken out again by `describeOperations`. */
+/** What a route's config says and its schema does not. `describeOperations` removes the extensions again. */
 function declared({ config, schema }: RouteOptions): Record<string, unknown> {
   const scope = config?.scope ?? 'open'
   return {
@@ -88,7 +101,7 @@ function declared({ config, schema }: RouteOptions): Record<string, unknown> {
   }
 }
 
-/** Its own errors, and those that come with what it is. In the order of the registry. */
+/** The route's own errors and those of its kind, in the order of the registry. */
 function errorCodes(route: {
   scope: string
   own: readonly ErrorCode[]

@@ -4,7 +4,10 @@ type Query = Record<string, unknown>
 
 const MEMBER = /^(?<name>[A-Za-z]+)(?:\.(?<dotted>.+)|\[(?<bracketed>.+)\])$/
 
-/** `metadata.user=42` and `metadata[user]=42` arrive as `{metadata: {user: '42'}}`. What is there twice is an array, which no schema takes. */
+/**
+ * `metadata.user=42` and `metadata[user]=42` become `{metadata: {user: '42'}}`. Repeated parameters become an array,
+ * which every schema refuses.
+ */
 export function parseQueryString(text: string): Query {
   const query: Query = Object.create(null)
   for (const [key, value] of Object.entries(parse(text))) {
@@ -16,7 +19,7 @@ export function parseQueryString(text: string): Query {
     }
     if (query[name] === undefined) query[name] = Object.create(null)
     const members = query[name]
-    // `metadata=x&metadata.y=z`: leave both for the schema to refuse.
+    // `metadata=x&metadata.y=z`: keeps both, for the schema to refuse.
     if (typeof members === 'object' && members !== null) (members as Query)[member] = value
     else query[key] = value
   }

@@ -3,7 +3,9 @@ import type { IncomingMessage } from 'node:http'
 
 const GIVEN = /^[\w.-]{1,64}$/
 
-/** Ids that are unique across restarts without a random number for each request. A sensible one from the caller is kept. */
+/**
+ * Makes ids that are unique across restarts, without a random number per request. Keeps a well-formed id of the caller.
+ */
 export function requestIds(): (request: IncomingMessage) => string {
   const start = randomBytes(5).toString('hex')
   let count = 0

@@ -1,14 +1,17 @@
 import { LARGE_ANSWER_BYTES } from './limits.ts'
 import type { App } from './route.ts'
 
-/** One line per request. The route's pattern and the path, never the query, a header or a body: those may hold secrets. */
+/**
+ * Logs one line per request: the route's pattern and the path, never the query, headers or body, which may hold
+ * secrets.
+ */
 export function logRequests(app: App): void {
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     done()
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
-    // A large answer waits in memory for its reader; one who takes nothing of it is cut off.
+    // A large answer is buffered in memory; a reader that takes nothing is disconnected.
     if (typeof payload === 'string' && payload.length > LARGE_ANSWER_BYTES) {
       reply.raw.setTimeout(app.clientTimeouts.readerMs, () => reply.raw.destroy())
     }

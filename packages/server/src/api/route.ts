@@ -7,7 +7,7 @@ import { z } from 'zod'
 import type { AuthenticatedKey, Scope } from '../access/access.ts'
 import type { Services } from './services.ts'
 
-/** What a route file gets: a scope of its own, so that a content type parser that it adds is for its routes only. */
+/** The scope of a route file: a content type parser that it adds applies to its routes only. */
 export type App = FastifyInstance<
   RawServerDefault,
   IncomingMessage,
@@ -20,29 +20,29 @@ export type Routes = (app: App, services: Services) => void
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Which keys may call it. `open`: anybody. A route without one does not start. */
+    /** Which keys may call the route. `open`: no key needed. The server does not start with a route that lacks it. */
     scope?: Scope | 'open'
-    /** The codes that this route can answer with, besides those that every route can. */
+    /** The error codes of this route besides those of every route. */
     errors?: readonly ErrorCode[]
   }
   interface FastifyRequest {
-    /** Who asks. Not there on `open` routes. */
+    /** The caller's key. Absent on `open` routes. */
     key: AuthenticatedKey
   }
 }
 
-/** A success in JSON, for `schema.response`. */
+/** A JSON answer, for `schema.response`. */
 export function json<Schema extends z.ZodType>(description: string, schema: Schema) {
   return { description, content: { 'application/json': { schema } } }
 }
 
-/** 204. */
+/** An answer without a body (204). */
 export function nothing(description: string) {
   return z.undefined().describe(description)
 }
 
-/** Of a POST that says everything with its address. What is sent nevertheless is refused, as unknown fields are everywhere. */
+/** The body of a POST without parameters. Unknown fields are refused, as everywhere. */
 export const noBody = z.strictObject({}).prefault({})
 
-/** Of every route below one sandbox. */
+/** The parameters of every route below one sandbox. */
 export const sandboxParams = z.strictObject({ id: sandboxRefField })

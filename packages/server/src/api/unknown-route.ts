@@ -1,7 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { App } from './route.ts'
 
-/** Tells an address that does not exist from one that exists with other methods. */
+/** Distinguishes an unknown path from a known one with other methods. */
 export function answerUnknownRoutes(app: App): void {
   const methodsByPattern = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {
@@ -21,7 +21,7 @@ export function answerUnknownRoutes(app: App): void {
       })
     }
     reply.header('allow', [...methods].sort().join(', '))
-    throw new DormouseError('method_not_allowed', `this route does not know ${request.method}`)
+    throw new DormouseError('method_not_allowed', `this route does not support ${request.method}`)
   })
 }
 

@@ -1,4 +1,5 @@
-import type { UsageNumbers, UsageReport } from './services.ts'
+import type { UsageAnswer } from '@dormouse/contracts/http'
+import type { UsageNumbers } from '../usage/usage.ts'
 
 const NUMBERS: readonly (keyof UsageNumbers)[] = [
   'runningSeconds',
@@ -12,7 +13,7 @@ const NUMBERS: readonly (keyof UsageNumbers)[] = [
 ]
 
 /** RFC 4180: one line per sandbox, then `total`. */
-export function usageCsv({ from, to, currency, total, sandboxes }: UsageReport): string {
+export function usageCsv({ from, to, currency, total, sandboxes }: UsageAnswer): string {
   const period = [from, to, currency]
   const lines = [
     ['sandboxId', 'name', 'deleted', 'from', 'to', 'currency', ...NUMBERS],

@@ -1,7 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { App } from './route.ts'
 
-/** A query that is not UTF-8 would be read as U+FFFD, which is the name of another file. */
+/** Invalid UTF-8 would be read as U+FFFD, which may name another file. */
 export function requireUtf8Queries(app: App): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const start = request.url.indexOf('?')

@@ -2,11 +2,11 @@ import websocket from '@fastify/websocket'
 import { TERMINAL_MESSAGE_MAX_BYTES } from './limits.ts'
 import type { App } from './route.ts'
 
-/** What a client asks for besides its key, so that the answer does not repeat the key. */
+/** The protocol that clients offer besides their key, so that the answer does not repeat the key. */
 const PROTOCOL = 'dormouse.v1'
 const BEARER = 'dormouse.bearer.'
 
-/** Before the routes, and before keys are asked for: a browser cannot set headers, so it names its key among the protocols it speaks. */
+/** Runs before routes and authentication: a browser cannot set headers, so it sends its key among the protocols. */
 export async function useWebSockets(app: App): Promise<void> {
   await app.register(websocket, {
     options: {
@@ -14,7 +14,7 @@ export async function useWebSockets(app: App): Promise<void> {
       perMessageDeflate: false,
       handleProtocols: (offered: Set<string>) => {
         if (offered.has(PROTOCOL)) return PROTOCOL
-        // A browser that offers protocols and gets none back gives up.
+        // A browser that offers protocols must get one back.
         return [...offered].find((name) => name.startsWith(BEARER)) ?? false
       },
     },

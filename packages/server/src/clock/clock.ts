@@ -1,12 +1,12 @@
 import { uptime } from 'node:os'
 
-/** What the host says about time. */
+/** The clocks of the host. */
 export interface Clock {
-  /** Milliseconds since the epoch, for what is written down and shown. May jump at any time, in either direction. */
+  /** Milliseconds since the epoch, for records and views. May jump at any time, in either direction. */
   readonly wallMs: () => number
   /** For durations: never jumps. Stands still while the host is suspended. */
   readonly monotonicMs: () => number
-  /** As `monotonicMs` from another beginning, and counts while the host is suspended. Coarse. */
+  /** Like `monotonicMs` with another origin, but also counts while the host is suspended. Coarse. */
   readonly bootMs: () => number
 }
 

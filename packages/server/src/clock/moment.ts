@@ -1,6 +1,9 @@
 import type { ServerClock } from './server-clock.ts'
 
-/** When something happened: as the wall clock said for what is written and shown, and how long ago whatever becomes of that clock. */
+/**
+ * A point in time: the wall-clock time for records and views, and how long ago it was, whatever the wall clock does
+ * since.
+ */
 export class Moment {
   readonly wallMs: number
   readonly #elapsedMs: () => number
@@ -19,7 +22,7 @@ export class Moment {
     return new Moment(clock.wallMs() - elapsedMs, () => clock.monotonicMs() - atMs)
   }
 
-  /** One that an earlier server wrote down. */
+  /** A point in time that an earlier server recorded. */
   static recorded(clock: ServerClock, wallMs: number): Moment {
     return new Moment(wallMs, () => clock.sinceRecorded(wallMs))
   }

@@ -1,26 +1,27 @@
 import type { Log } from '../log.ts'
 import type { Clock } from './clock.ts'
 
-/** A wall clock that is this far ahead of the time that has passed was set, and may be set back as soon as somebody notices. */
+/** A wall clock that is this far ahead of the elapsed time was set, and may be set back soon. */
 const JUMP_MS = 3_600_000
 /**
- * How long a jump forward has to last before anything expires by it. Time servers correct a host that starts with a wrong clock within
- * minutes, and an operator who mistypes a date sees the warning.
+ * How long a jump forward must last before sandboxes expire by it. Time servers correct a wrong clock within minutes,
+ * and an operator who mistypes a date sees the warning.
  */
 const CONFIRMATION_MS = 10 * 60_000
-/** Less is the coarseness of the clock that counts while the host is suspended. */
+/** Smaller differences come from the coarse clock that counts while the host is suspended. */
 const SUSPENDED_MIN_MS = 1_000
 
 export interface ServerClockOptions {
   readonly clock: Clock
-  /** What the wall clock said when an earlier server last wrote it down. undefined: there was none. */
+  /** The last wall-clock time that an earlier server recorded. Undefined: there was no earlier server. */
   readonly lastRecordedMs: number | undefined
   readonly log: Log
 }
 
 /**
- * The server's time. Durations are counted by a clock that does not jump. The wall clock is for what is written and shown, and what is deleted
- * by it waits until a jump forward is confirmed: see docs/decisions/0040-clocks-and-deadlines.md.
+ * The server's time. Durations are counted by a clock that does not jump. The wall clock is for records and views;
+ * deletions by the wall clock wait until a jump forward is confirmed: see
+ * docs/decisions/0040-clocks-and-deadlines.md.
  */
 export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
   readonly #clock: Clock
@@ -29,10 +30,10 @@ export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
   readonly #bootAheadMs: number
   readonly #lastRecordedMs: number
   #suspendedMs = 0
-  /** From the monotonic clock to the wall clock, as far as that is believed. */
+  /** Offset from the monotonic clock to the confirmed wall clock. */
   #offsetMs: number
   #jump: { readonly sinceMs: number; readonly byMs: number } | undefined
-  /** How long there was no server before this one; undefined while the wall clock is the only one to say so, and says much. */
+  /** How long no server ran before this one. Undefined while only an unconfirmed wall clock says so. */
   #downMs: number | undefined
 
   constructor({ clock, lastRecordedMs, log }: ServerClockOptions) {
@@ -46,7 +47,7 @@ export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
     if (wallMs < this.#lastRecordedMs)
       log.warn(
         { wallClock: isoTime(wallMs), lastRecorded: isoTime(this.#lastRecordedMs) },
-        'the wall clock is behind the time that the last server wrote down: nothing has aged while there was no server',
+        'the wall clock is behind the time that the last server recorded: the time without a server does not count',
       )
     this.look()
   }
@@ -55,21 +56,21 @@ export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
 
   readonly monotonicMs = (): number => this.#clock.monotonicMs() + this.#suspendedMs
 
-  /** The wall clock for what is deleted: a jump forward of more than an hour counts only after it has lasted ten minutes. */
+  /** The wall clock for deletions: a jump forward of more than an hour counts only after ten minutes. */
   readonly confirmedWallMs = (): number => this.monotonicMs() + this.#offsetMs
 
-  /** Whether it is known how long there was no server. */
+  /** Whether the time without a server is known. */
   get knowsDownTime(): boolean {
     return this.#downMs !== undefined
   }
 
-  /** How long ago something was that an earlier server wrote down: at least so long, and more once a long time without a server is confirmed. */
+  /** How long ago a recorded time was, at least. Grows when a long time without a server is confirmed. */
   sinceRecorded(recordedMs: number): number {
     const before = Math.max(0, this.#lastRecordedMs + (this.#downMs ?? 0) - recordedMs)
     return before + (this.monotonicMs() - this.#startedAtMs)
   }
 
-  /** Notices jumps and suspensions. To be called about every second. */
+  /** Checks for jumps and suspensions. Call it about every second. */
   look(): void {
     const suspendedMs = this.#clock.bootMs() - this.#clock.monotonicMs() - this.#bootAheadMs
     if (suspendedMs - this.#suspendedMs >= SUSPENDED_MIN_MS) this.#suspendedMs = suspendedMs
@@ -77,7 +78,7 @@ export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
     const byMs = this.wallMs() - Math.round(this.confirmedWallMs())
     if (byMs <= JUMP_MS) {
       if (this.#jump !== undefined)
-        this.#log.info({}, 'the wall clock is back: nothing has expired by its jump')
+        this.#log.info({}, 'the wall clock was set back to the right time: no sandbox expired by its jump')
       else if (byMs < -JUMP_MS && this.knowsDownTime) this.#log.warn({ byMs }, 'the wall clock was set back')
       this.#believe(byMs)
       return
@@ -87,11 +88,11 @@ export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
       this.#log.warn(
         { byMs, confirmationMs: CONFIRMATION_MS },
         this.knowsDownTime
-          ? 'the wall clock jumped forward: nothing expires by it until the jump has lasted a while'
-          : 'the last server wrote down its time long ago: nothing expires until the wall clock has shown the same for a while',
+          ? 'the wall clock jumped forward: no sandbox expires by it until the jump has lasted ten minutes'
+          : 'the last server recorded its time long ago: no sandbox expires until the wall clock has been stable for ten minutes',
       )
     } else if (nowMs - this.#jump.sinceMs >= CONFIRMATION_MS) {
-      this.#log.info({ byMs }, 'the wall clock is believed')
+      this.#log.info({ byMs }, 'the jump of the wall clock is confirmed')
       this.#believe(byMs)
     }
   }

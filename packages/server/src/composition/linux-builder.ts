@@ -16,7 +16,7 @@ export function linuxBuilder(engine: LinuxEngine, dataDir: string): BuilderTools
         const templates = await listTemplates(dataDir)
         return Promise.all(
           templates.map(async ({ name, manifest }) => {
-            // A damaged list is told to who asks for it.
+            // A caller that asks for a damaged list gets the error.
             const materials = await readTemplateMaterials(dataDir, name).catch(() => undefined)
             return {
               name,

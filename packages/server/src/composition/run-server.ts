@@ -12,28 +12,31 @@ import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { boundGarbage } from '../host/bound-garbage.ts'
 import { ROOM_FOR_START, SpaceReserve } from '../host/space-reserve.ts'
-import { openLog } from '../log.ts'
+import { openLog, type ServerLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
 import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
 import { VERSION } from '../version.ts'
-import { endInTime, noteCrash } from './end-in-time.ts'
+import { endInTime, logCrashes } from './end-in-time.ts'
 import { linuxBuilder } from './linux-builder.ts'
-import { openServer } from './open-server.ts'
+import { openServer, type ServerCore } from './open-server.ts'
 import { newsLines, type ServerNews } from './server-news.ts'
 
 export interface RunServer {
   readonly config: ServerConfig
-  /** Aborting it ends the server in order: every sandbox goes to standby first. */
+  /** When it aborts, the server puts every sandbox to standby and ends. */
   readonly signal: AbortSignal
-  /** For people. */
+  /** Gets lines for people. */
   readonly print?: (line: string) => void
-  /** The same for programs. */
+  /** Gets the same for programs. */
   readonly tell?: (news: ServerNews) => void
-  /** Where templates and CRIU are, when they are not in the data directory: tests share those of a host. */
+  /** Where templates and CRIU are, if not in the data directory: tests share those of the host. */
   readonly toolsDir?: string
 }
 
-/** Resolves when `signal` has ended it. Refuses a data directory in use and a host that cannot run sandboxes. */
+/**
+ * Runs a server until `signal` aborts, then puts its sandboxes to standby. Refuses a data directory in use, and a host that
+ * cannot run sandboxes.
+ */
 export async function runServer({ config, signal, toolsDir, ...listeners }: RunServer): Promise<void> {
   const { dataDir } = config
   boundGarbage()
@@ -43,22 +46,16 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   }
   await using _directory = await openDataDirectory(dataDir)
   const reserve = new SpaceReserve(dataDir)
-  // On a full disk a server must start, or nobody could delete anything.
+  // The server must start on a full disk, so that callers can delete things.
   reserve.makeRoom(ROOM_FOR_START)
   const templatesDir = toolsDir ?? dataDir
   const [host, criu] = await Promise.all([examineHost(templatesDir), findCriu(templatesDir)])
   refuseUnfitHost(host)
-  const {
-    log,
-    options: logger,
-    path: logPath,
-  } = openLog({
-    level: config.logLevel,
-    dataDir,
-    isTerminal: process.stderr.isTTY === true,
-  })
+  const isTerminal = process.stderr.isTTY === true
+  const serverLog = openLog({ level: config.logLevel, dataDir, isTerminal })
+  const { log } = serverLog
   using _end = endInTime(signal, config.shutdownTimeoutMs, log)
-  using _crash = noteCrash(log)
+  using _crash = logCrashes(log)
   await using engine = await LinuxEngine.open({
     ...{ dataDir: templatesDir, stateDir: dataDir },
     hostMemoryBytes: config.minFreeMemoryBytes,
@@ -66,11 +63,45 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   })
   const builder = linuxBuilder(engine, templatesDir)
   await using core = await openServer({ config, engine, builder, reserve, log })
-  const health = { status: 'ok' as 'ok' | 'stopping' }
   const hostPaths = [dataDir, templatesDir, '/run/dormouse']
+  const endsAt = await serve({ config, core, serverLog, hostPaths, signal }, ({ url, ssh, apiKey }) => {
+    tell({
+      ...{ type: 'ready', version: VERSION, url, ssh: ssh.endpoint, dataDir, criu: criu?.version },
+      ...{ sandboxes: core.recovery, logPath: serverLog.path, apiKey, notes: notesOf(ssh, host) },
+    })
+    log.info({ url, recovery: core.recovery }, 'ready')
+    // Only makes the first create faster. A create from a broken template reports the error.
+    engine.expectCreate(DEFAULT_TEMPLATE).catch(() => {})
+  })
+  const { asleep, left, underWay } = await core.sleep(Math.max(0, endsAt - performance.now()))
+  tell({ type: 'ended', asleep, left })
+  log.info({ asleep, left }, 'ended')
+  // Another server must not get the data directory while a snapshot is written into it: the lock ends with the process.
+  if (underWay > 0) process.exit(0)
+}
+
+interface Serve {
+  readonly config: ServerConfig
+  readonly core: ServerCore
+  readonly serverLog: ServerLog
+  readonly hostPaths: readonly string[]
+  readonly signal: AbortSignal
+}
+
+interface Served {
+  readonly url: string
+  readonly ssh: OpenedSsh
+  readonly apiKey: string | undefined
+}
+
+/** Serves HTTP, MCP and SSH until `signal` aborts. Returns when sandboxes must be asleep, by `performance.now()`. */
+async function serve(
+  { config, core, serverLog: { log, options: logger }, hostPaths, signal }: Serve,
+  onReady: (served: Served) => void,
+): Promise<number> {
+  const health = { status: 'ok' as 'ok' | 'stopping' }
   const mcp = openMcp(config, log)
   let ssh: OpenedSsh | undefined
-  let endsAt = 0
   const app = await createApp(
     { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
     {
@@ -86,33 +117,24 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     await mcp.open(app, url)
     const { sandboxes } = core.services
     ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
-    const apiKey = prepareClient({ access: core.access, dataDir, url })
-    const lacks = host.checks.filter(({ status }) => status === 'warn')
-    tell({
-      ...{ type: 'ready', version: VERSION, url, ssh: ssh.endpoint, dataDir, criu: criu?.version },
-      ...{ sandboxes: core.recovery, logPath, apiKey },
-      notes: [
-        ...(ssh.problem === undefined ? [] : [`SSH is off: ${ssh.problem}`]),
-        ...lacks.map(({ title, found }) => `${title}: ${found}`),
-      ],
-    })
-    log.info({ url, recovery: core.recovery }, 'ready')
-    // Only a convenience: whatever is wrong with the template, who creates from it is told.
-    engine.expectCreate(DEFAULT_TEMPLATE).catch(() => {})
+    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir: config.dataDir, url }) })
     await untilAborted(signal)
-    endsAt = performance.now() + config.shutdownTimeoutMs
     health.status = 'stopping'
+    return performance.now() + config.shutdownTimeoutMs
   } finally {
     mcp.end()
     await ssh?.[Symbol.asyncDispose]()
     await app.close()
     await mcp.close()
   }
-  const { asleep, left, underWay } = await core.sleep(Math.max(0, endsAt - performance.now()))
-  tell({ type: 'ended', asleep, left })
-  log.info({ asleep, left }, 'ended')
-  // The data directory must not be given to another server while something is still being saved into it: its lock goes with the process.
-  if (underWay > 0) process.exit(0)
+}
+
+function notesOf(ssh: OpenedSsh, { checks }: HostReport): string[] {
+  const lacks = checks.filter(({ status }) => status === 'warn')
+  return [
+    ...(ssh.problem === undefined ? [] : [`SSH is off: ${ssh.problem}`]),
+    ...lacks.map(({ title, found }) => `${title}: ${found}`),
+  ]
 }
 
 async function listen(app: App, { host, port, ...config }: ServerConfig): Promise<string> {

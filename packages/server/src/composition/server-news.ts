@@ -1,7 +1,7 @@
 import { describeRecovery, type Recovery } from '../sandbox/recover.ts'
 import { isWildcardAddress } from '../ssh/open-ssh.ts'
 
-/** What a server says of itself: to programs as it is, to people as lines. */
+/** What the server reports: programs get it as it is, people as lines of text. */
 export type ServerNews = ReadyNews | EndedNews
 
 export interface ReadyNews {
@@ -12,13 +12,13 @@ export interface ReadyNews {
   readonly ssh?: { readonly host: string; readonly port: number } | undefined
   readonly dataDir: string
   readonly criu?: string | undefined
-  /** What became of the sandboxes that were there. */
+  /** What recovery did. */
   readonly sandboxes: Recovery
   /** Absent when the log is on stderr. */
   readonly logPath?: string | undefined
-  /** What this host lacks, and what did not start. */
+  /** What this host lacks, and which parts of the server did not start. */
   readonly notes: readonly string[]
-  /** Of the first start, and never again. */
+  /** Only at the first start. */
   readonly apiKey?: string | undefined
 }
 
@@ -26,7 +26,7 @@ export interface EndedNews {
   readonly type: 'ended'
   /** Sandboxes that were put to standby. */
   readonly asleep: number
-  /** Those that could not be saved in time: they run on, and are found at the next start. */
+  /** Sandboxes that could not be saved in time: they keep running, and the next start adopts them. */
   readonly left: number
 }
 
@@ -55,6 +55,6 @@ function readyLines({ url, ssh, dataDir, criu, sandboxes, logPath, notes, apiKey
 
 function endedLine({ asleep, left }: EndedNews): string {
   const rest =
-    left === 0 ? '' : `; ${left} could not be saved in time, run on, and are found at the next start`
+    left === 0 ? '' : `; ${left} could not be saved in time and keep running until the next start adopts them`
   return `Dormouse has ended: ${asleep} sandboxes put to standby${rest}.`
 }

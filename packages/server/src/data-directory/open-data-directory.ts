@@ -4,8 +4,8 @@ import { DormouseError } from '@dormouse/contracts'
 import { FileLock } from '@dormouse/engine-linux/setup'
 
 /**
- * Makes the directory if needed and takes it for this process alone. The kernel holds the lock: it is free as soon as this
- * process is gone, also after `kill -9`. Dispose to give it back earlier.
+ * Creates the directory if needed and locks it for this process. The kernel releases the lock when the process ends,
+ * also after `kill -9`. Dispose to release it earlier.
  */
 export async function openDataDirectory(dataDir: string): Promise<AsyncDisposable> {
   await mkdir(dataDir, { recursive: true, mode: 0o711 }).catch((cause) => {

@@ -1,10 +1,10 @@
 import { closeSync, fchmodSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** Whole or not at all, on disk when it returns, and readable for its owner only. */
+/** Writes a file that only its owner can read. The file is complete and synced when this returns, or unchanged. */
 export function writePrivateFile(path: string, content: string | Uint8Array): void {
   const draft = `${path}.new`
-  // Left by a crash, perhaps with another mode: opening it would keep that.
+  // A file that a crash left may have another mode, which opening it would keep.
   rmSync(draft, { force: true })
   const file = openSync(draft, 'wx', 0o600)
   try {

@@ -1,4 +1,4 @@
-/** What was opened, closed in the opposite order. (Node 20 has no AsyncDisposableStack.) */
+/** Closes resources in the opposite order of opening. (Node 20 has no AsyncDisposableStack.) */
 export class Closing implements AsyncDisposable {
   readonly #opened: (AsyncDisposable | Disposable)[] = []
 

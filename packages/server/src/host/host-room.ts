@@ -5,10 +5,10 @@ export interface HostRoom {
   freeDiskBytes(): Promise<number>
 }
 
-/** Many wakes at once ask at once; the answer is as good for all of them. */
+/** Wakes at the same time share one answer. */
 const FRESH_MS = 100
 
-/** What is left on this host. Asked without a way through other threads, which are busy when a sandbox wakes: the kernel knows it all. */
+/** Free memory and disk of this host. Read synchronously: the threads for asynchronous I/O are busy during wakes. */
 export function hostRoom(dataDir: string): HostRoom {
   return {
     freeMemoryBytes: remembered(async () => {
@@ -19,10 +19,10 @@ export function hostRoom(dataDir: string): HostRoom {
   }
 }
 
-/** What is free on the file system of this directory. */
+/** Free space of the file system that holds this directory. */
 export function freeRoom(dataDir: string): { readonly bytes: number; readonly files: number } {
   const { bavail, bsize, ffree, files } = statfsSync(dataDir)
-  // A file system without a fixed number of inodes says that it has none at all.
+  // A file system without a fixed number of inodes reports 0.
   return { bytes: bavail * bsize, files: files === 0 ? Number.POSITIVE_INFINITY : ffree }
 }
 

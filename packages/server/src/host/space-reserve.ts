@@ -4,16 +4,16 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freeRoom } from './host-room.ts'
 
-/** Some hundred transactions of the server's records, or a dozen wakes, on a disk that has nothing else left. */
+/** Enough for some hundred transactions or a dozen wakes on a disk that is otherwise full. */
 const RESERVE_MAX_BYTES = 16 * 1024 ** 2
 const PIECES = 32
 /** A wake makes a dozen files and directories, and two spares are made after it. */
 const NAMES_MAX = 256
-/** Of a small file system: the reserve must not be what fills it. */
+/** At most this share of the file system: the reserve must not fill a small one. */
 const SHARE = 64
-/** It is made again only where there is this many times as much room: otherwise it would be what fills the disk. */
+/** The reserve is refilled only if this many times its size is free: otherwise it would fill the disk itself. */
 const REFILL_FACTOR = 4
-/** Also how long after a start it is first made: those who have waited for a server come first. */
+/** Also the delay after a start, so that callers who waited for the server come first. */
 const REFILL_MS = 2_000
 
 export interface Room {
@@ -21,16 +21,17 @@ export interface Room {
   readonly files: number
 }
 
-/** What one transaction of the server's records may need, a grown WAL included. */
+/** For one transaction of the server's records, a grown WAL included. */
 export const ROOM_FOR_RECORDS: Room = { bytes: 256 * 1024, files: 8 }
-/** What starting a server may need: its databases make files when they are opened. */
+/** For the start of a server: opening its databases creates files. */
 export const ROOM_FOR_START: Room = { bytes: 1024 ** 2, files: 48 }
-/** What a burrow needs that starts from a snapshot: directories, its record, links to memory files. */
+/** For a burrow that is restored from a snapshot: directories, its record, links to memory files. */
 export const ROOM_FOR_WAKE: Room = { bytes: 512 * 1024, files: 48 }
 
 /**
- * Files that take up room on the disk of the data directory, to be deleted when there is none left: starting, listing, deleting and running must
- * be possible on a full disk, because they are how an operator makes room. Pieces hold bytes, names hold inodes.
+ * The disk reserve: files that hold space on the disk of the data directory and are deleted when it is full. An
+ * operator can then still start the server, list, run and delete, and so make room. Pieces hold bytes, names hold
+ * inodes.
  */
 export class SpaceReserve {
   readonly #dataDir: string
@@ -41,7 +42,7 @@ export class SpaceReserve {
   readonly #names: Set<string>
   #refilling: Promise<void> | undefined
 
-  /** Looks at what an earlier server has left of it. Writes nothing: see `refill`. */
+  /** Finds what an earlier server left of the reserve. Writes nothing: see `refill`. */
   constructor(dataDir: string) {
     this.#dataDir = dataDir
     this.#dir = join(dataDir, 'reserve')
@@ -54,8 +55,8 @@ export class SpaceReserve {
   }
 
   /**
-   * Post: this much room is free, as far as the reserve reaches. `leaves`: the share of the reserve that is not touched, for more important
-   * needs. Takes microseconds where there is room.
+   * Post: this much space is free, as far as the reserve reaches. `leaves`: the share of the reserve to keep for more
+   * important needs. Takes microseconds when the space is free already.
    */
   makeRoom({ bytes, files }: Room, { leaves = 0 } = {}): void {
     for (;;) {
@@ -72,7 +73,7 @@ export class SpaceReserve {
     return this.#pieces.size >= PIECES && this.#names.size >= this.#nameCount
   }
 
-  /** Makes what is missing now and then, until it is disposed. */
+  /** Refills the reserve periodically until disposed. */
   keepWhole(): Disposable {
     const timer = setInterval(() => {
       if (!this.isWhole) void this.refill()
@@ -81,7 +82,7 @@ export class SpaceReserve {
     return { [Symbol.dispose]: () => clearInterval(timer) }
   }
 
-  /** Makes what is missing, where there is plenty of room. Again is fine; failing costs nothing. */
+  /** Refills the reserve if there is plenty of space. Never throws. */
   refill(): Promise<void> {
     this.#refilling ??= this.#refill()
       .catch(() => {})
@@ -102,7 +103,7 @@ export class SpaceReserve {
     const isEnough = () => this.#free().bytes > this.#pieceBytes * REFILL_FACTOR
     for (const name of numbered('piece', PIECES)) {
       if (this.#pieces.has(name) || !isEnough()) continue
-      // Random: a file system that compresses would keep no room for zeros.
+      // Random bytes, because a compressing file system would store zeros in no space.
       await writeFile(join(this.#dir, name), randomBytes(this.#pieceBytes), { mode: 0o600 })
       this.#pieces.add(name)
     }
@@ -120,7 +121,7 @@ export class SpaceReserve {
     try {
       rmSync(join(this.#dir, name), { force: true })
     } catch {
-      // What cannot be deleted gives no room: the next piece may.
+      // A piece that cannot be deleted frees nothing; the next one may.
     }
   }
 

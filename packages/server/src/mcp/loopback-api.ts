@@ -5,26 +5,26 @@ import type { ErrorAnswer } from '@dormouse/contracts/http'
 import { Dormouse } from 'dormouse'
 import type { App } from '../api/route.ts'
 
-/** Clients of the very server that they are in. */
+/** SDK clients for this server itself. */
 export class LoopbackApi {
   #url: string | undefined
   #inner: Server | undefined
   #isEnding = false
 
-  /** Call it once the app listens on `url`. */
+  /** Call once the app listens on `url`. */
   async open(app: App, url: string): Promise<void> {
     this.#url = url.startsWith('https:') ? await this.#openInner(app) : url
   }
 
-  /** With the key of the caller: it can do what the caller can do. */
+  /** Uses the caller's key, so the client can do what the caller can do. */
   connect(apiKey: string): Dormouse {
-    if (this.#url === undefined) throw new Error('asked before the server listens')
+    if (this.#url === undefined) throw new Error('connect() was called before the server listens')
     return new Dormouse({ url: this.#url, apiKey, fetch: (...args) => this.#fetch(...args) })
   }
 
   /**
-   * Before the app is closed: calls end at once instead of waiting for a server that does not come back, and what they have started
-   * goes on. Runs survive the end of the server; interrupting them would be a loss.
+   * Call before the app closes. Pending calls fail at once instead of waiting for a server that is stopping. What they
+   * started continues: runs survive a restart, so they are not interrupted.
    */
   end(): void {
     this.#isEnding = true
@@ -32,10 +32,13 @@ export class LoopbackApi {
     this.#inner?.closeAllConnections()
   }
 
-  /** A certificate is for a name that may lead elsewhere from here, and may be signed by nobody whom Node knows. */
+  /**
+   * Over TLS a second listener on loopback serves plain HTTP: the certificate's name may lead elsewhere from here, and
+   * Node may not trust its issuer.
+   */
   async #openInner(app: App): Promise<string> {
     const inner = createServer((request, response) => app.routing(request, response))
-    // Big files pass here, too, and take what they take.
+    // Uploads of large files take their time.
     inner.requestTimeout = 0
     inner.listen(0, '127.0.0.1')
     await once(inner, 'listening')
@@ -51,7 +54,7 @@ export class LoopbackApi {
 const ENDING: ErrorAnswer = {
   error: {
     code: 'cancelled',
-    message: 'The server is ending. What was started goes on at its next start.',
+    message: 'The server is stopping. Runs continue at its next start.',
     hint: 'Try again in a moment; variables and files are kept.',
     requestId: 'none',
     docs: 'docs/errors.md#cancelled',

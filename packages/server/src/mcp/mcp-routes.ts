@@ -18,17 +18,17 @@ const query = z.strictObject({
   sandbox: nameField.exactOptional().describe('The sandbox of conversations that come to this address.'),
 })
 
-/** What the protocol looks at. The key stays here. */
+/** The headers that the protocol reads. The key is not passed on. */
 const HEADERS = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id']
 
-/** `/mcp`: another protocol than the rest of the API, so it is not in the OpenAPI document. */
+/** `/mcp` speaks another protocol, so it is not in the OpenAPI document. */
 export function mcpRoutes({ sessions, loopback, checkOrigin }: McpRoutesOptions): Routes {
   return (app) => {
     app.route({
       method: ['GET', 'POST', 'DELETE'],
       url: '/mcp',
       bodyLimit: RUN_BODY_MAX_BYTES,
-      // Any key may ask what there is; what a tool does is asked for with the same key once more.
+      // Any key may list the tools. Each tool call is authorized again with the same key.
       config: { scope: 'read' },
       schema: { hide: true, querystring: query },
       onRequest: (request, _reply, done) => {

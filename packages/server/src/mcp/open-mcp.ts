@@ -8,19 +8,19 @@ import { originChecker } from './origin-checker.ts'
 
 export interface Mcp {
   readonly routes: Routes
-  /** Once the app listens. */
+  /** Call once the app listens. */
   open(app: App, url: string): Promise<void>
-  /** Before the app is closed. */
+  /** Call before the app closes. */
   end(): void
-  /** After it. */
+  /** Call after the app has closed. */
   close(): Promise<void>
 }
 
 export function openMcp(config: ServerConfig, log: FastifyBaseLogger): Mcp {
   const loopback = new LoopbackApi()
   const sessions = new McpSessions({
-    onProblem: (err) => log.error({ err }, 'an MCP tool failed'),
-    onMistake: (err) => log.debug({ err }, 'an MCP client made a mistake'),
+    onInternalError: (err) => log.error({ err }, 'an MCP tool failed'),
+    onClientError: (err) => log.debug({ err }, 'an MCP client sent an invalid message'),
   })
   return {
     routes: mcpRoutes({ sessions, loopback, checkOrigin: originChecker(config) }),

@@ -9,8 +9,9 @@ export interface RequestOrigin {
 }
 
 /**
- * Against DNS rebinding: a page of the outside can make its own name mean 127.0.0.1, but it cannot hide that name. So requests must
- * come to an address, `localhost`, or a name from the config; and from no page of another site, unless `cors` says that it may.
+ * Prevents DNS rebinding: a web page can make its own host name resolve to 127.0.0.1, but it cannot hide that name. So
+ * `Host` must be an address, `localhost` or a name from the configuration, and `Origin` must be this server or an
+ * origin that `cors` allows.
  */
 export function originChecker(
   config: Pick<ServerConfig, 'host' | 'domain' | 'cors'>,
@@ -28,7 +29,7 @@ export function originChecker(
     if (origin === undefined || config.cors.origins.includes(origin)) return
     const from = hostName(origin)
     if (from === undefined || !isOurs(from)) {
-      throw refused(`Origin: pages of ${JSON.stringify(origin)} may not call this`)
+      throw refused(`Origin: pages of ${JSON.stringify(origin)} may not call this server`)
     }
   }
 }
@@ -39,7 +40,7 @@ function refused(message: string): DormouseError {
   })
 }
 
-/** Without port and brackets, in small letters. */
+/** Without port and brackets, in lower case. */
 function hostName(url: string): string | undefined {
   try {
     return new URL(url).hostname.replace(/^\[|\]$/g, '')

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { drained, SSE } from '../api/event-stream.ts'
 
-/** An answer of the protocol. A stream begins at once, though its first event may come much later. */
+/** Sends a response of the protocol. A stream starts at once, even if its first event comes later. */
 export async function sendAnswer(reply: FastifyReply, answer: Response): Promise<void> {
   const headers = Object.fromEntries(answer.headers)
   if (answer.body === null || headers['content-type'] !== SSE) {

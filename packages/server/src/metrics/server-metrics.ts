@@ -1,17 +1,16 @@
 import type { NetworkCountersAnswer } from '@dormouse/contracts/http'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Metrics } from '../api/services.ts'
-import type { Admission } from '../sandbox/admission.ts'
-import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
+import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
+import type { Metrics } from './metrics.ts'
 
-/** From a thaw to a wake on a host that is drowning. */
+/** From a thaw to a wake on an overloaded host. */
 const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 export interface ServerMetricsOptions {
-  readonly sandboxes: () => Iterable<{
-    readonly body: { readonly row: { readonly state: string; readonly tier: string | undefined } }
-  }>
-  readonly admission: Pick<Admission, 'load'>
+  readonly sandboxes: () => Iterable<{ readonly row: Pick<SandboxRow, 'state' | 'tier'> }>
+  /** Burrows that are being started, and starts that wait. */
+  readonly starts: { readonly load: { readonly running: number; readonly waiting: number } }
   readonly runsUnderWay: () => number
   readonly network: () => NetworkCountersAnswer
   readonly engineFailures: () => ReadonlyMap<string, number>
@@ -52,79 +51,11 @@ export class ServerMetrics implements Metrics {
       help: 'CPU time of all sandboxes.',
       registers,
     })
-    new Gauge({
-      name: 'dormouse_sandboxes',
-      help: 'Sandboxes by state and tier.',
-      labelNames: ['state', 'tier'],
-      registers,
-      collect() {
-        this.reset()
-        for (const { body } of options.sandboxes())
-          this.inc({ state: body.row.state, tier: body.row.tier ?? '' })
-      },
-    })
-    const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
-      new Gauge({
-        name,
-        help,
-        registers,
-        async collect() {
-          this.set(await read())
-        },
-      })
-    const counter = (name: string, help: string, read: (counters: NetworkCountersAnswer) => number) =>
-      new Counter({
-        name,
-        help,
-        registers,
-        collect() {
-          this.reset()
-          this.inc(read(options.network()))
-        },
-      })
-    counter(
-      'dormouse_network_connections_total',
-      'Connections of sandboxes to the outside.',
-      (all) => all.connections,
-    )
-    counter('dormouse_network_denied_total', 'What policies of sandboxes refused.', (all) => all.denied)
-    counter('dormouse_network_names_total', 'Names that sandboxes asked for.', (all) => all.names)
-    counter('dormouse_network_out_bytes_total', 'Bytes that left sandboxes.', (all) => all.bytesOut)
-    counter('dormouse_network_in_bytes_total', 'Bytes that sandboxes got from outside.', (all) => all.bytesIn)
-    new Counter({
-      name: 'dormouse_engine_failures_total',
-      help: 'Background work of the engine that failed, by kind.',
-      labelNames: ['kind'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [kind, count] of options.engineFailures()) this.inc({ kind }, count)
-      },
-    })
-    new Counter({
-      name: 'dormouse_scrub_read_bytes_total',
-      help: 'What the scrub has read.',
-      registers,
-      collect() {
-        this.reset()
-        this.inc(options.scrub().readBytes)
-      },
-    })
-    gauge(
-      'dormouse_scrub_last_pass_timestamp_seconds',
-      'When the scrub last finished reading all that is stored; 0: never.',
-      () => (options.scrub().finishedAt ?? 0) / 1000,
-    )
-    gauge(
-      'dormouse_damaged_snapshots',
-      'Snapshots that are known to be damaged.',
-      () => options.scrub().damagedSnapshots,
-    )
-    gauge('dormouse_runs', 'Runs under way.', options.runsUnderWay)
-    gauge('dormouse_starts', 'Burrows being started now.', () => options.admission.load.running)
-    gauge('dormouse_starts_waiting', 'Starts that wait for their turn.', () => options.admission.load.waiting)
-    gauge('dormouse_free_memory_bytes', 'Memory that the host has left.', options.freeMemoryBytes)
-    gauge('dormouse_free_disk_bytes', 'Disk that the data directory has left.', options.freeDiskBytes)
+    const readings = new Readings(this.#registry)
+    addSandboxMetrics(readings, options)
+    addNetworkMetrics(readings, options)
+    addScrubMetrics(readings, options)
+    addHostMetrics(readings, options)
   }
 
   get contentType(): string {
@@ -135,14 +66,127 @@ export class ServerMetrics implements Metrics {
     return this.#registry.metrics()
   }
 
-  get listener(): SandboxListener {
+  get listener() {
     return {
-      recorded: (_row, { event, tier = '' as const, latencyMs }) => {
-        this.#transitions.inc({ event, tier })
-        if (latencyMs !== undefined) this.#latency.observe({ event, tier }, latencyMs / 1000)
+      recorded: (_row: SandboxRow, { event, tier, latencyMs }: NewLedgerEntry) => {
+        const labels = { event, tier: tier ?? '' }
+        this.#transitions.inc(labels)
+        if (latencyMs !== undefined) this.#latency.observe(labels, latencyMs / 1000)
       },
-      woke: (_row, { tier, latencyMs }) => this.#latency.observe({ event: 'woke', tier }, latencyMs / 1000),
-      sampled: (_row, { cpuMs }) => this.#cpuSeconds.inc(cpuMs / 1000),
+      woke: (_row: SandboxRow, { tier, latencyMs }: { tier: Tier; latencyMs: number }) =>
+        this.#latency.observe({ event: 'woke', tier }, latencyMs / 1000),
+      sampled: (_row: SandboxRow, { cpuMs }: { cpuMs: number }) => this.#cpuSeconds.inc(cpuMs / 1000),
     }
   }
+}
+
+interface Reading {
+  readonly labels?: Record<string, string>
+  readonly value: number
+}
+
+/** Metrics that are read when Prometheus asks. */
+class Readings {
+  readonly #registry: Registry
+
+  constructor(registry: Registry) {
+    this.#registry = registry
+  }
+
+  gauge(name: string, help: string, read: () => number | Promise<number>): void {
+    new Gauge({
+      ...{ name, help, registers: [this.#registry] },
+      async collect() {
+        this.set(await read())
+      },
+    })
+  }
+
+  /** A number that its source counts up. */
+  counter(name: string, help: string, read: () => number): void {
+    new Counter({
+      ...{ name, help, registers: [this.#registry] },
+      collect() {
+        this.reset()
+        this.inc(read())
+      },
+    })
+  }
+
+  labelled(
+    Metric: typeof Gauge | typeof Counter,
+    { name, help, labelNames }: { name: string; help: string; labelNames: string[] },
+    read: () => Iterable<Reading>,
+  ): void {
+    new Metric({
+      ...{ name, help, labelNames, registers: [this.#registry] },
+      collect() {
+        this.reset()
+        for (const { labels = {}, value } of read()) this.inc(labels, value)
+      },
+    })
+  }
+}
+
+function addSandboxMetrics(
+  readings: Readings,
+  { sandboxes, runsUnderWay, starts }: ServerMetricsOptions,
+): void {
+  readings.labelled(
+    Gauge,
+    {
+      name: 'dormouse_sandboxes',
+      help: 'Sandboxes by state and tier.',
+      labelNames: ['state', 'tier'],
+    },
+    () =>
+      [...sandboxes()].map(({ row }) => ({ labels: { state: row.state, tier: row.tier ?? '' }, value: 1 })),
+  )
+  readings.gauge('dormouse_runs', 'Runs under way.', runsUnderWay)
+  readings.gauge('dormouse_starts', 'Burrows being started now.', () => starts.load.running)
+  readings.gauge('dormouse_starts_waiting', 'Starts that wait for their turn.', () => starts.load.waiting)
+}
+
+function addNetworkMetrics(readings: Readings, { network }: ServerMetricsOptions): void {
+  const counters: [name: string, help: string, read: (all: NetworkCountersAnswer) => number][] = [
+    ['connections', 'Connections of sandboxes to the outside.', (all) => all.connections],
+    ['denied', 'Connections and names that policies of sandboxes denied.', (all) => all.denied],
+    ['names', 'Names that sandboxes looked up.', (all) => all.names],
+    ['out_bytes', 'Bytes that left sandboxes.', (all) => all.bytesOut],
+    ['in_bytes', 'Bytes that sandboxes got from outside.', (all) => all.bytesIn],
+  ]
+  for (const [name, help, read] of counters)
+    readings.counter(`dormouse_network_${name}_total`, help, () => read(network()))
+}
+
+function addScrubMetrics(readings: Readings, { scrub }: ServerMetricsOptions): void {
+  readings.counter(
+    'dormouse_scrub_read_bytes_total',
+    'Bytes that the scrub has read.',
+    () => scrub().readBytes,
+  )
+  readings.gauge(
+    'dormouse_scrub_last_pass_timestamp_seconds',
+    'When the last complete pass of the scrub ended; 0: never.',
+    () => (scrub().finishedAt ?? 0) / 1000,
+  )
+  readings.gauge(
+    'dormouse_damaged_snapshots',
+    'Snapshots that are known to be damaged.',
+    () => scrub().damagedSnapshots,
+  )
+}
+
+function addHostMetrics(readings: Readings, options: ServerMetricsOptions): void {
+  readings.labelled(
+    Counter,
+    {
+      name: 'dormouse_engine_failures_total',
+      help: 'Background work of the engine that failed, by kind.',
+      labelNames: ['kind'],
+    },
+    () => [...options.engineFailures()].map(([kind, value]) => ({ labels: { kind }, value })),
+  )
+  readings.gauge('dormouse_free_memory_bytes', 'Free memory of the host.', options.freeMemoryBytes)
+  readings.gauge('dormouse_free_disk_bytes', 'Free disk space for the data directory.', options.freeDiskBytes)
 }

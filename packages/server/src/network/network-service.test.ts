@@ -10,7 +10,7 @@ const id = newSandboxId()
 let done: string[]
 let failures: string[]
 let refuse: { attach?: Error; change?: Error }
-let tenant: { id: typeof id; aim: SandboxRow }
+let tenant: { id: typeof id; effectiveRow: SandboxRow }
 
 const egressControl: EgressControl = {
   attach: async (_id, gate, { mode }) => {
@@ -60,7 +60,7 @@ beforeEach(() => {
   done = []
   failures = []
   refuse = {}
-  tenant = { id, aim: { id, network: { mode: 'public', allow: [] } } as unknown as SandboxRow }
+  tenant = { id, effectiveRow: { id, network: { mode: 'public', allow: [] } } as unknown as SandboxRow }
 })
 
 test('a burrow that takes the place of another has its own gate, and the end of the first takes nothing from it', async () => {
@@ -115,7 +115,7 @@ test('a change that comes while it is attached holds, and one without a burrow i
   expect(done).toEqual([])
   const one = burrow(101)
   const opened = network.open(tenant, one.burrow)
-  tenant.aim = { ...tenant.aim, network: { mode: 'none', allow: [] } }
+  tenant.effectiveRow = { ...tenant.effectiveRow, network: { mode: 'none', allow: [] } }
   await network.change(tenant)
   await opened
   expect(done.at(-1)).toBe('change none')

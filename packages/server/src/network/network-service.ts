@@ -26,7 +26,7 @@ export interface NetworkServiceOptions {
 interface NetworkedSandbox {
   readonly id: SandboxId
   /** The row that holds now, or the row that a change in progress will write. */
-  readonly aim: SandboxRow
+  readonly effectiveRow: SandboxRow
 }
 
 /** The gate of one burrow, open or about to be. */
@@ -69,8 +69,8 @@ export class NetworkService implements Disposable {
   }
 
   /**
-   * Opens the gate of a burrow. Resolves when the gate is open, or cannot be opened: then the sandbox has no network, and
-   * its view says why. Never rejects. A connection that arrives before egress is attached waits in the burrow.
+   * Opens the gate of a burrow. Resolves when the gate is open, or cannot be opened: then the sandbox has no network,
+   * and its view says why. Never rejects. A connection that arrives before egress is attached waits in the burrow.
    */
   async open(sandbox: NetworkedSandbox, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
@@ -108,7 +108,7 @@ export class NetworkService implements Disposable {
     }
     entry.gate = gate
     // Read now: the policy may have changed since the burrow started.
-    await egress.attach(sandbox.id, gate, this.#policyOf(sandbox.aim))
+    await egress.attach(sandbox.id, gate, this.#policyOf(sandbox.effectiveRow))
     entry.isAttached = true
   }
 
@@ -137,13 +137,13 @@ export class NetworkService implements Disposable {
   }
 
   /**
-   * Post: the policy of `aim` holds, and connections that it forbids are closed. On failure the caller sets `aim` back and
-   * calls this again; if that fails too, the caller shuts the gate.
+   * Post: the policy of `effectiveRow` holds, and connections that it forbids are closed. On failure the caller sets
+   * `effectiveRow` back and calls this again; if that fails too, the caller shuts the gate.
    */
   async change(sandbox: NetworkedSandbox): Promise<void> {
     await this.#locks.run(sandbox.id, async () => {
       if (this.#gates.get(sandbox.id)?.isAttached !== true) return
-      await this.#options.egress?.change(sandbox.id, this.#policyOf(sandbox.aim))
+      await this.#options.egress?.change(sandbox.id, this.#policyOf(sandbox.effectiveRow))
     })
   }
 

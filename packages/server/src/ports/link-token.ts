@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-/** What a link is for. All of it is signed; only what an address does not say itself is written in the token. */
+/** What a link grants. All of it is signed; the token holds only what the URL does not. */
 export interface LinkClaim {
   readonly sandboxId: string
   readonly port: number
@@ -10,12 +10,12 @@ export interface LinkClaim {
 
 const TOKEN = /^(?<expires>[0-9a-z]{1,11})\.(?<keyId>[2-9a-km-np-z]{12})\.(?<mac>[A-Za-z0-9_-]{43})$/
 
-/** `<expiry, base 36>.<key id>.<HMAC-SHA256>`: characters that need no escape in an address or a cookie. */
+/** `<expiry, base 36>.<key id>.<HMAC-SHA256>`: needs no escaping in URLs and cookies. */
 export function signLink(secret: Uint8Array, claim: LinkClaim): string {
   return `${claim.expiresAtMs.toString(36)}.${claim.keyId}.${macOf(secret, claim).toString('base64url')}`
 }
 
-/** Undefined: not signed by this server, for something else, or expired. */
+/** Returns undefined when the token is not signed by this server, is for another port, or has expired. */
 export function readLink(
   secret: Uint8Array,
   token: string,

@@ -41,7 +41,7 @@ export class PortRows {
     return this.#listPublic.all(sandboxId).map(({ port }) => port)
   }
 
-  /** Made when it is first asked for. Links stay valid across restarts. */
+  /** Created on first use. Links stay valid across restarts. */
   secret(): Uint8Array {
     this.#db
       .prepare<[string, Uint8Array]>('INSERT OR IGNORE INTO secrets (name, value) VALUES (?, ?)')
@@ -49,7 +49,7 @@ export class PortRows {
     const row = this.#db
       .prepare<[string], { value: Uint8Array }>('SELECT value FROM secrets WHERE name = ?')
       .get('port-links')
-    if (row === undefined) throw new Error('a secret that was just written is not there')
+    if (row === undefined) throw new Error('the link secret was not stored')
     return row.value
   }
 }

@@ -6,14 +6,14 @@ import type { PortRows } from './port-rows.ts'
 export interface PortServiceOptions {
   readonly rows: PortRows
   readonly access: Pick<Access, 'find'>
-  /** Below which ports have host names. */
+  /** The domain below which ports have host names. */
   readonly domain: string | undefined
-  /** A connection that has carried nothing for so long is not work. */
+  /** An idle connection counts as work for this long. */
   readonly idleConnectionMs: number
   readonly now: () => number
 }
 
-/** A link that opens a port now. */
+/** A valid link to a port. */
 export interface OpenLink {
   readonly keyId: string
   readonly expiresAtMs: number
@@ -21,10 +21,10 @@ export interface OpenLink {
   readonly revoked: AbortSignal
 }
 
-/** A sandbox that publishes more than these is not previewed but scanned. */
+/** More public ports than any preview needs. */
 const PUBLIC_PORTS_MAX = 256
 
-/** Who may reach which port. */
+/** Decides who may reach which port. */
 export class PortService {
   readonly #options: PortServiceOptions
   readonly #secret: Uint8Array
@@ -68,7 +68,7 @@ export class PortService {
     return { token: signLink(this.#secret, { ...link, expiresAtMs }), expiresAtMs }
   }
 
-  /** Undefined when it does not open this port now. A link ends with the key that made it. */
+  /** Returns undefined when the link does not open this port now. A link ends with the key that created it. */
   check(token: string, { sandboxId, port }: { sandboxId: SandboxId; port: number }): OpenLink | undefined {
     const { now, access } = this.#options
     const claim = readLink(this.#secret, token, { sandboxId, port, nowMs: now() })

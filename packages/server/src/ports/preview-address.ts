@@ -1,20 +1,20 @@
 import { isSandboxId, type SandboxId } from '@dormouse/contracts'
 
-/** A request that is for something inside a sandbox. */
+/** The address of a preview request. */
 export interface PreviewAddress {
-  /** An id; in a path also a name that the owner gave. */
+  /** A sandbox id; in a path also a name. */
   readonly sandbox: string
   readonly port: number
-  /** Path and query as the server inside is to see them. */
+  /** Path and query for the server in the sandbox. */
   readonly target: string
-  /** Of a path on the server's own name: what stands before the target. None by host name. */
+  /** The part of the path before the target. Undefined when the host name selects the port. */
   readonly prefix: string | undefined
 }
 
 const BY_PATH =
   /^(?<prefix>\/v1\/sandboxes\/(?<sandbox>[^/?]+)\/ports\/(?<port>[1-9]\d{0,4}))(?<target>\/.*)$/s
 const LABEL = /^(?<port>[1-9]\d{0,4})-(?<sandbox>sb-[2-9a-km-np-z]{16})$/
-/** Routes of ours. By host name every path belongs to the sandbox. */
+/** Routes of this server. Under a preview's host name every path belongs to the sandbox. */
 const OURS = /^\/(?:link|wait|tcp)(?:\?|$)/
 const PORT_MAX = 65_535
 
@@ -39,13 +39,13 @@ function inHost(host: string, domain: string): { sandbox: SandboxId; port: numbe
 }
 
 export interface PublicOrigin {
-  /** `http` or `https`, as the caller sees it. */
+  /** `http` or `https`, as the client sees it. */
   readonly scheme: string
-  /** Name and port by which the caller has reached the server. */
+  /** Host and port that the client used to reach this server. */
   readonly host: string
 }
 
-/** Where a port is reached from outside; ends with a slash. */
+/** The public URL of a port; ends with a slash. */
 export function previewUrl(
   { scheme, host }: PublicOrigin,
   { sandboxId, port, domain }: { sandboxId: string; port: number; domain: string | undefined },

@@ -1,16 +1,16 @@
 import type { RunEvent, TruncatedEvent } from '@dormouse/contracts'
 import { EVENT_OVERHEAD_BYTES, MARK_TEXT_MAX_CHARACTERS } from './limits.ts'
 
-/** An event on its way into the journal, or not. */
+/** An event that may be written into the journal. */
 export interface Entry {
   readonly event: RunEvent
-  /** About what it takes on disk. */
+  /** About how much disk space it takes. */
   readonly bytes: number
 }
 
 export function entryOf(event: RunEvent): Entry {
   const { type } = event
-  // Most of what is said may never be written: its length is known well enough without making JSON of it.
+  // An estimate is enough, and cheaper than making JSON of output that may never be written.
   const bytes =
     type === 'stdout' || type === 'stderr'
       ? Buffer.byteLength(event.data) + FIELDS_BYTES
@@ -18,12 +18,12 @@ export function entryOf(event: RunEvent): Entry {
   return { event, bytes: bytes + EVENT_OVERHEAD_BYTES }
 }
 
-/** What JSON adds to the output in an event. */
+/** What JSON adds to the output of an event. */
 const FIELDS_BYTES = 40
 
 /**
- * The fields that an event of its type has, and no others: an agent in hostile hands could hide megabytes in an `exit`. The events that
- * are always kept are short.
+ * Keeps only the fields of the event's type: a compromised agent could hide megabytes in an `exit`. Events that are
+ * always kept are short.
  */
 export function boundEvent(event: RunEvent): RunEvent {
   const { seq } = event
@@ -50,7 +50,7 @@ export function truncation({ seq, events, bytes }: Omit<TruncatedEvent, 'type'>)
   return { seq, type: 'truncated', events, bytes }
 }
 
-/** For a reader that has seen a part of what is missing: of the bytes only the sum is known. */
+/** A `truncated` for a reader that has seen some of the missing events. Only the sum of the missing bytes is known. */
 export function unseenPart(event: RunEvent, seenSeq: number): RunEvent {
   const unseen = event.seq - seenSeq
   if (event.type !== 'truncated' || event.events <= unseen) return event

@@ -6,28 +6,28 @@ import type { RunJournal } from './run-journal.ts'
 export interface JournalSpaceOptions {
   readonly journal: RunJournal
   readonly upkeep: JournalUpkeep
-  /** Of one run, and of all runs of a sandbox together. */
+  /** Bounds for one run, and for all runs of a sandbox together. */
   readonly runBytes: number
   readonly sandboxBytes: number
-  /** What a sandbox may have on disk in all; undefined: it is not known any more. */
+  /** The disk limit of a sandbox; undefined: it no longer exists. */
   readonly diskLimitOf: (id: SandboxId) => number | undefined
   readonly keepRuns: number
   readonly keepMs: number
   readonly now: () => number
 }
 
-/** How many runs of a sandbox end before old ones are looked for. */
+/** Old runs of a sandbox are removed after this many runs have ended. */
 const PRUNE_EVERY = 64
 
 /**
- * How much the journal has of each sandbox, and what it may still take. When the bound of a sandbox is reached, the oldest runs that
- * are over lose what they said, all but `start` and `exit`.
+ * Counts how much the journal holds of each sandbox, and enforces its bounds. When a sandbox reaches its bound, its
+ * oldest finished runs lose all events but `start` and `exit`.
  */
 export class JournalSpace {
   readonly #options: JournalSpaceOptions
   readonly #used = new Map<SandboxId, number>()
   readonly #ended = new Map<SandboxId, number>()
-  /** On their way out: not to be counted again. */
+  /** Runs that are being removed or stripped. They must not be counted twice. */
   readonly #leaving = new Set<number>()
 
   constructor(options: JournalSpaceOptions) {
@@ -43,7 +43,7 @@ export class JournalSpace {
     return used
   }
 
-  /** Whether a run that has `keptBytes` already may keep so much more of its beginning. Then it is counted. */
+  /** Whether a run that holds `keptBytes` may store this much more. If so, the bytes are counted. */
   grant(id: SandboxId, bytes: number, keptBytes: number): boolean {
     const limit = this.#limitOf(id)
     if (keptBytes + bytes > Math.min(this.#options.runBytes, limit) - this.tailBytes(id)) return false
@@ -53,17 +53,17 @@ export class JournalSpace {
     return true
   }
 
-  /** Counts what is kept in any case. */
+  /** Counts bytes that are stored whatever the bound says. */
   charge(id: SandboxId, bytes: number): void {
     this.#used.set(id, this.bytesOf(id) + bytes)
   }
 
-  /** How much of its end a run keeps. */
+  /** How many bytes of its last events a run keeps. */
   tailBytes(id: SandboxId): number {
     return Math.min(TAIL_MAX_BYTES, this.#options.runBytes / 2, this.#limitOf(id) / 8)
   }
 
-  /** A run of it is over. */
+  /** A run of this sandbox has ended. */
   ended(id: SandboxId): void {
     const { keepRuns, keepMs, now } = this.#options
     const count = (this.#ended.get(id) ?? 0) + 1
@@ -75,13 +75,13 @@ export class JournalSpace {
     const finished = this.#options.journal.finished(id).filter((run) => !this.#leaving.has(run.id))
     finished.forEach((run, index) => {
       const isOld = run.finishedAt < before || index < finished.length - keepRuns
-      // Runs that said next to nothing can be too many as well. The newest stays: its caller may be about to read it.
+      // Many small runs can exceed the bound as well. The newest run stays: its caller may be about to read it.
       const isTooMuch = this.bytesOf(id) > this.#limitOf(id) && index < finished.length - 1
       if (isOld || isTooMuch) this.#remove(id, run)
     })
   }
 
-  /** The sandbox is gone. */
+  /** Removes all runs of a deleted sandbox. */
   forget(id: SandboxId): void {
     this.#used.delete(id)
     this.#ended.delete(id)

@@ -17,19 +17,19 @@ interface StoredRun {
   readonly bytes: number
 }
 
-/** A piece of a run that goes in one transaction. */
+/** Events of a run that are deleted in one transaction. */
 interface Slice {
   readonly count: number
   readonly lastSeq: number
   readonly bytes: number
-  /** Of events that were missing there already. */
+  /** Bytes of events that were already missing there. */
   readonly missingBytes: number
 }
 
 interface StoredSize {
   readonly seq: number
   readonly bytes: number
-  /** Its text if it is a `truncated`, as bound-event.ts writes one. */
+  /** The JSON of the event if it is a `truncated`. */
   readonly mark: string | null
 }
 
@@ -37,8 +37,8 @@ const DELETE_SOME = `DELETE FROM events WHERE run = ? AND seq <=
   (SELECT max(seq) FROM (SELECT seq FROM events WHERE run = ? ORDER BY seq LIMIT ?))`
 
 /**
- * Deletes from the journal and gives the space back, on another thread, one piece after the other. What a server does not come to do,
- * because it ends or its disk is full, the next one does.
+ * Deletes runs and events from the journal and returns the space to the file system, on another thread, in small
+ * transactions. The next server does what this one leaves undone because it ends or its disk is full.
  */
 export class JournalUpkeep implements AsyncDisposable {
   readonly #db: SharedDatabase
@@ -53,7 +53,7 @@ export class JournalUpkeep implements AsyncDisposable {
   constructor(db: SharedDatabase, log: Log) {
     this.#db = db
     this.#log = log
-    // The length of a text is known without reading it, and no mark is longer than 200 bytes.
+    // SQLite knows the length of a text without reading it, and no `truncated` is longer than 200 bytes.
     this.#sizes = db.prepare<[number, number, number, number], StoredSize>(
       `SELECT seq, octet_length(event) AS bytes,
          CASE WHEN octet_length(event) <= 200 AND event LIKE '{"seq":%,"type":"truncated",%' THEN event END AS mark
@@ -67,12 +67,12 @@ export class JournalUpkeep implements AsyncDisposable {
     )
   }
 
-  /** Leaves `start` and `exit` of a run that is over, and a `truncated` between them. */
+  /** Removes all events of a finished run but `start` and `exit`, and puts one `truncated` between them. */
   strip(run: StoredRun, onDone: () => void): void {
     this.#then(() => this.#strip(run.id), onDone)
   }
 
-  /** Deletes a run that is over. */
+  /** Deletes a finished run. */
   removeRun(run: StoredRun, onDone: () => void): void {
     this.#then(() => this.#remove([run]), onDone)
   }
@@ -88,7 +88,7 @@ export class JournalUpkeep implements AsyncDisposable {
     await this.#queue
   }
 
-  /** Settles when all that was asked for is done. */
+  /** Resolves when all requested work is done. */
   settled(): Promise<void> {
     return this.#queue
   }
@@ -102,7 +102,7 @@ export class JournalUpkeep implements AsyncDisposable {
         if (this.#waiting === 0) await this.#returnSpace()
       })
       .catch((error: unknown) => {
-        if (error !== CLOSED) this.#log.warn({ err: error }, 'the journal of runs was not tidied')
+        if (error !== CLOSED) this.#log.warn({ err: error }, 'the upkeep of the journal failed')
       })
       .finally(onDone)
   }
@@ -118,7 +118,7 @@ export class JournalUpkeep implements AsyncDisposable {
       bytes += slice.bytes + slice.missingBytes
       const mark = JSON.stringify(truncation({ seq: lastSeq, events: lastSeq, bytes }))
       const freed = slice.bytes + count * EVENT_OVERHEAD_BYTES
-      // From the front, and with the mark in the same transaction: a reader at work sees the mark or the events, never a gap.
+      // From the front, with the mark in the same transaction: a reader sees the mark or the events, never a gap.
       await this.#write([
         { sql: 'DELETE FROM events WHERE run = ? AND seq > 0 AND seq <= ?', rows: [[run, lastSeq]] },
         { sql: 'INSERT INTO events (run, seq, event) VALUES (?, ?, ?)', rows: [[run, lastSeq, mark]] },
@@ -152,14 +152,14 @@ export class JournalUpkeep implements AsyncDisposable {
     return count === 0 ? undefined : { count, lastSeq, bytes, missingBytes }
   }
 
-  /** Freed pages go back to the file system, but for a few that the next runs will want. */
+  /** Returns free pages to the file system, but for a few that the next runs will use. */
   async #returnSpace(): Promise<void> {
     if (this.#db.freePages() <= FREE_PAGES) return
     let free = this.#db.freePages()
     while (free > FREE_PAGES && this.#waiting === 0) {
       await this.#write([{ sql: `PRAGMA incremental_vacuum(${RETURNED_AT_ONCE_PAGES})` }])
       const left = this.#db.freePages()
-      // A file from before that could not be rewritten keeps its pages.
+      // A journal of an older version that could not be rewritten keeps its pages.
       if (left >= free) break
       free = left
     }
@@ -169,7 +169,7 @@ export class JournalUpkeep implements AsyncDisposable {
   async #write(steps: Parameters<SharedDatabase['thread']['write']>[0]): Promise<number> {
     if (this.#isClosed) throw CLOSED
     const changes = await this.#db.thread.write(steps)
-    // Others come in between.
+    // Other writers get their turn.
     await nextTurn()
     return changes
   }

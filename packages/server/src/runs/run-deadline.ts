@@ -1,14 +1,14 @@
 import { DormouseError } from '@dormouse/contracts'
 
 /**
- * Beside the run's own time: the agent waits 5 s for code that ignores its interrupt before it ends the kernel, and what it says of that
- * has to get here from a busy host.
+ * Added to the run's own time-out: the agent waits 5 s for code that ignores its interrupt before it ends the kernel,
+ * and its report needs some time on a busy host.
  */
 const GRACE_MS = 10_000
 
 /**
- * How long the caller who asked for a run with a time-out is kept waiting. Counted here and by this server's clock: the agent's clock stands
- * still while the sandbox sleeps, and an agent that hangs ends nothing.
+ * How long the caller of a run with a time-out waits. Counted by the server's clock: the agent's clock stops while
+ * the sandbox sleeps, and an agent that hangs ends nothing.
  */
 export class RunDeadline implements Disposable {
   readonly #timeoutMs: number
@@ -20,7 +20,7 @@ export class RunDeadline implements Disposable {
     this.#timeoutMs = timeoutMs
   }
 
-  /** The run has begun, or nothing is known that keeps it from beginning. Again changes nothing. */
+  /** Starts the time: the run has begun, or nothing is known to delay it. Repeating this does nothing. */
   begin(): void {
     this.#timer ??= setTimeout(() => {
       this.hasPassed = true
@@ -28,12 +28,14 @@ export class RunDeadline implements Disposable {
     }, this.#timeoutMs + GRACE_MS).unref()
   }
 
-  /** Settles when `news` does, or the time is over. Not `Promise.race`: what that ties to a promise stays as long as the promise does. */
-  orPassed(news: Promise<void>): Promise<void> {
+  /**
+   * Resolves when `change` settles or the deadline passes. `Promise.race` would leave handlers attached to `change`.
+   */
+  settledOrPassed(change: Promise<void>): Promise<void> {
     if (this.hasPassed) return Promise.resolve()
     return new Promise((resolve) => {
       this.#tell = resolve
-      news.then(resolve, resolve)
+      change.then(resolve, resolve)
     })
   }
 
@@ -51,7 +53,7 @@ export interface UnfinishedRun {
 export function unfinished(run: UnfinishedRun): DormouseError {
   return new DormouseError(
     'run_unfinished',
-    `The run has not ended in its time: it is ${run.state}, and its sandbox is ${run.sandboxState}.`,
+    `The run did not end in its time: it is ${run.state}, and its sandbox is ${run.sandboxState}.`,
     { details: { ...run } },
   )
 }

@@ -8,7 +8,7 @@ import type { Entry } from './bound-event.ts'
 import { FORKED_MAX_BYTES, PAGE_BYTES, PAGE_EVENTS, RUN_OVERHEAD_BYTES } from './limits.ts'
 
 export interface RunRow {
-  /** Of the journal. */
+  /** Row id in the journal. */
   readonly id: number
   readonly sandboxId: SandboxId
   readonly runId: RunId
@@ -19,9 +19,9 @@ export interface RunRow {
   readonly startedAt: number
   readonly finishedAt: number | undefined
   readonly exitCode: number | undefined
-  /** Its request is kept: it was never handed to its sandbox. */
+  /** The journal keeps its request, because the sandbox does not have it yet. */
   readonly isUnsent: boolean
-  /** What it takes in the journal. */
+  /** Its size in the journal. */
   readonly bytes: number
 }
 
@@ -40,7 +40,7 @@ interface StoredRow {
   bytes: number
 }
 
-/** Not the request itself: of a list of runs that wait, that could be much. */
+/** Without the request: a list of queued runs could be large. */
 const COLUMNS =
   'id, sandbox_id, run_id, context, language, request_hash, state, started_at, finished_at, exit_code, bytes, request IS NOT NULL AS is_unsent'
 
@@ -52,20 +52,20 @@ export interface NewRun {
   readonly idempotencyKey: string | undefined
   readonly requestHash: string | undefined
   readonly startedAt: number
-  /** Of one that waits for its sandbox to wake: what the next server needs to start it. */
+  /** Kept while the run waits for its sandbox to wake, so that the next server can start it. */
   readonly request?: StartRun | undefined
 }
 
-/** What comes next of a run. */
+/** New events of one run. */
 export interface EventBatch {
   readonly run: number
   readonly entries: readonly Entry[]
   readonly now: number
-  /** Its processes are gone: an `exit` in here is not its own. */
+  /** Its processes are gone: the server made up the `exit`. */
   readonly isLost: boolean
 }
 
-/** When SQLite would do it by itself. What a commit of a short run touches besides. */
+/** After this many pages SQLite would checkpoint by itself; pages that a commit of a short run touches besides. */
 const WAL_PAGES = 1_000
 const COMMIT_PAGES = 4
 const DATABASE_PAGE_BYTES = 4_096
@@ -75,7 +75,7 @@ const GROW = `UPDATE runs SET state = 'running', bytes = bytes + ? WHERE id = ? 
 const FINISH =
   'UPDATE runs SET state = ?, finished_at = ?, exit_code = ?, bytes = bytes + ?, request = NULL WHERE id = ?'
 
-/** What every run said, on disk before anybody is told. */
+/** The recorded events of runs. Events are on disk before a reader gets them. */
 export class RunJournal {
   readonly #db: SharedDatabase
   readonly #insert
@@ -150,7 +150,7 @@ export class RunJournal {
     }
   }
 
-  /** What to start; undefined when it may have been handed to its sandbox. */
+  /** The request to start. Undefined: the sandbox may have it already. */
   requestOf(run: number): StartRun | undefined {
     const row = this.#db
       .prepare<[number], { request: string | null }>('SELECT request FROM runs WHERE id = ?')
@@ -158,12 +158,15 @@ export class RunJournal {
     return row?.request == null ? undefined : (JSON.parse(row.request) as StartRun)
   }
 
-  /** Before it is handed over: from then on a server that finds it asks the sandbox, and never starts it anew. */
+  /**
+   * Call before the request is sent. A server that finds the run then asks the sandbox for it, and never starts it
+   * again.
+   */
   dropRequest(run: number): void {
     this.#db.write(() => this.#db.prepare<[number]>('UPDATE runs SET request = NULL WHERE id = ?').run(run))
   }
 
-  /** One commit, however many there are. */
+  /** Writes all events in one commit. */
   append({ run, entries, now, isLost }: EventBatch): void {
     const { bytes, exitCode } = sumOf(entries)
     this.#db.transaction(() => {
@@ -174,16 +177,16 @@ export class RunJournal {
     this.#wrote(bytes)
   }
 
-  /** A WAL that has become long is moved into the database on another thread: it waits for the disk. */
+  /** Checkpoints a long WAL on another thread, because that waits for the disk. */
   #wrote(bytes: number): void {
     this.#walPages += COMMIT_PAGES + bytes / DATABASE_PAGE_BYTES
     if (this.#walPages < WAL_PAGES) return
     this.#walPages = 0
-    // A disk that fails here fails the next commit too, and that one is heard.
+    // A failing disk also fails the next commit, which reports it.
     this.#db.thread.checkpoint().catch(() => {})
   }
 
-  /** The same on another thread, for what is too long to wait for. Settles when it is committed. */
+  /** Does the same on another thread, for large batches. Resolves when they are committed. */
   async appendAside({ run, entries, now, isLost }: EventBatch): Promise<void> {
     const { bytes, exitCode } = sumOf(entries)
     const end =
@@ -194,7 +197,7 @@ export class RunJournal {
     await this.#db.thread.write([{ sql: INSERT_EVENT, rows }, end])
   }
 
-  /** It was never begun, and the caller was told. */
+  /** Removes a run that was refused. */
   forget(run: number): void {
     this.#db.write(() => this.#db.prepare<[number]>('DELETE FROM runs WHERE id = ?').run(run))
   }
@@ -207,7 +210,7 @@ export class RunJournal {
     return toRow(this.#byKey.get(sandboxId, idempotencyKey))
   }
 
-  /** What comes behind `after`: as much as one can handle at once. `isFull`: there may be more. */
+  /** One page of events after `after`. `isFull`: there may be more. */
   page(run: number, after: number): { events: RunEvent[]; isFull: boolean } {
     const events: RunEvent[] = []
     let characters = 0
@@ -223,7 +226,7 @@ export class RunJournal {
     return this.#lastSeq.get(run)?.seq ?? -1
   }
 
-  /** Neither finished nor lost, as far as is known. */
+  /** Runs of a sandbox that are neither finished nor lost. */
   open(sandboxId: SandboxId): RunRow[] {
     return this.#db
       .prepare<[string], StoredRow>(
@@ -233,7 +236,7 @@ export class RunJournal {
       .map((row) => toRow(row) as RunRow)
   }
 
-  /** Of all sandboxes, those that have not begun as far as is known, the oldest first. */
+  /** Runs of all sandboxes that have no event yet, oldest first. */
   queued(): RunRow[] {
     return this.#db
       .prepare<[], StoredRow>(`SELECT ${COLUMNS} FROM runs WHERE state IN ('queued', 'running') ORDER BY id`)
@@ -257,7 +260,8 @@ export class RunJournal {
   }
 
   /**
-   * The child of a fork continues the runs that its parent has been given. Of long ones it gets the beginning; its agent has the end.
+   * The child of a fork continues the runs of its parent. The child gets the first events of long runs; its agent has
+   * the rest.
    */
   copyOpen(from: SandboxId, to: SandboxId): void {
     this.#db.transaction(() => {
@@ -293,17 +297,17 @@ export class RunJournal {
     return { until, bytes: sum }
   }
 
-  /** What a sandbox takes in here. */
+  /** Size of all runs of a sandbox. */
   bytesOf(sandboxId: SandboxId): number {
     return this.#bytesOf.get(sandboxId)?.bytes ?? 0
   }
 
-  /** Runs of a sandbox that are over, the oldest first. */
+  /** Finished runs of a sandbox, oldest first. */
   finished(sandboxId: SandboxId): { id: number; bytes: number; finishedAt: number }[] {
     return this.#finished.all(sandboxId)
   }
 
-  /** Sandboxes with entries here. */
+  /** Sandboxes that have runs here. */
   sandboxIds(): SandboxId[] {
     return this.#db
       .prepare<[], { sandbox_id: SandboxId }>('SELECT DISTINCT sandbox_id FROM runs')
@@ -312,8 +316,8 @@ export class RunJournal {
   }
 
   /**
-   * Post: what was committed is on disk also after a power cut. Not by a checkpoint: the first commit after one begins the WAL anew and
-   * waits for the disk, and that would be the first run after a wake.
+   * Post: all commits survive a power cut. Not by a checkpoint: the first commit after a checkpoint restarts the WAL
+   * and waits for the disk, and that would be the first run after a wake.
    */
   sync(): Promise<void> {
     return this.#db.sync()

@@ -4,55 +4,55 @@ import type { Log } from '../log.ts'
 import { boundEvent, type Entry, entryOf } from './bound-event.ts'
 import type { JournalSpace } from './journal-space.ts'
 import { OUTPUT_FREE_BYTES, PENDING_MAX_BYTES, RECENT_MAX_BYTES, WRITTEN_HERE_BYTES } from './limits.ts'
-import { lostEvents } from './lost-run.ts'
-import type { OutputPacer } from './output-pacer.ts'
+import { lostEvents } from './lost-events.ts'
+import type { OutputThrottle } from './output-throttle.ts'
 import type { RunJournal, RunRow } from './run-journal.ts'
 import { RunTail } from './run-tail.ts'
 
 export interface RunOutputParts {
   readonly journal: RunJournal
   readonly space: JournalSpace
-  readonly pacer: OutputPacer
+  readonly throttle: OutputThrottle
   readonly row: RunRow
   readonly now: () => number
   readonly log: Log
-  /** There is more for readers than before, or `trouble` has changed. */
-  readonly onNews: () => void
+  /** There are new events for readers, or `trouble` has changed. */
+  readonly onChange: () => void
 }
 
-/** That a run has begun says little: it is written with what comes next, unless that takes longer than this. */
+/** `start` is written together with the next event, unless that takes longer than this. */
 const START_ALONE_MS = 5
-/** How often is tried to write what a full disk has refused. */
+/** Pause between attempts to write to a full disk. */
 const TRY_AGAIN_MS = 1_000
-/** Readers hear of a journal that cannot be written after this long: by then it is not a moment's trouble. */
+/** Readers get an error when the journal cannot be written for this long. */
 const TROUBLE_TOLD_MS = 3_000
 
 /**
- * What one run says, on its way into the journal: its beginning as it comes, up to the bound of the run, and at its end the last of
- * what came behind that, with one `truncated` for what is missing in between. Readers find everything in the journal, but for what
- * comes behind the bound: that is here, for those who keep up.
+ * Writes the events of one run into the journal. Events up to the bound of the run are written as they come. Of the
+ * events beyond it, the last ones are written at the end, with one `truncated` for those that are missing. Until then
+ * they are kept here, for readers that keep up.
  */
 export class RunOutput {
   readonly #parts: RunOutputParts
   #lastSeq: number
-  /** The last one that is in the journal, or on the way there. */
+  /** `seq` of the last event that is in the journal or being written. */
   #keptSeq: number
   #pending: Entry[] = []
   #pendingBytes = 0
-  /** In the journal, or on the way there. */
+  /** Bytes that are in the journal or being written. */
   #keptBytes: number
   #takenBytes = 0
   /**
-   * The end of what the run said beyond its bound. The agent has it too, so a server that dies loses nothing of it. Readers who keep up
-   * see everything.
+   * The newest events beyond the bound. The agent has them too, so a server that dies loses none. Readers that keep
+   * up see all events.
    */
   #tail: RunTail | undefined
-  /** Under way while something is being written, or cannot be. */
+  /** Pending while events are being written, or cannot be. */
   #writing: Promise<void> | undefined
   #trouble: DormouseError | undefined
   #flushing: NodeJS.Immediate | undefined
   #startTimer: NodeJS.Timeout | undefined
-  /** The last that the journal has: readers who keep up need not read it there. */
+  /** The newest events of the journal, so that readers that keep up need not read the database. */
   readonly #recent: RunTail
   #hasEnded = false
   #isLost = false
@@ -79,19 +79,22 @@ export class RunOutput {
     return this.#trouble
   }
 
-  /** What comes behind `seq`; undefined: read it in the journal. */
+  /** Events after `seq`, from memory. Undefined: read them in the journal. */
   recent(seq: number): RunEvent[] | undefined {
     if (this.#tail !== undefined && seq >= this.#tail.startSeq) return this.#tail.after(seq)
     return seq >= this.#recent.droppedSeq ? this.#recent.after(seq) : undefined
   }
 
-  /** Settles when more may be taken; undefined: now. What is not taken the agent keeps, and says what it had to leave out. */
+  /**
+   * Takes one event. Resolves when the next may come; undefined: at once. The agent buffers events that are not
+   * taken.
+   */
   take(event: RunEvent): Promise<void> | undefined {
     if (event.seq <= this.#lastSeq) return undefined
     this.#lastSeq = event.seq
     const entry = entryOf(boundEvent(event))
     this.#add(entry)
-    // What arrives together is written together; the end is not waited for.
+    // Events that arrive together are written together. `exit` is written at once.
     if (event.type === 'exit') this.flush()
     else if (event.type === 'start') this.#startTimer = setTimeout(() => this.flush(), START_ALONE_MS)
     else if (this.#pendingBytes > PENDING_MAX_BYTES) this.flush()
@@ -99,7 +102,7 @@ export class RunOutput {
     return this.#room(entry.bytes)
   }
 
-  /** Its processes are gone: says so, and puts an end to it. */
+  /** Ends a run whose processes are gone. */
   endLost(message: string): void {
     const { now, row } = this.#parts
     this.#isLost = true
@@ -111,7 +114,7 @@ export class RunOutput {
     clearTimeout(this.#startTimer)
     this.#flushing = undefined
     if (this.#isReleased) return
-    if (this.#tail !== undefined) this.#parts.onNews()
+    if (this.#tail !== undefined) this.#parts.onChange()
     if (this.#pending.length === 0 || this.#writing !== undefined) return
     const entries = this.#pending
     this.#pending = []
@@ -135,20 +138,23 @@ export class RunOutput {
     })
   }
 
-  /** Post: everything is written, or the run was released. */
+  /** Resolves when all events are written, or the run was released. */
   async settled(): Promise<void> {
     this.flush()
     while (this.#writing !== undefined) await this.#writing
   }
 
-  /** Nothing more is written. */
+  /** Stops writing. */
   release(): void {
     this.#isReleased = true
   }
 
-  /** Retries `write` until it succeeds or the run is released. `failure`: the first attempt was made, and failed so. */
+  /**
+   * Retries `write` until it succeeds or the run is released. `failure`: why the first attempt failed, if there was
+   * one.
+   */
   async persist(write: () => Promise<void> | void, failure?: unknown): Promise<void> {
-    const { log, row, onNews } = this.#parts
+    const { log, row, onChange } = this.#parts
     const fields = { sandboxId: row.sandboxId, runId: row.runId }
     let since = failure === undefined ? undefined : performance.now()
     if (failure !== undefined && !this.#isReleased)
@@ -164,7 +170,7 @@ export class RunOutput {
         since ??= performance.now()
         if (performance.now() - since < TROUBLE_TOLD_MS) continue
         this.#trouble = unwritten(error)
-        onNews()
+        onChange()
       }
     }
   }
@@ -199,14 +205,14 @@ export class RunOutput {
   }
 
   #room(bytes: number): Promise<void> | undefined {
-    const { pacer } = this.#parts
+    const { throttle } = this.#parts
     this.#takenBytes += bytes
-    const turn = this.#takenBytes <= OUTPUT_FREE_BYTES ? undefined : pacer.spend(bytes)
+    const turn = this.#takenBytes <= OUTPUT_FREE_BYTES ? undefined : throttle.spend(bytes)
     if (this.#writing === undefined || this.#pendingBytes <= PENDING_MAX_BYTES) return turn
     return turn === undefined ? this.#writing : turn.then(() => this.#writing)
   }
 
-  /** Undefined: it is written. */
+  /** Returns a promise for large batches; undefined: the batch is written. */
   #write(entries: readonly Entry[]): Promise<void> | undefined {
     const { journal, now, row } = this.#parts
     const batch = { run: row.id, entries, now: now(), isLost: this.#isLost }
@@ -217,14 +223,14 @@ export class RunOutput {
 
   #written(entries: readonly Entry[]): void {
     for (const entry of entries) this.#recent.push(entry)
-    // From now on the journal has it all.
+    // The journal has all events from now on.
     if (entries.at(-1)?.event.type === 'exit') this.#tail = undefined
-    this.#parts.onNews()
+    this.#parts.onChange()
   }
 }
 
 function unwritten(cause: unknown): DormouseError {
-  return new DormouseError('no_space', 'What the run says cannot be written down.', {
+  return new DormouseError('no_space', 'The events of the run cannot be recorded.', {
     hint: 'The run continues. Free some disk space on the host, then read its events.',
     cause,
   })

@@ -2,13 +2,13 @@ import type { RunEvent } from '@dormouse/contracts'
 import { type Entry, truncation } from './bound-event.ts'
 import { EVENT_OVERHEAD_BYTES, PAGE_BYTES } from './limits.ts'
 
-/** The newest events of a run, as many as fit into a bound. Those before them are gone: one `truncated` stands for them. */
+/** The newest events of a run, up to a bound. One `truncated` stands for the events that were dropped. */
 export class RunTail {
-  /** The last event before all that was ever in here. */
+  /** `seq` of the event before the first one added. */
   readonly startSeq: number
   readonly #maxBytes: number
   #entries: Entry[] = []
-  /** Entries before this one are dropped, and are cut off now and then: shifting a long array is slow. */
+  /** Entries before this index are dropped. They are removed in batches, because shifting a long array is slow. */
   #first = 0
   #bytes = 0
   #droppedSeq: number
@@ -20,7 +20,7 @@ export class RunTail {
     this.#maxBytes = maxBytes
   }
 
-  /** The last event that is not in here, or not any more. */
+  /** `seq` of the last event that was dropped or never added. */
   get droppedSeq(): number {
     return this.#droppedSeq
   }
@@ -28,7 +28,7 @@ export class RunTail {
   push(entry: Entry): void {
     this.#entries.push(entry)
     this.#bytes += entry.bytes
-    // The newest stays even when it alone is over the bound: it may be the result.
+    // The newest event stays even if it alone exceeds the bound: it may be the result.
     while (this.#mustDrop()) {
       const { event, bytes } = this.#entries[this.#first++] as Entry
       this.#bytes -= bytes
@@ -40,13 +40,13 @@ export class RunTail {
     this.#first = 0
   }
 
-  /** Everything that is left, with a mark for what is not. */
+  /** All kept events, after one `truncated` for the dropped ones. */
   all(): RunEvent[] {
     const kept = this.#entries.slice(this.#first).map(({ event }) => event)
     return this.#droppedSeq === this.startSeq ? kept : [this.#mark(), ...kept]
   }
 
-  /** What comes behind `seq`, as much as a reader can handle at once. Pre: it is not before the start. */
+  /** One page of events after `seq`. Pre: `seq` is not before `startSeq`. */
   after(seq: number): RunEvent[] {
     const isBehind = seq < this.#droppedSeq
     const events: RunEvent[] = isBehind ? [this.#mark()] : []
@@ -60,7 +60,7 @@ export class RunTail {
     return events
   }
 
-  /** Readers who keep up are close to the end. */
+  /** Searches from the end, where readers that keep up are. */
   #indexAfter(seq: number): number {
     let at = this.#entries.length
     while (at > this.#first && (this.#entries[at - 1] as Entry).event.seq > seq) at -= 1
@@ -75,7 +75,7 @@ export class RunTail {
   #mustDrop(): boolean {
     const left = this.#entries.length - this.#first
     if (this.#bytes > this.#maxBytes) return left > 1
-    // One mark for all that is missing.
+    // One `truncated` is enough.
     const isMark = this.#entries[this.#first]?.event.type === 'truncated'
     return isMark && this.#droppedSeq > this.startSeq
   }

@@ -1,6 +1,6 @@
 import type { RunEvent, RunId, RunResult, SandboxId } from '@dormouse/contracts'
 import type { RunAnswer } from '@dormouse/contracts/http'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { Page } from '../store/page.ts'
 
 export interface StartRunRequest {
@@ -31,11 +31,11 @@ export interface Run {
 /** What the API uses of runs. */
 export interface Runs {
   /**
-   * An `idempotencyKey` that this sandbox has seen before returns the first run and starts nothing. The same key with another
-   * body throws `idempotency_mismatch`.
+   * An `idempotencyKey` that this sandbox has seen before returns the first run and starts nothing. The same key with
+   * another body throws `idempotency_mismatch`.
    */
-  start(sandbox: Sandbox, request: StartRunRequest): Promise<Run>
+  start(sandbox: SandboxHandle, request: StartRunRequest): Promise<Run>
   get(sandbox: { readonly id: SandboxId }, runId: string): Run
   list(sandbox: { readonly id: SandboxId }, query: { limit: number; cursor?: string }): Page<RunAnswer>
-  interrupt(sandbox: Sandbox, runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
+  interrupt(sandbox: SandboxHandle, runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
 }

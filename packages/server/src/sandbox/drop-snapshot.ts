@@ -1,7 +1,7 @@
 import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
-/** Frees a snapshot unless somebody wants it. Failing to do so costs disk space, nothing else: the next start tries again. */
+/** Removes a snapshot unless something refers to it. A failure only costs disk space: the next start tries again. */
 export async function dropSnapshot(
   { snapshots, engine, log }: Pick<SandboxDependencies, 'snapshots' | 'engine' | 'log'>,
   id: SnapshotId | undefined,
@@ -9,7 +9,7 @@ export async function dropSnapshot(
   const row = id === undefined ? undefined : snapshots.get(id)
   if (row === undefined || row.isKept || snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) return
   try {
-    // The row first, so that nobody is shown or given what is about to go.
+    // The row goes first, so that no caller sees a snapshot without files.
     snapshots.delete(row.id)
     await removeFiles({ snapshots, engine }, row.id)
   } catch (error) {

@@ -1,21 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Burrow } from '@dormouse/engine'
-import type { SandboxDependencies } from './sandbox-dependencies.ts'
+import type { Log } from '../log.ts'
 
 const RETRY_MS = 1_000
 const RETRY_MAX_MS = 60_000
 
 /**
- * Ends a burrow that no row names. When the engine cannot end it, this returns all the same and tries again in the background; what is left
- * when the server ends goes at the next start.
+ * Ends a burrow that no row names. If the engine cannot end it, this returns all the same and retries in the
+ * background. The next start ends what is left when the server ends.
  */
-export async function endBurrow(
-  { log }: Pick<SandboxDependencies, 'log'>,
-  burrow: Burrow | undefined,
-): Promise<void> {
+export async function endBurrow({ log }: { log: Log }, burrow: Burrow | undefined): Promise<void> {
   await burrow?.destroy().catch((error: unknown) => {
     const { id: burrowId, sandboxId } = burrow
-    log.warn({ sandboxId, burrowId, err: error }, 'a burrow that no sandbox needs could not be removed yet')
+    log.warn({ sandboxId, burrowId, err: error }, 'a burrow could not be removed yet')
     void retryDestroy(burrow)
   })
 }

@@ -4,27 +4,27 @@ import type { IntentKind } from '../store/intent-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 
-/** What the last server left behind. */
+/** What the last server left on this host. */
 export interface Found {
-  /** Those that live. */
+  /** Burrows that live. */
   readonly burrows: readonly Burrow[]
-  /** On disk, but neither on record nor deleted: whoever took them did not come to write them down. The newest first. */
+  /** Snapshots without a row that were not deleted: the server ended before it recorded them. Newest first. */
   readonly unrecorded: readonly Snapshot[]
-  /** Those among them that hold the files of dead burrows that were there until now. */
-  readonly ofTheDead: ReadonlySet<SnapshotId>
+  /** Which of them hold the files of burrows that died. */
+  readonly ofDeadBurrows: ReadonlySet<SnapshotId>
 }
 
-/** What is left of one sandbox, besides its row. */
+/** What is left of one sandbox besides its row. */
 export interface Remains {
-  /** The one that it lives in. */
+  /** The burrow that it lives in. */
   readonly burrow: Burrow | undefined
-  /** Leftovers: a wake or a rollback that nobody was told of, burrows that were to go and did not. */
+  /** Other burrows of it: of a wake or rollback that was not acknowledged, or that were to end and did not. */
   readonly others: readonly Burrow[]
-  /** Newer than its head, with everything that it was. */
+  /** A full snapshot that is newer than its head. */
   readonly saved: Snapshot | undefined
-  /** What may have been written after all that was saved. The newest first. */
+  /** Snapshots of files that may hold more than the head. Newest first. */
   readonly files: readonly Snapshot[]
-  /** Files that hold nothing of worth: they are deleted. */
+  /** Snapshots of files that hold no more than the head; they are deleted. */
   readonly worthless: readonly Snapshot[]
 }
 
@@ -38,7 +38,7 @@ export async function findRemains({ engine, snapshots }: SandboxDependencies): P
   return {
     burrows,
     unrecorded,
-    ofTheDead: new Set(lost.flatMap(({ filesSnapshotId }) => filesSnapshotId ?? [])),
+    ofDeadBurrows: new Set(lost.flatMap(({ filesSnapshotId }) => filesSnapshotId ?? [])),
   }
 }
 
@@ -57,11 +57,12 @@ export function remainsOf(
   const isAtRest = row.state === 'standby' || row.state === 'resuming' || saved !== undefined
   const headId = saved?.id ?? row.head
   const hasMore = ({ id, parent }: Snapshot): boolean => {
-    // The burrow that a rollback was to end, or the one that it did not come to: nothing is lost as long as the row's own lives.
+    // Of the burrow that a rollback was to end, or of the one it did not reach: the burrow of the row has everything.
     if (intent === 'rollback' && (burrow !== undefined || isAtRest)) return false
-    // Of processes that live on: a snapshot of files that nobody was told of.
-    if (burrow !== undefined && intent === 'snapshot' && !found.ofTheDead.has(id)) return false
-    // One that was frozen, or had just come from the head. With something lost before, it may be what there was no room for at the time.
+    // A snapshot of files that was not acknowledged, of processes that still live.
+    if (burrow !== undefined && intent === 'snapshot' && !found.ofDeadBurrows.has(id)) return false
+    // Of a burrow that was frozen, or restored from the head and not used. After a loss, it may hold files that could
+    // not be saved then.
     return !(isAtRest && row.lostSince === undefined && parent === headId)
   }
   const files = unrecorded.filter((snapshot) => snapshot.kind === 'files')
@@ -75,8 +76,8 @@ export function remainsOf(
 }
 
 /**
- * The one that its row names. A row that says that it is on disk only has none, whatever lives; a wake that was not written down has begun
- * nothing that anybody knows of.
+ * The burrow that the row names. A row of tier `stored` has none, whatever lives. A wake that was not recorded has
+ * run nothing that a caller knows of.
  */
 function chooseBurrow(
   row: SandboxRow,
@@ -87,9 +88,9 @@ function chooseBurrow(
   const named = burrows.find(({ id }) => id === row.burrow)
   if (named !== undefined) return named
   const [newest] = [...burrows].sort((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
-  // Rows from before they named burrows.
+  // Rows of versions that did not record burrows.
   if (row.burrow === undefined) return newest
-  // It went on from a snapshot that was not written down.
+  // It continued from a snapshot that was not recorded.
   const isItsNext = newest !== undefined && saved !== undefined && newest.createdAt >= saved.createdAt
   return isItsNext ? newest : undefined
 }

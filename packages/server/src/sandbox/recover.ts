@@ -4,12 +4,12 @@ import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { removeFiles } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { findRemains, type Remains, remainsOf } from './recover-remains.ts'
-import { type Move, SandboxBody } from './sandbox-body.ts'
+import { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
-import type { SandboxRegistry } from './sandbox-registry.ts'
-import { FILES_ARE_KEPT, keepFiles, loss } from './transitions/lose.ts'
+import type { StateChange } from './state-change.ts'
+import { FILES_ARE_KEPT, keepFiles, lossChange } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
-import { limitsOfProcesses } from './transitions/wake.ts'
+import { processLimits } from './transitions/restore-options.ts'
 
 export interface Recovery {
   readonly running: number
@@ -19,58 +19,58 @@ export interface Recovery {
 }
 
 /**
- * Brings the rows, the burrows that live and the snapshots on disk into agreement, whatever the last server was doing when it ended.
- * What was acknowledged stays; what was under way is finished or undone; what belongs to nobody goes.
+ * Makes rows, live burrows and snapshots on disk agree, whatever the last server was doing when it ended. What was acknowledged
+ * stays, what was under way is finished or undone, and what no row refers to is removed.
  *
- * | the row says                    | its burrow | finished, not written down | then it is                                          |
- * |---------------------------------|------------|----------------------------|-----------------------------------------------------|
- * | creating, deleting              | any        | any                        | removed                                             |
- * | running, suspending             | lives      | none, or a snapshot        | running, with that snapshot as its head             |
- * | standby, frozen                 | lives      | none                       | frozen                                              |
- * | any                             | gone       | a snapshot                 | asleep there; nothing is lost                       |
- * | standby, resuming               | gone       | none                       | asleep at its head; nothing is lost                 |
- * | running, suspending             | gone       | none                       | asleep at its head with `lostSince`; ephemeral: removed |
+ * | the row says        | its burrow | not on record | then the sandbox is                                     |
+ * |---------------------|------------|---------------|---------------------------------------------------------|
+ * | creating, deleting  | any        | any           | removed                                                 |
+ * | running, suspending | lives      | any           | running; a snapshot becomes its head                    |
+ * | standby, frozen     | lives      | nothing       | frozen                                                  |
+ * | any                 | gone       | a snapshot    | asleep at that snapshot; nothing is lost                |
+ * | standby, resuming   | gone       | nothing       | asleep at its head; nothing is lost                     |
+ * | running, suspending | gone       | nothing       | asleep at its head with `lostSince`; ephemeral: removed |
  *
- * `recover-remains.ts` says which burrow is its own; others are ended. Files of dead burrows are kept as snapshots wherever they may hold more than the head.
+ * `recover-remains.ts` finds the burrow of each sandbox; other burrows are ended. Files of dead burrows are kept as snapshots
+ * wherever they may hold more than the head.
  */
-export async function recover(registry: SandboxRegistry): Promise<Recovery> {
-  const { parts } = registry
-  const found = await findRemains(parts)
-  const intents = new Map(parts.intents.all().map(({ sandboxId, kind }) => [sandboxId, kind]))
+export async function recover(deps: SandboxDependencies): Promise<Recovery> {
+  const found = await findRemains(deps)
+  const intents = new Map(deps.intents.all().map(({ sandboxId, kind }) => [sandboxId, kind]))
   const count = { running: 0, standby: 0, lost: 0, removed: 0 }
   const known = new Set<SandboxId>()
-  for (const row of parts.rows.all()) {
+  for (const row of deps.rows.all()) {
     known.add(row.id)
-    const body = new SandboxBody(parts, row, { isRecorded: true })
+    const sandbox = new Sandbox(deps, row, { isRecorded: true })
     const intent = intents.get(row.id)
-    const remains = remainsOf(parts, row, { found, intent })
-    // What was begun matters to nothing else: it may be missing, or older than what happened.
-    if (intent === 'change' && remains.burrow !== undefined) await restoreLimits(body, remains.burrow)
-    const outcome = await settle(body, remains)
+    const remains = remainsOf(deps, row, { found, intent })
+    // Nothing else depends on the intent: it may be missing, or older than what happened.
+    if (intent === 'change' && remains.burrow !== undefined) await restoreLimits(sandbox, remains.burrow)
+    const outcome = await settle(sandbox, remains)
     count[outcome] += 1
-    if (outcome !== 'removed') registry.add(body)
+    if (outcome !== 'removed') deps.sandboxes.add(sandbox)
   }
-  for (const burrow of found.burrows) if (!known.has(burrow.sandboxId)) await endBurrow(parts, burrow)
-  await collectSnapshots(parts, found.unrecorded)
+  for (const burrow of found.burrows) if (!known.has(burrow.sandboxId)) await endBurrow(deps, burrow)
+  await collectSnapshots(deps, found.unrecorded)
   return count
 }
 
-async function settle(body: SandboxBody, remains: Remains): Promise<keyof Recovery> {
-  const { row, parts } = body
-  for (const other of remains.others) await endBurrow(parts, other)
-  // A creation that nobody was told of, or a deletion that was: neither is to be.
+async function settle(sandbox: Sandbox, remains: Remains): Promise<keyof Recovery> {
+  const { row, deps } = sandbox
+  for (const other of remains.others) await endBurrow(deps, other)
+  // The caller never heard of the creation, or has heard of the deletion.
   if (row.state === 'creating' || row.state === 'deleting') {
-    await endBurrow(parts, remains.burrow)
-    return removed(body)
+    await endBurrow(deps, remains.burrow)
+    return removed(sandbox)
   }
-  if (remains.burrow !== undefined && (await isAdopted(body, remains.burrow, remains)))
+  if (remains.burrow !== undefined && (await isAdopted(sandbox, remains.burrow, remains)))
     return row.state === 'standby' ? 'standby' : 'running'
   if (remains.saved !== undefined || row.state === 'standby' || row.state === 'resuming')
-    return rest(body, remains)
-  if (row.ephemeral) return removed(body)
-  for (const listener of parts.listeners) listener.lost?.(row)
-  move(body, 'standby', {
-    ...loss(body, remains.files, {
+    return restOnDisk(sandbox, remains)
+  if (row.ephemeral) return removed(sandbox)
+  for (const listener of deps.listeners) listener.lost?.(row)
+  move(sandbox, 'standby', {
+    ...lossChange(sandbox, remains.files, {
       cause: 'host ended',
       detail: 'The host went down, or its processes did.',
     }),
@@ -78,73 +78,80 @@ async function settle(body: SandboxBody, remains: Remains): Promise<keyof Recove
   return 'lost'
 }
 
-async function removed(body: SandboxBody): Promise<keyof Recovery> {
-  await remove(body)
+async function removed(sandbox: Sandbox): Promise<keyof Recovery> {
+  await remove(sandbox)
   return 'removed'
 }
 
-/** False when it is frozen and cannot be had again: all of it is on disk. */
-async function isAdopted(body: SandboxBody, burrow: Burrow, remains: Remains): Promise<boolean> {
-  const { row, parts } = body
+/** False when a frozen burrow cannot be used again. Its snapshot holds all of it. */
+async function isAdopted(sandbox: Sandbox, burrow: Burrow, remains: Remains): Promise<boolean> {
+  const { row, deps } = sandbox
   const { saved, files, worthless } = remains
-  const arrival = { burrow, isContinued: true, isAdopted: true }
+  const newBurrow = { burrow, isContinued: true, isAdopted: true }
   if (row.state === 'standby') {
     try {
-      // Rows say `running` before anything is thawed, so nothing has happened in it since.
+      // Rows say `running` before a burrow is thawed, so it has not changed since its snapshot.
       await burrow.freeze()
     } catch (error) {
-      parts.log.warn({ sandboxId: row.id, err: error }, 'a frozen burrow is left for its snapshot')
-      await endBurrow(parts, burrow)
+      deps.log.warn(
+        { sandboxId: row.id, err: error },
+        'a frozen burrow could not be adopted; its sandbox wakes from its snapshot',
+      )
+      await endBurrow(deps, burrow)
       return false
     }
-    body.write({ arrival, intent: null, alongside: () => record(body, { kept: files, worthless }) })
+    sandbox.write({
+      newBurrow,
+      intent: null,
+      inTransaction: () => record(sandbox, { kept: files, worthless }),
+    })
     return true
   }
   await burrow.thaw().catch((error: unknown) => {
-    parts.log.error({ sandboxId: row.id, err: error }, 'a burrow that was adopted could not be thawed')
+    deps.log.error({ sandboxId: row.id, err: error }, 'an adopted burrow could not be thawed')
   })
-  move(body, 'running', {
-    change: { tier: undefined, stateSince: parts.clock.wallMs(), ...(saved && { head: saved.id }) },
-    arrival,
+  move(sandbox, 'running', {
+    fields: { tier: undefined, stateSince: deps.clock.wallMs(), ...(saved && { head: saved.id }) },
+    newBurrow,
     intent: null,
     entry: { event: 'adopted', cause: 'server start', detail: describe(row, files) },
-    alongside: () => record(body, { head: saved, kept: files, worthless }),
+    inTransaction: () => record(sandbox, { head: saved, kept: files, worthless }),
   })
-  body.work.touch()
+  sandbox.work.touch()
   return true
 }
 
-/** A change that was under way is not in the row, but may have come as far as its processes. */
-async function restoreLimits({ id, row, parts }: SandboxBody, burrow: Burrow): Promise<void> {
-  await burrow.setLimits(limitsOfProcesses(row.limits)).catch((error: unknown) => {
-    parts.log.warn(
+/** A change that was under way is not in the row, but may have reached the limits of the burrow. */
+async function restoreLimits({ id, row, deps }: Sandbox, burrow: Burrow): Promise<void> {
+  await burrow.setLimits(processLimits(row.limits)).catch((error: unknown) => {
+    deps.log.warn(
       { sandboxId: id, err: error },
-      'a sandbox has other limits than its row until it next wakes',
+      'a sandbox may have other limits than its row until it next wakes',
     )
   })
 }
 
-/** Everything is on disk. */
-function rest(body: SandboxBody, { saved, files, worthless }: Remains): keyof Recovery {
-  const { row, parts } = body
+/** The sandbox is on disk only. */
+function restOnDisk(sandbox: Sandbox, { saved, files, worthless }: Remains): keyof Recovery {
+  const { row, deps } = sandbox
   const wasStored = row.state === 'standby' && row.tier === 'stored'
-  // Files that there was no room for when their sandbox was lost, without anything else to come back from.
+  // Files that could not be saved when the sandbox lost its processes: without a head, it comes back with them.
   const head = saved ?? (row.head === undefined ? files[0] : undefined)
   const kept = files.filter((one) => one !== head)
   const isNews = !wasStored || head !== undefined || kept.length > 0
-  move(body, 'standby', {
-    change: {
+  move(sandbox, 'standby', {
+    fields: {
       tier: 'stored',
-      stateSince: wasStored ? row.stateSince : parts.clock.wallMs(),
+      stateSince: wasStored ? row.stateSince : deps.clock.wallMs(),
       ...(head && { head: head.id }),
       ...(saved && { lostSince: undefined }),
     },
-    arrival: null,
+    newBurrow: null,
     intent: null,
     ...(isNews && {
       entry: { event: 'stored', cause: 'server start', tier: 'stored', detail: describe(row, kept) },
     }),
-    alongside: () => record(body, { head, kept, worthless }),
+    inTransaction: () => record(sandbox, { head, kept, worthless }),
   })
   return 'standby'
 }
@@ -154,44 +161,44 @@ function describe({ state }: SandboxRow, kept: readonly Snapshot[]): string {
 }
 
 /**
- * What is worthless is doomed in the transaction that ends the intent: without the intent, the next recovery would take it for
- * what a loss has left.
+ * Worthless snapshots are deleted in the transaction that ends the intent: without the intent, the next recovery
+ * would take them for the files of a loss.
  */
 function record(
-  { row, parts }: SandboxBody,
+  { row, deps }: Sandbox,
   {
     head,
     kept,
     worthless,
   }: { head?: Snapshot | undefined; kept: readonly Snapshot[]; worthless: readonly Snapshot[] },
 ): void {
-  if (head !== undefined) parts.snapshots.put(head, { owner: row.owner, isKept: false })
-  for (const one of kept) keepFiles(parts, one, row)
-  for (const { id } of worthless) parts.snapshots.delete(id)
+  if (head !== undefined) deps.snapshots.put(head, { owner: row.owner, isKept: false })
+  for (const one of kept) keepFiles(deps, one, row)
+  for (const { id } of worthless) deps.snapshots.delete(id)
 }
 
-function move(body: SandboxBody, to: 'running' | 'standby', move: Move): void {
-  if (body.row.state === to) body.write(move)
-  else body.move(to, move)
+function move(sandbox: Sandbox, to: 'running' | 'standby', change: StateChange): void {
+  if (sandbox.row.state === to) sandbox.write(change)
+  else sandbox.move(to, change)
 }
 
-async function collectSnapshots(parts: SandboxDependencies, unrecorded: readonly Snapshot[]): Promise<void> {
-  const { snapshots, log } = parts
+async function collectSnapshots(deps: SandboxDependencies, unrecorded: readonly Snapshot[]): Promise<void> {
+  const { snapshots, log } = deps
   const known = snapshots.ids()
   const strays = unrecorded.filter(({ id }) => !known.has(id)).map(({ id }) => id)
   for (const id of [...snapshots.unused(), ...strays]) snapshots.delete(id)
   for (const id of snapshots.doomed()) {
     try {
-      await removeFiles(parts, id)
+      await removeFiles(deps, id)
     } catch (error) {
-      log.warn({ snapshotId: id, err: error }, 'a snapshot that nobody needs could not be removed')
+      log.warn({ snapshotId: id, err: error }, 'an unused snapshot could not be removed')
     }
   }
 }
 
 export function describeRecovery({ running, standby, lost, removed }: Recovery): string {
-  const parts = [`${running} running`, `${standby} asleep`]
-  if (lost > 0) parts.push(`${lost} back from their last snapshot`)
-  if (removed > 0) parts.push(`${removed} unfinished removed`)
-  return parts.join(', ')
+  const counts = [`${running} running`, `${standby} asleep`]
+  if (lost > 0) counts.push(`${lost} back from their last snapshot`)
+  if (removed > 0) counts.push(`${removed} unfinished removed`)
+  return counts.join(', ')
 }

@@ -1,5 +1,6 @@
 import type { SandboxId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import type { Caller } from '../access/caller.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Log } from '../log.ts'
 import type { NetworkService } from '../network/network-service.ts'
@@ -8,12 +9,14 @@ import type { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
 import type { Database } from '../store/database.ts'
 import type { IntentRows } from '../store/intent-rows.ts'
 import type { LedgerRows } from '../store/ledger-rows.ts'
-import type { SandboxRow, SandboxRows } from '../store/sandbox-rows.ts'
+import type { MountedVolume, SandboxRow, SandboxRows, VolumeMount } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
-import type { TemplateSnapshots } from '../templates/template-service.ts'
-import type { Admission } from './admission.ts'
-import type { MemoryLooks } from './memory-looks.ts'
+import type { TemplateSnapshots } from '../templates/template-catalog.ts'
+import type { MemorySampler } from './memory-sampler.ts'
+import type { OwnerQuotas } from './owner-quotas.ts'
 import type { SandboxListener } from './sandbox-listener.ts'
+import type { Sandboxes } from './sandboxes.ts'
+import type { StartLimiter } from './start-limiter.ts'
 
 /** What every sandbox works with. */
 export interface SandboxDependencies {
@@ -21,25 +24,41 @@ export interface SandboxDependencies {
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows
-  readonly quarantine: Quarantine
   readonly intents: IntentRows
   readonly ledger: LedgerRows
-  readonly admission: Admission
-  readonly memory: MemoryLooks
-  readonly network: NetworkService
-  readonly secrets: SandboxSecrets
+  /** All sandboxes of the server. */
+  readonly sandboxes: Sandboxes
+  readonly quotas: OwnerQuotas
+  readonly starts: StartLimiter
+  readonly memory: MemorySampler
+  readonly quarantine: Quarantine
+  readonly network: Pick<
+    NetworkService,
+    'check' | 'open' | 'change' | 'shut' | 'problemOf' | 'report' | 'forget'
+  >
+  readonly secrets: Pick<SandboxSecrets, 'require' | 'envOf' | 'prepare' | 'forget'>
+  readonly volumes: {
+    /** Finds the volumes that mounts name. Throws `not_found`. */
+    resolve(mounts: readonly VolumeMount[], caller: Caller): readonly MountedVolume[]
+  }
+  readonly templates: {
+    /** The snapshots that sandboxes of a template start from; undefined for templates of the host. */
+    snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined
+  }
+  readonly journal: {
+    /** Resolves when the recorded events of runs survive a power cut. Never rejects. */
+    sync(): Promise<void>
+    /** Counts against the disk limit of the sandbox. */
+    bytesOf(id: SandboxId): number
+  }
+  readonly disk: {
+    /** Throws when a sandbox that wrote too much must not wake yet: the host or one of its volumes has no room. */
+    requireRoomToWrite(row: SandboxRow): void
+    /** A wake needs a few files of its own, even on a full disk. */
+    makeRoomToWake(): void
+  }
   readonly listeners: SandboxListener[]
-  /** What sandboxes of a template start from that this owner has made. */
-  readonly templateSnapshots: (name: string, owner: string) => TemplateSnapshots | undefined
-  /** Settles when what runs have said so far is on disk. Never rejects. */
-  readonly syncRuns: () => Promise<void>
-  /** What the journal keeps of a sandbox's runs: it is on its disk too. */
-  readonly journalBytes: (id: SandboxId) => number
-  /** Throws why a sandbox that has written too much must not wake now: the host or one of its volumes has no room. */
-  readonly requireRoomToWrite: (row: SandboxRow) => void
-  /** A wake needs a few files of its own, also on a full disk. */
-  readonly makeRoomToWake: () => void
-  /** What goes on in the background and must be over before the databases are closed. */
+  /** Work that must be over before the databases are closed. */
   readonly background: Set<Promise<unknown>>
   readonly clock: ServerClock
   readonly log: Log

@@ -1,26 +1,24 @@
-import type { SandboxId } from '@dormouse/contracts'
 import type { SecretServiceOptions } from '../secrets/secret-service.ts'
-import type { SandboxRegistry } from './sandbox-registry.ts'
+import type { Sandboxes } from './sandboxes.ts'
 
-/** Who has which secret is in the rows of sandboxes, in memory before it is on disk, and in what a change makes of them: it may fail. */
+/** Looks up which sandboxes use a secret. Rows in memory are newer than those on disk. */
 export function secretsInUse(
-  registry: () => SandboxRegistry,
+  sandboxes: Sandboxes,
 ): Pick<SecretServiceOptions, 'usedBy' | 'apply' | 'takeFrom'> {
   return {
     usedBy: (owner, name) =>
-      [...registry().all()].flatMap(({ body: { id, row, aim } }) => {
+      [...sandboxes.all()].flatMap(({ id, row, effectiveRow }) => {
         const isLive = row.owner === owner && row.state !== 'deleting'
-        return isLive && [row, aim].some(({ secrets }) => secrets.includes(name)) ? id : []
+        // A change under way may succeed or fail: both rows count.
+        return isLive && [row, effectiveRow].some(({ secrets }) => secrets.includes(name)) ? id : []
       }),
-    apply: async (id: SandboxId) => {
-      const body = registry().find(id)?.body
-      if (body !== undefined) await body.parts.network.change(body)
+    apply: async (id) => {
+      await sandboxes.find(id)?.applyNetwork()
     },
     takeFrom: async (id, name) => {
-      const sandbox = registry().find(id)
-      if (sandbox === undefined || sandbox.body.isDeleted) return
-      const secrets = sandbox.body.row.secrets.filter((other) => other !== name)
-      await sandbox.update({ secrets })
+      const sandbox = sandboxes.find(id)
+      if (sandbox === undefined || sandbox.isDeleted) return
+      await sandbox.update({ secrets: sandbox.row.secrets.filter((other) => other !== name) })
     },
   }
 }

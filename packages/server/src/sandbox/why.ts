@@ -1,24 +1,23 @@
 import type { WhyAnswer } from '@dormouse/contracts/http'
-import type { SandboxDamage } from '../scrub/quarantine.ts'
-import type { SandboxBody } from './sandbox-body.ts'
+import type { Sandbox } from './sandbox.ts'
 
-/** What keeps it awake, or when it will sleep, in words and data. */
-export function explainWhy(body: SandboxBody): WhyAnswer {
-  const { row, work, refusal, parts } = body
-  const { clock } = parts
+/** Why a sandbox is awake, or when it will sleep, in words and data. */
+export function explainWhy(sandbox: Sandbox): WhyAnswer {
+  const { row, work, refusal, deps } = sandbox
+  const { clock } = deps
   const entries = row.state === 'running' ? work.list() : []
-  const sleepsInMs = untilSleep(body)
-  const storesInMs = untilStored(body)
+  const sleepsInMs = untilSleep(sandbox)
+  const storesInMs = untilStored(sandbox)
   const inTime = (ms: number | undefined) =>
     ms === undefined ? undefined : new Date(clock.wallMs() + ms).toISOString()
   return {
     state: row.state,
     tier: row.tier,
-    summary: summarise(body, { sleepsInMs, storesInMs }),
+    summary: summarise(sandbox, { sleepsInMs, storesInMs }),
     work: entries,
     sleepsAt: inTime(sleepsInMs),
     storesAt: inTime(storesInMs),
-    expiresAt: inTime(untilExpiry(body)),
+    expiresAt: inTime(untilExpiry(sandbox)),
     cannotSleep:
       refusal === undefined
         ? undefined
@@ -26,32 +25,32 @@ export function explainWhy(body: SandboxBody): WhyAnswer {
             reason: refusal.reason,
             retryAt: new Date(clock.wallMs() + refusal.retryAtMs - clock.monotonicMs()).toISOString(),
           },
-    damage: parts.quarantine.damageOf(row),
+    damage: deps.quarantine.damageOf(row),
   }
 }
 
-/** Milliseconds; undefined: not by itself, as things are. */
-export function untilSleep({ row, work, refusal, parts }: SandboxBody): number | undefined {
+/** Milliseconds until it sleeps if nothing happens. Undefined: it does not sleep by itself. */
+export function untilSleep({ row, work, refusal, deps }: Sandbox): number | undefined {
   if (row.state !== 'running' || row.idleTimeoutMs === 0 || work.isBusy) return undefined
   const retryInMs =
-    refusal === undefined ? Number.NEGATIVE_INFINITY : refusal.retryAtMs - parts.clock.monotonicMs()
+    refusal === undefined ? Number.NEGATIVE_INFINITY : refusal.retryAtMs - deps.clock.monotonicMs()
   return Math.max(row.idleTimeoutMs - work.idleMs, retryInMs)
 }
 
-/** Milliseconds until what is frozen is on disk only. */
-export function untilStored({ row, stateMs }: SandboxBody): number | undefined {
+/** Milliseconds until a frozen sandbox is on disk only. */
+export function untilStored({ row, stateMs }: Sandbox): number | undefined {
   return row.tier === 'frozen' ? row.storeAfterMs - stateMs : undefined
 }
 
-/** Milliseconds. What was asked for by the clock on the wall waits for that to be confirmed. */
-export function untilExpiry({ row, work, ageMs, parts }: SandboxBody): number | undefined {
+/** Milliseconds until it is deleted. An expiry at a time of day waits until the wall clock is confirmed. */
+export function untilExpiry({ row, work, ageMs, deps }: Sandbox): number | undefined {
   const { expires } = row
   if (expires === undefined) return undefined
   const times = [
     expires.afterMs === undefined ? undefined : expires.afterMs - ageMs,
-    // Idle time goes on in standby: asleep is as idle as can be.
+    // A sleeping sandbox is idle, too.
     expires.idleMs === undefined ? undefined : expires.idleMs - work.idleMs,
-    expires.at === undefined ? undefined : Date.parse(expires.at) - parts.clock.confirmedWallMs(),
+    expires.at === undefined ? undefined : Date.parse(expires.at) - deps.clock.confirmedWallMs(),
   ].filter((time) => time !== undefined)
   return times.length === 0 ? undefined : Math.min(...times)
 }
@@ -61,10 +60,10 @@ interface Times {
   readonly storesInMs: number | undefined
 }
 
-function summarise(body: SandboxBody, { sleepsInMs, storesInMs }: Times): string {
-  const { row, work, refusal, parts } = body
+function summarise(sandbox: Sandbox, { sleepsInMs, storesInMs }: Times): string {
+  const { row, work, refusal, deps } = sandbox
   if (row.state === 'standby') {
-    const damage = parts.quarantine.damageOf(row)
+    const damage = deps.quarantine.damageOf(row)
     if (damage !== undefined) return `Asleep, and cannot be woken: ${damage.reason}.${whereTo(damage)}`
     if (storesInMs === undefined) return 'Asleep, on disk only.'
     return `Asleep in memory; on disk only in ${inWords(storesInMs)}.`
@@ -80,11 +79,11 @@ function summarise(body: SandboxBody, { sleepsInMs, storesInMs }: Times): string
   return `Nothing is going on; it ${row.ephemeral ? 'is deleted' : 'sleeps'} in ${inWords(sleepsInMs)}.`
 }
 
-function whereTo({ rollbackTo }: SandboxDamage): string {
+function whereTo({ rollbackTo }: NonNullable<WhyAnswer['damage']>): string {
   return rollbackTo === undefined ? '' : ` Roll back to ${rollbackTo}, which is not known to be damaged.`
 }
 
-/** Of the largest unit of which there are two. */
+/** In the largest unit of which there are at least two. */
 function inWords(ms: number): string {
   const minutes = ms / 60_000
   if (minutes >= 48 * 60) return `${Math.round(minutes / 60 / 24)} days`

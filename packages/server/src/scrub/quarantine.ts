@@ -4,10 +4,10 @@ import type { Damage, QuarantineRows } from '../store/quarantine-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 
-/** The part of what `verify` found, which does not say which one it is. */
+/** Stands for the damaged part in rows of `verify`, which does not name it. */
 const VERIFIED = 'verify'
 
-/** The state that a sandbox would come back with is damaged. */
+/** The head of a sandbox is damaged. */
 export interface SandboxDamage {
   readonly snapshotId: SnapshotId
   readonly reason: string
@@ -22,10 +22,10 @@ export interface QuarantineParts {
   readonly now: () => number
 }
 
-/** What is known to be damaged, and is not restored from, until it is found whole again. */
+/** Snapshots and templates known to be damaged. They are not restored until they are found intact again. */
 export class Quarantine {
   readonly #parts: QuarantineParts
-  /** Most often there is none, and views and wakes need not ask the database. */
+  /** Usually true, and then views and wakes need not ask the database. */
   #isEmpty: boolean
 
   constructor(parts: QuarantineParts) {
@@ -37,7 +37,7 @@ export class Quarantine {
     return this.#isEmpty || id === undefined ? undefined : this.#parts.rows.findSnapshot(id)
   }
 
-  /** Of its head. */
+  /** Damage of the head of a sandbox. */
   damageOf(row: Pick<SandboxRow, 'id' | 'head' | 'forkedFrom'>): SandboxDamage | undefined {
     const { head } = row
     const damage = this.find(head)
@@ -51,7 +51,7 @@ export class Quarantine {
     }
   }
 
-  /** Throws `snapshot_unusable` when the sandbox's head, or the snapshot that it is to go back to, is damaged. */
+  /** Throws `snapshot_unusable` when the snapshot that a sandbox is to be restored from is damaged. */
   require(row: Pick<SandboxRow, 'id' | 'name' | 'forkedFrom'>, id: SnapshotId | undefined): void {
     const damage = this.find(id)
     if (damage === undefined || id === undefined) return
@@ -80,7 +80,7 @@ export class Quarantine {
     })
   }
 
-  /** All that share a damaged part. Returns the snapshots that were not known to be damaged by it. */
+  /** Adds everything that shares a damaged part. Returns the snapshots that this part had not damaged before. */
   add(part: StoredPart, reason: string): SnapshotId[] {
     const { rows, now } = this.#parts
     const damage = { reason, foundAt: now() }
@@ -89,13 +89,13 @@ export class Quarantine {
     return part.snapshots.filter((id) => rows.addSnapshot(id, part.key, damage))
   }
 
-  /** What a check of one whole snapshot has found. */
+  /** Adds a snapshot that `verify` found damaged. */
   addVerified(id: SnapshotId, reason: string): boolean {
     this.#isEmpty = false
     return this.#parts.rows.addSnapshot(id, VERIFIED, { reason, foundAt: this.#parts.now() })
   }
 
-  /** These parts were read and are whole. */
+  /** These parts were read and are intact. */
   lift(parts: readonly Pick<StoredPart, 'key'>[]): void {
     if (this.#isEmpty) return
     for (const { key } of parts) this.#parts.rows.deletePart(key)
@@ -105,7 +105,7 @@ export class Quarantine {
     if (!this.#isEmpty) this.#parts.rows.deleteOfSnapshot(id, VERIFIED)
   }
 
-  /** Forgets damage of parts that are gone. */
+  /** Removes entries of parts that no longer exist. */
   keepParts(keys: ReadonlySet<string>): void {
     this.#parts.rows.keepParts((part) => part === VERIFIED || keys.has(part))
   }

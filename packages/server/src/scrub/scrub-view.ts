@@ -1,13 +1,13 @@
 import type { SandboxId, SnapshotId } from '@dormouse/contracts'
 
-/** How far the scrub has come, and what it found. */
+/** Progress and findings of the scrub. */
 export interface ScrubView {
   readonly state: 'idle' | 'running'
-  /** While it runs, once what there is has been listed. */
+  /** Set while a pass runs, once the parts are listed. */
   readonly progress: { readonly parts: number; readonly checkedParts: number } | undefined
-  /** When the pass that runs, or the last one, began. */
+  /** Start of the current pass, or of the last one. */
   readonly beganAt: string | undefined
-  /** When the last pass that read everything ended. */
+  /** End of the last complete pass. */
   readonly finishedAt: string | undefined
   /** Bytes read so far, by all passes. */
   readonly readBytes: number

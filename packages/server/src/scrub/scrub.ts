@@ -8,10 +8,10 @@ import type { Quarantine } from './quarantine.ts'
 import type { ScrubView } from './scrub-view.ts'
 
 export interface ScrubOptions {
-  /** From the end of one pass over all that is stored to the beginning of the next. 0: only when asked. */
+  /** From the end of one pass to the start of the next. 0: passes start only on request. */
   readonly periodMs: number
   readonly bytesPerSecond: number
-  /** From a sleep to the check of its snapshot: by then a sandbox that is used often is awake again, and upkeep is done. */
+  /** From a standby to the check of its snapshot. By then, a busy sandbox is awake again and upkeep is done. */
   readonly delayMs: number
 }
 
@@ -21,31 +21,32 @@ export interface ScrubParts {
   readonly damaged: QuarantineRows
   readonly quarantine: Quarantine
   readonly options: ScrubOptions
-  /** Sandboxes are being started, or wait for it. */
+  /** Burrows are being started, or wait for their start. */
   readonly isBusy: () => boolean
-  /** These are found damaged for the first time. */
+  /** Called with snapshots that are found damaged for the first time. */
   readonly onDamage: (snapshots: readonly SnapshotId[], reason: string) => void
   readonly now: () => number
   readonly log: Log
 }
 
-/** How often it looks whether a pass is due, or a snapshot. */
+/** How often it checks whether a pass or a snapshot is due. */
 const ROUND_MS = 1_000
-/** A part is read even on a host that is always busy: at idle priority, and no faster than the rate. */
+/** On a host that is always busy, a part is read after this time, at idle priority and at the limited rate. */
 const BUSY_MAX_MS = 60_000
-/** Sandboxes that waited for the server come first; a host that has just started reads much else. */
+/** Delay after a start: sandboxes that waited for the server come first, and a starting host reads much else. */
 const AFTER_START_MS = 10 * 60_000
-/** A disk that fails now is not asked again at once. */
+/** Pause after an error of the disk. */
 const RETRY_MS = 60_000
 
 /**
- * Reads all that is stored, again and again, and puts what is damaged into quarantine. New snapshots are read soon after they
- * are taken. One part at a time, at idle priority, at a limited rate. A pass continues after a restart where it was.
+ * Reads everything stored in the background and puts damaged snapshots and templates into quarantine. Reads one part
+ * at a time, at idle priority and a limited rate. New snapshots are read soon after they are taken. A pass continues
+ * after a restart.
  */
 export class Scrub implements AsyncDisposable {
   readonly #parts: ScrubParts
   readonly #closing = new AbortController()
-  /** When each is to be checked. */
+  /** When each new snapshot is to be checked. */
   readonly #soon = new Map<SnapshotId, number>()
   readonly #openedAt = performance.now()
   readonly #working: Promise<void>
@@ -57,13 +58,13 @@ export class Scrub implements AsyncDisposable {
     this.#working = this.#work()
   }
 
-  /** Checks what is new of a snapshot, a moment later. */
+  /** Schedules a check of the new parts of a snapshot. */
   soon(id: SnapshotId | undefined): void {
     if (id !== undefined && !this.#soon.has(id))
       this.#soon.set(id, performance.now() + this.#parts.options.delayMs)
   }
 
-  /** Begins a pass, unless one is under way. */
+  /** Starts a pass, unless one is under way. */
   start(): ScrubView {
     if (!this.#isPassUnderWay) {
       this.#parts.rows.begin(this.#parts.now())
@@ -91,7 +92,7 @@ export class Scrub implements AsyncDisposable {
     }
   }
 
-  /** Post: nothing is read any more. */
+  /** Stops reading. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new DormouseError('cancelled', 'The server is ending.'))
     await this.#working
@@ -140,7 +141,7 @@ export class Scrub implements AsyncDisposable {
       this.#progress = { parts: all.length, checkedParts: checked }
       await this.#checkNew()
     }
-    // Also those that came meanwhile.
+    // Includes snapshots that were added meanwhile.
     const parts = await engine.listParts()
     const keys = new Set(parts.map(({ key }) => key))
     rows.finish(now(), keys)
@@ -150,22 +151,22 @@ export class Scrub implements AsyncDisposable {
       const own = parts.filter(({ snapshots }) => snapshots.includes(snapshotId))
       if (own.length > 0 && own.every(isWhole)) quarantine.liftVerified(snapshotId)
     }
-    log.info({ parts: all.length, damaged: damaged.snapshots().length }, 'the scrub has read all')
+    log.info({ parts: all.length, damaged: damaged.snapshots().length }, 'a pass of the scrub is complete')
   }
 
-  /** Snapshots whose time has come. */
+  /** Checks new snapshots that are due. */
   async #checkNew(): Promise<void> {
     for (const [id, at] of [...this.#soon]) {
       if (at > performance.now()) continue
       this.#soon.delete(id)
       await this.#checkSnapshot(id).catch((error: unknown) => {
-        // It was deleted meanwhile, or its manifest is unreadable, which a wake finds out by itself.
+        // It was deleted meanwhile, or its manifest is unreadable, which a wake reports by itself.
         if (!hasErrorCode(error, 'not_found') && !hasErrorCode(error, 'snapshot_unusable')) throw error
       })
     }
   }
 
-  /** What it shares with others was read with them; what is damaged there, is damaged here. */
+  /** Skips parts that were read with other snapshots, and takes over their damage. */
   async #checkSnapshot(id: SnapshotId): Promise<void> {
     const { engine, rows } = this.#parts
     for (const part of await engine.listParts(id)) {
@@ -175,13 +176,13 @@ export class Scrub implements AsyncDisposable {
     }
   }
 
-  /** A part that cannot be checked, whatever a sandbox has made of it, does not keep others from it. The next pass tries again. */
+  /** A part that cannot be checked does not stop the scrub. The next pass tries again. */
   async #tryCheck(part: StoredPart): Promise<void> {
     try {
       await this.#check(part)
     } catch (error) {
       this.#closing.signal.throwIfAborted()
-      this.#parts.log.warn({ part: part.key, err: error }, 'a part of what is stored could not be checked')
+      this.#parts.log.warn({ part: part.key, err: error }, 'a stored part could not be checked')
     }
   }
 
@@ -198,7 +199,7 @@ export class Scrub implements AsyncDisposable {
       quarantine.lift([part])
       return
     }
-    // One that went, or got a new version, while it was read looks damaged. All that share it are asked for.
+    // A part that was deleted or replaced while it was read looks damaged. Ask again which snapshots share it.
     const still = (await engine.listParts()).find(({ key }) => key === part.key)
     if (still === undefined) return
     rows.checked({ key: part.key, checkedAt, damage }, readBytes)
@@ -209,7 +210,10 @@ export class Scrub implements AsyncDisposable {
     const { quarantine, onDamage, log } = this.#parts
     const found = quarantine.add(part, damage)
     if (found.length > 0 || part.templates.length > 0)
-      log.error({ part: part.key, damage, snapshots: found, templates: part.templates }, 'damage was found')
+      log.error(
+        { part: part.key, damage, snapshots: found, templates: part.templates },
+        'a stored part is damaged',
+      )
     if (found.length > 0) onDamage(found, damage)
   }
 

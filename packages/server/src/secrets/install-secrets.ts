@@ -3,17 +3,20 @@ import { rootCertificates } from 'node:tls'
 import { hasErrorCode } from '@dormouse/contracts'
 import type { Burrow, Guest } from '@dormouse/engine'
 
-/** Debian's, where OpenSSL, curl and git look. */
+/** Debian's bundle of roots, which OpenSSL, curl and git read. */
 const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
-/** `update-ca-certificates` makes the bundle anew from this directory, too. */
+/** `update-ca-certificates` rebuilds the bundle from this directory. */
 const CERTIFICATE = '/usr/local/share/ca-certificates/dormouse.crt'
-/** What was done here, in the same files and memory that a rollback, a fork or a template goes back to. */
+/**
+ * Records what was installed. It is part of the sandbox's files, so a rollback, fork or template has the record that
+ * matches its state.
+ */
 const RECORD = '/var/lib/dormouse/secrets'
 const RECORD_MAX_BYTES = 64 * 1024
 const CERTIFICATE_LINE = 'certificate '
 const AS_ROOT = { user: 'root' }
 
-/** Programs that bring their own roots look at these. */
+/** Programs with roots of their own read these variables. */
 export const TRUST_ENV: Readonly<Record<string, string>> = Object.fromEntries(
   [
     'SSL_CERT_FILE',
@@ -27,15 +30,16 @@ export const TRUST_ENV: Readonly<Record<string, string>> = Object.fromEntries(
 
 export interface SecretInstallation {
   readonly burrow: Pick<Burrow, 'guest' | 'addEnv'>
-  /** Of the edge, PEM. */
+  /** The certificate of the edge, PEM. */
   readonly certificate: string
-  /** Of secrets and of what they need. What the sandbox was given a value for itself stays as it is. */
+  /** Variables for secrets and trust. Variables that the caller set for the sandbox are not among them. */
   readonly env: Readonly<Record<string, string>>
 }
 
 /**
- * Makes everything that is started from now on find the variables and trust the edge. Again is fine: only what is missing is done, so that what
- * programs inside have changed since stays changed. A secret that was made anew has another placeholder: it is missing.
+ * Makes all programs started from now on see the variables and trust the edge. Idempotent: installs only what is
+ * missing, so changes that programs made inside stay. A secret that was deleted and created again has a new placeholder
+ * and counts as missing.
  */
 export async function installSecrets({ burrow, certificate, env }: SecretInstallation): Promise<void> {
   const { guest } = burrow
@@ -48,7 +52,7 @@ export async function installSecrets({ burrow, certificate, env }: SecretInstall
     !isTrusted && trust(guest, certificate),
     added.length > 0 && burrow.addEnv(Object.fromEntries(added)),
   ])
-  // A certificate adds to those before it; a variable is what it was set to last, and has just one line.
+  // Certificates add up; a variable has one line, with its last value.
   const certificates = [...done].filter((line) => line.startsWith(CERTIFICATE_LINE))
   const lines = new Set([...certificates, trusted, ...Object.entries(env).map(lineOf)])
   const record = [...lines].map((line) => `${line}\n`).join('')
@@ -72,7 +76,7 @@ async function addToBundle(files: Guest['files'], certificate: string): Promise<
     await files.write(BUNDLE, `\n${certificate}`, { ...AS_ROOT, append: true })
     return
   }
-  // The variables above name this file for everything: without the roots of others nothing else would be trusted.
+  // The variables point every program to this file, so without the public roots nothing else would be trusted.
   const roots = [...rootCertificates, certificate].join('\n')
   await files.write(BUNDLE, `${roots}\n`, { ...AS_ROOT, parents: true, mode: 0o644 })
 }

@@ -4,12 +4,12 @@ import { DormouseError } from '@dormouse/contracts'
 import { type CertificateAndKey, makeAuthority } from '@dormouse/egress'
 import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
-/** Made anew when so little is left: sandboxes learn the next one when they wake. */
+/** Renewed when less than this is left. Sandboxes get the new certificate when they wake. */
 const RENEW_BEFORE_MS = 365 * 24 * 3600 * 1000
 
 /**
- * The authority that sandboxes with secrets trust: from `path`, or made and kept there. One file with key and certificate, so that
- * one is never there without the other; only its owner can read it.
+ * Reads the authority that sandboxes with secrets trust from `path`, or creates it there. Key and certificate are in
+ * one file, so neither exists without the other. Only the owner of the file can read it.
  */
 export function openAuthority(path: string, now: Date = new Date()): CertificateAndKey {
   const found = find(path)
@@ -30,14 +30,14 @@ function find(path: string): CertificateAndKey | undefined {
   try {
     const certificate = new X509Certificate(text)
     const key = createPrivateKey(text)
-    if (!certificate.checkPrivateKey(key)) throw new Error('key and certificate do not belong together')
+    if (!certificate.checkPrivateKey(key)) throw new Error('key and certificate do not match')
     return {
       certificate: certificate.toString(),
       key: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
     }
   } catch (cause) {
     throw new DormouseError('setup_failed', `${path} is not the key and certificate that Dormouse wrote.`, {
-      hint: 'Restore it from a backup, or delete it: a new one is made, and sandboxes learn it when they wake.',
+      hint: 'Restore it from a backup, or delete it: the next start creates a new one, and sandboxes get it when they wake.',
       cause,
     })
   }

@@ -6,24 +6,27 @@ import type { SecretService } from './secret-service.ts'
 
 export interface SandboxSecretsOptions {
   readonly service: Pick<SecretService, 'placeholdersOf' | 'require'>
-  /** Of the edge, PEM. */
+  /** The certificate of the edge, PEM. */
   readonly certificate: string
   readonly log: Log
 }
 
-/** A row as it is whenever it is looked at. */
+/** Whose `row` is always the current one. */
 interface Tenant {
   readonly row: SandboxRow
 }
 
 interface Prepared {
-  /** The very list of the row: whoever gives it secrets makes a new one, also when the names in it are the same, and other secrets. */
+  /**
+   * The list object of the row. Every change creates a new list, even when the names stay the same but the secrets
+   * differ.
+   */
   readonly secrets: SandboxRow['secrets']
-  /** Undefined: it is done. */
+  /** Undefined when done. */
   work: Promise<void> | undefined
 }
 
-/** What the lifecycle of sandboxes has to do with secrets. */
+/** Installs secrets in burrows and checks who may have them. */
 export class SandboxSecrets {
   readonly #options: SandboxSecretsOptions
   readonly #prepared = new WeakMap<Tenant, Prepared>()
@@ -32,25 +35,26 @@ export class SandboxSecrets {
     this.#options = options
   }
 
-  /** Throws when a sandbox cannot have these. */
+  /** Throws when a sandbox cannot have these secrets. */
   require(names: readonly string[], row: Pick<SandboxRow, 'owner' | 'env'>): void {
     this.#options.service.require(names, row)
   }
 
-  /** The environment that a sandbox starts with. What its maker said wins. */
+  /** The environment of a new sandbox. Variables of its creator win. */
   envOf(row: SandboxRow): Readonly<Record<string, string>> {
     if (row.secrets.length === 0) return row.env
     return { ...TRUST_ENV, ...this.#options.service.placeholdersOf(row), ...row.env }
   }
 
-  /** What it lives in now may know less than what it lived in before. */
+  /** The sandbox got another burrow, which may lack what the last one had. */
   forget(tenant: Tenant): void {
     this.#prepared.delete(tenant)
   }
 
   /**
-   * Until a live burrow has what its secrets need; undefined when it has. Asked before every call into a sandbox, so that a secret which it was
-   * given a moment ago, or asleep, is there. Never rejects: a sandbox whose disk is full must be able to run what frees it.
+   * Installs the secrets of a sandbox in its burrow; undefined when that is done. Called before every call into the
+   * sandbox, so that a secret that was just added is there. Never rejects: a sandbox whose disk is full must still be
+   * able to run the code that frees space.
    */
   prepare(tenant: Tenant, burrow: Burrow): Promise<void> | undefined {
     const { row } = tenant
@@ -67,7 +71,7 @@ export class SandboxSecrets {
     return prepared.work
   }
 
-  /** One after the other: the variables of the list that came last must be the last that are set. */
+  /** In order: the variables of the latest list must be set last. */
   async #prepareAfter(before: Promise<void> | undefined, row: SandboxRow, burrow: Burrow): Promise<boolean> {
     if (before !== undefined) await before
     return this.#prepare(row, burrow)
@@ -81,7 +85,7 @@ export class SandboxSecrets {
       await installSecrets({ burrow, certificate, env: Object.fromEntries(env) })
       return true
     } catch (error) {
-      log.warn({ sandboxId: row.id, err: error }, 'a sandbox could not be prepared for its secrets')
+      log.warn({ sandboxId: row.id, err: error }, 'the secrets of a sandbox could not be installed')
       return false
     }
   }

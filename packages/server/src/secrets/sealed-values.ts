@@ -8,7 +8,10 @@ const KEY_BYTES = 32
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** Encrypts what is in the database. A value opens only for the secret that it was sealed for, so rows cannot be exchanged. */
+/**
+ * Encrypts values for the database. A value can be decrypted only for the secret it was encrypted for, so rows cannot
+ * be swapped.
+ */
 export class SealedValues {
   readonly #key: Uint8Array
 
@@ -16,12 +19,12 @@ export class SealedValues {
     this.#key = key
   }
 
-  /** With the key in that file, which is made if it is missing: then what was sealed before cannot be read any more. */
+  /** Uses the key in that file, or creates one; values that were encrypted with a lost key cannot be read. */
   static open(path: string): SealedValues {
     return new SealedValues(findKey(path) ?? writeKey(path, randomBytes(KEY_BYTES)))
   }
 
-  /** Nonce, tag and what is sealed. */
+  /** Returns nonce, tag and ciphertext. */
   seal(value: string, id: string): Uint8Array {
     const nonce = randomBytes(NONCE_BYTES)
     const cipher = createCipheriv(CIPHER, this.#key, nonce, { authTagLength: TAG_BYTES }).setAAD(
@@ -31,7 +34,7 @@ export class SealedValues {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed])
   }
 
-  /** Undefined: it was sealed with another key, or for another secret. */
+  /** Returns undefined when it was encrypted with another key or for another secret. */
   find(sealed: Uint8Array, id: string): string | undefined {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES)
@@ -56,11 +59,11 @@ function findKey(path: string): Uint8Array | undefined {
   }
   if (key.length === KEY_BYTES) return key
   throw new DormouseError('setup_failed', `${path} is not the key that Dormouse wrote.`, {
-    hint: 'Restore it from a backup. Without it the values of secrets cannot be read: delete it, and set each of them again.',
+    hint: 'Restore it from a backup. Without it the values of secrets cannot be read: delete it and set each secret again.',
   })
 }
 
-/** What is sealed with a key that is lost is lost, too: it is on disk before anything is. */
+/** Written to disk first: values encrypted with a lost key are lost. */
 function writeKey(path: string, key: Uint8Array): Uint8Array {
   writePrivateFile(path, key)
   return key

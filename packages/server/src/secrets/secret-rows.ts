@@ -73,7 +73,7 @@ export class SecretRows {
     return row === undefined ? undefined : toRow(row)
   }
 
-  /** Everybody's of that name. */
+  /** Rows of all owners with that name. */
   named(name: string): SecretRow[] {
     return this.#db
       .prepare<[string], StoredRow>('SELECT * FROM edge_secrets WHERE name = ?')
@@ -88,7 +88,7 @@ export class SecretRows {
     return row?.count ?? 0
   }
 
-  /** Newest first. `owner` undefined: everybody's. */
+  /** Newest first. Without `owner`: of all owners. */
   list(query: { limit: number; cursor?: string }, owner: string | undefined): Page<SecretRow> {
     const page = newestPage<StoredRow>(this.#db, { table: 'edge_secrets', matching: { owner } }, query)
     return { ...page, items: page.items.map(toRow) }

@@ -61,7 +61,7 @@ describe('a secret', () => {
     ])
   })
 
-  test('belongs to the key that made it', () => {
+  test('belongs to the key that created it', () => {
     const service = open()
     service.create(GITHUB, ALICE)
     expect(() => service.get('GITHUB_TOKEN', BOB)).toThrow('There is no secret')
@@ -151,7 +151,7 @@ describe('what is on disk', () => {
     expect(service.secretsOf(wanted)).toMatchObject([
       { value: '', problem: expect.stringContaining('cannot be read') },
     ])
-    expect(errors).toEqual([expect.stringContaining('cannot be read')])
+    expect(errors).toEqual([expect.stringContaining('cannot be decrypted')])
     await service.update('GITHUB_TOKEN', { value: VALUE }, ALICE)
     expect(service.secretsOf(wanted)).toMatchObject([{ value: VALUE }])
   })

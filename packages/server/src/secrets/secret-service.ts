@@ -1,25 +1,26 @@
 import { randomBytes } from 'node:crypto'
 import { DormouseError, type SandboxId, SECRET_MIN_BYTES } from '@dormouse/contracts'
+import type { SecretAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret } from '@dormouse/egress'
 import type { Caller } from '../access/caller.ts'
-import type { Secrets, SecretView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SealedValues } from './sealed-values.ts'
 import type { SecretRow, SecretRows } from './secret-rows.ts'
+import type { Secrets } from './secrets.ts'
 
-/** Against programs that never stop. */
+/** Stops programs in a loop. */
 const SECRETS_PER_OWNER = 1000
-/** Nobody guesses one, and no text has it by chance. */
+/** Random enough that it cannot be guessed and does not occur in text by chance. */
 const PLACEHOLDER_BYTES = 15
 
 export interface SecretServiceOptions {
   readonly rows: SecretRows
   readonly values: SealedValues
-  /** Sandboxes of this owner that have it, awake or asleep. */
+  /** Sandboxes of this owner that have the secret, awake or asleep. */
   readonly usedBy: (owner: string, name: string) => readonly SandboxId[]
-  /** Resolves when the edge goes by what `secretsOf` says of this sandbox now. */
+  /** Resolves when the edge uses the current secrets of this sandbox. */
   readonly apply: (id: SandboxId) => Promise<void>
   readonly takeFrom: (id: SandboxId, name: string) => Promise<void>
   readonly now: () => number
@@ -28,7 +29,10 @@ export interface SecretServiceOptions {
 
 type Owned = Pick<SandboxRow, 'owner' | 'secrets'>
 
-/** Values that are put into requests outside of sandboxes. They belong to the key that made them, and only its sandboxes can have them. */
+/**
+ * Secrets: values that the edge puts into requests. A secret belongs to the key that created it, and only its sandboxes
+ * can use it.
+ */
 export class SecretService implements Secrets {
   readonly #options: SecretServiceOptions
 
@@ -36,11 +40,11 @@ export class SecretService implements Secrets {
     this.#options = options
   }
 
-  create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretView {
+  create(request: { name: string; value: string; domains: readonly string[] }, caller: Caller): SecretAnswer {
     const { rows, values, now } = this.#options
     if (rows.count(caller.keyId) >= SECRETS_PER_OWNER)
       throw new DormouseError('limit_reached', `A key may have ${SECRETS_PER_OWNER} secrets.`, {
-        hint: 'Delete one that is not needed.',
+        hint: 'Delete one that you no longer need.',
       })
     const id = randomBytes(PLACEHOLDER_BYTES).toString('hex')
     const at = now()
@@ -53,12 +57,12 @@ export class SecretService implements Secrets {
     return this.#view(row)
   }
 
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretView> {
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<SecretAnswer> {
     const { items, nextCursor } = this.#options.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
     return { items: items.map((row) => this.#view(row)), nextCursor }
   }
 
-  get(name: string, caller: Caller): SecretView {
+  get(name: string, caller: Caller): SecretAnswer {
     return this.#view(this.#find(name, caller))
   }
 
@@ -66,7 +70,7 @@ export class SecretService implements Secrets {
     name: string,
     { value, domains }: { value?: string; domains?: readonly string[] },
     caller: Caller,
-  ): Promise<SecretView> {
+  ): Promise<SecretAnswer> {
     const { rows, values, usedBy, apply, now } = this.#options
     const old = this.#find(name, caller)
     const row: SecretRow = {
@@ -84,20 +88,23 @@ export class SecretService implements Secrets {
     const { rows, usedBy, takeFrom } = this.#options
     const row = this.#find(name, caller)
     if (force) await Promise.all(usedBy(row.owner, name).map((id) => takeFrom(id, name)))
-    // Asked again: another sandbox may have been given it meanwhile.
+    // Checked again: another sandbox may have got it in the meantime.
     const users = usedBy(row.owner, name)
     const [first, ...more] = users
     if (first !== undefined) {
       const others = more.length === 0 ? '' : ` and ${more.length} more`
       throw new DormouseError('in_use', `The secret "${name}" is used by ${first}${others}.`, {
-        hint: 'Take it from the sandboxes that have it first, or delete it with `force=true`.',
+        hint: 'Remove it from these sandboxes first, or delete it with `force=true`.',
         details: { usedBy: users.slice(0, 100) },
       })
     }
     rows.delete(row.id)
   }
 
-  /** Throws `not_found` for names that this owner has no secret of, `invalid_argument` for those that `env` has, too. Synchronous: whoever asks must write it down before anybody else acts. */
+  /**
+   * Throws `not_found` for names without a secret of this owner, and `invalid_argument` for names that `env` also has.
+   * Synchronous: the caller must record the use before anything else happens.
+   */
   require(names: readonly string[], { owner, env }: Pick<SandboxRow, 'owner' | 'env'>): void {
     for (const name of names) {
       const row = this.#options.rows.find(owner, name)
@@ -110,7 +117,7 @@ export class SecretService implements Secrets {
         })
       if (Object.hasOwn(env, name))
         throw new DormouseError('invalid_argument', `secrets: "${name}" is also a variable in env`, {
-          hint: 'Give one of them another name: both are variables of the environment.',
+          hint: 'Rename one of them: both become environment variables.',
           details: { field: 'secrets' },
         })
     }
@@ -127,17 +134,17 @@ export class SecretService implements Secrets {
       if (value === undefined)
         log.error(
           { owner, name },
-          'a secret cannot be read: secrets.key is not the one that it was written with',
+          'a secret cannot be decrypted: secrets.key is not the key it was encrypted with',
         )
       const problem = problemOf(name, value)
-      // The edge refuses requests that have its placeholder, and says why.
+      // The edge refuses requests with its placeholder and says why.
       return problem === undefined
         ? { placeholder, value: value ?? '', domains }
         : { placeholder, value: '', domains, problem }
     })
   }
 
-  /** What a sandbox has in its environment for them. */
+  /** The environment variables of a sandbox's secrets. */
   placeholdersOf({ owner, secrets }: Owned): Record<string, string> {
     return Object.fromEntries(
       secrets.flatMap((name) => {
@@ -147,7 +154,7 @@ export class SecretService implements Secrets {
     )
   }
 
-  /** The caller's own; for an admin also another's, if there is just one of that name. */
+  /** The caller's own secret. For an admin also another owner's, if the name is unique. */
   #find(name: string, caller: Caller): SecretRow {
     const own = this.#options.rows.find(caller.keyId, name)
     if (own !== undefined) return own
@@ -160,7 +167,7 @@ export class SecretService implements Secrets {
     return only
   }
 
-  #view(row: SecretRow): SecretView {
+  #view(row: SecretRow): SecretAnswer {
     return {
       ...{ name: row.name, placeholder: row.placeholder, domains: row.domains },
       createdAt: new Date(row.createdAt).toISOString(),
@@ -170,12 +177,12 @@ export class SecretService implements Secrets {
   }
 }
 
-/** Letters, digits and hyphens: the same in a header, a URL, JSON and a shell. */
+/** Letters, digits and hyphens need no escaping in headers, URLs, JSON and shells. */
 function newPlaceholder(): string {
   return `dormouse-secret-${randomBytes(PLACEHOLDER_BYTES).toString('hex')}`
 }
 
-/** Why no request gets this value. */
+/** Why the value cannot be used. */
 function problemOf(name: string, value: string | undefined): string | undefined {
   if (value === undefined) return `The value of the secret "${name}" cannot be read.`
   return value.length < SECRET_MIN_BYTES
@@ -189,7 +196,7 @@ function distinct(domains: readonly string[]): string[] {
 
 function gone(name: string): DormouseError {
   return new DormouseError('not_found', `There is no secret "${name}".`, {
-    hint: 'Create it first with POST /v1/secrets; a secret belongs to the key that made it.',
+    hint: 'Create it first with POST /v1/secrets; a secret belongs to the key that created it.',
     details: { secret: name },
   })
 }

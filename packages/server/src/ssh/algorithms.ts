@@ -1,6 +1,6 @@
 /**
- * Nothing that is known to be weak, and nothing that needs ssh2's native part. The client's order decides: without ChaCha20, which is
- * slow in JavaScript, every current client takes AES-GCM, which the processor does.
+ * No weak algorithms, and none that needs ssh2's native part. The client's order decides. ChaCha20 is slow in
+ * JavaScript; without it every current client chooses AES-GCM, which processors accelerate.
  */
 export const ALGORITHMS = {
   kex: [

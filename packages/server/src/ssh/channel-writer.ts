@@ -3,7 +3,7 @@ import { onAbort } from '@dormouse/async'
 import type { ServerChannel } from 'ssh2'
 import { OUTGOING_MAX_BYTES } from './limits.ts'
 
-/** Writes to one channel, one piece after the other, and no faster than its client reads. */
+/** Writes to one channel, one piece at a time, no faster than the client reads. */
 export class ChannelWriter {
   readonly #channel: ServerChannel
   readonly #socket: Socket
@@ -15,18 +15,18 @@ export class ChannelWriter {
     this.#gone = gone
   }
 
-  /** Pre: the write before has settled. Post: there is room for more, or (false) the channel is closed. */
+  /** Pre: the previous write has settled. Post: there is room for more, or (false) the channel is closed. */
   async write(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<boolean> {
     const channel = this.#channel
     if (!this.#isOpen) return false
     const target = stream === 'stdout' ? channel : channel.stderr
     await this.#settled((done) => target.write(data, () => done()))
-    // ssh2 keeps what had to wait for the client's window after it is sent, and sends it again when the other stream has to wait.
+    // ssh2 keeps a chunk that waited for the client's window, and sends it again when the other stream has to wait.
     channel._chunk = undefined
     channel._chunkcb = undefined
     channel._chunkErr = undefined
     channel._chunkcbErr = undefined
-    // The window of a client can be as large as it likes; what it does not read waits in this socket.
+    // A client may announce any window. Bytes that it does not read wait in this socket.
     if (this.#socket.writableLength > OUTGOING_MAX_BYTES)
       await this.#settled((done) => this.#socket.once('drain', done))
     return this.#isOpen

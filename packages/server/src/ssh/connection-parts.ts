@@ -3,30 +3,31 @@ import type { ServerChannel } from 'ssh2'
 import type { Access } from '../access/access.ts'
 import type { ErrorAnswers } from '../api/error-answer.ts'
 import type { Log } from '../log.ts'
-import type { Sandbox, Sandboxes } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
+import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { SshService } from './ssh-service.ts'
 
-/** What every connection works with. */
+/** The dependencies of every connection. */
 export interface SshParts {
   readonly keys: Pick<SshService, 'grantsOf' | 'findConfirmation'>
   readonly access: Pick<Access, 'checkRate'>
-  readonly sandboxes: Sandboxes
+  readonly sandboxes: SandboxCalls
   readonly answers: ErrorAnswers
   readonly idleConnectionMs: number
   readonly log: Log
 }
 
-/** What a channel of one connection works with. */
+/** The dependencies of a channel. */
 export interface ChannelParts {
   readonly parts: SshParts
   readonly socket: Socket
   /** Address and port of the client, then of the server. */
   readonly addresses: readonly string[]
-  /** Looked for anew for each channel. Throws `not_found`, `conflict`, `rate_limited`. */
-  readonly sandbox: () => Sandbox
-  /** What the client may see of a failure. What the operator has to know is in the log then. */
+  /** Looks the sandbox up for each channel. Throws `not_found`, `conflict`, `rate_limited`. */
+  readonly sandbox: () => SandboxHandle
+  /** Returns what the client may see of a failure, and logs what the operator must know. */
   readonly fail: (thrown: unknown) => { readonly message: string; readonly hint: string }
-  /** So that what it holds is bounded. */
+  /** Bounds the bytes that the channel buffers. */
   readonly watch: (channel: ServerChannel) => void
   /** Aborted with the connection. */
   readonly closed: AbortSignal

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { onAbort } from '@dormouse/async'
 import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { ChannelParts, SshParts } from './connection-parts.ts'
 import { findSandbox } from './find-sandbox.ts'
 import { forward } from './forward.ts'
@@ -21,7 +21,7 @@ export interface OpenConnection {
   readonly parts: SshParts
 }
 
-/** One client: proves who it is, then opens channels to the sandbox that its user name names. */
+/** One client. Authenticates it, then opens channels to the sandbox in its user name. */
 export class SshConnection {
   readonly #client: Connection
   readonly #socket: Socket
@@ -49,7 +49,7 @@ export class SshConnection {
       watch: (channel) => this.#watch(channel),
       closed: this.#closed.signal,
     }
-    // Every channel listens.
+    // Every channel adds a listener.
     setMaxListeners(0, this.#closed.signal)
     client.on('error', () => this.end())
     client.on('close', () => this.#closed.abort())
@@ -58,12 +58,12 @@ export class SshConnection {
       attempt.succeed()
       this.#begin()
     })
-    // Not before: it sets the socket flowing.
+    // Last, because adding this listener starts the flow of data.
     socket.on('data', () => this.#boundIncoming())
     this.#nameRefusals()
   }
 
-  /** In order if the client listens, in any case soon. */
+  /** Ends the connection in order if the client cooperates, and in any case soon. */
   end(): void {
     this.#client.end()
     this.#closed.abort()
@@ -77,7 +77,7 @@ export class SshConnection {
     else context.reject(['publickey'])
   }
 
-  /** Of a client that only asks whether a key would do: it would. */
+  /** Also true for a client that only asks whether a key would be accepted. */
   #isProved(context: AuthContext): boolean {
     if (!isPublicKey(context)) return false
     const { key, signature, blob, hashAlgo } = context
@@ -102,7 +102,7 @@ export class SshConnection {
       return
     }
     const [grant] = this.#grants
-    // Nobody is let in who has not signed, whatever ssh2 makes of an accepted question.
+    // Without a signature there is no grant: the connection ends, whatever ssh2 makes of an accepted question.
     if (grant === undefined) {
       this.end()
       return
@@ -110,7 +110,7 @@ export class SshConnection {
     const address = this.#socket.remoteAddress
     log.info({ address, keyId: grant.owner.keyId, sshKey: grant.name, sandbox: this.#ref }, 'ssh connected')
     for (const { owner, deleted } of this.#grants) {
-      // A client whose other grants still hold connects again.
+      // A client with other valid grants can connect again.
       for (const signal of [owner.revoked, deleted]) this.#endWith(signal)
     }
     this.#client.on('session', (accept, reject) => {
@@ -136,7 +136,7 @@ export class SshConnection {
     })
   }
 
-  /** The handshake was the proof: its signature is about this connection only, so nobody can have taken it from another. */
+  /** The handshake proved it: the signature covers this connection only, so it cannot be copied from another one. */
   #confirm({ name, owner, confirm }: Confirmation): void {
     const isConfirmed = confirm()
     this.#parts.log.info({ keyId: owner.keyId, sshKey: name, isConfirmed }, 'ssh key confirmed by its holder')
@@ -168,8 +168,8 @@ export class SshConnection {
     this.#openChannels -= 1
   }
 
-  /** Among all that the API keys reach which let this key in. */
-  #findSandbox(): Sandbox {
+  /** Searches the sandboxes of all API keys that registered this public key. */
+  #findSandbox(): SandboxHandle {
     const callers = this.#grants.map(({ owner }) => owner)
     const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, callers)
     this.#parts.access.checkRate(caller)
@@ -178,7 +178,7 @@ export class SshConnection {
 
   #fail(thrown: unknown): { message: string; hint: string } {
     const error = toDormouseError(thrown)
-    // Nothing went wrong: it was saved, and a connection is not in a snapshot.
+    // The sandbox went to sleep. That is no failure; connections are not part of a snapshot.
     if (error.code === 'agent_unreachable')
       return { message: 'The sandbox went to sleep.', hint: 'Connect again to wake it.' }
     if (isForTheOperator(error))
@@ -191,7 +191,7 @@ export class SshConnection {
     channel.once('close', () => this.#channels.delete(channel))
   }
 
-  /** A client that sends more than the windows allow would fill our memory: ssh2 takes it. */
+  /** ssh2 accepts more than the window allows. Without this check a client could fill our memory. */
   #boundIncoming(): void {
     for (const channel of this.#channels)
       if (channel.readableLength > INCOMING_MAX_BYTES) this.#socket.destroy()
@@ -203,7 +203,7 @@ export class SshConnection {
     this.#refusal = undefined
   }
 
-  /** ssh2 refuses channels without a word; clients show what is said there. */
+  /** ssh2 refuses channels without a reason. Clients show the reason if there is one. */
   #nameRefusals(): void {
     const protocol = this.#client._protocol
     const refuse = protocol.channelOpenFail.bind(protocol)

@@ -1,13 +1,14 @@
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Caller } from '../access/caller.ts'
-import type { Sandbox, Sandboxes } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
+import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 
 const PAGE = 1000
 const SHOWN_MAX = 8
 
 export interface FoundSandbox<Of extends Caller> {
-  readonly sandbox: Sandbox
-  /** Who reaches it. */
+  readonly sandbox: SandboxHandle
+  /** The caller that has access to it. */
   readonly caller: Of
 }
 
@@ -18,11 +19,11 @@ interface Candidate<Of extends Caller> {
 }
 
 /**
- * As the command line finds one: by its id or name, or by the beginning of either if only one has it, among all that these callers reach.
- * Throws `not_found`, and `conflict` when several are meant: which one is never guessed.
+ * Finds a sandbox as the command line does: by id or name, or by a unique beginning of either, among the sandboxes of
+ * these callers. Throws `not_found`, and `conflict` when several match.
  */
 export function findSandbox<Of extends Caller>(
-  sandboxes: Sandboxes,
+  sandboxes: SandboxCalls,
   ref: string,
   callers: readonly Of[],
 ): FoundSandbox<Of> {
@@ -33,20 +34,20 @@ export function findSandbox<Of extends Caller>(
   const [only, ...others] = named.length > 0 ? named : exact.length > 0 ? exact : begins
   if (only === undefined)
     throw new DormouseError('not_found', `There is no sandbox "${ref}".`, {
-      hint: '`dormouse ls` lists them.',
+      hint: 'List sandboxes with `dormouse ls`.',
     })
   if (others.length > 0) {
     const shown = [only, ...others]
       .slice(0, SHOWN_MAX)
       .map(({ id, name }) => (name === undefined ? id : `${name} (${id})`))
     throw new DormouseError('conflict', `"${ref}" could be ${shown.join(', ')}.`, {
-      hint: 'Type more of it, or its id.',
+      hint: 'Type more characters, or the id.',
     })
   }
   return { sandbox: sandboxes.get(only.id, only.caller), caller: only.caller }
 }
 
-function exactly<Of extends Caller>(sandboxes: Sandboxes, ref: string, caller: Of): Candidate<Of>[] {
+function exactly<Of extends Caller>(sandboxes: SandboxCalls, ref: string, caller: Of): Candidate<Of>[] {
   try {
     const { id, name } = sandboxes.get(ref, caller).view()
     return [{ id, name, caller }]
@@ -56,7 +57,7 @@ function exactly<Of extends Caller>(sandboxes: Sandboxes, ref: string, caller: O
   }
 }
 
-function beginningWith<Of extends Caller>(sandboxes: Sandboxes, ref: string, caller: Of): Candidate<Of>[] {
+function beginningWith<Of extends Caller>(sandboxes: SandboxCalls, ref: string, caller: Of): Candidate<Of>[] {
   const found: Candidate<Of>[] = []
   if (ref === '') return found
   let cursor: string | undefined
@@ -70,7 +71,7 @@ function beginningWith<Of extends Caller>(sandboxes: Sandboxes, ref: string, cal
   return found
 }
 
-/** An admin and another may reach the same one: the first caller counts. */
+/** Several callers may have access to the same sandbox: the first one counts. */
 function distinct<Of extends Caller>(found: readonly Candidate<Of>[]): Candidate<Of>[] {
   return [...new Map(found.toReversed().map((one) => [one.id, one])).values()].toReversed()
 }

@@ -3,7 +3,7 @@ import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerChannel, TcpipInfo } from 'ssh2'
 import { openRelay, type Relay } from '../api/preview/relay.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 
@@ -13,7 +13,7 @@ export interface ForwardRequest {
   readonly info: TcpipInfo
 }
 
-/** Names of the sandbox itself, seen from inside. */
+/** Names and addresses of the sandbox, as seen from inside it. */
 const SANDBOX_NAMES = new Set([
   'localhost',
   '127.0.0.1',
@@ -24,7 +24,7 @@ const SANDBOX_NAMES = new Set([
   'fd64:6f72:6d6f::2',
 ])
 
-/** `ssh -L`, `-D` and `-W`: a connection of the client's goes on to a port of the sandbox. */
+/** Serves `ssh -L`, `-D` and `-W`: connects the client to a port of the sandbox. */
 export async function forward(connection: ChannelParts, request: ForwardRequest): Promise<void> {
   const { accept, refuse, info } = request
   const gone = new AbortController()
@@ -47,7 +47,7 @@ export async function forward(connection: ChannelParts, request: ForwardRequest)
   }
 }
 
-function requireSandboxAddress(sandbox: Sandbox, host: string): void {
+function requireSandboxAddress(sandbox: SandboxHandle, host: string): void {
   const { id, name } = sandbox.view()
   const wanted = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
   if (SANDBOX_NAMES.has(wanted) || wanted === id || wanted === name?.toLowerCase()) return
@@ -55,7 +55,7 @@ function requireSandboxAddress(sandbox: Sandbox, host: string): void {
     'invalid_argument',
     `only ports of the sandbox itself can be forwarded, not ${host}`,
     {
-      hint: 'Name it localhost.',
+      hint: 'Use localhost as the destination host.',
     },
   )
 }

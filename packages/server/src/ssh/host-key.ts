@@ -6,21 +6,21 @@ import { writePrivateFile } from '../data-directory/write-private-file.ts'
 import { fingerprintOf } from './public-key.ts'
 
 export interface HostKey {
-  /** OpenSSH's format. */
+  /** In OpenSSH's format. */
   readonly privateKey: string
   /** For `known_hosts`. */
   readonly publicKey: string
   readonly fingerprint: string
 }
 
-/** Made at the first start and kept: a server that changes it looks like an attack to its clients. */
+/** Reads the host key, or creates it at the first start. Clients report an attack when a host key changes. */
 export function openHostKey(dataDir: string): HostKey {
   const path = join(dataDir, 'ssh-host-key')
   const privateKey = find(path) ?? make(path)
   const key = ssh2.utils.parseKey(privateKey)
   if (key instanceof Error || Array.isArray(key) || !key.isPrivateKey() || key.type !== 'ssh-ed25519')
     throw new DormouseError('setup_failed', `${path} is not an Ed25519 private key`, {
-      hint: 'Put the right one back, or delete it: the next start makes another, and every client has to accept that.',
+      hint: 'Restore it from a backup. If you delete it, the next start creates a new key that every client has to accept.',
     })
   const blob = key.getPublicSSH()
   return {
@@ -35,7 +35,7 @@ function find(path: string): string | undefined {
     const { mode } = statSync(path)
     if ((mode & 0o077) !== 0)
       throw new DormouseError('setup_failed', `${path} can be read by others`, {
-        hint: `Run \`chmod 600 ${path}\`, or delete it if somebody may have copied it.`,
+        hint: `Run \`chmod 600 ${path}\`. If someone may have copied it, delete it instead.`,
       })
     return readFileSync(path, 'utf8')
   } catch (error) {

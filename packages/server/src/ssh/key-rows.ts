@@ -10,9 +10,9 @@ export interface SshKeyRow extends PublicKey {
   readonly owner: string
   readonly name: string
   readonly createdAt: number
-  /** Undefined: its holder has not shown yet to have the private key. */
+  /** Undefined until the holder has proved to have the private key. */
   readonly confirmedAt: number | undefined
-  /** By which the holder says which API key is meant. */
+  /** Identifies the API key when the holder confirms the key. */
   readonly code: string
 }
 
@@ -46,8 +46,8 @@ export class SshKeyRows {
       if (!isUniqueViolation(error)) throw error
       const other = this.ofOwner(row.owner).find(({ blob }) => blob.equals(row.blob))
       if (other !== undefined && other.name !== row.name)
-        throw new DormouseError('already_exists', `This key is there already, as "${other.name}".`, {
-          hint: 'Delete that one first to give it another name.',
+        throw new DormouseError('already_exists', `This key is already registered as "${other.name}".`, {
+          hint: 'To rename it, delete it and add it again.',
         })
       throw new DormouseError('name_taken', `There is already an SSH key named "${row.name}".`, {
         hint: 'Choose another name, or delete that one first.',
@@ -63,7 +63,7 @@ export class SshKeyRows {
     this.#db.prepare<[string]>('DELETE FROM ssh_keys WHERE id = ?').run(id)
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   all(): SshKeyRow[] {
     return this.#db.prepare<[], StoredRow>('SELECT * FROM ssh_keys ORDER BY rowid').all().map(toRow)
   }
@@ -75,12 +75,12 @@ export class SshKeyRows {
       .map(toRow)
   }
 
-  /** Everybody's of that name. */
+  /** Rows of all owners with that name. */
   named(name: string): SshKeyRow[] {
     return this.#db.prepare<[string], StoredRow>('SELECT * FROM ssh_keys WHERE name = ?').all(name).map(toRow)
   }
 
-  /** Newest first. `owner` undefined: everybody's. */
+  /** Newest first. Without `owner`: of all owners. */
   list(query: { limit: number; cursor?: string }, owner: string | undefined): Page<SshKeyRow> {
     const page = newestPage<StoredRow>(this.#db, { table: 'ssh_keys', matching: { owner } }, query)
     return { ...page, items: page.items.map(toRow) }

@@ -9,19 +9,19 @@ import {
 
 interface Source {
   pending: number
-  /** Goes down with time. */
+  /** Decreases with time. */
   failures: number
   countedAt: number
 }
 
 export interface LoginAttempt {
-  /** It has proved who it is, and counts no more. */
+  /** The client has authenticated and no longer counts. */
   succeed(): void
-  /** Its connection is over. Without a pass, that is a failure. */
+  /** The connection has ended. Counts as a failure unless it succeeded before. */
   end(): void
 }
 
-/** Bounds what clients can do before they have proved who they are. */
+/** Limits clients that have not authenticated. */
 export class LoginLimiter {
   readonly #sources = new Map<string, Source>()
   readonly #now: () => number
@@ -31,7 +31,7 @@ export class LoginLimiter {
     this.#now = now
   }
 
-  /** Undefined: too many are at the door, or too many have failed who came from there. */
+  /** Returns undefined when too many logins are pending, or too many failed from that network. */
   start(address: string): LoginAttempt | undefined {
     const source = this.#source(networkOf(address))
     if (this.#pending >= UNAUTHENTICATED_MAX || source.pending >= UNAUTHENTICATED_PER_SOURCE_MAX)
@@ -74,7 +74,7 @@ export class LoginLimiter {
   }
 }
 
-/** Whoever has an IPv6 address has 2^64 of them. */
+/** Groups IPv6 addresses by /64: one client usually has 2^64 of them. */
 function networkOf(address: string): string {
   const mapped = /^::ffff:(?<v4>[\d.]+)$/i.exec(address)?.groups?.['v4']
   if (mapped !== undefined) return mapped

@@ -12,13 +12,13 @@ export interface OpenSsh extends Omit<SshServerOptions, 'keys' | 'hostKey' | 'an
 }
 
 export interface OpenedSsh extends AsyncDisposable {
-  /** Where it listens; absent when nobody can connect. */
+  /** Where it listens. Absent when SSH is off. */
   readonly endpoint?: { readonly host: string; readonly port: number }
-  /** For people: why nobody can, unless that is as it should be. */
+  /** Why SSH is off although it is enabled, for people. */
   readonly problem?: string
 }
 
-/** SSH beside HTTP. What keeps it from starting is told, and does not keep the rest from it. */
+/** Starts the SSH server. A failure is reported and does not stop the HTTP server. */
 export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh): Promise<OpenedSsh> {
   const { enabled, host, port } = config.ssh
   const off = { [Symbol.asyncDispose]: async () => {} }
@@ -58,6 +58,7 @@ export function isWildcardAddress(host: string): boolean {
 function reasonOf(error: unknown, host: string, port: number): string {
   if (error instanceof DormouseError) return `${error.message}. ${error.hint}`
   const { code, message } = error as NodeJS.ErrnoException
-  if (code === 'EADDRINUSE') return `another program has ${host}:${port}. Choose a port with --ssh-port.`
+  if (code === 'EADDRINUSE')
+    return `another program uses ${host}:${port}. Choose another port with --ssh-port.`
   return `it cannot listen on ${host}:${port}: ${code ?? message}`
 }

@@ -1,6 +1,9 @@
 import type { Connection, ServerChannel, ServerSession } from 'ssh2'
 
-/** Tells a client one thing, whatever it asks for, and runs nothing. Ports are not forwarded either: ssh2 refuses what no listener takes. */
+/**
+ * Answers every session with one message and runs nothing. ssh2 refuses port forwarding, because nothing listens for
+ * it.
+ */
 export function replyToSessions(client: Connection, text: string, status: number): void {
   client.on('session', (accept) => {
     const session: ServerSession = accept()

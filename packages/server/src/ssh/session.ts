@@ -3,23 +3,23 @@ import { onAbort } from '@dormouse/async'
 import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
 import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
 import { ConnectionHold } from '../api/preview/connection-hold.ts'
-import type { Sandbox } from '../sandbox/service.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 import { ENV_MAX, ENV_VALUE_MAX_CHARACTERS, SIGNALS_MAX } from './limits.ts'
 
 type Program = ({ readonly args: readonly string[] } | { readonly shell: string }) & {
-  /** Without a terminal, somebody waits for its end: it is work however long it says nothing. */
+  /** A caller waits for its end, so it is work even while it is silent. Terminals are not. */
   readonly isAwaited: boolean
 }
 
 const SHELL: Program = { args: ['/bin/bash', '-l'], isAwaited: false }
 const SFTP: Program = { args: ['/usr/lib/openssh/sftp-server'], isAwaited: false }
-/** What sshd takes by default, and what tells programs about colours. */
+/** The variables that sshd accepts by default, and those that control colours. */
 const ENV_NAME = /^(?:LANG|LC_[A-Z]+|COLORTERM|NO_COLOR)$/
 const TERM_NAME = /^[A-Za-z0-9._+-]{1,64}$/
 const SIZE_MAX = 65_535
-/** Those that SSH has names for; other ends are told as a status. */
+/** Signals that have a name in SSH. Other endings are reported as a status. */
 const SIGNALS = new Set([
   'ABRT',
   'ALRM',
@@ -35,7 +35,7 @@ const SIGNALS = new Set([
   'USR1',
   'USR2',
 ])
-/** Of ssh itself, when something went wrong that is not the program's. */
+/** The exit status of ssh when the failure is not the program's. */
 const FAILED = 255
 
 /** One session: at most one program, with or without a terminal. */
@@ -44,7 +44,7 @@ export class SshSession {
   readonly #gone = new AbortController()
   readonly #env: Record<string, string> = {}
   #pty: { cols: number; rows: number } | undefined
-  #running: { readonly sandbox: Sandbox; readonly pid: number } | undefined
+  #running: { readonly sandbox: SandboxHandle; readonly pid: number } | undefined
   #isResizing = false
   #wantedSize: { cols: number; rows: number } | undefined
   #signals = 0
@@ -62,7 +62,7 @@ export class SshSession {
     })
     session.on('window-change', (_accept, _reject, info) => this.#resize(sizeOf(info)))
     session.on('signal', (_accept, _reject, { name }) => this.#signal(name))
-    // Accepted at once: what the client sends next would be lost otherwise. It waits in the channel.
+    // Accepted at once: otherwise ssh2 drops what the client sends next. The data waits in the channel.
     session.on('shell', (accept) => this.#serve(accept(), SHELL))
     session.on('exec', (accept, _reject, { command }) =>
       this.#serve(accept(), { shell: command, isAwaited: true }),
@@ -89,7 +89,7 @@ export class SshSession {
   }
 
   #serve(channel: ServerChannel | undefined, program: Program): void {
-    // A session that has ended, or has a program already.
+    // The session has ended, or already has a program.
     if (channel === undefined) return
     channel.on('error', () => {})
     channel.once('close', () => this.#gone.abort())
@@ -110,13 +110,13 @@ export class SshSession {
         channel.exit(FAILED)
       }
     }
-    // Nobody reads what the client still sends; unread it would keep the channel from closing.
+    // Discards what the client still sends; unread data would keep the channel open.
     channel.resume()
     channel.end()
     this.#running = undefined
   }
 
-  /** Undefined: the client is gone. */
+  /** Returns undefined when the client has disconnected. */
   async #relay(
     channel: ServerChannel,
     { isAwaited, ...program }: Program,
@@ -126,7 +126,7 @@ export class SshSession {
     const { signal } = this.#gone
     const sandbox = find()
     const what = 'an SSH session'
-    // Before the call that wakes it ends: in between it could fall asleep again.
+    // Taken before the waking call ends: the sandbox could fall asleep in between.
     using hold = new ConnectionHold(sandbox, { what, idleMs: parts.idleConnectionMs })
     const request = {
       ...program,
@@ -151,7 +151,7 @@ export class SshSession {
     return process.exit
   }
 
-  /** Only the latest size is of interest. */
+  /** Only the latest size matters. */
   #resize(size: { cols: number; rows: number }): void {
     if (this.#running === undefined) {
       if (this.#pty !== undefined) this.#pty = size
@@ -180,10 +180,10 @@ export class SshSession {
     })
   }
 
-  /** It may have ended, or the sandbox be asleep: then there is nobody to tell, and nothing to wake. */
+  /** Ignored when the process has ended or the sandbox sleeps: this does not wake it. */
   async #tell(
     what: string,
-    tell: (guest: Parameters<Parameters<Sandbox['use']>[1]>[0], pid: number) => Promise<void>,
+    tell: (guest: Parameters<Parameters<SandboxHandle['use']>[1]>[0], pid: number) => Promise<void>,
   ): Promise<void> {
     if (this.#running === undefined) return
     const { sandbox, pid } = this.#running

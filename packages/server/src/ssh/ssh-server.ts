@@ -13,7 +13,7 @@ export interface SshServerOptions extends SshParts {
   readonly handshakeMs?: number
 }
 
-/** Takes connections of SSH clients. */
+/** Accepts SSH connections. */
 export class SshServer implements AsyncDisposable {
   readonly #options: SshServerOptions
   readonly #listener: Server
@@ -27,7 +27,7 @@ export class SshServer implements AsyncDisposable {
     this.#listener.maxConnections = CONNECTIONS_MAX
   }
 
-  /** Answers the port that it got. Throws what the system says, such as EADDRINUSE. */
+  /** Returns the port it listens on. Throws the system's error, such as EADDRINUSE. */
   async listen({ host, port }: { host: string; port: number }): Promise<number> {
     this.#listener.listen({ host, port })
     await once(this.#listener, 'listening')
@@ -63,11 +63,11 @@ export class SshServer implements AsyncDisposable {
     const { hostKey, handshakeMs = HANDSHAKE_MS, ...parts } = this.#options
     const patience = setTimeout(() => socket.destroy(), handshakeMs)
     socket.once('close', () => clearTimeout(patience))
-    // One for each socket: that is how a connection knows its own.
+    // One ssh2 server per socket, so that each connection knows its socket.
     const server = new ssh2.Server(
       {
         hostKeys: [hostKey.privateKey],
-        // No version: it would only help who looks for old ones.
+        // Without a version: it would help attackers who search for old ones.
         ident: 'dormouse',
         algorithms: ALGORITHMS,
         keepaliveInterval: KEEP_ALIVE_MS,

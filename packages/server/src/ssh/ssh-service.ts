@@ -8,27 +8,27 @@ import type { Page } from '../store/page.ts'
 import type { SshKeyRow, SshKeyRows } from './key-rows.ts'
 import { fingerprintOf, lineOf, type PublicKey, parsePublicKey } from './public-key.ts'
 
-/** More than anybody has machines; this is against programs that never stop. */
+/** More than anyone has machines; stops programs in a loop. */
 const KEYS_PER_OWNER = 1000
 
-/** How the user name of a client begins that confirms its key. `+` is in no name of a sandbox. */
+/** The prefix of the user name when a client confirms its key. Sandbox names contain no `+`. */
 export const CONFIRM_PREFIX = 'confirm+'
 
-/** One who lets the holder of a key in. */
+/** An API key that registered a public key: its holder may use that key's sandboxes. */
 export interface Grant {
   readonly key: PublicKey
   readonly name: string
   readonly owner: AuthenticatedKey
-  /** Aborted when the SSH key is deleted; the owner has a signal of its own. */
+  /** Aborted when the SSH key is deleted. `owner` has a signal of its own. */
   readonly deleted: AbortSignal
 }
 
-/** A key whose holder is about to confirm it. */
+/** A key that its holder is about to confirm. */
 export interface Confirmation {
   readonly key: PublicKey
   readonly name: string
   readonly owner: AuthenticatedKey
-  /** From here on its holder gets in. False: the key was deleted meanwhile. */
+  /** Gives the holder access. Returns false when the key was deleted in the meantime. */
   readonly confirm: () => boolean
 }
 
@@ -37,12 +37,12 @@ interface Held {
   readonly deletion: AbortController
 }
 
-/** Public keys, each with the API key that it belongs to. The rows are the truth; all are held in memory. */
+/** SSH public keys and their API keys. The rows are authoritative; all are cached in memory. */
 export class SshService implements Ssh {
   readonly #rows: SshKeyRows
   readonly #access: Pick<Access, 'find'>
   readonly #now: () => number
-  /** By key; the oldest first. */
+  /** By public key; oldest first. */
   readonly #held = new Map<string, Held[]>()
   #endpoint: SshEndpoint | undefined
 
@@ -57,7 +57,7 @@ export class SshService implements Ssh {
     return this.#endpoint
   }
 
-  /** Undefined: it does not listen any more. */
+  /** Undefined when the SSH server is off. */
   listensAt(endpoint: SshEndpoint | undefined): void {
     this.#endpoint = endpoint
   }
@@ -66,7 +66,7 @@ export class SshService implements Ssh {
     const key = parsePublicKey(publicKey)
     if (this.#rows.ofOwner(caller.keyId).length >= KEYS_PER_OWNER)
       throw new DormouseError('limit_reached', `An API key may have ${KEYS_PER_OWNER} SSH keys.`, {
-        hint: 'Delete one that is not needed.',
+        hint: 'Delete one that you no longer need.',
       })
     const id = randomBytes(12).toString('hex')
     const row: SshKeyRow = {
@@ -106,7 +106,7 @@ export class SshService implements Ssh {
     })
   }
 
-  /** What a client means that connects as `user`. Undefined: it does not want to confirm anything, or not this key. */
+  /** The confirmation that a client asks for by connecting as `user`. Undefined when there is none for this key. */
   findConfirmation(blob: Buffer, user: string): Confirmation | undefined {
     const held = (this.#held.get(blob.toString('base64')) ?? []).find(
       ({ row }) => row.confirmedAt === undefined && userOf(row) === user,
@@ -132,12 +132,12 @@ export class SshService implements Ssh {
 
   #hold(row: SshKeyRow): void {
     const deletion = new AbortController()
-    // Every open connection listens.
+    // Every open connection adds a listener.
     setMaxListeners(0, deletion.signal)
     this.#held.set(idOf(row), [...(this.#held.get(idOf(row)) ?? []), { row, deletion }])
   }
 
-  /** The caller's own; for an admin also another's, if there is just one of that name. */
+  /** The caller's own key. For an admin also another owner's, if the name is unique. */
   #find(name: string, caller: Caller): SshKeyRow {
     const named = this.#rows.named(name)
     const own = named.find(({ owner }) => owner === caller.keyId)
@@ -159,7 +159,7 @@ function userOf({ code }: SshKeyRow): string {
   return `${CONFIRM_PREFIX}${code}`
 }
 
-/** 100 bits, in letters and digits that are typed easily. */
+/** 100 random bits, in characters that are easy to type. */
 function newCode(): string {
   return Array.from(randomBytes(20), (byte) => 'abcdefghijklmnopqrstuvwxyz234567'[byte % 32]).join('')
 }

@@ -1,4 +1,7 @@
-/** What is used of ssh2, which has no types of its own; those of the registry bring a second version of Node's. */
+/**
+ * The parts of ssh2 that we use. It has no types of its own, and those in the registry bring a second version of Node's
+ * types.
+ */
 declare module 'ssh2' {
   import type { EventEmitter } from 'node:events'
   import type { Duplex, Writable } from 'node:stream'
@@ -22,12 +25,12 @@ declare module 'ssh2' {
     readonly method: 'publickey'
     readonly key: { readonly algo: string; readonly data: Buffer }
     readonly hashAlgo: string | undefined
-    /** Not there while the client only asks whether the key would do. */
+    /** Absent while the client only asks whether the key would be accepted. */
     readonly signature: Buffer | undefined
     readonly blob: Buffer | undefined
   }
 
-  /** `write` never calls back when the channel is closed meanwhile. */
+  /** `write` never calls back when the channel closes in the meantime. */
   export interface ServerChannel extends Duplex {
     readonly stderr: Writable
     readonly incoming: { readonly window: number }

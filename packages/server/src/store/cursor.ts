@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** Where a list goes on: opaque to callers, a time and an id to us. */
+/** Where the next page of a list begins: a time and an id, opaque to callers. */
 export function cursorOf(at: number, id: string): string {
   return Buffer.from(`${at}:${id}`).toString('base64url')
 }

@@ -2,17 +2,17 @@ import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { types } from 'node:util'
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
-import { LateSync } from './late-sync.ts'
 import { type Migration, migrate, refuseNewer } from './migrate.ts'
 import { returnSpace } from './return-space.ts'
 import { corruptDatabase, toCodedError } from './sqlite-error.ts'
 import { prepareStatement, type SqlParams, type Statement } from './statement.ts'
-import { Turnstile } from './turnstile.ts'
+import { ThreadLock } from './thread-lock.ts'
+import { WalSync } from './wal-sync.ts'
 import { WriteThread } from './write-thread.ts'
 
-/** Another process holds the database only for the time of one transaction. */
+/** Another process holds the database only during one transaction. */
 const BUSY_TIMEOUT_MS = 5_000
-/** A WAL that one big transaction has blown up is cut back to this. */
+/** A WAL that one large transaction has grown is truncated to this. */
 const WAL_LIMIT_BYTES = 64 * 1024 ** 2
 const REPORTED_DAMAGES = 5
 
@@ -20,59 +20,59 @@ export interface OpenDatabase {
   readonly path: string
   readonly migrations: readonly Migration[]
   /**
-   * FULL: a commit that has returned survives a power cut. NORMAL: it survives `kill -9`, and a power cut may take the last commits
-   * but never the consistency of the file.
+   * FULL: commits survive a power cut. NORMAL: commits survive `kill -9`; a power cut may undo the last ones, but the
+   * file stays consistent.
    */
   readonly synchronous: 'FULL' | 'NORMAL'
-  /** Called before anything is written: makes room on a disk that is full. */
+  /** Called before each write. Makes room on a full disk. */
   readonly makeRoom?: (() => void) | undefined
 }
 
-/** A WAL of a database with a thread of its own is moved into the file there; here only one that got out of hand. */
+/** The write thread checkpoints the WAL; this connection does so only when the WAL is this long. */
 const LONG_WAL_PAGES = 4_096
 
-/** A database that a thread writes to as well, and that gives back the space of what is deleted. */
+/** A database that a second thread also writes to, and that returns freed space to the file system. */
 export interface SharedDatabase extends Database, AsyncDisposable {
   readonly thread: WriteThread
-  /** Of deleted rows; `PRAGMA incremental_vacuum` gives them back. */
+  /** Pages of deleted rows; `PRAGMA incremental_vacuum` returns them to the file system. */
   freePages(): number
 }
 
 export interface Database extends Disposable {
   prepare<Params extends SqlParams, Row = never>(sql: string): Statement<Params, Row>
   /**
-   * All of `work` or nothing. It must be synchronous: between its statements nothing else may run on this connection.
-   * Inside another transaction it is a savepoint: what it did is undone alone when it throws.
+   * Commits all of `work` or nothing. `work` must be synchronous: nothing else may run on this connection between its
+   * statements. Inside another transaction this is a savepoint, which is undone alone when `work` throws.
    */
   transaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
   /**
-   * The same, but returns before it is on disk, where it is a moment later: what a power cut in that moment takes must be of no
-   * consequence. Survives `kill -9` as any other. Outermost only.
+   * The same, but does not wait for the disk: a power cut a moment later may undo it, `kill -9` may not. Only for
+   * outermost transactions.
    */
   quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
-  /** For one statement that writes: as a transaction, where the statement is one by itself. */
+  /** For a single statement that writes, which is a transaction by itself. */
   write<Value>(work: () => Value): Value
-  /** Settles when all that was committed before is on disk. */
+  /** Resolves when all earlier commits are on disk. */
   sync(): Promise<void>
   /** Several statements without parameters. */
   exec(sql: string): void
-  /** Moves everything into the one file. Again is fine. */
+  /** Checkpoints and closes. Repeating it does nothing. */
   close(): void
 }
 
 /**
- * Opens the file, or makes it readable for its owner only, and brings its schema up to date. After a shutdown that was not clean its
- * structure is checked first. A damaged database and one of a newer version are refused and left as they are, to the byte.
+ * Opens the file, or creates it readable for its owner only, and migrates its schema. After an unclean shutdown the
+ * structure is checked first. A damaged database, or one of a newer version, is refused and not changed.
  */
 export function openDatabase(options: OpenDatabase): Database {
   return open(options)
 }
 
-/** The same, for a database that is large and written to all the time. */
+/** The same, for a large database that is written to all the time. */
 export function openSharedDatabase(options: OpenDatabase): SharedDatabase {
-  const shared = Turnstile.share()
-  const db = open(options, new Turnstile(shared, 'main'))
-  const thread = new WriteThread({ path: options.path, turnstile: shared, name: basename(options.path) })
+  const shared = ThreadLock.share()
+  const db = open(options, new ThreadLock(shared, 'main'))
+  const thread = new WriteThread({ path: options.path, threadLock: shared, name: basename(options.path) })
   const freePages = db.prepare<[], { freelist_count: number }>('PRAGMA freelist_count')
   return Object.assign(db, {
     thread,
@@ -86,7 +86,7 @@ export function openSharedDatabase(options: OpenDatabase): SharedDatabase {
 
 function open(
   { path, migrations, synchronous, makeRoom }: OpenDatabase,
-  turnstile?: Turnstile,
+  threadLock?: ThreadLock,
 ): SqliteDatabase {
   const name = basename(path)
   try {
@@ -95,14 +95,14 @@ function open(
     else makeFile(path)
     const connection = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     try {
-      if (turnstile !== undefined) returnSpace(connection, path)
+      if (threadLock !== undefined) returnSpace(connection, path)
       connection.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}; PRAGMA foreign_keys = ON;
         PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`)
       refuseNewer(connection, migrations, name)
       migrate(connection, migrations)
-      if (turnstile !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${LONG_WAL_PAGES}`)
-      const late = new LateSync(`${path}-wal`)
-      return new SqliteDatabase(connection, { name, synchronous, late, turnstile, makeRoom })
+      if (threadLock !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${LONG_WAL_PAGES}`)
+      const late = new WalSync(`${path}-wal`)
+      return new SqliteDatabase(connection, { name, synchronous, late, threadLock, makeRoom })
     } catch (error) {
       connection.close()
       throw error
@@ -116,8 +116,8 @@ class SqliteDatabase implements Database {
   readonly #connection: DatabaseSyncInstance
   readonly #name: string
   readonly #synchronous: OpenDatabase['synchronous']
-  readonly #late: LateSync
-  readonly #turnstile: Turnstile | undefined
+  readonly #late: WalSync
+  readonly #threadLock: ThreadLock | undefined
   readonly #makeRoom: (() => void) | undefined
   #depth = 0
 
@@ -127,9 +127,9 @@ class SqliteDatabase implements Database {
       name,
       synchronous,
       late,
-      turnstile,
+      threadLock,
       makeRoom,
-    }: { name: string; late: LateSync; turnstile: Turnstile | undefined } & Pick<
+    }: { name: string; late: WalSync; threadLock: ThreadLock | undefined } & Pick<
       OpenDatabase,
       'synchronous' | 'makeRoom'
     >,
@@ -138,14 +138,14 @@ class SqliteDatabase implements Database {
     this.#name = name
     this.#synchronous = synchronous
     this.#late = late
-    this.#turnstile = turnstile
+    this.#threadLock = threadLock
     this.#makeRoom = makeRoom
   }
 
   prepare<Params extends SqlParams, Row>(sql: string): Statement<Params, Row> {
     return prepareStatement(this.#connection, sql, {
       databaseName: this.#name,
-      // Inside a transaction its beginning has made room.
+      // The start of the transaction has made room.
       beforeRun: () => this.#depth === 0 && this.#makeRoom?.(),
     })
   }
@@ -159,12 +159,12 @@ class SqliteDatabase implements Database {
   }
 
   write<Value>(work: () => Value): Value {
-    if (this.#turnstile === undefined || this.#depth > 0) return work()
-    this.#turnstile.enter()
+    if (this.#threadLock === undefined || this.#depth > 0) return work()
+    this.#threadLock.enter()
     try {
       return work()
     } finally {
-      this.#turnstile.leave()
+      this.#threadLock.leave()
     }
   }
 
@@ -185,7 +185,7 @@ class SqliteDatabase implements Database {
       this.exec(point === undefined ? 'COMMIT' : `RELEASE ${point}`)
       return value
     } catch (error) {
-      // A full disk or an I/O error may have rolled everything back already.
+      // A full disk or an I/O error may already have rolled back the transaction.
       if (this.#connection.isTransaction) {
         this.#connection.exec(point === undefined ? 'ROLLBACK' : `ROLLBACK TO ${point}; RELEASE ${point}`)
       }
@@ -202,7 +202,7 @@ class SqliteDatabase implements Database {
       return this.transaction(work)
     } finally {
       this.#connection.exec('PRAGMA synchronous = FULL')
-      // Once everything else that can go on has gone on. A disk that fails here fails the next commit too, and that one is heard.
+      // After other work of this turn. A failing disk also fails the next commit, which reports it.
       setImmediate(() => void this.sync().catch(() => {}))
     }
   }
@@ -226,11 +226,11 @@ class SqliteDatabase implements Database {
   }
 }
 
-/** Looks without writing: a read-only connection neither replays the WAL into the file nor removes it. */
+/** Checks without writing: a read-only connection neither replays nor removes the WAL. */
 function examine(path: string, migrations: readonly Migration[]): void {
-  // Only a database killed while it was made has a rollback journal, and only a writer can take that back.
+  // Only a database that was killed during its creation has a rollback journal, and only a writer can undo that.
   if (existsSync(`${path}-journal`)) return
-  // A clean close removes the WAL. Asked before the connection is opened, which leaves an empty one behind.
+  // A clean close removes the WAL. Checked before the connection is opened, because that creates an empty one.
   const wasClosed = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0
   const connection = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
   try {
@@ -247,9 +247,9 @@ function refuseDamaged(connection: DatabaseSyncInstance, name: string): void {
   if (damages.length > 0) throw corruptDatabase(name, damages.join('; '))
 }
 
-/** SQLite would make it readable for everybody; the WAL gets the mode of the file. */
+/** SQLite would create a file that all users can read. The WAL gets the mode of the file. */
 function makeFile(path: string): void {
-  // Closing a file drops all locks of this process on it, so this must be one that nobody has open: exclusive.
+  // Closing a file drops all locks of this process on it. `ax`: no connection has the new file open.
   closeSync(openSync(path, 'ax', 0o600))
   const directory = openSync(dirname(path), 'r')
   try {

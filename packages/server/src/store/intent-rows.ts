@@ -1,7 +1,7 @@
 import type { SandboxId } from '@dormouse/contracts'
 import type { Database } from './database.ts'
 
-/** What may be under way when the server dies; recovery finishes or undoes it. */
+/** What a transition is about to do. Recovery finishes or undoes it. */
 export type IntentKind =
   | 'create'
   | 'standby'

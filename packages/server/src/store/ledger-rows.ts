@@ -19,9 +19,9 @@ interface StoredEntry {
   denied: string | null
 }
 
-/** A sandbox that wakes every minute for a year still has a ledger that can be read. */
+/** Bounds the ledger of a sandbox that wakes every minute for a year. */
 const ENTRIES_KEPT = 10_000
-/** Long after whoever woke the sandbox has his answer. */
+/** Long after the caller that woke the sandbox has its answer. */
 const COMPLETE_MS = 250
 
 export class LedgerRows implements Disposable {
@@ -53,15 +53,15 @@ export class LedgerRows implements Disposable {
   }
 
   /**
-   * How long the last wake took, which was written down before it began. Nobody waits for this: it is written a little later, but before
-   * anybody reads.
+   * Adds the latency to the last `woke` entry, which was written before the wake began. Written a little later, so
+   * that no caller waits for it, but before the next read.
    */
   wakeTook(id: SandboxId, latencyMs: number): void {
     this.#incomplete.set(id, latencyMs)
     this.#timer ??= setTimeout(() => this.#completeAll(), COMPLETE_MS).unref()
   }
 
-  /** Before the next wake is the last one. */
+  /** Called before another `woke` entry becomes the last one. */
   #completeOne(id: SandboxId): void {
     const latencyMs = this.#incomplete.get(id)
     if (latencyMs === undefined) return
@@ -78,7 +78,7 @@ export class LedgerRows implements Disposable {
       })
       this.#incomplete.clear()
     } catch {
-      // The disk is full, most likely. There are as many of these as sandboxes at most; the next time they are written, too.
+      // Probably a full disk. The entries stay for the next attempt; there is at most one per sandbox.
     }
   }
 
@@ -96,7 +96,7 @@ export class LedgerRows implements Disposable {
       detail ?? null,
       denied === undefined ? null : JSON.stringify(denied),
     )
-    // Whoever wakes something is in a hurry, and whatever has woken falls asleep.
+    // Not during a wake, which is urgent: the entry of the next standby prunes.
     if (event !== 'woke') this.#prune.run(id, id, ENTRIES_KEPT)
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert'
 import { DormouseError } from '@dormouse/contracts'
 import type { DatabaseSyncInstance } from '@photostructure/sqlite'
 
-/** One numbered step of a schema. What has been released is never edited; a change is the next number. */
+/** One numbered step of a schema. A released step is never edited; a change is a new step. */
 export interface Migration {
   /** The file's name without its ending: `0001-sandboxes`. The number is the schema's version after it. */
   readonly name: string
@@ -10,8 +10,8 @@ export interface Migration {
 }
 
 /**
- * All that is missing, in one transaction that also writes the new version: a crash in the middle leaves the old schema as it was.
- * Pre: the version is not newer than the list.
+ * Runs all missing steps in one transaction that also writes the new version: a crash leaves the old schema. Pre: the
+ * version is not newer than the list.
  */
 export function migrate(connection: DatabaseSyncInstance, migrations: readonly Migration[]): void {
   refuseUnordered(migrations)
@@ -19,7 +19,7 @@ export function migrate(connection: DatabaseSyncInstance, migrations: readonly M
   if (userVersion(connection) === wanted) return
   connection.exec('BEGIN IMMEDIATE')
   try {
-    // Read again under the lock: another opener may have done the work meanwhile.
+    // Read again under the lock: another process may have migrated meanwhile.
     const present = userVersion(connection)
     for (const migration of migrations) {
       if (versionOf(migration) > present) connection.exec(migration.sql)
@@ -32,7 +32,7 @@ export function migrate(connection: DatabaseSyncInstance, migrations: readonly M
   }
 }
 
-/** A schema of the future may mean something else by the same names, so nothing is read from it and nothing written. */
+/** Refuses a newer schema, which may use the same names with other meanings. */
 export function refuseNewer(
   connection: DatabaseSyncInstance,
   migrations: readonly Migration[],
@@ -57,7 +57,7 @@ function latestVersion(migrations: readonly Migration[]): number {
   return last === undefined ? 0 : versionOf(last)
 }
 
-/** A gap would be filled later by a migration that databases of today skip. */
+/** Numbers must have no gap: databases of today would skip a step that fills it later. */
 function refuseUnordered(migrations: readonly Migration[]): void {
   migrations.forEach((migration, index) => {
     assert.equal(versionOf(migration), index + 1, `${migration.name} is not in its place`)

@@ -5,14 +5,16 @@ import type { SqlValue } from './statement.ts'
 
 export interface PageOf {
   readonly table: 'sandboxes' | 'snapshots' | 'volumes' | 'edge_secrets' | 'ssh_keys'
-  /** Columns, with what they must be; undefined: anything. */
+  /** Columns and their required values; undefined: any value. */
   readonly matching: Readonly<Record<string, string | undefined>>
-  /** What must hold besides, and the values for the question marks in there. */
+  /** Further conditions, and the values for their question marks. */
   readonly where?: readonly string[]
   readonly values?: readonly SqlValue[]
 }
 
-/** A page of rows, the newest first. Those of one moment are in the order of their ids, so that none is missed between two pages. */
+/**
+ * A page of rows, newest first. Rows of the same time are ordered by id, so that no row is missed between two pages.
+ */
 export function newestPage<Row extends { id: string; created_at: number }>(
   db: Database,
   { table, matching, where = [], values = [] }: PageOf,

@@ -21,7 +21,7 @@ interface StoredDamage {
   found_at: number
 }
 
-/** Snapshots and templates that are known to be damaged. Rows of a snapshot go with it. */
+/** Snapshots and templates that are known to be damaged. Deleting a snapshot deletes its rows. */
 export class QuarantineRows {
   readonly #db: Database
   readonly #ofSnapshot
@@ -78,7 +78,7 @@ export class QuarantineRows {
       .map(({ name, reason, found_at }) => ({ template: name, reason, foundAt: found_at }))
   }
 
-  /** False when that was known, or the snapshot is gone. */
+  /** False when it was known, or the snapshot is deleted. */
   addSnapshot(id: SnapshotId, part: string, { reason, foundAt }: Damage): boolean {
     return this.#addSnapshot.run(id, part, reason, foundAt).changes > 0
   }
@@ -87,7 +87,7 @@ export class QuarantineRows {
     this.#addTemplate.run(name, part, reason, foundAt)
   }
 
-  /** The part is whole. */
+  /** The part is intact. */
   deletePart(part: string): void {
     this.#db.transaction(() => {
       this.#db.prepare<[string]>('DELETE FROM quarantined_snapshots WHERE part = ?').run(part)
@@ -101,7 +101,7 @@ export class QuarantineRows {
       .run(id, part)
   }
 
-  /** Of parts that are not there any more. */
+  /** Deletes rows of parts that no longer exist. */
   keepParts(isThere: (part: string) => boolean): void {
     const parts = this.#db
       .prepare<[], { part: string }>(
@@ -111,7 +111,7 @@ export class QuarantineRows {
     for (const { part } of parts) if (!isThere(part)) this.deletePart(part)
   }
 
-  /** The newest that is older than this one, of these sandboxes, and not in here. */
+  /** The newest older snapshot of these sandboxes that is not known to be damaged. */
   findOlderGood(
     { id, createdAt }: { id: SnapshotId; createdAt: number },
     sandboxes: readonly [SandboxId, SandboxId],

@@ -2,15 +2,15 @@ import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSyncInstance } from '@photostructure/sqlite'
 
-/** As `PRAGMA auto_vacuum` says it. */
+/** Values of `PRAGMA auto_vacuum`. */
 const INCREMENTAL = 2
-/** What a rewrite of the whole file needs: a copy in the WAL, and one in a temporary file. */
+/** A rewrite of the file needs a copy in the WAL and one in a temporary file. */
 const COPIES = 2.5
 
 /**
- * Makes a database one whose freed pages can be given back to the file system. A file from before that is rewritten once, which takes
- * as long as what is in it is long. Without room for that it stays as it is: its freed pages are used again, and the next start tries again.
- * Pre: nothing else has the database open.
+ * Enables returning freed pages to the file system. A file of an older version is rewritten once. Without room for
+ * that the file stays as it is, its free pages are reused, and the next start tries again. Pre: nothing else has the
+ * database open.
  */
 export function returnSpace(connection: DatabaseSyncInstance, path: string): void {
   const ask = (pragma: string): number =>
@@ -24,6 +24,6 @@ export function returnSpace(connection: DatabaseSyncInstance, path: string): voi
   try {
     connection.exec('VACUUM')
   } catch {
-    // The disk may have become full meanwhile; nothing of the database has changed then.
+    // The disk may have become full meanwhile; the database has not changed then.
   }
 }

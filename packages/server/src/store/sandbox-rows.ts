@@ -31,6 +31,22 @@ export type SandboxPolicy = Pick<
   'name' | 'metadata' | 'idleTimeoutMs' | 'storeAfterMs' | 'expires' | 'ephemeral' | 'network' | 'secrets'
 >
 
+/** What a caller asks for. */
+export interface CreateSandbox extends SandboxPolicy {
+  readonly template: string
+  readonly env: Readonly<Record<string, string>>
+  readonly limits: SandboxLimits
+  readonly volumes: readonly VolumeMount[]
+  /** With a name: returns the existing sandbox of that name instead of throwing. */
+  readonly getOrCreate?: boolean
+}
+
+/** For callers that must know the id before the sandbox exists, or that start from a snapshot instead of a template. */
+export interface SandboxOrigin {
+  readonly id: SandboxId
+  readonly from?: SnapshotId | undefined
+}
+
 /** A sandbox as it is on disk. */
 export interface SandboxRow {
   readonly id: SandboxId
@@ -42,7 +58,7 @@ export interface SandboxRow {
   readonly head: SnapshotId | undefined
   /** The sandbox that the head was taken of: this one, or one that it was forked from or rolled back to. */
   readonly headOf: SandboxId | undefined
-  /** The burrow that it lives in, frozen or not. */
+  /** Its burrow, running or frozen. */
   readonly burrow: BurrowId | undefined
   readonly forkedFrom: SandboxId | undefined
   readonly env: Readonly<Record<string, string>>
@@ -59,7 +75,7 @@ export interface SandboxRow {
   readonly lastActiveAt: number
   readonly stateSince: number
   readonly lostSince: number | undefined
-  /** What it had written when that was last looked at. */
+  /** Measured disk use, if it was over its limits. */
   readonly diskBytes: number | undefined
   readonly diskFiles: number | undefined
 }
@@ -95,7 +111,7 @@ const COLUMNS = [
   ['diskBytes', 'disk_bytes'],
   ['diskFiles', 'disk_files'],
 ] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
-/** What sleeping and waking change. None of it is in an index. */
+/** The columns that sleeping and waking change. No index has them. */
 const MOVING = [
   'state',
   'tier',
@@ -129,7 +145,7 @@ export class SandboxRows {
     this.#db = db
     const names = COLUMNS.map(([, column]) => column)
     const changes = names.slice(1).map((column) => `${column} = excluded.${column}`)
-    // Not REPLACE, which would delete the row first, and with it what refers to it.
+    // Not REPLACE, which would first delete the row and all rows that refer to it.
     this.#put = db.prepare<Stored[]>(
       `INSERT INTO sandboxes (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
        ON CONFLICT (id) DO UPDATE SET ${changes.join(', ')}`,
@@ -138,7 +154,7 @@ export class SandboxRows {
     this.#move = db.prepare<Stored[]>(`UPDATE sandboxes SET ${moves.join(', ')} WHERE id = ?`)
   }
 
-  /** `before`: as it was when it was last put, if it was. */
+  /** `before`: the row as it was last written, if it was. */
   put(row: SandboxRow, before?: SandboxRow): void {
     if (before !== undefined && LASTING.every((field) => row[field] === before[field])) {
       const { changes } = this.#move.run(...MOVING.map((field) => toStored(field, row[field])), row.id)
@@ -152,7 +168,7 @@ export class SandboxRows {
     }
   }
 
-  /** Sandboxes that are older than networks get this one. */
+  /** Sets the policy of sandboxes of versions without networks. */
   settleNetwork(policy: NetworkPolicy): void {
     this.#db
       .prepare<[string]>('UPDATE sandboxes SET network = ? WHERE network IS NULL')
@@ -167,7 +183,7 @@ export class SandboxRows {
     this.#db.prepare<[string]>('DELETE FROM sandboxes WHERE id = ?').run(id)
   }
 
-  /** Newest first. `owner` undefined: everybody's. */
+  /** Newest first. Without `owner`: of all owners. */
   list(query: SandboxQuery, owner: string | undefined): Page<SandboxRow> {
     const { state, template, name, metadata = {} } = query
     const labels = Object.entries(metadata)

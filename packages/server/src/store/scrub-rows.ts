@@ -1,9 +1,9 @@
 import type { Database } from './database.ts'
 
 export interface ScrubPass {
-  /** Of the pass that is under way, or of the last one. */
+  /** Of the current pass, or of the last one. */
   readonly beganAt: number | undefined
-  /** Of the last one that was finished. */
+  /** Of the last complete pass. */
   readonly finishedAt: number | undefined
   /** By all passes so far. */
   readonly readBytes: number
@@ -15,7 +15,7 @@ export interface ScrubbedPart {
   readonly damage: string | undefined
 }
 
-/** How far the scrub has come. What a power cut takes of it is read again. */
+/** Progress of the scrub. After a power cut, parts may be read again. */
 export class ScrubRows {
   readonly #db: Database
   readonly #pass
@@ -54,7 +54,7 @@ export class ScrubRows {
     this.#db.prepare<[number]>('UPDATE scrub SET began_at = ?').run(now)
   }
 
-  /** Forgets parts that are not there any more. */
+  /** Deletes rows of parts that no longer exist. */
   finish(now: number, parts: ReadonlySet<string>): void {
     this.#db.quickTransaction(() => {
       for (const { key } of this.#parts.all()) if (!parts.has(key)) this.#delete.run(key)

@@ -87,7 +87,7 @@ export class SnapshotRows {
     this.#db.prepare<[string]>('UPDATE snapshots SET is_kept = 0, name = NULL WHERE id = ?').run(id)
   }
 
-  /** Nobody is to have it any more; its files go next, and then `forget` it. */
+  /** Marks it as deleted. Delete its files next, then call `forget`. */
   delete(id: SnapshotId): void {
     this.#db.transaction(() => {
       this.#db.prepare<[string]>('INSERT OR IGNORE INTO doomed_snapshots (id) VALUES (?)').run(id)
@@ -95,20 +95,20 @@ export class SnapshotRows {
     })
   }
 
-  /** Its files are gone. What a power cut takes of this is found out again. */
+  /** Its files are deleted. After a power cut, the next start may try to delete them again. */
   forget(id: SnapshotId): void {
     this.#db.quickTransaction(() => {
       this.#db.prepare<[string]>('DELETE FROM doomed_snapshots WHERE id = ?').run(id)
     })
   }
 
-  /** Those that were deleted, and whose files may still be there. */
+  /** Deleted snapshots whose files may still exist. */
   doomed(): Set<SnapshotId> {
     const rows = this.#db.prepare<[], { id: SnapshotId }>('SELECT id FROM doomed_snapshots').all()
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** A sandbox comes back from it. */
+  /** It is the head of a sandbox. */
   isHead(id: SnapshotId): boolean {
     return (
       this.#db
@@ -117,7 +117,7 @@ export class SnapshotRows {
     )
   }
 
-  /** A template stands for it. */
+  /** A template refers to it. */
   isTemplate(id: SnapshotId): boolean {
     return (
       this.#db
@@ -136,7 +136,7 @@ export class SnapshotRows {
     )
   }
 
-  /** What the snapshots of an owner take; what they share is counted for each. */
+  /** Size of the snapshots of an owner. Shared parts count for each snapshot. */
   bytesOf(owner: string): number {
     return (
       this.#db
@@ -147,7 +147,7 @@ export class SnapshotRows {
     )
   }
 
-  /** Those that nobody asked for and nobody comes back from. */
+  /** Snapshots that are neither kept nor a head nor part of a template. */
   unused(): SnapshotId[] {
     return this.#db
       .prepare<[], { id: SnapshotId }>(

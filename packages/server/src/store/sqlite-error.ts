@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** The primary codes of sqlite3.h that mean something to us; the extended code carries them in its low byte. */
+/** Primary codes of sqlite3.h that the server handles. They are the low byte of an extended code. */
 const CONSTRAINT = 19
 const CORRUPT = 11
 const FULL = 13
@@ -22,7 +22,7 @@ export function isCorruption(error: unknown): boolean {
   return code === CORRUPT || code === NOT_A_DATABASE
 }
 
-/** What callers can act on gets a code of ours; the rest stays as it is. */
+/** Gives errors that callers can act on a code of the registry. Returns others unchanged. */
 export function toCodedError(error: unknown, name: string): unknown {
   if (isCorruption(error)) return corruptDatabase(name, (error as Error).message, error)
   if (primaryCode(error) === FULL) {

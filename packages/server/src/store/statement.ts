@@ -12,14 +12,14 @@ export interface RunOutcome {
 }
 
 /**
- * A prepared statement with the types that its SQL has by the word of whoever wrote it. Prepare once, at construction of what uses it.
- * Booleans are 0 and 1, absent values are null, times are milliseconds since the epoch.
+ * A prepared statement. The caller declares its types; SQLite does not check them. Prepare statements once, in
+ * constructors. Booleans are 0 and 1, absent values are null, times are milliseconds since the epoch.
  */
 export interface Statement<Params, Row> {
   get(...params: Given<Params>): Row | undefined
   all(...params: Given<Params>): Row[]
   run(...params: Given<Params>): RunOutcome
-  /** Do not write to the same table before its end; `all` where the rows are few. */
+  /** Do not write to the same table before the last row. Use `all` for few rows. */
   iterate(...params: Given<Params>): IterableIterator<Row>
 }
 

@@ -9,16 +9,16 @@ export interface WriteStep {
 /** To the thread. */
 export type WriteRequest =
   | { readonly type: 'write'; readonly request: number; readonly steps: readonly WriteStep[] }
-  /** Moves what is in the WAL into the database file, which is then as short as it can be. */
+  /** Checkpoints the WAL and truncates the database file. */
   | { readonly type: 'checkpoint'; readonly request: number }
   | { readonly type: 'close'; readonly request: number }
 
-/** From the thread. `changes`: of the last step. */
+/** From the thread. `changes`: rows that the last step changed. */
 export type WriteAnswer =
   | { readonly type: 'done'; readonly request: number; readonly changes: number }
   | { readonly type: 'failed'; readonly request: number; readonly error: WriteFailure }
 
-/** An error of SQLite: what is left of one that crosses threads. */
+/** The fields of an SQLite error that survive the message between threads. */
 export interface WriteFailure {
   readonly message: string
   readonly errcode: number | undefined
@@ -26,5 +26,5 @@ export interface WriteFailure {
 
 export interface WriteThreadData {
   readonly path: string
-  readonly turnstile: SharedArrayBuffer
+  readonly threadLock: SharedArrayBuffer
 }

@@ -1,20 +1,20 @@
-// The thread of write-thread.ts: a second connection to a database, on which everything happens that would hold up the event loop.
+// The thread of write-thread.ts: a second connection to a database, for work that would block the event loop.
 import assert from 'node:assert'
 import { parentPort, workerData } from 'node:worker_threads'
 import { DatabaseSync } from '@photostructure/sqlite'
-import { Turnstile } from './turnstile.ts'
+import { ThreadLock } from './thread-lock.ts'
 import type { WriteAnswer, WriteFailure, WriteRequest, WriteStep, WriteThreadData } from './write-messages.ts'
 
 const BUSY_TIMEOUT_MS = 5_000
-/** A WAL that is longer than this is moved into the database after the next commit. */
+/** A WAL that is longer than this is checkpointed after the next commit. */
 const WAL_PAGES = 1_000
-/** What a deletion touches is not known, nor what gives pages back; a commit counts as this many pages, or that many. */
+/** Estimated pages per commit: of inserts, and of deletions, which may touch many. */
 const COMMIT_PAGES = 16
 const EXECUTED_PAGES = 256
 const PAGE_BYTES = 4_096
 
-const { path, turnstile } = workerData as WriteThreadData
-const turn = new Turnstile(turnstile, 'other')
+const { path, threadLock } = workerData as WriteThreadData
+const turn = new ThreadLock(threadLock, 'other')
 const connection = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
 // A checkpoint waits for the disk: it must not be part of a commit, which the main thread may be waiting for.
 connection.exec(
@@ -60,7 +60,7 @@ function write(steps: readonly WriteStep[]): number {
   return changes
 }
 
-/** Never waits for readers and holds up no writer; what a reader still needs stays in the WAL until the next one. */
+/** Waits for no reader and blocks no writer. Pages that a reader still needs stay in the WAL. */
 function checkpoint(): void {
   walPages = 0
   connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
@@ -88,9 +88,9 @@ port.on('message', (message: WriteRequest) => {
     port.postMessage({ type: 'failed', request, error: failureOf(error) } satisfies WriteAnswer)
   }
   try {
-    // After the answer, so that no caller waits for it.
+    // After the reply, so that no caller waits for it.
     if (message.type === 'write' && walPages > WAL_PAGES) checkpoint()
   } catch {
-    // A disk that fails here fails the next commit too, and that one is heard.
+    // A failing disk also fails the next commit, which reports it.
   }
 })

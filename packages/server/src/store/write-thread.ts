@@ -3,7 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { toCodedError } from './sqlite-error.ts'
 import type { WriteAnswer, WriteFailure, WriteRequest, WriteStep, WriteThreadData } from './write-messages.ts'
 
-// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+// Node 20 cannot load TypeScript in a thread: tests that run on the sources use the built thread.
 const MAIN = new URL(
   import.meta.url.endsWith('.ts') ? '../../dist/store/write-thread-main.js' : './write-thread-main.js',
   import.meta.url,
@@ -17,8 +17,8 @@ interface Pending {
 type Request<T = WriteRequest> = T extends unknown ? Omit<T, 'request'> : never
 
 /**
- * Writes to a database on a thread of its own, in the order of the calls. For what is large or takes long: the event loop does not wait
- * for it. Starts with its first call, and again after it has died.
+ * Writes to a database on a second thread, in the order of the calls, so that large and slow writes do not block the
+ * event loop. The thread starts with the first call, and again after it has died.
  */
 export class WriteThread implements AsyncDisposable {
   readonly #data: WriteThreadData
@@ -42,7 +42,7 @@ export class WriteThread implements AsyncDisposable {
     return this.#ask({ type: 'write', steps })
   }
 
-  /** Post: freed pages at the end of the file are given back to the file system, unless a reader still needs them. */
+  /** Returns free pages at the end of the file to the file system, unless a reader still needs them. */
   async checkpoint(): Promise<void> {
     await this.#ask({ type: 'checkpoint' })
   }
@@ -62,7 +62,7 @@ export class WriteThread implements AsyncDisposable {
       const worker = this.#worker ?? this.#start()
       const request = this.#nextRequest++
       this.#pending.set(request, { resolve, reject })
-      // A thread that waits keeps the process from nothing; one that has something to do does.
+      // An idle thread does not keep the process alive; one that writes does.
       worker.ref()
       worker.postMessage({ ...message, request } satisfies WriteRequest)
     })

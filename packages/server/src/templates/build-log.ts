@@ -3,18 +3,21 @@ const LINE_MAX_CHARACTERS = 500
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const UNPRINTABLE = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
 
-/** The end of what a build says. Output comes from inside: it is bounded, and cannot move the cursor of a terminal that shows it. */
+/**
+ * The end of a build's output. The output comes from a sandbox, so it is bounded and stripped of terminal control
+ * sequences.
+ */
 export class BuildLog {
   readonly #lines: string[] = []
   #rest = ''
 
-  /** A line of our own. */
+  /** Adds a line of the builder. */
   say(line: string): void {
     this.#flush()
     this.#push(line)
   }
 
-  /** Output as it comes, with lines cut anywhere. */
+  /** Adds output; chunks may end in the middle of a line. */
   write(text: string): void {
     const lines = (this.#rest + text).split('\n')
     this.#rest = lines.pop()?.slice(0, LINE_MAX_CHARACTERS * 2) ?? ''
@@ -37,7 +40,7 @@ export class BuildLog {
   }
 }
 
-/** Of a line that was written over with carriage returns, what was seen last. */
+/** Keeps what was visible last when carriage returns overwrote a line. */
 function plain(line: string): string {
   const seen = line.replace(/\r+$/, '').split('\r').at(-1) ?? ''
   return seen.replaceAll(UNPRINTABLE, '').slice(0, LINE_MAX_CHARACTERS)

@@ -1,15 +1,15 @@
-import type { TemplateDescription } from '../api/services.ts'
 import type { Script } from './run-step.ts'
+import type { TemplateDescription } from './templates.ts'
 
 export interface BuildPrograms {
-  /** Prints the packages of the system that it runs in; see `parseMaterials`. */
+  /** Prints the installed packages; see `parseMaterials`. */
   readonly materials: string
-  /** Where pip is to write what it has installed, so that `materials` finds it. */
+  /** Where pip writes its report, which `materials` reads. */
   readonly pipReport: string
 }
 
 const APT = 'apt-get --yes --no-install-recommends -o DPkg::Lock::Timeout=60'
-/** Lists are as old as the template that is built on, or not there. */
+/** The package lists are missing, or as old as the base template. */
 const UPDATE = 'apt-get update'
 const TIDY = `
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/debconf/*-old
@@ -18,7 +18,7 @@ for packages in /usr/local/lib/python3*/dist-packages; do
 done
 `
 
-/** What a description means, in the order in which it happens. */
+/** The scripts of a description, in order. */
 export function buildScripts(
   description: TemplateDescription,
   programs: BuildPrograms,

@@ -1,55 +1,49 @@
 import type { Material, Materials } from '@dormouse/contracts'
 import type { ServerConfig } from '../config/config.ts'
+import type { Log } from '../log.ts'
 import { configuredRegistries } from '../network/registries.ts'
-import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
-import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
-import type { Database } from '../store/database.ts'
-import type { NetworkPolicy } from '../store/sandbox-rows.ts'
+import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
+import type { BuildSandboxes } from './build-sandbox.ts'
 import type { BuildPrograms } from './build-scripts.ts'
-import { TemplateBuilds } from './template-builds.ts'
-import { TemplateRows } from './template-rows.ts'
+import { TemplateBuilds, type TemplateBuildsOptions } from './template-builds.ts'
+import type { TemplateCatalog } from './template-catalog.ts'
 import { type HostTemplates, TemplateService } from './template-service.ts'
 
-/** What depends on the engine. */
+/** The parts that depend on the engine. */
 export interface BuilderTools {
   readonly host: HostTemplates
   readonly programs: BuildPrograms
   readonly parseMaterials: (listing: string, base: readonly Material[]) => Materials
 }
 
-export interface OpenTemplates {
-  readonly db: Database
-  readonly registry: SandboxRegistry
+export interface OpenTemplates
+  extends Pick<TemplateBuildsOptions, 'requireQuota' | 'checkNetwork' | 'dropSnapshot'> {
+  readonly catalog: TemplateCatalog
+  readonly snapshots: SnapshotRows
+  readonly sandboxes: BuildSandboxes & { all(): Iterable<{ readonly row: SandboxRow }> }
   readonly builder: BuilderTools
   readonly config: ServerConfig
+  readonly now: () => number
+  readonly log: Log
 }
 
-export function openTemplates({ db, registry, builder, config }: OpenTemplates): TemplateService {
-  const { parts } = registry
-  const { snapshots, clock, log } = parts
-  const now = () => clock.wallMs()
+export function openTemplates(options: OpenTemplates): TemplateService {
+  const { catalog, snapshots, sandboxes, builder, config, now, log } = options
+  const { requireQuota, checkNetwork, dropSnapshot } = options
   const { atOnce, timeoutMs, ...limits } = config.builds
   const { host, programs, parseMaterials } = builder
   const builds = new TemplateBuilds({
-    sandboxes: registry,
+    ...{ sandboxes, requireQuota, checkNetwork, dropSnapshot, programs, parseMaterials },
     settings: { limits, atOnce, timeoutMs, network: registriesOnly(config) },
-    programs,
-    parseMaterials,
   })
   return new TemplateService({
-    rows: new TemplateRows(db),
-    snapshots,
-    host,
-    builds,
-    isNeeded: (name, owner) => isTemplateNeeded(registry, snapshots, name, owner),
-    dropSnapshot: (id) => dropSnapshot(parts, id),
-    now,
-    log,
+    ...{ catalog, snapshots, host, builds, dropSnapshot, now, log },
+    isNeeded: (name, owner) => isTemplateNeeded(sandboxes.all(), snapshots, name, owner),
   })
 }
 
-/** Where Debian's and Python's packages come from when nobody has chosen a mirror. */
+/** The default registries of Debian and Python packages. */
 const PUBLIC_REGISTRIES = [
   'deb.debian.org:80,443',
   'security.debian.org:80,443',
@@ -57,7 +51,7 @@ const PUBLIC_REGISTRIES = [
   'files.pythonhosted.org:443',
 ]
 
-/** What a build may reach whose description does not say. */
+/** The default network policy of builds. */
 function registriesOnly({ network }: ServerConfig): NetworkPolicy {
   const chosen = configuredRegistries(network).map(({ host, port }) =>
     host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`,
@@ -66,14 +60,13 @@ function registriesOnly({ network }: ServerConfig): NetworkPolicy {
 }
 
 function isTemplateNeeded(
-  registry: SandboxRegistry,
+  sandboxes: Iterable<{ readonly row: SandboxRow }>,
   snapshots: SnapshotRows,
   name: string,
   owner: string | undefined,
 ): boolean {
-  for (const { body } of registry.all()) {
-    const { row } = body
-    // What was made from a snapshot and has been saved since stands on its own.
+  for (const { row } of sandboxes) {
+    // A sandbox that was made from a snapshot and saved since does not need the template.
     if (row.template !== name || (owner !== undefined && row.owner !== owner)) continue
     if (owner === undefined || row.head === undefined) return true
   }

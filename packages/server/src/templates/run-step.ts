@@ -1,30 +1,28 @@
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
-import type { LiveSandbox } from '../sandbox/live-sandbox.ts'
-import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
-import type { CreateSandbox } from '../sandbox/service.ts'
-import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
+import type { CreateSandbox, NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import type { BuildLog } from './build-log.ts'
+import type { BuildSandbox, BuildSandboxes } from './build-sandbox.ts'
 
-/** Output that is meant for us and not for the log. */
+/** Output that the builder reads instead of logging it. */
 const OUTPUT_MAX_CHARACTERS = 4 * 1024 ** 2
-/** The agent takes no more in one call. */
+/** The agent accepts no more modules in one call. */
 const PRELOAD_AT_ONCE = 64
 const BUILD_ENV = { HOME: '/root', USER: 'root', LANG: 'C.UTF-8', DEBIAN_FRONTEND: 'noninteractive' }
 
-/** Something that bash runs as root of the sandbox. */
+/** A script that bash runs as root in the sandbox. */
 export interface Script {
-  /** Named in the log, and in the error when it fails. */
+  /** Shown in the log, and in the error when it fails. */
   readonly title: string
-  /** Added to its title in the log and in the error. */
+  /** Added to the title in the log and in the error. */
   readonly shown?: string
   readonly text: string
-  /** Gets what it prints, whole, instead of the log. */
+  /** Receives the whole output, which is then not logged. */
   readonly onOutput?: (text: string) => void
 }
 
-/** What a sandbox of a build starts from: a template, or the files that an earlier step has left. */
+/** What a sandbox of a build starts from: a template, or the files of an earlier step. */
 export interface StepOrigin {
   readonly template: string
   readonly files?: SnapshotId | undefined
@@ -34,23 +32,23 @@ export interface Builder {
   readonly caller: Caller
   readonly limits: SandboxLimits
   readonly network: NetworkPolicy
-  /** How long one sandbox of it may be there at most, whatever becomes of this server. */
+  /** The longest life of one sandbox of the build, even if this server dies. */
   readonly timeoutMs: number
 }
 
 export interface StepParts {
-  readonly sandboxes: Pick<SandboxRegistry, 'create'>
+  readonly sandboxes: Pick<BuildSandboxes, 'create'>
   readonly builder: Builder
   readonly log: BuildLog
   readonly signal: AbortSignal
-  /** Called before a sandbox of the build exists: what is left of a build is found by it. */
+  /** Called before a sandbox of the build exists, so that a later server can find and remove it. */
   readonly announce: (id: SandboxId) => void
 }
 
 /**
- * Runs scripts one after the other in a sandbox of its own, with the limits and the network of the builder, and ends it.
- * Post: the snapshot has the files of `origin` with what the scripts changed as one layer; processes that they left are gone.
- * On failure nothing is left; the error says which script failed.
+ * Runs scripts one after the other in a new sandbox, with the limits and the network of the builder, then deletes the
+ * sandbox. Post: the snapshot has the files of `origin` plus one layer with the changes of the scripts, and no
+ * processes. On failure nothing is left, and the error names the script.
  */
 export async function runStep(
   parts: StepParts,
@@ -64,13 +62,13 @@ export async function runStep(
 
 export interface WarmUp {
   readonly origin: StepOrigin
-  /** Modules of what it was built on: the build may have removed them. */
+  /** Modules of the base template. The build may have removed them. */
   readonly inherited: readonly string[]
-  /** Modules that have to be there. */
+  /** Modules that must be importable. */
   readonly preload: readonly string[]
 }
 
-/** Boots on the files of a step, imports modules, and saves all of it: sandboxes start from there. */
+/** Boots on the files of a step, imports modules and saves everything: sandboxes start from that snapshot. */
 export async function warmUp(parts: StepParts, { origin, inherited, preload }: WarmUp): Promise<SnapshotId> {
   const modules = [...new Set([...inherited, ...preload])]
   parts.log.say(modules.length === 0 ? '==> starting it once' : `==> importing ${modules.join(', ')}`)
@@ -82,7 +80,7 @@ export async function warmUp(parts: StepParts, { origin, inherited, preload }: W
   })
 }
 
-/** At least one call, though there be no module: the kernel of a new sandbox has answered once. */
+/** Makes at least one call, even without modules, so that the kernel of the snapshot has answered once. */
 async function importAll(
   { signal }: StepParts,
   { guest }: Burrow,
@@ -99,7 +97,7 @@ async function importAll(
 async function inSandbox<Value>(
   { sandboxes, builder, signal, announce }: StepParts,
   origin: StepOrigin,
-  work: (sandbox: LiveSandbox, burrow: Burrow) => Promise<Value>,
+  work: (sandbox: BuildSandbox, burrow: Burrow) => Promise<Value>,
 ): Promise<Value> {
   signal.throwIfAborted()
   const id = newSandboxId()
@@ -107,9 +105,9 @@ async function inSandbox<Value>(
   const request = describeSandbox(builder, origin.template)
   const { sandbox } = await sandboxes.create(request, builder.caller, signal, { id, from: origin.files })
   try {
-    const { burrow } = sandbox.body
+    const { burrow } = sandbox
     if (burrow === undefined) throw new DormouseError('burrow_ended', 'The sandbox of the build has ended.')
-    await sandbox.body.preparing(burrow)
+    await sandbox.preparing(burrow)
     return await work(sandbox, burrow)
   } finally {
     await sandbox.delete()
@@ -126,7 +124,7 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
     env: {},
     volumes: [],
     secrets: [],
-    // It sleeps neither between two scripts nor while one waits for the network.
+    // It must not sleep between two scripts, nor while one waits for the network.
     idleTimeoutMs: 0,
     storeAfterMs: 0,
     expires: { afterMs: timeoutMs, action: 'delete' },
@@ -136,7 +134,7 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
 
 async function runScript(
   { log, signal, builder }: StepParts,
-  { sandbox, burrow, script }: { sandbox: LiveSandbox; burrow: Burrow; script: Script },
+  { sandbox, burrow, script }: { sandbox: BuildSandbox; burrow: Burrow; script: Script },
 ): Promise<void> {
   const name = script.shown === undefined ? script.title : `${script.title}: ${script.shown}`
   log.say(`==> ${name}`)
@@ -170,7 +168,7 @@ function describeExit(
 ): string {
   const how =
     exit === undefined
-      ? 'did not come to an end'
+      ? 'did not end'
       : exit.signal === undefined
         ? `failed with exit code ${exit.exitCode}`
         : `was ended by ${exit.signal}`
@@ -179,14 +177,14 @@ function describeExit(
     : `${how}; the build ran out of its ${limits.memoryBytes} bytes of memory.`
 }
 
-/** A build goes on in no other burrow: what its scripts had started is gone with this one. */
+/** A build cannot continue in another burrow: the processes of its scripts end with this one. */
 async function whileItLives<Value>(
-  sandbox: LiveSandbox,
+  sandbox: BuildSandbox,
   burrow: Burrow,
   work: () => Promise<Value>,
 ): Promise<Value> {
   const lost = burrow.ended.then(async (end) => {
-    // Whoever has ended it writes down why.
+    // The transition that ended it records the reason.
     await sandbox.settle().catch(() => {})
     throw new DormouseError('setup_failed', describeEnd(sandbox, end))
   })
@@ -197,20 +195,20 @@ async function whileItLives<Value>(
     return await Promise.race([working, lost])
   } catch (error) {
     if (!(error instanceof DormouseError && BROKEN.has(error.code))) throw error
-    // A connection breaks before it is known why: what is being done to the sandbox comes first.
+    // A connection breaks before the reason is known: waits for the transition in progress.
     await sandbox.settle().catch(() => {})
-    if (sandbox.body.burrow === burrow) throw error
+    if (sandbox.burrow === burrow) throw error
     return await lost
   }
 }
 
 const BROKEN: ReadonlySet<string> = new Set(['agent_unreachable', 'burrow_ended'])
 
-function describeEnd({ body }: LiveSandbox, end: BurrowEnd): string {
-  const { diskBytes, limits } = body.row
+function describeEnd({ row, isDeleted }: BuildSandbox, end: BurrowEnd): string {
+  const { diskBytes, limits } = row
   if (diskBytes !== undefined && diskBytes > limits.diskBytes)
     return `The build has written ${diskBytes} bytes; its limit is ${limits.diskBytes}.`
-  if (body.isDeleted) return 'The sandbox of the build was deleted.'
+  if (isDeleted) return 'The sandbox of the build was deleted.'
   return end.reason === 'stored'
     ? 'The sandbox of the build was put to standby.'
     : 'The processes of the build were ended: its agent was killed, or the host ran out of memory.'
@@ -225,7 +223,7 @@ async function importFailed(
     for await (const event of guest.contexts.output('default', { after: -1, follow: false, signal }))
       if (event.type === 'stdout' || event.type === 'stderr') log.write(event.data)
   } catch {
-    // The names of the modules have to do.
+    // Without the output, the error only names the modules.
   }
   return new DormouseError('setup_failed', `These modules cannot be imported: ${failed.join(', ')}.`)
 }

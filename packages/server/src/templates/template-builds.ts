@@ -6,26 +6,30 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Caller } from '../access/caller.ts'
-import type { TemplateDescription } from '../api/services.ts'
-import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
-import type { SandboxRegistry } from '../sandbox/sandbox-registry.ts'
 import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import { BuildLog } from './build-log.ts'
+import type { BuildSandboxes } from './build-sandbox.ts'
 import { type BuildPrograms, buildScripts } from './build-scripts.ts'
 import { runStep, type StepParts, warmUp } from './run-step.ts'
+import type { TemplateDescription } from './templates.ts'
 
-/** What every build has, whatever its description says. */
+/** The settings of every build. */
 export interface BuilderSettings {
   readonly limits: SandboxLimits
-  /** For descriptions that do not say: where packages come from. */
+  /** The default network policy: package registries only. */
   readonly network: NetworkPolicy
-  /** Of a whole build. */
+  /** The time limit of a whole build. */
   readonly timeoutMs: number
   readonly atOnce: number
 }
 
 export interface TemplateBuildsOptions {
-  readonly sandboxes: Pick<SandboxRegistry, 'create' | 'find' | 'requireRoom' | 'parts'>
+  readonly sandboxes: BuildSandboxes
+  /** Throws `limit_reached` when this owner may not have one more sandbox with this much memory. */
+  readonly requireQuota: (owner: string, memoryBytes: number) => void
+  /** Throws `invalid_argument` for a rule that can never allow anything on this host. */
+  readonly checkNetwork: (policy: NetworkPolicy) => void
+  readonly dropSnapshot: (id: SnapshotId) => Promise<void>
   readonly settings: BuilderSettings
   readonly programs: BuildPrograms
   readonly parseMaterials: (listing: string, base: readonly Material[]) => Materials
@@ -34,23 +38,23 @@ export interface TemplateBuildsOptions {
 export interface BuildRequest {
   readonly description: TemplateDescription
   readonly base: string
-  /** What the base was built from. */
+  /** The packages of the base template. */
   readonly baseMaterials: readonly Material[]
   /** Modules that sandboxes of the base start with. */
   readonly inherited: readonly string[]
   readonly caller: Caller
-  /** Called before a sandbox of the build exists. Throws to stop it. */
+  /** Called before a sandbox of the build exists. Throws to stop the build. */
   readonly announce: (id: SandboxId) => void
 }
 
 export interface Built {
-  /** Files, memory and processes, with everything imported. */
+  /** Files, memory and processes, with all modules imported. */
   readonly snapshotId: SnapshotId
   readonly filesId: SnapshotId
   readonly materials: Materials | undefined
 }
 
-/** A build under way. `ended` rejects with the reason; nothing of the build is left then. */
+/** A running build. `ended` rejects with the reason; then nothing of the build is left. */
 export interface RunningBuild {
   readonly owner: string
   readonly name: string
@@ -59,10 +63,10 @@ export interface RunningBuild {
   stop(reason: string): void
 }
 
-/** What one key may have of all builds at once: another key finds room as well. */
+/** The share of all builds that one key may have, so that other keys find room. */
 const SHARE_OF_A_KEY = 0.5
 
-/** Builds templates in sandboxes of the key that asked for them: its quotas hold, and so do the builder's limits. */
+/** Builds templates in sandboxes of the calling key, within its quotas and the builder's limits. */
 export class TemplateBuilds {
   readonly #options: TemplateBuildsOptions
   readonly #running = new Set<RunningBuild>()
@@ -75,17 +79,17 @@ export class TemplateBuilds {
     return [...this.#running].find((build) => build.owner === owner && build.name === name)
   }
 
-  /** Throws `overloaded`, `limit_reached`, `invalid_argument`: then nothing has begun. */
+  /** Throws `overloaded`, `limit_reached`, `invalid_argument`. */
   requireRoom({ network }: TemplateDescription, { keyId }: Caller): void {
-    const { settings, sandboxes } = this.#options
+    const { settings, requireQuota, checkNetwork } = this.#options
     const ofKey = [...this.#running].filter(({ owner }) => owner === keyId).length
     const share = Math.max(1, Math.floor(settings.atOnce * SHARE_OF_A_KEY))
     if (this.#running.size >= settings.atOnce || ofKey >= share)
       throw new DormouseError('overloaded', 'Other templates are being built.', {
         details: { retryAfterMs: 30_000 },
       })
-    if (network !== undefined) sandboxes.parts.network.check(network)
-    sandboxes.requireRoom(keyId, settings.limits.memoryBytes)
+    if (network !== undefined) checkNetwork(network)
+    requireQuota(keyId, settings.limits.memoryBytes)
   }
 
   /** Pre: `requireRoom` did not throw. */
@@ -115,7 +119,7 @@ export class TemplateBuilds {
     return build
   }
 
-  /** Ends what an earlier server was building with. */
+  /** Deletes the sandbox of a build that an earlier server left. */
   async removeSandbox(id: SandboxId): Promise<void> {
     await this.#options.sandboxes.find(id)?.delete()
   }
@@ -146,7 +150,7 @@ export class TemplateBuilds {
       const snapshotId = await warmUp(parts, { origin, inherited, preload: description.preload })
       return { snapshotId, filesId, materials: this.#materials(listing, request, log) }
     } catch (error) {
-      await this.#drop(filesId)
+      await this.#options.dropSnapshot(filesId)
       throw error
     }
   }
@@ -155,13 +159,9 @@ export class TemplateBuilds {
     try {
       return this.#options.parseMaterials(listing, baseMaterials)
     } catch {
-      log.say('The list of its packages could not be read, and is not recorded.')
+      log.say('The list of packages could not be read and is not recorded.')
       return undefined
     }
-  }
-
-  async #drop(id: SnapshotId): Promise<void> {
-    await dropSnapshot(this.#options.sandboxes.parts, id)
   }
 }
 

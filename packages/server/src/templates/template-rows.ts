@@ -13,15 +13,15 @@ export interface TemplateRow {
   readonly description: string | undefined
   readonly state: 'building' | 'ready' | 'failed'
   readonly source: 'description' | 'snapshot'
-  /** The template that it was built on. */
+  /** The base template. */
   readonly base: string | undefined
-  /** What sandboxes of it start from. None while it is built, and of those that the host has as root file systems. */
+  /** The snapshot that its sandboxes start from. Undefined while it is being built, and for templates of the host. */
   readonly snapshotId: SnapshotId | undefined
-  /** Its files alone, of those that were built. */
+  /** Its files without processes, for built templates. */
   readonly filesId: SnapshotId | undefined
   /** The sandbox that builds it. */
   readonly sandboxId: SandboxId | undefined
-  /** Modules that its sandboxes start with, those of what it was built on included. */
+  /** Modules that its sandboxes start with, including those of the base. */
   readonly preload: readonly string[]
   readonly materials: MaterialsSummary | undefined
   readonly createdAt: number
@@ -63,7 +63,7 @@ export class TemplateRows {
     this.#delete = db.prepare<[string, string]>('DELETE FROM templates WHERE owner = ? AND name = ?')
   }
 
-  /** `items`: what it was built from, which replaces what was known. */
+  /** `items` replaces the recorded packages. */
   put(row: TemplateRow, items?: readonly Material[]): void {
     const write = () =>
       this.#put.run(
@@ -93,7 +93,7 @@ export class TemplateRows {
     })
   }
 
-  /** None: they were not recorded. */
+  /** Undefined when they were not recorded. */
   materials({ owner, name }: Pick<TemplateRow, 'owner' | 'name'>): readonly Material[] | undefined {
     const found = this.#db
       .prepare<[string, string], { items: string }>(

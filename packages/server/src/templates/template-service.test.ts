@@ -8,6 +8,7 @@ import { stateMigrations } from '../store/migrations/index.ts'
 import { SnapshotRows } from '../store/snapshot-rows.ts'
 import { BuildLog } from './build-log.ts'
 import type { BuildRequest, Built, RunningBuild } from './template-builds.ts'
+import { TemplateCatalog } from './template-catalog.ts'
 import { TemplateRows } from './template-rows.ts'
 import { TemplateService } from './template-service.ts'
 
@@ -39,7 +40,7 @@ function service(
 ): TemplateService {
   let running: RunningBuild | undefined
   return new TemplateService({
-    rows: new TemplateRows(db),
+    catalog: new TemplateCatalog(new TemplateRows(db)),
     snapshots: new SnapshotRows(db),
     host: { list: async () => [python], materials: async () => undefined, remove: async () => {} },
     builds: {

@@ -5,16 +5,18 @@ import {
   type Materials,
   type SnapshotId,
 } from '@dormouse/contracts'
+import type { TemplateAnswer, TemplateMaterialsAnswer } from '@dormouse/contracts/http'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
-import type { TemplateDescription, TemplateMaterials, Templates, TemplateView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
-import type { MaterialsSummary, TemplateRow, TemplateRows } from './template-rows.ts'
+import type { TemplateCatalog } from './template-catalog.ts'
+import type { MaterialsSummary, TemplateRow } from './template-rows.ts'
+import type { TemplateDescription, Templates } from './templates.ts'
 
-/** A template that is on this host whatever the API did. */
+/** A template that is installed on this host. */
 export interface HostTemplate {
   readonly name: string
   readonly description: string | undefined
@@ -25,27 +27,20 @@ export interface HostTemplate {
   readonly materials: MaterialsSummary | undefined
 }
 
-/** Templates that root of this host has built, each a root file system. */
+/** Templates installed on this host, each a root file system. */
 export interface HostTemplates {
   list(): Promise<readonly HostTemplate[]>
-  /** undefined: they were not recorded. */
+  /** Undefined when they were not recorded. */
   materials(name: string): Promise<Materials | undefined>
   remove(name: string): Promise<void>
 }
 
-/** What sandboxes of a template start from. */
-export interface TemplateSnapshots {
-  readonly snapshotId: SnapshotId
-  /** Of one that was built: no process of a user runs in `snapshotId`, and this has its files without any. */
-  readonly filesId: SnapshotId | undefined
-}
-
 export interface TemplateServiceOptions {
-  readonly rows: TemplateRows
+  readonly catalog: TemplateCatalog
   readonly snapshots: SnapshotRows
   readonly host: HostTemplates
   readonly builds: Pick<TemplateBuilds, 'find' | 'requireRoom' | 'start' | 'removeSandbox' | 'stopAll'>
-  /** Whether a sandbox or a snapshot cannot do without it. */
+  /** Whether a sandbox or snapshot depends on it. */
   readonly isNeeded: (name: string, owner: string | undefined) => boolean
   readonly dropSnapshot: (id: SnapshotId) => Promise<void>
   readonly now: () => number
@@ -55,35 +50,36 @@ export interface TemplateServiceOptions {
 const ERROR_MAX_CHARACTERS = 1_000
 const SERVER_ENDED = 'The server ended before it was built.'
 
-/** Templates of the host, which every key may use, and those that a key has built or made of its snapshots, which are its own. */
+/** Templates of the host, which every key may use, and templates of keys, which a key built or made from snapshots. */
 export class TemplateService implements Templates, AsyncDisposable {
   readonly #options: TemplateServiceOptions
   readonly #settling = new Set<Promise<void>>()
   #host: readonly HostTemplate[] = []
-  #rows: TemplateRow[]
 
   constructor(options: TemplateServiceOptions) {
     this.#options = options
-    this.#rows = options.rows.all()
   }
 
-  /** Reads what is on the host. What an earlier server was building is removed: nothing else knows of its sandbox. */
+  /** Lists the host's templates, and removes builds that an earlier server left: nothing else knows their sandboxes. */
   async open(): Promise<void> {
-    const { host, builds, log } = this.#options
+    const { host, builds, catalog, log } = this.#options
     this.#host = await host.list()
-    for (const row of this.#rows.filter(({ state }) => state === 'building')) {
+    for (const row of catalog.all().filter(({ state }) => state === 'building')) {
       try {
         if (row.sandboxId !== undefined) await builds.removeSandbox(row.sandboxId)
         this.#put({ ...row, state: 'failed', sandboxId: undefined, error: SERVER_ENDED })
       } catch (error) {
-        // The row stays as it is: the next start tries again.
-        log.error({ template: row.name, err: error }, 'what is left of a build could not be removed')
-        this.#remember({ ...row, state: 'failed', error: SERVER_ENDED })
+        // Keeps the row, so that the next start tries again.
+        log.error(
+          { template: row.name, err: error },
+          'the sandbox of an unfinished build could not be removed',
+        )
+        catalog.putInMemory({ ...row, state: 'failed', error: SERVER_ENDED })
       }
     }
   }
 
-  /** Ends builds under way, with all that they have made. */
+  /** Stops running builds and removes what they made. */
   async stopBuilds(): Promise<void> {
     await this.#options.builds.stopAll(SERVER_ENDED)
     await Promise.all(this.#settling)
@@ -93,13 +89,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     await this.stopBuilds()
   }
 
-  /** undefined for templates of the host. */
-  snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined {
-    const row = this.#own(name, owner)
-    return row?.snapshotId && { snapshotId: row.snapshotId, filesId: row.filesId }
-  }
-
-  list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateView> {
+  list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateAnswer> {
     const rows = this.#visible(caller).map((row) => this.#view(row))
     const all = [...this.#host.map((host) => this.#hostView(host)), ...rows]
       .filter((view, index, views) => views.findIndex(({ name }) => name === view.name) === index)
@@ -109,22 +99,22 @@ export class TemplateService implements Templates, AsyncDisposable {
     return { items, nextCursor: all.length > limit ? items.at(-1)?.name : undefined }
   }
 
-  get(name: string, caller: Caller): TemplateView {
+  get(name: string, caller: Caller): TemplateAnswer {
     const found = this.#find(name, caller)
     return 'row' in found ? this.#view(found.row) : this.#hostView(found.host)
   }
 
-  async materials(name: string, caller: Caller): Promise<TemplateMaterials> {
+  async materials(name: string, caller: Caller): Promise<TemplateMaterialsAnswer> {
     const found = this.#find(name, caller)
     const whole = 'row' in found ? this.#materialsOf(found.row) : await this.#options.host.materials(name)
     if (whole === undefined)
-      throw new DormouseError('not_found', `What the template "${name}" was built from is not recorded.`, {
-        hint: 'Templates made from a snapshot have no such list, and those built by older versions have none either.',
+      throw new DormouseError('not_found', `The packages of the template "${name}" are not recorded.`, {
+        hint: 'Templates made from snapshots or by older versions have no list of packages.',
       })
     return { count: whole.items.length, sha256: whole.sha256, items: whole.items }
   }
 
-  async build(description: TemplateDescription, caller: Caller): Promise<TemplateView> {
+  async build(description: TemplateDescription, caller: Caller): Promise<TemplateAnswer> {
     const { builds, now } = this.#options
     const { name } = description
     this.#requireFree(name, caller)
@@ -174,7 +164,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   async fromSnapshot(
     request: { name: string; description?: string | undefined; snapshotId: string },
     caller: Caller,
-  ): Promise<TemplateView> {
+  ): Promise<TemplateAnswer> {
     const { snapshots, now } = this.#options
     const { name, snapshotId } = request
     this.#requireFree(name, caller)
@@ -196,12 +186,12 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
-    const { rows, isNeeded, dropSnapshot, host, builds } = this.#options
+    const { catalog, isNeeded, dropSnapshot, host, builds } = this.#options
     const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
     if (row === undefined) {
       this.get(name, caller)
       throw new DormouseError('in_use', `The template "${name}" belongs to the host.`, {
-        hint: 'It comes with the installation and stays.',
+        hint: 'It is part of the installation and cannot be deleted.',
       })
     }
     if (isNeeded(name, row.snapshotId === undefined && isOfHost(row) ? undefined : row.owner))
@@ -210,10 +200,9 @@ export class TemplateService implements Templates, AsyncDisposable {
       })
     builds.find(row.owner, name)?.stop('The template was deleted.')
     await Promise.all(this.#settling)
-    // What a build that ended meanwhile has made goes, too.
+    // Also removes what a build made that ended in the meantime.
     const last = this.#own(name, row.owner) ?? row
-    this.#rows = this.#rows.filter((other) => other.name !== name || other.owner !== row.owner)
-    rows.delete(row)
+    catalog.delete(row)
     for (const id of [last.snapshotId, last.filesId]) if (id !== undefined) await dropSnapshot(id)
     if (isOfHost(last)) {
       await host.remove(name)
@@ -228,7 +217,7 @@ export class TemplateService implements Templates, AsyncDisposable {
       throw new DormouseError('name_taken', `There is already a template named "${name}".`)
   }
 
-  /** Its own or one of the host: a sandbox of the build has to be able to start from it. */
+  /** The caller's own template or one of the host: a sandbox of the build must be able to start from it. */
   #requireBase(name: string, caller: Caller): string {
     const row = this.#own(name, caller.keyId)
     if (row?.snapshotId !== undefined || this.#host.some((host) => host.name === name)) return name
@@ -246,47 +235,42 @@ export class TemplateService implements Templates, AsyncDisposable {
 
   async #baseMaterials(name: string, caller: Caller): Promise<readonly Material[]> {
     const row = this.#own(name, caller.keyId)
-    if (row?.snapshotId !== undefined) return this.#options.rows.materials(row) ?? []
-    // A list that cannot be read costs digests of the new one, not the build.
+    if (row?.snapshotId !== undefined) return this.#options.catalog.materialsOf(row) ?? []
+    // An unreadable list of packages costs the new template its list, not the build.
     const ofHost = await this.#options.host.materials(name).catch(() => undefined)
     return ofHost?.items ?? []
   }
 
   #materialsOf(row: TemplateRow): Materials | undefined {
-    const items = this.#options.rows.materials(row)
+    const items = this.#options.catalog.materialsOf(row)
     return items === undefined || row.materials === undefined
       ? undefined
       : { sha256: row.materials.sha256, items }
   }
 
-  /** A build may have filled the disk: what cannot be written down the next start finds unfinished. */
+  /** The build may have filled the disk. If this cannot be written, the next start finds the build unfinished. */
   #settle(row: TemplateRow, items?: readonly Material[]): void {
     try {
       this.#put(row, items)
     } catch (error) {
-      this.#options.log.error({ template: row.name, err: error }, 'the end of a build was not written down')
-      this.#remember(row)
+      this.#options.log.error({ template: row.name, err: error }, 'the end of a build could not be recorded')
+      this.#options.catalog.putInMemory(row)
     }
   }
 
   #put(row: TemplateRow, items?: readonly Material[]): void {
-    this.#options.rows.put(row, items)
-    this.#remember(row)
-  }
-
-  #remember(row: TemplateRow): void {
-    this.#rows = [...this.#rows.filter(({ name, owner }) => name !== row.name || owner !== row.owner), row]
+    this.#options.catalog.put(row, items)
   }
 
   #own(name: string, owner: string): TemplateRow | undefined {
-    return this.#rows.find((row) => row.name === name && row.owner === owner)
+    return this.#options.catalog.find(name, owner)
   }
 
   #visible(caller: Caller): TemplateRow[] {
-    return this.#rows.filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
+    return this.#options.catalog.visibleTo(caller)
   }
 
-  /** The caller's own first: an admin may see several of one name. */
+  /** The caller's own first: an admin may see several with one name. */
   #find(name: string, caller: Caller): { row: TemplateRow } | { host: HostTemplate } {
     const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
     const host = this.#host.find((candidate) => candidate.name === name)
@@ -297,7 +281,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     })
   }
 
-  #view(row: TemplateRow): TemplateView {
+  #view(row: TemplateRow): TemplateAnswer {
     const build = this.#options.builds.find(row.owner, row.name)
     return {
       name: row.name,
@@ -314,8 +298,8 @@ export class TemplateService implements Templates, AsyncDisposable {
     }
   }
 
-  #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateView {
-    const row = this.#rows.find((other) => other.name === name && isOfHost(other))
+  #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateAnswer {
+    const row = this.#options.catalog.all().find((other) => other.name === name && isOfHost(other))
     return {
       ...{ name, description, state: 'ready', createdAt, bytes, materials },
       source: row === undefined ? 'built_in' : 'description',
@@ -338,12 +322,12 @@ const NOTHING_YET = {
   error: undefined,
 } as const
 
-/** Built by a version of the server that built root file systems for the whole host. */
+/** Built by an older version, which built root file systems for the whole host. */
 function isOfHost({ source, state, snapshotId }: TemplateRow): boolean {
   return source === 'description' && state === 'ready' && snapshotId === undefined
 }
 
-/** Parts of it may come from inside. */
+/** Parts of the text may come from a sandbox. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof DormouseError)) return 'An inner error; the server log has it.'
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.

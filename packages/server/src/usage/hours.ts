@@ -12,7 +12,7 @@ export function hourOf(at: number): number {
   return Math.floor(at / HOUR_MS)
 }
 
-/** A time in parts that each lie in one hour; none when it is empty. */
+/** Splits a period at the hours. An empty period has no parts. */
 export function* splitHours(from: number, to: number): Generator<PartOfHour> {
   for (let at = from; at < to; ) {
     const hour = hourOf(at)

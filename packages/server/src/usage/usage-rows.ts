@@ -1,6 +1,6 @@
 import type { Database } from '../store/database.ts'
 
-/** What is added up. Byte-milliseconds, because a sandbox that holds a gigabyte for a blink is not nothing. */
+/** What is added up. Byte-milliseconds, so that a gigabyte held for a moment counts, too. */
 export interface UsageAmounts {
   runningMs: number
   cpuMs: number
@@ -87,7 +87,7 @@ export class UsageRows {
     return this.#clock.get()?.counted_until
   }
 
-  /** With these, everything up to `countedUntil` is counted. */
+  /** Adds usage, and records that everything up to `countedUntil` is counted. */
   add(countedUntil: number, amounts: Iterable<readonly [UsageOf, UsageAmounts]>): void {
     this.#db.transaction(() => {
       for (const [{ hour, sandboxId, owner, name }, used] of amounts) {
@@ -110,7 +110,7 @@ export class UsageRows {
     })
   }
 
-  /** Of the hours from `fromHour` on, up to `toHour`, which is not among them. */
+  /** Usage of the hours from `fromHour` to `toHour`, exclusive. */
   sum(query: {
     fromHour: number
     toHour: number

@@ -61,7 +61,7 @@ function start({ waitMs = 0 } = {}): UsageService {
   return new UsageService({
     rows,
     snapshots,
-    sandboxes: () => sandboxes.map((row) => ({ body: { row } })),
+    sandboxes: () => sandboxes.map((row) => ({ row })),
     storage: async () => ({ totalBytes: 0, snapshots: new Map(stored) }),
     prices,
     clock,

@@ -1,22 +1,23 @@
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { UsageAnswer } from '@dormouse/contracts/http'
 import type { StorageReport } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
-import type { Usage, UsageNumbers, UsageReport } from '../api/services.ts'
 import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Prices } from '../config/config.ts'
 import type { Log } from '../log.ts'
-import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import { HOUR_MS, hourOf, splitHours } from './hours.ts'
+import type { Usage, UsageNumbers } from './usage.ts'
 import { noUsage, type UsageAmounts, type UsageOf, type UsageRows } from './usage-rows.ts'
 
 export interface UsageServiceOptions {
   readonly rows: UsageRows
   readonly snapshots: SnapshotRows
-  readonly sandboxes: () => Iterable<{ readonly body: { readonly row: SandboxRow } }>
+  readonly sandboxes: () => Iterable<{ readonly row: SandboxRow }>
   readonly storage: () => Promise<StorageReport>
   readonly prices: Prices
   readonly clock: ServerClock
@@ -24,12 +25,19 @@ export interface UsageServiceOptions {
 }
 
 const COUNT_EVERY_MS = 5_000
-/** Looking at the disk costs more than looking at the clock. */
+/** Measuring the disk is expensive. */
 const STORAGE_EVERY_MS = 60_000
 const GB = 1024 ** 3
 const SECOND_MS = 1000
-/** How much is counted in one go: after a long time without a server there may be a row for every sandbox and hour of it. */
+/** Time counted at once: after a long time without a server there is a row for every sandbox and hour. */
 const SLICE_MS = 24 * HOUR_MS
+
+/** What the processes of a sandbox used in `ms`. */
+interface UsageSample {
+  readonly ms: number
+  readonly cpuMs: number
+  readonly memoryBytes: number
+}
 
 interface Owned {
   readonly id: SandboxId
@@ -37,13 +45,13 @@ interface Owned {
   readonly name: string | undefined
 }
 
-/** Counts what sandboxes use, as it happens and in the hour that it happens in, and adds it up when asked. A crash loses the last seconds. */
+/** Counts what sandboxes use, by the hour, and adds it up for reports. A crash loses the last seconds. */
 export class UsageService implements Usage, Disposable {
   readonly #options: UsageServiceOptions
   readonly #pending = new Map<string, { of: UsageOf; used: UsageAmounts }>()
   readonly #timer: NodeJS.Timeout
   #countedUntil: number
-  /** The same by the clock that durations are counted by. */
+  /** The same by the monotonic clock. */
   #counted: Moment
   #storage: StorageReport | undefined
   #storageAt = Number.NEGATIVE_INFINITY
@@ -51,40 +59,40 @@ export class UsageService implements Usage, Disposable {
 
   constructor(options: UsageServiceOptions) {
     this.#options = options
-    // What slept while there was no server was kept all the same.
+    // Sandboxes took disk space also while no server ran.
     const { clock, rows } = options
     this.#countedUntil = rows.countedUntil ?? clock.wallMs()
     this.#counted =
       rows.countedUntil === undefined ? Moment.now(clock) : Moment.recorded(clock, rows.countedUntil)
     this.#timer = setInterval(() => {
-      this.count().catch((error: unknown) => options.log.warn({ err: error }, 'usage was not counted'))
+      this.count().catch((error: unknown) => options.log.warn({ err: error }, 'usage could not be counted'))
     }, COUNT_EVERY_MS).unref()
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer)
     try {
-      // What is stored is not known yet right after a start; the next server counts that time.
+      // Right after a start the stored sizes are not known yet; the next server counts that time.
       if (this.#storage !== undefined) this.#countTime()
       this.#write()
     } catch (error) {
-      this.#options.log.warn({ err: error }, 'usage was not counted')
+      this.#options.log.warn({ err: error }, 'usage could not be counted')
     }
     this.#isClosed = true
   }
 
-  get listener(): SandboxListener {
+  get listener() {
     return {
-      recorded: (row, { event }) => {
+      recorded: (row: SandboxRow, { event }: NewLedgerEntry) => {
         const hour = hourOf(this.#options.clock.wallMs())
         if (event === 'woke') this.#of(row, hour).wakes += 1
         if (event === 'forked') this.#of(row, hour).forks += 1
       },
-      ran: (row, ms) => {
+      ran: (row: SandboxRow, ms: number) => {
         const now = this.#options.clock.wallMs()
         for (const { hour, from, to } of splitHours(now - ms, now)) this.#of(row, hour).runningMs += to - from
       },
-      sampled: (row, { ms, cpuMs, memoryBytes }) => {
+      sampled: (row: SandboxRow, { ms, cpuMs, memoryBytes }: UsageSample) => {
         const now = this.#options.clock.wallMs()
         // Two samples in one millisecond, or a clock that was set back.
         if (ms <= 0) this.#of(row, hourOf(now)).cpuMs += cpuMs
@@ -114,7 +122,7 @@ export class UsageService implements Usage, Disposable {
   async report(
     query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
     caller: Caller,
-  ): Promise<UsageReport> {
+  ): Promise<UsageAnswer> {
     const now = this.#options.clock.wallMs()
     const from = query.from === undefined ? startOfMonth(now) : Date.parse(query.from)
     const to = query.to === undefined ? now : Date.parse(query.to)
@@ -126,10 +134,10 @@ export class UsageService implements Usage, Disposable {
     const owner = caller.isAdmin ? undefined : caller.keyId
     const [fromHour, toHour] = [hourOf(from), Math.ceil(to / HOUR_MS)]
     const sums = this.#options.rows.sum({ fromHour, toHour, owner, sandboxId: query.sandboxId })
-    // The hour that is not over yet is counted up to now.
+    // The current hour is counted up to now.
     const end = from < now ? Math.min(now, toHour * HOUR_MS) : toHour * HOUR_MS
     const alive = new Map<string, string | undefined>()
-    for (const { body } of this.#options.sandboxes()) alive.set(body.row.id, body.row.name)
+    for (const { row } of this.#options.sandboxes()) alive.set(row.id, row.name)
     const total = noUsage()
     for (const sum of sums) addTo(total, sum)
     return {
@@ -168,17 +176,16 @@ export class UsageService implements Usage, Disposable {
     }
   }
 
-  /** What goes on by itself: being there, and being stored. True when all is counted that can be. */
+  /** Counts time: of existence and of storage. Returns true when everything up to now is counted. */
   #countTime(): boolean {
     const { clock } = this.#options
-    // Not by a wall clock that may be wrong.
+    // The wall clock may be wrong.
     if (!clock.knowsDownTime) return true
     const now = clock.wallMs()
     const since = now - Math.round(this.#counted.elapsedMs)
     const until = Math.min(now, since + SLICE_MS)
     if (until <= since) return true
-    for (const { body } of this.#options.sandboxes()) {
-      const { row } = body
+    for (const { row } of this.#options.sandboxes()) {
       for (const { hour, from, to } of splitHours(Math.max(since, row.createdAt), until)) {
         const used = this.#of(row, hour)
         used.reservedCpuMs += row.limits.cpus * (to - from)

@@ -27,36 +27,36 @@ function world() {
     engine: { measureVolume: async () => ({}) as Measurement },
     inUse: () => inUse,
     limitsOf: () => ({ bytes: 100, files: 10 }),
-    onOver: (id) => void over.push(id),
   })
+  const list = () => volumes.list((id) => void over.push(id))
   /** As if measured, whoever is to be. */
   const measure = async (bytes: number, files: number) => {
-    for (const subject of volumes.list()) {
+    for (const subject of list()) {
       await subject.begin()
       subject.found({ bytes, files, isWhole: true })
     }
   }
-  return { row, kept, inUse, over, volumes, measure }
+  return { row, kept, inUse, over, volumes, list, measure }
 }
 
 it('UnmeasuredVolumes has every volume once at the start, and again while or after a sandbox can write to it', async () => {
-  const { row, inUse, volumes, measure, kept } = world()
-  expect(volumes.list().map(({ key }) => key)).toEqual([row.id])
+  const { row, inUse, volumes, list, measure, kept } = world()
+  expect(list().map(({ key }) => key)).toEqual([row.id])
   await measure(5, 1)
   expect(kept.row).toMatchObject({ bytes: 5, files: 1 })
-  expect(volumes.list()).toEqual([])
+  expect(list()).toEqual([])
   const mount = { volume: 'v', volumeId: row.id, path: '/data' }
   const sandbox = (readOnly: boolean) => ({ volumes: [{ ...mount, readOnly }] }) as unknown as SandboxRow
-  volumes.listener.recorded?.(sandbox(true), { event: 'slept', cause: 'idle' })
-  expect(volumes.list()).toEqual([])
-  volumes.listener.recorded?.(sandbox(false), { event: 'slept', cause: 'idle' })
-  expect(volumes.list()).toHaveLength(1)
+  volumes.listener.recorded(sandbox(true))
+  expect(list()).toEqual([])
+  volumes.listener.recorded(sandbox(false))
+  expect(list()).toHaveLength(1)
   await measure(6, 1)
   volumes.listener.deleted?.(sandbox(false))
-  expect(volumes.list()).toHaveLength(1)
+  expect(list()).toHaveLength(1)
   await measure(6, 1)
   inUse.push(row.id)
-  expect(volumes.list()).toHaveLength(1)
+  expect(list()).toHaveLength(1)
 })
 
 it.each([

@@ -9,8 +9,6 @@ export interface UnmeasuredVolumesOptions {
   /** Volumes that a running sandbox can write to. */
   readonly inUse: () => Iterable<VolumeId>
   readonly limitsOf: (row: VolumeRow) => { readonly bytes: number; readonly files: number }
-  /** Called when a volume holds more than its limits allow. */
-  readonly onOver: (id: VolumeId) => void
 }
 
 /** A volume to be measured, as the measuring of disks takes it. */
@@ -41,16 +39,17 @@ export class UnmeasuredVolumes {
     return { recorded: mark, deleted: mark }
   }
 
-  list(): MeasuredVolume[] {
+  /** Calls `onOver` for volumes that exceed their limits. */
+  list(onOver: (id: VolumeId) => void): MeasuredVolume[] {
     const { rows, inUse } = this.#options
     for (const id of inUse()) this.#unmeasured.add(id)
     if (this.#unmeasured.size === 0) return []
     const known = new Map(rows.all().map((row) => [row.id, row]))
     for (const id of this.#unmeasured) if (!known.has(id)) this.#unmeasured.delete(id)
-    return [...this.#unmeasured].flatMap((id) => this.#measured(known.get(id)))
+    return [...this.#unmeasured].flatMap((id) => this.#measured(known.get(id), onOver))
   }
 
-  #measured(row: VolumeRow | undefined): MeasuredVolume[] {
+  #measured(row: VolumeRow | undefined, onOver: (id: VolumeId) => void): MeasuredVolume[] {
     if (row?.state !== 'ready') return []
     const { engine, limitsOf } = this.#options
     const { id } = row
@@ -63,13 +62,13 @@ export class UnmeasuredVolumes {
           this.#unmeasured.delete(id)
           return engine.measureVolume(id)
         },
-        found: (use) => this.#found(id, use),
+        found: (use) => this.#found(id, use, onOver),
       },
     ]
   }
 
-  #found(id: VolumeId, use: DiskUse): void {
-    const { rows, limitsOf, onOver } = this.#options
+  #found(id: VolumeId, use: DiskUse, onOver: (id: VolumeId) => void): void {
+    const { rows, limitsOf } = this.#options
     rows.setUse(id, use)
     const row = rows.get(id)
     if (row !== undefined && isOver(row, limitsOf(row))) onOver(id)

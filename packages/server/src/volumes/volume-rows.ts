@@ -8,13 +8,13 @@ export interface VolumeRow {
   readonly id: VolumeId
   readonly owner: string
   readonly name: string
-  /** Only `ready` ones exist for callers. */
+  /** Callers see `ready` volumes only. */
   readonly state: 'creating' | 'ready' | 'deleting'
   readonly createdAt: number
   /** As last measured, like `files`. */
   readonly bytes: number | undefined
   readonly files: number | undefined
-  /** What it may hold; undefined: what the configuration says. */
+  /** Its size limit; undefined for the default of the settings. */
   readonly sizeBytes: number | undefined
 }
 
@@ -78,7 +78,7 @@ export class VolumeRows {
     return this.#db.prepare<[], StoredRow>('SELECT * FROM volumes').all().map(toRow)
   }
 
-  /** Everybody's of that name. */
+  /** Rows of all owners with that name. */
   named(name: string): VolumeRow[] {
     return this.#db.prepare<[string], StoredRow>('SELECT * FROM volumes WHERE name = ?').all(name).map(toRow)
   }
@@ -90,7 +90,7 @@ export class VolumeRows {
     return row?.count ?? 0
   }
 
-  /** On disk, as far as they have been looked at. */
+  /** Their total size on disk, as last measured. */
   bytesOf(owner: string): number {
     const row = this.#db
       .prepare<[string], { bytes: number | null }>('SELECT sum(bytes) AS bytes FROM volumes WHERE owner = ?')
@@ -98,7 +98,7 @@ export class VolumeRows {
     return row?.bytes ?? 0
   }
 
-  /** Newest first. `owner` undefined: everybody's. */
+  /** Newest first. Without `owner`: of all owners. */
   list(query: { limit: number; cursor?: string }, owner: string | undefined): Page<VolumeRow> {
     const matching = { owner, state: 'ready' }
     const page = newestPage<StoredRow>(this.#db, { table: 'volumes', matching }, query)
@@ -116,7 +116,7 @@ export class VolumeRows {
       .map((row) => row.id)
   }
 
-  /** Snapshots whose sandboxes would mount it. */
+  /** Snapshots whose sandboxes mount it. */
   snapshotsOf(id: VolumeId): SnapshotId[] {
     return this.#db
       .prepare<[string], { id: SnapshotId }>(

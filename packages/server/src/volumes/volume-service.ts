@@ -1,36 +1,40 @@
 import { DormouseError, newVolumeId, type SandboxId, type VolumeId } from '@dormouse/contracts'
+import type { VolumeAnswer } from '@dormouse/contracts/http'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
-import type { Volumes, VolumeView } from '../api/services.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { MountedVolume, VolumeMount } from '../store/sandbox-rows.ts'
 import { isOver } from './unmeasured-volumes.ts'
 import type { VolumeRow, VolumeRows } from './volume-rows.ts'
+import type { Volumes } from './volumes.ts'
 
-/** Each is a directory that costs next to nothing; this is against programs that never stop. */
+/** A volume is a directory and costs little; this stops programs in a loop. */
 const VOLUMES_PER_OWNER = 1000
-/** Millions of files take longer; the caller is shown the last measurement rather than made to wait. */
+/** Millions of files take longer: the caller then gets the last measurement. */
 const MEASURE_TIMEOUT_MS = 5_000
 
 export interface VolumeServiceOptions {
   readonly rows: VolumeRows
   readonly engine: Pick<Engine, 'createVolume' | 'deleteVolume' | 'listVolumes' | 'measureVolume'>
-  /** Sandboxes that mount it and may not be on disk yet. */
+  /** Sandboxes that mount it, including those whose rows are not written yet. */
   readonly mountedIn: (id: VolumeId) => readonly SandboxId[]
-  /** Throws `limit_reached` when this owner has no room on disk left. */
+  /** Throws `limit_reached` when the owner's disk quota is used up. */
   readonly requireRoom: (owner: string) => void
-  /** Throws `limit_reached` when no volume of this owner may hold so much. */
+  /** Throws `limit_reached` when a volume of this owner may not be that large. */
   readonly checkSize: (owner: string, sizeBytes: number) => void
-  /** What one may hold whose creator has not said. */
+  /** The size limit of volumes that are created without one. */
   readonly defaultBytes: (owner: string) => number
-  /** Files, directories and links that one may hold. */
+  /** The most files, directories and links in one volume. */
   readonly filesMax: number
   readonly now: () => number
   readonly log: Log
 }
 
-/** Directories that outlive sandboxes. They belong to the key that made them, and only its sandboxes can mount them. */
+/**
+ * Volumes: directories that outlive sandboxes. A volume belongs to the key that created it, and only its sandboxes can
+ * mount it.
+ */
 export class VolumeService implements Volumes {
   readonly #options: VolumeServiceOptions
 
@@ -38,11 +42,11 @@ export class VolumeService implements Volumes {
     this.#options = options
   }
 
-  /** Finishes what an earlier server had begun. Pre: nothing is mounted that was not on record. */
+  /** Completes or undoes what an earlier server left unfinished. Pre: all mounts are on record. */
   async open(): Promise<void> {
     const { rows, engine, log } = this.#options
     for (const row of rows.all()) {
-      // A creation that nobody was told of, or a deletion that was: neither is to be.
+      // Undoes a creation that was not reported, and completes a deletion.
       if (row.state !== 'ready')
         await this.#remove(row).catch((err) =>
           log.warn({ volume: row.id, err }, 'a volume could not be removed'),
@@ -50,20 +54,20 @@ export class VolumeService implements Volumes {
     }
     const known = new Set<string>(rows.all().map(({ id }) => id))
     const strays = (await engine.listVolumes()).filter((id) => !known.has(id))
-    // No crash makes these. They may be all that is left of somebody's work, after an older state.db was put back.
-    if (strays.length > 0) log.warn({ volumes: strays }, 'volumes that are in no record; they are left alone')
+    // No crash leaves these. They may be the last copy of a user's work after an older state.db was restored.
+    if (strays.length > 0) log.warn({ volumes: strays }, 'found volumes without a record; they are kept')
   }
 
   async create(
     { name, sizeBytes }: { name: string; sizeBytes?: number },
     caller: Caller,
-  ): Promise<VolumeView> {
+  ): Promise<VolumeAnswer> {
     const { rows, engine, now, requireRoom, checkSize } = this.#options
     requireRoom(caller.keyId)
     if (sizeBytes !== undefined) checkSize(caller.keyId, sizeBytes)
     if (rows.count(caller.keyId) >= VOLUMES_PER_OWNER)
       throw new DormouseError('limit_reached', `A key may have ${VOLUMES_PER_OWNER} volumes.`, {
-        hint: 'Delete one that is not needed.',
+        hint: 'Delete one that you no longer need.',
       })
     const row: VolumeRow = {
       id: newVolumeId(),
@@ -84,12 +88,12 @@ export class VolumeService implements Volumes {
     return this.#view(row)
   }
 
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeView> {
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeAnswer> {
     const { items, nextCursor } = this.#options.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
     return { items: items.map((row) => this.#view(row)), nextCursor }
   }
 
-  async get(name: string, caller: Caller): Promise<VolumeView> {
+  async get(name: string, caller: Caller): Promise<VolumeAnswer> {
     const { rows, engine } = this.#options
     const row = this.#find(name, caller)
     using measurement = await engine.measureVolume(row.id)
@@ -98,7 +102,7 @@ export class VolumeService implements Volumes {
     return this.#view({ ...row, ...(use && { bytes: use.bytes, files: use.files }) })
   }
 
-  update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeView {
+  update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeAnswer {
     const { rows, checkSize } = this.#options
     const row = this.#find(name, caller)
     if (sizeBytes > this.limitsOf(row).bytes) checkSize(row.owner, sizeBytes)
@@ -111,7 +115,7 @@ export class VolumeService implements Volumes {
     return { bytes: sizeBytes ?? defaultBytes(owner), files: filesMax }
   }
 
-  /** Throws `limit_reached` when a volume that could be written to holds more than it may. */
+  /** Throws `limit_reached` when a writable volume exceeds its limits. */
   requireRoomIn(mounts: readonly MountedVolume[]): void {
     for (const { volumeId, readOnly } of mounts) {
       const row = readOnly ? undefined : this.#options.rows.get(volumeId)
@@ -125,7 +129,7 @@ export class VolumeService implements Volumes {
         'limit_reached',
         `The volume "${row.name}" holds ${used} ${what}; it may hold ${limit}.`,
         {
-          hint: 'Allow it more, then delete in it what is not needed: `dormouse volume update VOLUME --size SIZE`, or `sizeBytes` by HTTP or an SDK.',
+          hint: 'Raise its limit with `dormouse volume update VOLUME --size SIZE` (`sizeBytes` in the API), then delete files in it.',
           details: {
             limit: what === 'bytes' ? 'sizeBytes' : 'files',
             volume: row.name,
@@ -145,16 +149,19 @@ export class VolumeService implements Volumes {
     if (first !== undefined) {
       const others = more.length === 0 ? '' : ` and ${more.length} more`
       throw new DormouseError('in_use', `The volume "${name}" is used by ${first}${others}.`, {
-        hint: 'Delete the sandboxes that mount it, and the snapshots that were taken of them, first.',
+        hint: 'First delete the sandboxes that mount it, and their snapshots.',
         details: { usedBy: users.slice(0, 100) },
       })
     }
-    // From here on nobody can mount it, and there is no way back: a next server finishes it.
+    // From here on it cannot be mounted, and the deletion cannot be undone: the next server would complete it.
     rows.setState(row.id, 'deleting')
     await this.#remove(row)
   }
 
-  /** Which volumes a sandbox of this caller means. Throws `not_found`. Synchronous: whoever asks must write it down before anybody else acts. */
+  /**
+   * Finds the volumes that a sandbox of this caller mounts. Throws `not_found`. Synchronous: the caller must record the
+   * mounts before anything else happens.
+   */
   resolve(mounts: readonly VolumeMount[], caller: Caller): readonly MountedVolume[] {
     return mounts.map((mount) => {
       const row = this.#options.rows.named(mount.volume).find(({ owner }) => owner === caller.keyId)
@@ -168,7 +175,7 @@ export class VolumeService implements Volumes {
     this.#options.rows.delete(id)
   }
 
-  /** The caller's own; for an admin also another's, if there is just one of that name. */
+  /** The caller's own volume. For an admin also another owner's, if the name is unique. */
   #find(name: string, caller: Caller): VolumeRow {
     const named = this.#options.rows.named(name).filter(({ state }) => state === 'ready')
     const own = named.find(({ owner }) => owner === caller.keyId)
@@ -187,7 +194,7 @@ export class VolumeService implements Volumes {
     return [...new Set([...rows.sandboxesOf(id), ...mountedIn(id)])]
   }
 
-  #view(row: VolumeRow): VolumeView {
+  #view(row: VolumeRow): VolumeAnswer {
     return {
       name: row.name,
       createdAt: new Date(row.createdAt).toISOString(),
@@ -199,7 +206,7 @@ export class VolumeService implements Volumes {
 
 function gone(name: string): DormouseError {
   return new DormouseError('not_found', `There is no volume "${name}".`, {
-    hint: 'Create it first with POST /v1/volumes; a volume belongs to the key that made it.',
+    hint: 'Create it first with POST /v1/volumes; a volume belongs to the key that created it.',
     details: { volume: name },
   })
 }

@@ -28,7 +28,7 @@ export interface WorldOptions {
   readonly connect?: () => Promise<Socket>
 }
 
-/** A server outside, an edge, and a gate in front of it that does what the real one does: reads the beginning and gives it back. */
+/** A server, an edge, and a gate in front of it that reads the first message and gives it back, as the real gate does. */
 export class EdgeWorld implements AsyncDisposable {
   readonly inside: CertificateAndKey
   readonly outside: HttpsServer

@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 
-/** What a `Range` header asks for: from a position on, or the last so many bytes. */
+/** A parsed `Range` header: from a position on, or the last bytes. */
 export type RangeRequest = { readonly first: number; readonly last?: number } | { readonly lastBytes: number }
 
 export interface ByteRange {
@@ -8,7 +8,9 @@ export interface ByteRange {
   readonly length: number
 }
 
-/** Undefined for what may be ignored: other units, several ranges, and what makes no sense (RFC 9110, 14.2). */
+/**
+ * Returns undefined for headers that may be ignored: other units, several ranges, and malformed ones (RFC 9110, 14.2).
+ */
 export function parseRange(header: string | undefined): RangeRequest | undefined {
   const match = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/i.exec(header ?? '')
   if (match === null) return undefined
@@ -18,7 +20,7 @@ export function parseRange(header: string | undefined): RangeRequest | undefined
   return Number(last) < Number(first) ? undefined : { first: Number(first), last: Number(last) }
 }
 
-/** Throws `range_not_satisfiable` when none of it is in the file. */
+/** Throws `range_not_satisfiable` when the range is outside the file. */
 export function resolveRange(range: RangeRequest, sizeBytes: number): ByteRange {
   if ('lastBytes' in range) {
     const length = Math.min(range.lastBytes, sizeBytes)

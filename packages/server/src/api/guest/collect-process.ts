@@ -11,7 +11,7 @@ export interface ProcessResult {
   truncated?: { stdoutBytes: number; stderrBytes: number }
 }
 
-/** A whole process in one bounded answer. */
+/** Collects the events of a whole process into one bounded answer. */
 export async function collectProcess(
   pid: number,
   events: AsyncIterable<ProcessEvent>,

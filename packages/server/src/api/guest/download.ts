@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { type ByteRange, type RangeRequest, resolveRange } from './byte-range.ts'
 import { etagOf } from './file-view.ts'
 import { firstEvent } from './first-event.ts'
@@ -8,7 +8,7 @@ import { firstEvent } from './first-event.ts'
 export interface Download {
   readonly stat: FileStat
   readonly range: ByteRange | undefined
-  /** Unknown for files that the kernel makes up as they are read. */
+  /** Undefined for files that the kernel generates on reading. */
   readonly lengthBytes: number | undefined
   readonly data: AsyncIterable<Uint8Array>
 }
@@ -20,8 +20,8 @@ export interface DownloadRequest {
   readonly signal: AbortSignal
 }
 
-/** Reads a file, or a part of it, as one and the same file: when it changes on the way, the reading breaks off. Goes on across standby. */
-export async function download(sandbox: Sandbox, request: DownloadRequest): Promise<Download> {
+/** Reads a file or a range of it. Fails when the file changes during the read. Continues across standby. */
+export async function download(sandbox: SandboxHandle, request: DownloadRequest): Promise<Download> {
   const { path, signal } = request
   const as = request.user === undefined ? {} : { user: request.user }
   const work = { cause: 'file', what: `reading ${path}`, signal } as const
@@ -44,11 +44,11 @@ export async function download(sandbox: Sandbox, request: DownloadRequest): Prom
     if (stat === undefined) {
       stat = file.stat
       if (range !== undefined && range.offset + range.length > stat.sizeBytes) throw changed(path)
-      // Files of /proc say that they are empty and are not.
+      // Files in /proc claim to be empty.
       expectedBytes ??= stat.sizeBytes === 0 ? undefined : stat.sizeBytes
     }
     for await (const piece of file.data) {
-      // It may have grown since it was opened; its length has been told.
+      // The file may have grown since it was opened, but its length was already sent.
       const room = expectedBytes === undefined ? piece.byteLength : expectedBytes - sentBytes
       if (room === 0) return
       const part = piece.byteLength > room ? piece.subarray(0, room) : piece
@@ -58,10 +58,10 @@ export async function download(sandbox: Sandbox, request: DownloadRequest): Prom
     if (expectedBytes !== undefined && sentBytes < expectedBytes) throw changed(path)
   })
   const { first, all } = await firstEvent(parts)
-  if (stat === undefined) throw new DormouseError('internal', 'a file was read that was never opened')
+  if (stat === undefined) throw new DormouseError('internal', 'a download ended before its file was opened')
   return { stat, range, lengthBytes: first === undefined ? 0 : expectedBytes, data: all }
 }
 
 function changed(path: string): DormouseError {
-  return new DormouseError('conflict', `${path}: changed while it was read`, { hint: 'Read it again.' })
+  return new DormouseError('conflict', `${path}: changed during the read`, { hint: 'Read it again.' })
 }

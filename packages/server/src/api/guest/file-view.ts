@@ -1,7 +1,7 @@
 import type { FileStatAnswer } from '@dormouse/contracts/http'
 import type { FileStat } from '@dormouse/engine'
 
-/** The first and the last moment that ISO 8601 writes with four digits; a file may claim any other. */
+/** The range of four-digit years in ISO 8601. A file may claim any time. */
 const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
@@ -25,7 +25,7 @@ export function lastModified({ modifiedAt }: FileStat): string {
   return dateOf(modifiedAt).toUTCString()
 }
 
-/** Weak: two writes of the same length within a millisecond have the same. */
+/** Weak: two writes of the same length within a millisecond get the same tag. */
 export function etagOf({ modifiedAt, sizeBytes }: FileStat): string {
   return `W/"${modifiedAt.toString(16)}-${sizeBytes.toString(16)}"`
 }

@@ -1,6 +1,6 @@
 /**
- * Waits for the first element and gives the whole again: what fails at once is then an answer with a status of its own instead of
- * a line in a stream that has begun.
+ * Waits for the first element and returns the whole sequence again. An early failure then gets a status code of its own
+ * instead of a line in a stream.
  */
 export async function firstEvent<Item>(
   events: AsyncIterable<Item>,

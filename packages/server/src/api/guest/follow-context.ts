@@ -1,6 +1,6 @@
 import { DormouseError, type RunEvent } from '@dormouse/contracts'
 import type { ContextInfo } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 export interface FollowContext {
   readonly after?: number
@@ -8,9 +8,9 @@ export interface FollowContext {
   readonly signal: AbortSignal
 }
 
-/** What is written between the runs of a context, across standby. */
+/** Follows the output of a context between its runs, across standby. */
 export function followContext(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   name: string,
   { after = -1, follow = true, signal }: FollowContext,
 ): AsyncIterable<RunEvent> {
@@ -27,7 +27,11 @@ export function followContext(
 }
 
 /** Throws `not_found`. */
-export async function getContext(sandbox: Sandbox, name: string, signal?: AbortSignal): Promise<ContextInfo> {
+export async function getContext(
+  sandbox: SandboxHandle,
+  name: string,
+  signal?: AbortSignal,
+): Promise<ContextInfo> {
   const contexts = await sandbox.use({ cause: 'context', what: 'listing contexts', signal }, (guest) =>
     guest.contexts.list(),
   )

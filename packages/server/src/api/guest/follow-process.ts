@@ -1,6 +1,6 @@
 import { DormouseError, type ProcessEvent } from '@dormouse/contracts'
 import type { ProcessInfo } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 export interface FollowProcess {
   readonly after?: number
@@ -8,9 +8,9 @@ export interface FollowProcess {
   readonly signal: AbortSignal
 }
 
-/** The events of a process, from the journal and then as they come, across standby. */
+/** Follows the events of a process: first from the journal, then live, across standby. */
 export function followProcess(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   pid: number,
   { after = -1, follow = true, signal }: FollowProcess,
 ): AsyncIterable<ProcessEvent> {
@@ -27,13 +27,17 @@ export function followProcess(
 }
 
 /** Throws `not_found`. */
-export async function getProcess(sandbox: Sandbox, pid: number, signal?: AbortSignal): Promise<ProcessInfo> {
+export async function getProcess(
+  sandbox: SandboxHandle,
+  pid: number,
+  signal?: AbortSignal,
+): Promise<ProcessInfo> {
   const processes = await sandbox.use({ cause: 'process', what: 'listing processes', signal }, (guest) =>
     guest.processes.list(),
   )
   const found = processes.find((process) => process.pid === pid)
   if (found !== undefined) return found
-  throw new DormouseError('not_found', `no process ${pid} was started here`, {
-    hint: 'List what was started with `GET …/processes`.',
+  throw new DormouseError('not_found', `there is no process ${pid} that was started through the API`, {
+    hint: 'List processes with `GET …/processes`.',
   })
 }

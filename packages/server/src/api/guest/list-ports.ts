@@ -3,16 +3,18 @@ import type { PortAnswer } from '@dormouse/contracts/http'
 import type { ListeningPort } from '@dormouse/engine'
 import type { PortService } from '../../ports/port-service.ts'
 import { type PublicOrigin, previewUrl } from '../../ports/preview-address.ts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 interface PortContext {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly ports: PortService
   readonly origin: PublicOrigin
   readonly signal: AbortSignal
 }
 
-/** What listens inside, and what was made public whether it listens or not. Wakes it: only what is awake listens. */
+/**
+ * Lists ports that a process listens on, and public ports. Wakes the sandbox: processes listen only while it is awake.
+ */
 export async function listPorts(context: PortContext): Promise<PortAnswer[]> {
   const listening = await listeningIn(context)
   const known = new Set([
@@ -45,17 +47,17 @@ function describePort(
   }
 }
 
-/** The agent answers in time when it is awake. */
+/** Extra time for the agent to report the time-out itself. */
 const GRACE_MS = 1_000
 
-/** Waits in whatever burrow it is; a sandbox that somebody puts to sleep meanwhile is not woken for it. Throws `port_closed`. */
+/** Waits across burrows. Does not wake a sandbox that is put to sleep in the meantime. Throws `port_closed`. */
 export async function waitForPort(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   port: number,
   { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs
-  // Asleep there is nobody who could tell that the time is over.
+  // A sleeping sandbox cannot report the time-out.
   const either = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs + GRACE_MS)])
   const waiting = sandbox.attach(
     { cause: 'port', what: `waiting for port ${port}`, signal: either },
@@ -68,7 +70,7 @@ export async function waitForPort(
     for await (const _listening of waiting) return
   } catch (error) {
     if (signal.aborted || !either.aborted) throw error
-    throw new DormouseError('port_closed', `The sandbox slept while port ${port} was waited for.`, {
+    throw new DormouseError('port_closed', `The sandbox slept while the call waited for port ${port}.`, {
       details: { port },
     })
   }

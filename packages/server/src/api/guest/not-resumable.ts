@@ -1,7 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
 
-/** For `attach`, of what cannot go on where it was: a move to another burrow ends it with `conflict`. */
+/** For `attach` of work that cannot continue in another burrow: a move to another burrow ends it with `conflict`. */
 export function notResumable<Item>(
   what: string,
   open: (guest: Guest) => AsyncIterable<Item>,
@@ -9,8 +9,8 @@ export function notResumable<Item>(
   let isOpen = false
   return (guest) => {
     if (isOpen)
-      throw new DormouseError('conflict', `${what} was cut off by a standby, fork or rollback`, {
-        hint: 'Ask again.',
+      throw new DormouseError('conflict', `${what} was interrupted by a standby, fork or rollback`, {
+        hint: 'Try again.',
       })
     isOpen = true
     return open(guest)

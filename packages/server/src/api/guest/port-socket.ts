@@ -3,19 +3,19 @@ import { DormouseError, parseInput } from '@dormouse/contracts'
 import { tcpControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { type ErrorAnswers, isForTheOperator, toDormouseError } from '../error-answer.ts'
 import { TCP_WAITING_BYTES, TERMINAL_PING_MS } from '../limits.ts'
 import { openRelay, type Relay } from '../preview/relay.ts'
 
-/** Closing codes of the standard that fit. */
+/** Close codes of the WebSocket standard. */
 const NORMAL = 1000
 const GOING_AWAY = 1001
 const POLICY = 1008
 
 export interface PortSocketParts {
   readonly socket: WebSocket
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly port: number
   readonly idleMs: number
   readonly requestId: string
@@ -26,14 +26,15 @@ export interface PortSocketParts {
 }
 
 /**
- * A TCP connection over a WebSocket. Binary messages are its bytes. Text messages, JSON: `{type: "start"}` when it is connected,
- * `{type: "end"}` either way when that half is over, `{type: "error", error}` before it is closed for a reason.
+ * Relays a TCP connection over a WebSocket. Binary messages are its bytes. Text messages are JSON: `{type: "start"}`
+ * once connected, `{type: "end"}` in either direction when that half has ended, `{type: "error", error}` before the
+ * socket is closed because of an error.
  */
 export async function relayPort(parts: PortSocketParts): Promise<void> {
   const { socket, revoked } = parts
   const gone = new AbortController()
   const leave = () => gone.abort()
-  // What the client sends before there is a connection waits in its socket.
+  // Bytes that the client sends before the connection is open wait in its socket.
   socket.pause()
   let isAlive = true
   const pings = setInterval(() => {
@@ -78,7 +79,7 @@ function receiveFromClient(parts: PortSocketParts, { connection, hold }: Relay):
       return
     }
     if (connection.writableEnded) {
-      fail(parts, new DormouseError('invalid_argument', 'message: bytes came behind the end'))
+      fail(parts, new DormouseError('invalid_argument', 'message: bytes arrived after the end'))
       connection.destroy()
     } else if (!connection.write(data)) {
       socket.pause()
@@ -111,10 +112,10 @@ function fail({ socket, answers, requestId, log }: PortSocketParts, thrown: unkn
   const error = toDormouseError(thrown)
   if (isForTheOperator(error) && error.code !== 'agent_unreachable')
     log.error({ err: thrown }, 'a connection to a port failed')
-  // A socket that is not read does not see the other end's goodbye either.
+  // A paused socket does not receive the close frame.
   socket.resume()
   say(socket, { type: 'error', ...answers.body(error, requestId) })
-  // The sandbox was saved: whoever wants it again connects again.
+  // The sandbox went to sleep: the client may connect again.
   socket.close(error.code === 'agent_unreachable' ? GOING_AWAY : POLICY, error.code)
 }
 

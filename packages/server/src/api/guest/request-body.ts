@@ -6,16 +6,19 @@ import { discardRest } from '../discard-rest.ts'
 import { SENDER_STALL_MS } from '../limits.ts'
 import type { App } from '../route.ts'
 
-/** The routes of this scope take bodies of any type, as they come. */
+/** Lets the routes of this scope take bodies of any type as streams. */
 export function useRawBodies(app: App): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 }
 
-/** The body's bytes as they are asked for. Throws `cancelled` when the sender leaves and `request_timeout` when it pauses too long. */
+/**
+ * Yields the body's bytes on demand. Throws `cancelled` when the sender disconnects and `request_timeout` when it
+ * pauses too long.
+ */
 export async function* bodyPieces(body: unknown): AsyncGenerator<Buffer> {
   if (body === undefined || body === null) return
-  // Leaving early must not end the connection: there is still an answer to give.
+  // Stopping early must not close the connection: the answer is still to be sent.
   const pieces = (body as Readable).iterator({ destroyOnReturn: false })
   for (;;) {
     const next = await withTimeout(
@@ -30,7 +33,7 @@ export async function* bodyPieces(body: unknown): AsyncGenerator<Buffer> {
   }
 }
 
-/** Before an answer to a body that was not read whole. */
+/** Call before answering a request whose body was not read to its end. */
 export async function discardBody(body: unknown, reply: FastifyReply): Promise<void> {
   const isWhole = body === undefined || body === null || (await discardRest(body as Readable))
   if (!isWhole) reply.header('connection', 'close')

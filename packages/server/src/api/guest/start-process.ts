@@ -1,5 +1,5 @@
 import type { ProcessInfo, StartProcess } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { dateOf } from './file-view.ts'
 
 type WhatToStart = Omit<Extract<StartProcess, { shell: string }>, 'shell'> & {
@@ -7,9 +7,9 @@ type WhatToStart = Omit<Extract<StartProcess, { shell: string }>, 'shell'> & {
   readonly args?: readonly string[]
 }
 
-/** Pre: one of `command` and `args` is there. */
+/** Pre: `command` or `args` is given. */
 export async function startProcess(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   { command, args, ...options }: WhatToStart,
   signal: AbortSignal,
 ) {
@@ -18,7 +18,7 @@ export async function startProcess(
   return sandbox.use({ cause: 'process', what: `starting ${shown.slice(0, 80)}`, signal }, async (guest) => {
     const pid = await guest.processes.start({ ...what, ...options })
     const found = (await guest.processes.list()).find((process) => process.pid === pid)
-    // Only when hundreds of others have ended since: it is as good as gone.
+    // Missing only when hundreds of later processes have ended since.
     const info = found ?? missing(pid, shown, options)
     return { pid, info: processView(info) }
   })

@@ -1,24 +1,24 @@
 import { onAbort } from '@dormouse/async'
 import type { WebSocket } from 'ws'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { STDIN_PIECE_BYTES, TERMINAL_WAITING_BYTES } from '../limits.ts'
 import { writePiece } from './write-stdin.ts'
 
 export interface TerminalInputParts {
   readonly socket: WebSocket
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly signal: AbortSignal
   readonly onError: (error: unknown) => void
 }
 
-/** What was typed before a client hung up still reaches the process, unless that does not read. */
+/** After a client disconnects, its remaining input is delivered for this long. */
 const LAST_WORDS_MS = 2_000
 
-/** What a client types, in order, as fast as the process takes it; typing wakes the sandbox. */
+/** Delivers what a client types, in order, as fast as the process reads it. Wakes the sandbox. */
 export class TerminalInput {
   readonly #parts: TerminalInputParts
   readonly #over = new AbortController()
-  /** Settles when there is a process to type to. */
+  /** Resolves when the process has started. */
   readonly pid: Promise<number>
   #begin: (pid: number) => void = () => {}
   #waiting: Buffer[] = []

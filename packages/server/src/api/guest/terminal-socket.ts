@@ -3,7 +3,7 @@ import { DormouseError, parseInput } from '@dormouse/contracts'
 import { terminalControlSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { type ErrorAnswers, toDormouseError } from '../error-answer.ts'
 import {
   READER_STALL_MS,
@@ -14,13 +14,13 @@ import {
 import { followProcess } from './follow-process.ts'
 import { TerminalInput } from './terminal-input.ts'
 
-/** Closing codes of the standard that fit. */
+/** Close codes of the WebSocket standard. */
 const NORMAL = 1000
 const POLICY = 1008
 
 export interface TerminalSocketParts {
   readonly socket: WebSocket
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly requestId: string
   readonly answers: ErrorAnswers
   readonly log: FastifyBaseLogger
@@ -29,9 +29,9 @@ export interface TerminalSocketParts {
 }
 
 /**
- * A terminal over a WebSocket. Binary messages are bytes to and from it; text messages are JSON about it.
- * Each binary message from here is one event of the process: its `seq` is one more than that of the message before, beginning
- * with `seq` of `start`. The process lives on when the socket ends.
+ * Relays a terminal over a WebSocket. Binary messages are its bytes; text messages are JSON about it. Each binary
+ * message to the client is one event of the process: its `seq` is one more than that of the previous message, starting
+ * with `seq` of `start`. The process outlives the socket.
  */
 export class TerminalSocket {
   readonly #parts: TerminalSocketParts
@@ -40,7 +40,7 @@ export class TerminalSocket {
   #isAlive = true
   #waitingControls = 0
 
-  /** Listens at once: what the client sends before the process is there waits. */
+  /** Listens at once: messages that arrive before the process has started wait. */
   constructor(parts: TerminalSocketParts) {
     this.#parts = parts
     const { socket, sandbox, revoked } = parts
@@ -69,7 +69,7 @@ export class TerminalSocket {
     return this.#closed.signal
   }
 
-  /** Shows the process until it ends or the socket does. */
+  /** Relays until the process or the socket ends. */
   async show(pid: number, after: number): Promise<void> {
     try {
       this.#say({ type: 'start', pid, seq: Math.max(after, 0) })
@@ -85,7 +85,7 @@ export class TerminalSocket {
     }
   }
 
-  /** The last word. */
+  /** Reports the error and closes the socket. */
   fail(error: unknown): void {
     if (this.signal.aborted) return
     this.tell(error)
@@ -104,7 +104,7 @@ export class TerminalSocket {
       return
     }
     if (this.#waitingControls === TERMINAL_CONTROLS_MAX) {
-      this.fail(new DormouseError('limit_reached', 'too many messages are waiting'))
+      this.fail(new DormouseError('limit_reached', 'too many pending messages'))
       return
     }
     this.#waitingControls += 1
@@ -132,7 +132,7 @@ export class TerminalSocket {
     }
   }
 
-  /** Post: there is room for more, or the socket is gone. */
+  /** Post: there is room for more, or the socket is closed. */
   async #send(data: Buffer): Promise<void> {
     const { socket } = this.#parts
     if (socket.readyState !== socket.OPEN) return
@@ -155,7 +155,7 @@ function parseJson(text: Buffer): unknown {
     return JSON.parse(text.toString('utf8'))
   } catch (cause) {
     throw new DormouseError('invalid_argument', 'message: is not valid JSON', {
-      hint: 'Send what is typed as binary messages.',
+      hint: 'Send terminal input as binary messages.',
       cause,
     })
   }

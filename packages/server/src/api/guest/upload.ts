@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { WHOLE_UPLOAD_MAX_BYTES } from '../limits.ts'
 import { notResumable } from './not-resumable.ts'
 
@@ -11,11 +11,11 @@ export interface Upload {
 }
 
 /**
- * Writes a file from `pieces`. What fits into memory is first received whole, so that it is written in one short call; more is passed on as
- * it comes, and fails if the sandbox goes to sleep meanwhile. Either way the old file is whole until the new one is.
+ * Writes a file from `pieces`. A small upload is buffered and written in one short call. A larger one is streamed, and
+ * fails if the sandbox goes to sleep in the meantime. Readers see the old file until the new one is complete.
  */
 export async function upload(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   pieces: AsyncGenerator<Uint8Array>,
   { path, options, signal }: Upload,
 ): Promise<FileStat> {
@@ -35,7 +35,7 @@ export async function upload(
     yield await guest.files.write(path, chain(head, pieces), { ...options, signal })
   })
   for await (const stat of sandbox.attach(work, open)) return stat
-  throw new DormouseError('internal', 'an upload ended without an answer')
+  throw new DormouseError('internal', 'an upload ended without a result')
 }
 
 async function* chain(head: Uint8Array[], rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -1,5 +1,5 @@
 import type { FileChange } from '@dormouse/engine'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
 export interface WatchFiles {
   readonly path: string
@@ -7,9 +7,9 @@ export interface WatchFiles {
   readonly user?: string
 }
 
-/** Goes on in the next burrow. What happened between the two is unknown, so the caller is told to look again. */
+/** Continues in the next burrow. Changes in between are unknown, so it tells the caller to list the files again. */
 export function watchFiles(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   { path, ...options }: WatchFiles,
   signal: AbortSignal,
 ): AsyncIterable<FileChange> {

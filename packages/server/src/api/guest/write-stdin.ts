@@ -1,21 +1,24 @@
 import { onAbort } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
 
 export interface StdinTarget {
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxHandle
   readonly pid: number
   readonly signal: AbortSignal
 }
 
-/** One piece in one short call, which wakes the sandbox if need be. A process that does not read is given up: it would keep the sandbox from its standby. */
+/**
+ * Writes one piece in one short call, which wakes the sandbox if necessary. Gives up on a process that does not read:
+ * waiting would keep the sandbox from going to sleep.
+ */
 export async function writePiece(
   { sandbox, pid, signal }: StdinTarget,
   piece: Uint8Array,
   close = false,
 ): Promise<number> {
-  // Not AbortSignal.any: what it ties to a long-lived signal stays, and a terminal makes one per key that is pressed.
+  // Not AbortSignal.any: what it attaches to a long-lived signal stays, and a terminal would attach one per key press.
   const either = new AbortController()
   let isStalled = false
   const timer = setTimeout(() => {
@@ -31,7 +34,7 @@ export async function writePiece(
   } catch (cause) {
     if (!isStalled) throw cause
     throw new DormouseError('conflict', `process ${pid} does not read its input`, {
-      hint: 'Send the rest when it does; what it took of the last piece is not known.',
+      hint: 'Send the rest when it reads again. How much of the last piece it took is unknown.',
       details: { reason: 'not_reading' },
       cause,
     })
@@ -41,7 +44,7 @@ export async function writePiece(
   }
 }
 
-/** Bytes taken. */
+/** Returns the number of bytes that the process took. */
 export async function writeStdin(
   target: StdinTarget,
   pieces: AsyncIterable<Uint8Array>,
@@ -55,7 +58,7 @@ export async function writeStdin(
   }
   if (bytes > 0 && !close) return bytes
   try {
-    // Also for nothing at all: whether there is such a process, and whether it can be written to.
+    // Writes even an empty piece, to learn whether the process exists and takes input.
     await writePiece(target, new Uint8Array(), close)
   } catch (error) {
     if (bytes === 0 || !isClosed(error)) throw error
@@ -63,7 +66,7 @@ export async function writeStdin(
   return bytes
 }
 
-/** What it took may have ended it: then its input is as closed as it was to be. */
+/** The input may have ended the process: then its input is closed, as intended. */
 function isClosed(error: unknown): boolean {
   return hasErrorCode(error, 'conflict') && error.details['reason'] !== 'not_reading'
 }

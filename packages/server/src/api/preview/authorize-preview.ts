@@ -2,27 +2,27 @@ import type { IncomingMessage } from 'node:http'
 import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
 import type { PreviewAddress } from '../../ports/preview-address.ts'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { Services } from '../services.ts'
 import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
 
-/** For what is public or has a link: the sandbox is the link's business, not a key's. */
+/** The caller for public ports and links: no key of a sandbox's owner is needed. */
 const SERVER = { keyId: 'server', isAdmin: true }
 
 export interface AuthorizedPreview {
-  readonly sandbox: Sandbox
-  /** Without anything of ours in it. */
+  readonly sandbox: SandboxHandle
+  /** The target without our token. */
   readonly target: string
   readonly keyId: string | undefined
-  /** Aborted when the key is revoked; of a link, the key that made it. */
+  /** Aborted when the key is revoked; for a link, the key that created it. */
   readonly revoked: AbortSignal | undefined
-  /** When the link's time is over. */
+  /** When the link expires. */
   readonly expiresAtMs: number | undefined
-  /** A link that somebody has opened, to be kept by the browser. */
+  /** A link that was just opened: the browser stores it as a cookie. */
   readonly opened: { readonly token: string; readonly expiresAtMs: number } | undefined
 }
 
-/** Throws `unauthorized`, also for sandboxes that do not exist; with a key, as every route does. */
+/** Throws `unauthorized`, also for sandboxes that do not exist. With a key: the same errors as every route. */
 export function authorizePreview(
   request: IncomingMessage,
   address: PreviewAddress,
@@ -32,7 +32,7 @@ export function authorizePreview(
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
   const isPublic = sandboxId !== undefined && ports.isPublic(sandboxId, port)
-  const nobody = {
+  const anonymous = {
     ...{ target, keyId: undefined, revoked: undefined },
     ...{ expiresAtMs: undefined, opened: undefined },
   }
@@ -44,32 +44,32 @@ export function authorizePreview(
     try {
       const sandbox = sandboxes.get(ref, key)
       requireScope(key, 'run')
-      return { ...nobody, sandbox, keyId: key.keyId, revoked: key.revoked }
+      return { ...anonymous, sandbox, keyId: key.keyId, revoked: key.revoked }
     } catch (error) {
       if (!isPublic || !(hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')))
         throw error
     }
   }
-  if (isPublic) return { ...nobody, sandbox: sandboxes.get(ref, SERVER) }
+  if (isPublic) return { ...anonymous, sandbox: sandboxes.get(ref, SERVER) }
   if (sandboxId !== undefined) {
     const link = token === undefined ? undefined : ports.check(token, { sandboxId, port })
     if (token !== undefined && link !== undefined) {
       const opened = { token, expiresAtMs: link.expiresAtMs }
-      return { ...nobody, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
+      return { ...anonymous, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
     }
     const cookies = isSameOriginRequest(request.method, request.headers)
       ? tokensInCookies(request.headers)
       : []
     for (const cookie of cookies) {
       const kept = ports.check(cookie, { sandboxId, port })
-      if (kept !== undefined) return { ...nobody, ...kept, sandbox: sandboxes.get(ref, SERVER) }
+      if (kept !== undefined) return { ...anonymous, ...kept, sandbox: sandboxes.get(ref, SERVER) }
     }
   }
   throw new DormouseError(
     'unauthorized',
-    token === undefined ? 'This port is private.' : 'This link does not open this port, or has expired.',
+    token === undefined ? 'This port is private.' : 'This link is for another port, or has expired.',
     {
-      hint: 'Open it by a link from `POST …/ports/{port}/link`, or send `Authorization: Bearer <key>`.',
+      hint: 'Open it with a link from `POST …/ports/{port}/link`, or send `Authorization: Bearer <key>`.',
     },
   )
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { ConnectionHold } from './connection-hold.ts'
 
 let held = 0
@@ -11,7 +11,7 @@ const sandbox = {
     }
     return { [Symbol.dispose]: end }
   },
-} as unknown as Sandbox
+} as unknown as SandboxHandle
 
 beforeEach(() => vi.useFakeTimers())
 afterEach(() => vi.useRealTimers())

@@ -1,6 +1,6 @@
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 
-/** Keeps a sandbox awake for a connection: until it is disposed, or (once it `mayIdle`) while something has moved lately. */
+/** Keeps a sandbox awake for a connection: until disposed or, after `mayIdle`, while bytes have moved recently. */
 export class ConnectionHold implements Disposable {
   readonly #begin: () => Disposable
   readonly #idleMs: number
@@ -9,13 +9,16 @@ export class ConnectionHold implements Disposable {
   #movedAt = 0
   #isOver = false
 
-  constructor(sandbox: Sandbox, { what, idleMs }: { what: string; idleMs: number }) {
+  constructor(sandbox: SandboxHandle, { what, idleMs }: { what: string; idleMs: number }) {
     this.#begin = () => sandbox.hold(what, undefined, 'connection')
     this.#idleMs = idleMs
     this.#hold = this.#begin()
   }
 
-  /** An answer that is awaited is work however long it takes; from now on silence is none. */
+  /**
+   * Call when the response has started. A pending response counts as work however long it takes; silence after this
+   * does not.
+   */
   mayIdle(): void {
     if (this.#timer !== undefined || this.#isOver) return
     this.touch()
@@ -30,7 +33,7 @@ export class ConnectionHold implements Disposable {
   }
 
   #watch(ms: number): void {
-    // One timer that looks again, instead of one that every piece of data sets anew.
+    // One timer that checks again, instead of a new timer for every chunk.
     this.#timer = setTimeout(() => {
       const leftMs = this.#movedAt + this.#idleMs - performance.now()
       if (leftMs > 0) this.#watch(leftMs)

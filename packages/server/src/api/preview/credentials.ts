@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** What a request brings for us among what it brings for the server inside. */
+/** Separates what a preview request carries for this server from what it carries for the server in the sandbox. */
 
 const OUR_KEY = /^Bearer +dm_/i
 const PROTOCOL = /^dormouse\.(?:v1$|bearer\.)/
@@ -8,7 +8,7 @@ const BEARER = 'dormouse.bearer.'
 export const TOKEN_PARAMETER = 'dormouse-token'
 export const TOKEN_COOKIE = 'dormouse-preview'
 
-/** An `Authorization` that is one of our keys. Others are for the server inside. */
+/** The API key in a request. Other credentials are for the server in the sandbox. */
 export function keyIn(headers: IncomingHttpHeaders): string | undefined {
   const { authorization } = headers
   if (authorization !== undefined && OUR_KEY.test(authorization)) return authorization
@@ -39,14 +39,14 @@ export function cookiesForSandbox(value: string): string | undefined {
   )
 }
 
-/** Several can be there: a page of another sandbox can set one for all below the domain. */
+/** There may be several: a page of another sandbox can set one for the whole domain. */
 export function tokensInCookies({ cookie }: IncomingHttpHeaders): string[] {
   return cookies(cookie ?? '')
     .filter(([name]) => name === TOKEN_COOKIE)
     .map(([name, pair]) => pair.slice(name.length + 1))
 }
 
-/** The token in a query, and the target without it. */
+/** The token in the query, and the target without it. */
 export function takeToken(target: string): { token: string | undefined; target: string } {
   const start = target.indexOf('?')
   if (start === -1) return { token: undefined, target }
@@ -62,8 +62,8 @@ export function takeToken(target: string): { token: string | undefined; target: 
 }
 
 /**
- * Whether a cookie may speak for this request. The pages of other sandboxes are on the same site, where browsers send it along with what they ask
- * for: only the preview's own pages, and somebody who follows a link, count.
+ * Whether a cookie may authorize this request. Pages of other sandboxes are on the same site, so browsers send the
+ * cookie with their requests too. Only requests from the preview's own pages and navigations count.
  */
 export function isSameOriginRequest(method: string | undefined, headers: IncomingHttpHeaders): boolean {
   const { origin, host } = headers

@@ -4,12 +4,12 @@ import { isLoopback } from '../../config/bind.ts'
 import type { PublicOrigin } from '../../ports/preview-address.ts'
 import { cookiesForSandbox, isForSandbox, protocolsForSandbox, TOKEN_COOKIE } from './credentials.ts'
 
-/** Of one connection, not of the message (RFC 9110, 7.6.1). `expect` is answered here. */
+/** Hop-by-hop headers (RFC 9110, 7.6.1). This server answers `expect` itself. */
 const HOP_BY_HOP = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'expect'],
 ])
-/** They speak for a whole host name, which by path is not the sandbox's. */
+/** Headers that apply to a whole host name. In path mode that name is not the sandbox's. */
 const OF_THE_HOST = new Set([
   ...[
     'clear-site-data',
@@ -20,16 +20,16 @@ const OF_THE_HOST = new Set([
     'report-to',
   ],
 ])
-/** A page by path gets an origin of its own: it cannot read what other pages of this host keep. */
+/** In path mode a page gets an opaque origin: it cannot read the storage of other pages of this host. */
 const OWN_ORIGIN = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts'
 
 export interface PreviewTarget {
   readonly port: number
-  /** By path: what stands before the target. */
+  /** In path mode: the part of the path before the target. */
   readonly prefix: string | undefined
 }
 
-/** How the caller sees this server. A proxy on this machine is believed, others are not. */
+/** How the client sees this server. Trusts forwarded headers from a proxy on this host only. */
 export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin {
   const isTls = (socket as Partial<TLSSocket>).encrypted === true
   const told = isNearProxy(socket.remoteAddress) ? one(headers['x-forwarded-proto']) : undefined
@@ -40,7 +40,7 @@ export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin
   }
 }
 
-/** What the server inside gets. */
+/** The headers for the server in the sandbox. */
 export function headersForSandbox(
   request: IncomingMessage,
   { port, prefix }: PreviewTarget,
@@ -49,7 +49,7 @@ export function headersForSandbox(
   const { scheme, host } = publicOrigin(request)
   const remote = request.socket.remoteAddress ?? 'unknown'
   const before = isNearProxy(remote) ? listOf(headers['x-forwarded-for']) : []
-  // By path the host name is this server's, which means nothing inside.
+  // In path mode the host name is this server's, which means nothing in the sandbox.
   headers['host'] = prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`
   headers['x-forwarded-for'] = [...before, remote].join(', ')
   headers['x-forwarded-proto'] = scheme
@@ -57,12 +57,12 @@ export function headersForSandbox(
   delete headers['x-forwarded-prefix']
   delete headers['forwarded']
   if (prefix !== undefined) headers['x-forwarded-prefix'] = prefix
-  // Node would write a body without a length as it is where the method usually has none.
+  // Otherwise Node would send the body unframed for methods that usually have none.
   if (request.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked'
   return headers
 }
 
-/** What the caller gets. */
+/** The headers for the client. */
 export function headersForClient(
   answer: IncomingMessage,
   { port, prefix }: PreviewTarget,
@@ -98,14 +98,14 @@ function withoutHops({ rawHeaders, headers }: IncomingMessage): Record<string, s
   return kept
 }
 
-/** In an answer none of these names means anything. */
+/** Responses do not have these headers. */
 function forSandbox(name: string, value: string): string | undefined {
   if (name === 'cookie') return cookiesForSandbox(value)
   if (name === 'sec-websocket-protocol') return protocolsForSandbox(value)
   return isForSandbox(name, value) ? value : undefined
 }
 
-/** An address of the server inside, as it is from outside; others stay. */
+/** Rewrites a location on the server in the sandbox to its public URL. Other locations stay. */
 function movedBelow(prefix: string, port: number, location: string): string {
   if (/^\/(?![/\\])/.test(location)) return prefix + location
   const own = new RegExp(
@@ -117,7 +117,7 @@ function movedBelow(prefix: string, port: number, location: string): string {
   return prefix + (rest.startsWith('/') ? rest : `/${rest}`)
 }
 
-/** For this preview alone: not for the domain above it, and by path not for other paths. */
+/** Limits a cookie to this preview: removes its domain and, in path mode, adds the prefix to its path. */
 function ownCookie(cookie: string, prefix: string | undefined): string {
   const [pair = '', ...attributes] = cookie.split(';')
   if (pair.trim().split('=', 1)[0] === TOKEN_COOKIE) return ''

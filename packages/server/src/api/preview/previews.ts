@@ -15,7 +15,7 @@ import { setWallClockTimer } from './wall-clock-timer.ts'
 
 type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
 
-/** Takes what is for sandboxes before the framework sees it, once the returned function is called: when the framework listens. */
+/** Serves preview requests before the framework sees them. Call the returned function when the framework listens. */
 export function usePreviews(app: App, services: PreviewServices): () => void {
   const server = new PreviewServer(app, services)
   app.addHook('preClose', async () => server.close())
@@ -30,7 +30,7 @@ export function usePreviews(app: App, services: PreviewServices): () => void {
     interpose(app, 'upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
       const address = find(request)
       if (address === undefined) return false
-      // Node has taken its own away.
+      // Node has removed its own listener.
       socket.on('error', () => socket.destroy())
       const response = new ServerResponse(request)
       response.shouldKeepAlive = false
@@ -42,7 +42,7 @@ export function usePreviews(app: App, services: PreviewServices): () => void {
   }
 }
 
-/** `take` sees every event first, and the listeners that were there only what it does not take. */
+/** `take` sees every event first; the existing listeners see what it does not take. */
 function interpose<Args extends unknown[]>(app: App, event: string, take: (...args: Args) => boolean): void {
   const listeners = app.server.listeners(event)
   app.server.removeAllListeners(event)
@@ -125,7 +125,7 @@ class PreviewServer {
     const { request, response, address, authorized, head, signal } = passed
     const { sandbox, target, opened } = authorized
     if (!/^(?:\/|\*$)/.test(target))
-      throw new DormouseError('invalid_argument', 'the address is not a path on this server')
+      throw new DormouseError('invalid_argument', 'the request target is not a path')
     const { port, prefix } = address
     if (opened !== undefined && head === undefined && isNavigation(request)) {
       response.writeHead(303, {
@@ -157,7 +157,9 @@ class PreviewServer {
   }
 }
 
-/** Somebody looks at it in a browser: the token goes out of the address bar and into a cookie. Programs get what they asked for at once. */
+/**
+ * True for browser navigations: the token moves from the address bar into a cookie. Programs get the response at once.
+ */
 function isNavigation({ method, headers }: IncomingMessage): boolean {
   if (method !== 'GET' && method !== 'HEAD') return false
   return headers['sec-fetch-mode'] === 'navigate' || headers.accept?.includes('text/html') === true

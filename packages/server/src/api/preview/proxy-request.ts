@@ -5,7 +5,7 @@ import { DISCARD_MAX_MS } from '../limits.ts'
 import { headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
 import type { Relay } from './relay.ts'
 
-/** Frameworks that put a session into a cookie need more than Node allows by itself. */
+/** Some frameworks keep sessions in cookies and need more than Node's default. */
 const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
 const REASON = /^[\t\x20-\x7e\x80-\xff]*$/
 
@@ -14,11 +14,14 @@ export interface ProxyRequest extends PreviewTarget {
   readonly response: ServerResponse
   readonly target: string
   readonly relay: Relay
-  /** Of a request to change the protocol: bytes that came behind it. */
+  /** For an upgrade request: the bytes after its head. */
   readonly head: Buffer | undefined
 }
 
-/** Passes one request on and its answer back, neither faster than the other end takes it. Throws before the answer begins, or never. */
+/**
+ * Forwards a request and streams the response back, with back-pressure in both directions. Throws before the response
+ * has started, or never.
+ */
 export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
   const { request, target, relay, head } = proxied
   const { connection, hold } = relay
@@ -50,7 +53,7 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
     outgoing.once('error', (cause) => reject(noAnswer(proxied.port, cause)))
     outgoing.once('close', () => reject(noAnswer(proxied.port, undefined)))
   })
-  // Once the answer has begun, how the request ends changes nothing.
+  // Once the response has started, errors of the request change nothing.
   outgoing.on('error', () => {})
   const hasBody =
     request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined
@@ -65,7 +68,10 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
   await answered
 }
 
-/** A client that is still sending would not see its answer; one that never stops is not waited for. */
+/**
+ * Reads the rest of the body, because a client that is still sending would not see the answer. Disconnects it after a
+ * while.
+ */
 export function drainRequest(request: IncomingMessage): void {
   if (request.complete) return
   request.resume()
@@ -77,14 +83,14 @@ function forwardAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
   const { statusCode = 502, statusMessage = '' } = answer
   response.writeHead(statusCode, REASON.test(statusMessage) ? statusMessage : '', {
     ...headersForClient(answer, proxied),
-    // What was to become another protocol is not used for another request.
+    // After a refused upgrade the connection is not reused.
     ...(head !== undefined && { connection: 'close' }),
   })
-  // Events and long polls: the caller knows that it is connected before there is anything to read.
+  // For events and long polls: the client learns that it is connected before the first byte of the body.
   response.flushHeaders()
   answer.on('data', () => relay.hold.touch())
   answer.pipe(response)
-  // Half an answer must not look like a whole one.
+  // A truncated response must not look complete.
   answer.once('error', () => response.destroy())
   answer.once('close', () => {
     if (!answer.complete) response.destroy()
@@ -110,7 +116,7 @@ function forwardUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyRe
   join(socket, connection)
 }
 
-/** Each end's end is the other's: in order where it was in order. */
+/** Closes each side when the other one closes. */
 function join(outside: Duplex, inside: Duplex): void {
   outside.pipe(inside)
   inside.pipe(outside)
@@ -118,7 +124,7 @@ function join(outside: Duplex, inside: Duplex): void {
   outside.once('close', () => inside.destroy())
   inside.once('error', () => {})
   inside.once('close', () => {
-    // The sandbox sleeps, or the program is gone: an ordinary end for whoever is outside, and some time to take it.
+    // The sandbox sleeps, or the program ended: closes the client in order, after some time to read.
     outside.end()
     outside.resume()
     setTimeout(() => outside.destroy(), DISCARD_MAX_MS).unref()
@@ -135,7 +141,7 @@ function headText({ statusMessage = '' }: IncomingMessage, headers: object): str
 function noAnswer(port: number, cause: unknown): DormouseError {
   return new DormouseError(
     'port_closed',
-    `What listens on port ${port} ended the connection before it had answered.`,
+    `The program on port ${port} closed the connection before it answered.`,
     {
       details: { port },
       cause,

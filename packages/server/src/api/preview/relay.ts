@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { ConnectionHold } from './connection-hold.ts'
 
 export interface Relay {
@@ -8,22 +8,22 @@ export interface Relay {
 }
 
 /**
- * Connects to a port inside, and wakes the sandbox for it if need be. Throws `port_closed`. Aborting `signal` resets the connection;
- * the work is over when the connection is.
+ * Connects to a port in a sandbox, and wakes it if necessary. Throws `port_closed`. Aborting `signal` resets the
+ * connection. The hold ends with the connection.
  */
 export async function openRelay(
-  sandbox: Sandbox,
+  sandbox: SandboxHandle,
   port: number,
   { signal, idleMs }: { signal: AbortSignal; idleMs: number },
 ): Promise<Relay> {
   const what = `a connection to port ${port}`
-  // Before the call that wakes it ends: in between it could fall asleep again.
+  // Taken before the waking call ends: the sandbox could fall asleep in between.
   const hold = new ConnectionHold(sandbox, { what, idleMs })
   try {
     const connection = await sandbox.use({ cause: 'port', what, signal }, (guest) =>
       guest.ports.connect(port, { signal }),
     )
-    // Also between two users of it, none of whom listens.
+    // Always one listener, also between two users of the connection.
     connection.on('error', () => {})
     connection.once('close', () => hold[Symbol.dispose]())
     return { connection, hold }

@@ -1,7 +1,10 @@
-/** Timers of Node end at 25 days, and run on another clock than the one that is set and stepped. */
+/** Node's timers are limited to 25 days and do not follow changes of the wall clock. */
 const LOOK_MS = 60_000
 
-/** Does it when the wall clock says so, unless the returned function is called before. Keeps no process alive. */
+/**
+ * Calls `act` when the wall clock reaches `timeMs`, unless the returned function is called before. Does not keep the
+ * process alive.
+ */
 export function setWallClockTimer(timeMs: number, act: () => void): () => void {
   let timer: NodeJS.Timeout
   const look = () => {

@@ -35,7 +35,7 @@ const listContextsRoute: Routes = (app, { sandboxes }) => {
         summary: 'List contexts',
         tags,
         params: sandboxParams,
-        response: { 200: json('All of them.', contextListSchema) },
+        response: { 200: json('All contexts.', contextListSchema) },
       },
     },
     async (request, reply) => {
@@ -60,7 +60,7 @@ const createContextRoute: Routes = (app, { sandboxes }) => {
         tags,
         params: sandboxParams,
         body: createContextSchema,
-        response: { 201: json('It starts; runs may be sent to it at once.', contextSchema) },
+        response: { 201: json('The context is starting and accepts runs.', contextSchema) },
       },
     },
     async (request, reply) => {
@@ -82,10 +82,10 @@ const deleteContextRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'deleteContext',
         summary: 'Delete a context',
-        description: 'Its runs end as interrupted. `default` is replaced by a fresh one.',
+        description: 'Interrupts its runs. Deleting `default` replaces it by a new one.',
         tags,
         params: contextParams,
-        response: { 204: nothing('It is gone.') },
+        response: { 204: nothing('The context was deleted.') },
       },
     },
     async (request, reply) => {
@@ -106,8 +106,8 @@ const followContextOutputRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: [...GUEST_ERRORS, 'not_acceptable'] },
       schema: {
         operationId: 'followContextOutput',
-        summary: 'What was written between runs',
-        description: 'By threads and child processes that outlive the run that started them.',
+        summary: 'Follow output between runs',
+        description: 'Output of threads and child processes that outlive the run that started them.',
         tags,
         params: contextParams,
         querystring: eventsQuery,

@@ -20,7 +20,7 @@ const tags = ['files']
 const OCTETS = 'application/octet-stream'
 const bytes = z.unknown().meta({ type: 'string', format: 'binary' })
 
-/** The content of files: bytes of any length in both directions. */
+/** Contents of files: bytes of any length in both directions. */
 export const fileContentRoutes: Routes = (app, services) => {
   useRawBodies(app)
   requireUtf8Queries(app)
@@ -48,7 +48,7 @@ const readFileRoute: Routes = (app, { sandboxes }) => {
         operationId: 'readFile',
         summary: 'Read a file',
         description:
-          'Takes `Range` (one range of bytes), `If-Range` and `If-None-Match`. A file that changes while it is read ends the connection early.',
+          'Takes `Range` (one range of bytes), `If-Range` and `If-None-Match`. If the file changes during the read, the connection ends early.',
         tags,
         params: sandboxParams,
         querystring: fileQuery,
@@ -140,13 +140,13 @@ const writeFileRoute: Routes = (app, { sandboxes }) => {
         operationId: 'writeFile',
         summary: 'Write a file',
         description:
-          'The body is the content, of any length. Readers see the old file or the new one; an upload that breaks off leaves the old one.',
+          'The body is the content, of any length. Readers see the old file or the new one. An interrupted upload leaves the old one.',
         tags,
         consumes: [OCTETS],
         params: sandboxParams,
         querystring: writeFileQuery,
         body: bytes.optional(),
-        response: { 200: json('It is written.', fileStatSchema) },
+        response: { 200: json('The file was written.', fileStatSchema) },
       },
     },
     async (request, reply) => {
@@ -174,11 +174,11 @@ const deleteFileRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'deleteFile',
         summary: 'Delete a file or directory',
-        description: 'A symbolic link is deleted itself, never what it leads to.',
+        description: 'Deletes a symbolic link itself, never its target.',
         tags,
         params: sandboxParams,
         querystring: removeFileQuery,
-        response: { 204: nothing('It is gone.') },
+        response: { 204: nothing('It was deleted.') },
       },
     },
     async (request, reply) => {
@@ -196,7 +196,7 @@ const deleteFileRoute: Routes = (app, { sandboxes }) => {
 function setHeaders(reply: FastifyReply, stat: FileStat): void {
   reply
     .type(OCTETS)
-    // Never anything that a browser would run with the rights of this origin.
+    // Never a type that a browser would execute with the rights of this origin.
     .header('x-content-type-options', 'nosniff')
     .header('accept-ranges', 'bytes')
     .header('etag', etagOf(stat))
@@ -223,7 +223,7 @@ function isMatch(header: string | undefined, stat: FileStat | undefined): boolea
     .some((tag) => tag === '*' || tag === etagOf(stat))
 }
 
-/** With `If-Range`, a range only of the very file that the caller knows; our tags are weak, so only the date can say so. */
+/** With `If-Range`, serves the range only if the file is unchanged. Our tags are weak, so only the date counts. */
 function usableRange(request: FastifyRequest, stat: FileStat | undefined): RangeRequest | undefined {
   const range = parseRange(request.headers.range)
   const condition = request.headers['if-range']

@@ -43,11 +43,11 @@ const statFileRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: [...GUEST_ERRORS, 'permission_denied', 'not_a_directory'] },
       schema: {
         operationId: 'statFile',
-        summary: 'Look at a file, directory or link',
+        summary: 'Get a file, directory or link',
         tags,
         params: sandboxParams,
         querystring: statFileQuery,
-        response: { 200: json('What it is.', fileStatSchema) },
+        response: { 200: json('Its attributes.', fileStatSchema) },
       },
     },
     async (request, reply) => {
@@ -124,7 +124,7 @@ const makeDirectoryRoute: Routes = (app, { sandboxes }) => {
         tags,
         params: sandboxParams,
         body: makeDirectorySchema,
-        response: { 200: json('It exists.', fileStatSchema) },
+        response: { 200: json('The directory exists.', fileStatSchema) },
       },
     },
     async (request) => {
@@ -159,7 +159,7 @@ const moveFileRoute: Routes = (app, { sandboxes }) => {
         tags,
         params: sandboxParams,
         body: moveFileSchema,
-        response: { 200: json('It is there.', fileStatSchema) },
+        response: { 200: json('It was moved.', fileStatSchema) },
       },
     },
     async (request) => {
@@ -183,7 +183,7 @@ const watchFilesRoute: Routes = (app, { sandboxes }) => {
         operationId: 'watchFiles',
         summary: 'Follow changes of files',
         description:
-          'Keeps the sandbox awake while it is read, and goes on across a standby that somebody asks for. Ends when the path itself is gone.',
+          'Keeps the sandbox awake while the stream is open, and continues after a requested standby. Ends when the path itself is deleted.',
         tags,
         params: sandboxParams,
         querystring: watchFilesQuery,
@@ -214,7 +214,7 @@ async function collectEntries(path: string, entries: AsyncIterable<FileStat>) {
   for await (const entry of entries) {
     if (items.length === LIST_MAX_ENTRIES) {
       throw new DormouseError('too_large', `${path}: more than ${LIST_MAX_ENTRIES} entries`, {
-        hint: 'Ask for `Accept: application/x-ndjson`, or for less depth.',
+        hint: 'Send `Accept: application/x-ndjson`, or request less depth.',
       })
     }
     items.push(fileView(entry))

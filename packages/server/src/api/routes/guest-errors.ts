@@ -1,6 +1,6 @@
 import type { ErrorCode } from '@dormouse/contracts'
 
-/** What every route that reaches into a sandbox can answer with: it may have to wake it, and it may end meanwhile. */
+/** Errors of every route that calls the guest: the sandbox may have to wake, and may end in the meantime. */
 export const GUEST_ERRORS = [
   'not_found',
   'limit_reached',

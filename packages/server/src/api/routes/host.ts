@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { json, type Routes } from '../route.ts'
 
-/** What is about the server as a whole. */
+/** Routes about the server itself. */
 export const hostRoutes: Routes = (app, { health, metrics }) => {
   app.get(
     '/healthz',
@@ -13,8 +13,8 @@ export const hostRoutes: Routes = (app, { health, metrics }) => {
         summary: 'Is the server up?',
         tags: ['host'],
         response: {
-          200: json('It takes requests.', healthSchema),
-          503: json('It is starting or stopping.', healthSchema),
+          200: json('The server accepts requests.', healthSchema),
+          503: json('The server is starting or stopping.', healthSchema),
         },
       },
     },
@@ -30,7 +30,7 @@ export const hostRoutes: Routes = (app, { health, metrics }) => {
       config: { scope: 'read' },
       schema: {
         operationId: 'readHostMetrics',
-        summary: 'Numbers of the whole host for Prometheus',
+        summary: 'Metrics of the whole host for Prometheus',
         tags: ['host'],
         response: {
           200: {
@@ -56,7 +56,7 @@ export const hostRoutes: Routes = (app, { health, metrics }) => {
       },
     },
     async (_request, reply) => {
-      // Written once: it is large, and does not change.
+      // Serialized once: it is large and does not change.
       const written = document ?? JSON.stringify(app.swagger())
       document = written
       return reply

@@ -30,7 +30,7 @@ const createKeyRoute: Routes = (app, { access }) => {
         summary: 'Create an API key',
         tags,
         body: createKeySchema,
-        response: { 201: json('With the whole key, which is shown only now.', createdKeySchema) },
+        response: { 201: json('The whole key, which is shown only once.', createdKeySchema) },
       },
     },
     async (request, reply) => {
@@ -53,14 +53,15 @@ const listKeysRoute: Routes = (app, { access }) => {
         summary: 'List API keys',
         tags,
         querystring: listKeysQuery,
-        response: { 200: json('A page of them, the oldest first, the revoked ones too.', keyPageSchema) },
+        response: { 200: json('A page of keys, oldest first, including revoked ones.', keyPageSchema) },
       },
     },
     async (request) => {
       const { limit, cursor } = request.query
       const keys = access.list()
       const start = cursor === undefined ? 0 : keys.findIndex(({ id }) => id === cursor)
-      if (start < 0) throw new DormouseError('invalid_argument', 'query: cursor: is not one of this list')
+      if (start < 0)
+        throw new DormouseError('invalid_argument', 'query: cursor: does not belong to this list')
       return { items: keys.slice(start, start + limit), nextCursor: keys[start + limit]?.id }
     },
   )
@@ -73,10 +74,10 @@ const getKeyRoute: Routes = (app, { access }) => {
       config: { scope: 'admin', errors: ['not_found'] },
       schema: {
         operationId: 'getKey',
-        summary: 'Look at an API key',
+        summary: 'Get an API key',
         tags,
         params: keyParams,
-        response: { 200: json('Without its secret, which nobody has.', keySchema) },
+        response: { 200: json('The key, without its secret, which is not stored.', keySchema) },
       },
     },
     async (request) => access.get(request.params.id),
@@ -94,7 +95,7 @@ const updateKeyRoute: Routes = (app, { access }) => {
         tags,
         params: keyParams,
         body: updateKeySchema,
-        response: { 200: json('Holds from the next request on.', keySchema) },
+        response: { 200: json('Applies from the next request on.', keySchema) },
       },
     },
     async (request) => access.update(request.params.id, request.body),
@@ -109,10 +110,10 @@ const revokeKeyRoute: Routes = (app, { access }) => {
       schema: {
         operationId: 'revokeKey',
         summary: 'Revoke an API key',
-        description: 'Holds from the next request on, and ends its streams. Its sandboxes stay.',
+        description: 'Applies from the next request on, and ends its streams. Its sandboxes stay.',
         tags,
         params: keyParams,
-        response: { 200: json('It is in the list still, as revoked.', keySchema) },
+        response: { 200: json('The revoked key, which stays in the list.', keySchema) },
       },
     },
     async (request) => access.revoke(request.params.id),

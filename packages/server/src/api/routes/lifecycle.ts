@@ -16,7 +16,7 @@ import { json, noBody, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['lifecycle']
 
-/** Sleeping, waking, multiplying, and why. */
+/** Standby, wake, fork, hold, and the reasons for a sandbox's state. */
 export const lifecycleRoutes: Routes = (app, services) => {
   standbyRoute(app, services)
   resumeRoute(app, services)
@@ -38,11 +38,11 @@ const standbyRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'standby',
         summary: 'Put a sandbox to sleep',
-        description: 'Answers when that depth is reached. Asking again is fine.',
+        description: 'Returns when the tier is reached. Calling it again is fine.',
         tags,
         params: sandboxParams,
         body: standbySchema.prefault({}),
-        response: { 200: json('It sleeps, and is on disk.', sandboxSchema) },
+        response: { 200: json('The sandbox sleeps and is on disk.', sandboxSchema) },
       },
     },
     async (request) =>
@@ -70,11 +70,11 @@ const resumeRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'resume',
         summary: 'Wake a sandbox',
-        description: 'Calls that need it awake do this by themselves. Asking again is fine.',
+        description: 'Calls that need the sandbox awake do this by themselves. Calling it again is fine.',
         tags,
         params: sandboxParams,
         body: noBody,
-        response: { 200: json('It is awake.', sandboxSchema) },
+        response: { 200: json('The sandbox is awake.', sandboxSchema) },
       },
     },
     async (request) => await sandboxes.get(request.params.id, request.key).resume('resume'),
@@ -96,7 +96,7 @@ const forkRoute: Routes = (app, { sandboxes }) => {
         tags,
         params: sandboxParams,
         body: forkSchema.prefault({}),
-        response: { 201: json('All of them run.', forkAnswerSchema) },
+        response: { 201: json('All children run.', forkAnswerSchema) },
       },
     },
     async (request, reply) => {
@@ -116,11 +116,11 @@ const holdRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'hold',
         summary: 'Keep a sandbox awake for a while',
-        description: 'For work that cannot be seen from outside. It is not woken by this.',
+        description: 'For work that the server cannot see. Does not wake the sandbox.',
         tags,
         params: sandboxParams,
         body: holdSchema,
-        response: { 200: json('It will not go to sleep by itself until then.', holdAnswerSchema) },
+        response: { 200: json('The sandbox does not go to sleep by itself until then.', holdAnswerSchema) },
       },
     },
     async (request) => {
@@ -139,7 +139,7 @@ const whyRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'why',
-        summary: 'What keeps a sandbox awake, and when it will sleep',
+        summary: 'Get what keeps a sandbox awake, and when it will sleep',
         tags,
         params: sandboxParams,
         response: { 200: json('In words and in data.', whySchema) },
@@ -156,7 +156,7 @@ const readLedgerRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'readLedger',
-        summary: 'Every sleep and wake, with cause, latency and bytes',
+        summary: 'List every sleep and wake, with cause, latency and bytes',
         tags,
         params: sandboxParams,
         querystring: ledgerQuery,
@@ -180,8 +180,8 @@ const readSandboxMetricsRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'readSandboxMetrics',
-        summary: 'What a sandbox uses now',
-        description: 'Does not wake it.',
+        summary: 'Get what a sandbox uses now',
+        description: 'Does not wake the sandbox.',
         tags,
         params: sandboxParams,
         querystring: sandboxMetricsQuery,

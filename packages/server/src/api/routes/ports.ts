@@ -21,7 +21,7 @@ import { GUEST_ERRORS } from './guest-errors.ts'
 const tags = ['ports']
 const url = '/v1/sandboxes/:id/ports'
 
-/** What is asked about ports. What is asked of them does not come here: see `preview`. */
+/** Routes about ports. Requests to a port are served by `preview/`. */
 export const portRoutes: Routes = (app, services) => {
   listPortsRoute(app, services)
   getPortRoute(app, services)
@@ -38,10 +38,10 @@ const listPortsRoute: Routes = (app, { sandboxes, ports }) => {
       config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'listPorts',
-        summary: 'List ports that something listens on, and those that are public',
+        summary: 'List listening and public ports',
         tags,
         params: sandboxParams,
-        response: { 200: json('All of them, by number.', portListSchema) },
+        response: { 200: json('All ports, by number.', portListSchema) },
       },
     },
     async (request, reply) => {
@@ -59,11 +59,11 @@ const getPortRoute: Routes = (app, { sandboxes, ports }) => {
       config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'getPort',
-        summary: 'Look at a port',
-        description: 'With a slash at the end it is a request to what listens there.',
+        summary: 'Get a port',
+        description: 'With a slash at the end, the request goes to the program on that port.',
         tags,
         params: portParams,
-        response: { 200: json('Whether something listens, and who may reach it.', portSchema) },
+        response: { 200: json('Whether a program listens, and who may reach the port.', portSchema) },
       },
     },
     async (request, reply) => {
@@ -82,12 +82,12 @@ const setPortRoute: Routes = (app, { sandboxes, ports }) => {
       config: { scope: 'run', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'setPort',
-        summary: 'Say who may reach a port',
-        description: 'Private unless said otherwise, also in forks. Connections that are open stay open.',
+        summary: 'Set who may reach a port',
+        description: 'Ports are private by default, also in forks. Open connections stay open.',
         tags,
         params: portParams,
         body: setPortSchema,
-        response: { 200: json('As it is now.', portSchema) },
+        response: { 200: json('The port.', portSchema) },
       },
     },
     async (request, reply) => {
@@ -108,13 +108,13 @@ const createPortLinkRoute: Routes = (app, { sandboxes, ports }) => {
       config: { scope: 'run', errors: ['not_found'] },
       schema: {
         operationId: 'createPortLink',
-        summary: 'Make a link that opens a port without a key, for a while',
+        summary: 'Create a link that opens a port without a key for a limited time',
         description:
-          'A browser that opens it gets a cookie for this port and the address without the token. It ends, and what it has opened with it, when its time is over or the key that made it is revoked.',
+          'A browser that opens the link gets a cookie for this port and is redirected to the URL without the token. The link and its connections end when it expires or the key that created it is revoked.',
         tags,
         params: portParams,
         body: createLinkSchema,
-        response: { 201: json('Whoever has it can reach the port.', linkSchema) },
+        response: { 201: json('Anyone with this link can reach the port.', linkSchema) },
       },
     },
     async (request, reply) => {
@@ -141,11 +141,11 @@ const waitForPortRoute: Routes = (app, { sandboxes, ports }) => {
       config: { scope: 'run', errors: [...GUEST_ERRORS, 'port_closed'] },
       schema: {
         operationId: 'waitForPort',
-        summary: 'Wait until something listens on a port',
+        summary: 'Wait until a program listens on a port',
         tags,
         params: portParams,
         body: waitForPortSchema,
-        response: { 200: json('Something listens.', portSchema) },
+        response: { 200: json('A program listens on the port.', portSchema) },
       },
     },
     async (request, reply) => {
@@ -165,7 +165,7 @@ const connectPortRoute: Routes = (app, { sandboxes, ports }) => {
     config: { scope: 'run', errors: ['not_found'] },
     schema: {
       operationId: 'connectPort',
-      summary: 'A TCP connection to a port (WebSocket)',
+      summary: 'Open a TCP connection to a port (WebSocket)',
       tags,
       params: portParams,
       response: {

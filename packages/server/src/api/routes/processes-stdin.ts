@@ -7,7 +7,7 @@ import { json, type Routes } from '../route.ts'
 import { GUEST_ERRORS } from './guest-errors.ts'
 import { processParams } from './processes.ts'
 
-/** Input of processes: bytes as they come. */
+/** Input of processes, as a stream of bytes. */
 export const processStdinRoutes: Routes = (app, { sandboxes }) => {
   useRawBodies(app)
 
@@ -18,13 +18,13 @@ export const processStdinRoutes: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'writeStdin',
         summary: 'Write to the input of a process',
-        description: 'The body is passed on as it comes, as fast as the process reads it.',
+        description: 'Streams the body to the process as fast as the process reads.',
         tags: ['processes'],
         consumes: ['application/octet-stream'],
         params: processParams,
         querystring: writeStdinQuery,
         body: z.unknown().meta({ type: 'string', format: 'binary' }).optional(),
-        response: { 200: json('The process has all of it.', stdinAnswerSchema) },
+        response: { 200: json('The process has the whole body.', stdinAnswerSchema) },
       },
     },
     async (request, reply) => {

@@ -28,7 +28,7 @@ const eventContent = {
   [SSE]: { schema: z.string().describe('One event per `data:`, its `seq` as `id:`.') },
 }
 
-/** Commands: in the background, followed, or waited for. Nobody's leaving ends them. */
+/** Processes: in the background, followed, or waited for. They do not end when a caller disconnects. */
 export const processRoutes: Routes = (app, services) => {
   startProcessRoute(app, services)
   listProcessesRoute(app, services)
@@ -49,14 +49,15 @@ const startProcessRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'startProcess',
         summary: 'Start a process',
-        description: 'It ends by itself, by a signal or by its time-out; not when the caller goes away.',
+        description:
+          'The process ends by itself, by a signal or by its time-out, not when the caller disconnects.',
         tags,
         params: sandboxParams,
         body: startProcessSchema,
         response: {
-          201: json('It runs in the background.', processSchema),
+          201: json('The process runs in the background.', processSchema),
           200: {
-            description: 'With `wait`, when it has ended; or its events as they come.',
+            description: 'With `wait`: its result when it has ended, or its events as a stream.',
             content: { [JSON_TYPE]: { schema: processResultSchema }, ...eventContent },
           },
         },
@@ -86,10 +87,10 @@ const listProcessesRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'listProcesses',
         summary: 'List processes',
-        description: 'Those that were started here and run, and the last that have ended.',
+        description: 'Running processes that were started through the API, and the last ones that ended.',
         tags,
         params: sandboxParams,
-        response: { 200: json('All of them.', processListSchema) },
+        response: { 200: json('The processes.', processListSchema) },
       },
     },
     async (request, reply) => {
@@ -107,10 +108,10 @@ const getProcessRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
         operationId: 'getProcess',
-        summary: 'Look at a process',
+        summary: 'Get a process',
         tags,
         params: processParams,
-        response: { 200: json('What it is, and how it ended.', processSchema) },
+        response: { 200: json('The process, and how it ended.', processSchema) },
       },
     },
     async (request, reply) => {
@@ -129,7 +130,7 @@ const followProcessRoute: Routes = (app, { sandboxes }) => {
         operationId: 'followProcess',
         summary: 'Replay and follow the events of a process',
         description:
-          'From its journal, then as they come, until `exit`. Keeps the sandbox awake, and goes on across a standby that somebody asks for. `truncated` stands for what the journal no longer holds.',
+          'First from the journal, then live, until `exit`. Keeps the sandbox awake, and continues after a requested standby. `truncated` stands for events that the journal no longer has.',
         tags,
         params: processParams,
         querystring: eventsQuery,
@@ -159,7 +160,7 @@ const signalProcessRoute: Routes = (app, { sandboxes }) => {
         tags,
         params: processParams,
         body: signalProcessSchema,
-        response: { 204: nothing('It was sent.') },
+        response: { 204: nothing('The signal was sent.') },
       },
     },
     async (request, reply) => {
@@ -186,7 +187,7 @@ const resizeTerminalRoute: Routes = (app, { sandboxes }) => {
         tags,
         params: processParams,
         body: terminalSizeSchema,
-        response: { 204: nothing('It was told.') },
+        response: { 204: nothing('The size was changed.') },
       },
     },
     async (request, reply) => {

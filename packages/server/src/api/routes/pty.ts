@@ -3,7 +3,7 @@ import { attachTerminalQuery, openTerminalQuery } from '@dormouse/contracts/http
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import type { Sandbox } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { getProcess } from '../guest/follow-process.ts'
 import { startProcess } from '../guest/start-process.ts'
 import { TerminalSocket } from '../guest/terminal-socket.ts'
@@ -19,7 +19,7 @@ const upgraded = z
     'A WebSocket. Binary messages: bytes to and from the terminal. Text messages, JSON: `{type: "resize", cols, rows}` and `{type: "signal", signal}` to it; `start` {pid, seq}, `truncated`, `exit` {exitCode} and `error` from it. The shell lives on when the socket ends.',
   )
 
-/** Terminals. A socket keeps the sandbox awake while it is open; typing wakes it. */
+/** Terminals. An open socket keeps the sandbox awake; typing wakes it. */
 export const ptyRoutes: Routes = (app, { sandboxes }) => {
   requireUtf8Queries(app)
 
@@ -86,7 +86,7 @@ export const ptyRoutes: Routes = (app, { sandboxes }) => {
   })
 }
 
-function terminalOf(socket: WebSocket, request: FastifyRequest, sandbox: Sandbox): TerminalSocket {
+function terminalOf(socket: WebSocket, request: FastifyRequest, sandbox: SandboxHandle): TerminalSocket {
   const { id: requestId, log, key, server } = request
   return new TerminalSocket({
     socket,

@@ -6,7 +6,7 @@ import { RUN_BODY_MAX_BYTES } from '../limits.ts'
 import type { Routes } from '../route.ts'
 import { eventContent, JSON_TYPE } from './runs.ts'
 
-/** Longer than any pause of a client between two packets; nothing waits for it, the sandbox is deleted before. */
+/** Longer than any pause of a client between two packets. The sandbox is deleted earlier in any case. */
 const IDLE_TIMEOUT_MS = 15_000
 
 export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, defaultLimits }) => {
@@ -29,14 +29,14 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
       bodyLimit: RUN_BODY_MAX_BYTES,
       schema: {
         operationId: 'runOnce',
-        summary: 'Run code in a sandbox of its own',
+        summary: 'Run code in a new sandbox',
         description:
-          'Creates a sandbox, runs, answers, deletes the sandbox; also when the run fails or the caller goes away.',
+          'Creates a sandbox, runs the code, answers and deletes the sandbox, also when the run fails or the caller disconnects.',
         tags: ['runs'],
         body: runOnceSchema,
         response: {
           200: {
-            description: 'The whole run as JSON when it is over, or its events as they come.',
+            description: 'The whole run as JSON when it has ended, or its events as a stream.',
             content: { [JSON_TYPE]: { schema: runResultSchema }, ...eventContent },
           },
         },
@@ -59,7 +59,7 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
           ...{ template, env, volumes, network, secrets },
           limits: { ...defaultLimits(request.key), ...limits },
           ...{ name: undefined, metadata: {}, expires: undefined },
-          // If the server dies before the end, the sandbox deletes itself when nothing runs in it any more.
+          // If the server dies, the sandbox deletes itself once nothing runs in it.
           ...{ ephemeral: true, idleTimeoutMs: IDLE_TIMEOUT_MS, storeAfterMs: 0 },
         },
         request.key,
@@ -75,7 +75,7 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
       try {
         const run = await runs.start(sandbox, wanted)
         if (type === JSON_TYPE) return await run.result(gone)
-        // Deleted before the stream ends, as with JSON: who has the answer knows that nothing is left.
+        // Deleted before the stream ends: when the caller has the answer, nothing is left.
         await sendEvents(request, reply, type, followedBy(run.events({ signal: gone }), remove))
         return reply
       } finally {

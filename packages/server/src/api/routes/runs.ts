@@ -20,7 +20,7 @@ import { json, noBody, type Routes, sandboxParams } from '../route.ts'
 const tags = ['runs']
 export const JSON_TYPE = 'application/json'
 
-/** What a route that can answer with events says of them. */
+/** The event content types of a route. */
 export const eventContent = {
   [NDJSON]: { schema: runEventSchema },
   [SSE]: { schema: z.string().describe('One event per `data:`, its `seq` as `id:`.') },
@@ -60,13 +60,13 @@ const runRoute: Routes = (app, { sandboxes, runs }) => {
         operationId: 'run',
         summary: 'Run code in a sandbox',
         description:
-          'Wakes it if need be. One run at a time per context, the rest wait in order. An error in the code is a result, not an HTTP error. A run that the server has taken is started once, also if the server is restarted before. With `timeoutMs` the call ends by then: with the result, or with `run_unfinished` when the sandbox was put to standby or does not answer.',
+          'Wakes the sandbox if necessary. One run at a time per context; the others wait in order. An error in the code is a result, not an HTTP error. An accepted run starts exactly once, even if the server restarts before. With `timeoutMs` the call ends by then: with the result, or with `run_unfinished` when the sandbox was put to standby or does not answer.',
         tags,
         params: sandboxParams,
         body: runSchema,
         response: {
           200: {
-            description: 'The whole run as JSON when it is over, or its events as they come.',
+            description: 'The whole run as JSON when it has ended, or its events as a stream.',
             content: { [JSON_TYPE]: { schema: runResultSchema }, ...eventContent },
           },
         },
@@ -78,7 +78,8 @@ const runRoute: Routes = (app, { sandboxes, runs }) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
       const gone = disconnected(reply)
       const run = await runs.start(sandbox, wanted)
-      // Before its first event, for which a run that waits behind others may have to wait long: it can be interrupted already.
+      // Sent before the first event, which may take long when other runs come first: the caller can already interrupt
+      // the run.
       reply.header('x-run-id', run.runId)
       let isOver = false
       const interrupt = () => {
@@ -117,7 +118,7 @@ const listRunsRoute: Routes = (app, { sandboxes, runs }) => {
         tags,
         params: sandboxParams,
         querystring: listRunsQuery,
-        response: { 200: json('A page of them.', runPageSchema) },
+        response: { 200: json('A page of runs.', runPageSchema) },
       },
     },
     async (request) => runs.list(sandboxes.get(request.params.id, request.key), request.query),
@@ -131,10 +132,10 @@ const getRunRoute: Routes = (app, { sandboxes, runs }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'getRun',
-        summary: 'Look at a run',
+        summary: 'Get a run',
         tags,
         params: runParams,
-        response: { 200: json('Its state, and its result once it is over.', runWithResultSchema) },
+        response: { 200: json('Its state, and its result once it has ended.', runWithResultSchema) },
       },
     },
     async (request, reply) => {
@@ -154,14 +155,16 @@ const followRunRoute: Routes = (app, { sandboxes, runs }) => {
         operationId: 'followRun',
         summary: 'Replay and follow the events of a run',
         description:
-          'From its journal, then as they come, until `exit`; across dropped connections, standby and restarts of the server. `truncated` stands for what the journal no longer holds. Does not wake the sandbox.',
+          'First from the journal, then live, until `exit`; across dropped connections, standby and restarts of the server. `truncated` stands for events that the journal no longer has. Does not wake the sandbox.',
         tags,
         params: runParams,
         querystring: eventsQuery,
         headers: eventsHeaders,
         response: {
           200: { description: 'Events.', content: eventContent },
-          204: z.undefined().describe('SSE only: `Last-Event-ID` was the last one. A browser stops asking.'),
+          204: z
+            .undefined()
+            .describe('SSE only: `Last-Event-ID` was the last event. Browsers stop reconnecting.'),
         },
       },
     },
@@ -192,11 +195,11 @@ const interruptRunRoute: Routes = (app, { sandboxes, runs }) => {
       schema: {
         operationId: 'interruptRun',
         summary: 'Interrupt a run',
-        description: 'KeyboardInterrupt; the REPL and its variables live on.',
+        description: 'Raises KeyboardInterrupt. The context and its variables stay.',
         tags,
         params: runParams,
         body: noBody,
-        response: { 200: json('It was told.', interruptAnswerSchema) },
+        response: { 200: json('The interrupt was sent.', interruptAnswerSchema) },
       },
     },
     async (request) => ({
@@ -205,7 +208,7 @@ const interruptRunRoute: Routes = (app, { sandboxes, runs }) => {
   )
 }
 
-/** Says when the last event of a run went by. */
+/** Calls `onExit` when the last event of a run has passed. */
 async function* noting<Event extends { type: string }>(
   events: AsyncIterable<Event>,
   onExit: () => void,

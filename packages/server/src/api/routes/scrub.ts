@@ -10,9 +10,9 @@ export const scrubRoutes: Routes = (app, { scrub }) => {
       config: { scope: 'admin' },
       schema: {
         operationId: 'readScrub',
-        summary: 'How far the scrub has come, and what it found',
+        summary: 'Get the progress and findings of the scrub',
         description:
-          'The server reads all that is stored once per `scrub.periodDays`, in the background, and compares it with checksums. Damaged snapshots are not restored from.',
+          'The server reads everything stored once per `scrub.periodDays`, in the background, and compares it with checksums. It never restores a damaged snapshot.',
         tags,
         response: { 200: json('Its state.', scrubSchema) },
       },
@@ -26,8 +26,8 @@ export const scrubRoutes: Routes = (app, { scrub }) => {
       config: { scope: 'admin' },
       schema: {
         operationId: 'startScrub',
-        summary: 'Read all that is stored now',
-        description: 'Returns at once. A pass that is under way continues.',
+        summary: 'Start a scrub now',
+        description: 'Returns at once. A running pass continues.',
         tags,
         body: noBody,
         response: { 200: json('Its state.', scrubSchema) },

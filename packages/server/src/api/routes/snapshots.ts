@@ -1,4 +1,3 @@
-import type { SnapshotId } from '@dormouse/contracts'
 import {
   createSnapshotSchema,
   listSnapshotsQuery,
@@ -41,11 +40,11 @@ const createSnapshotRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'createSnapshot',
         summary: 'Save the state of a sandbox',
-        description: 'The sandbox goes on.',
+        description: 'The sandbox keeps running.',
         tags,
         params: sandboxParams,
         body: createSnapshotSchema.prefault({}),
-        response: { 201: json('It is on disk.', snapshotSchema) },
+        response: { 201: json('The snapshot is on disk.', snapshotSchema) },
       },
     },
     async (request, reply) => {
@@ -73,16 +72,16 @@ const rollbackRoute: Routes = (app, { sandboxes }) => {
       },
       schema: {
         operationId: 'rollback',
-        summary: 'Take a sandbox back to one of its snapshots',
-        description: 'What happened since is gone, unless another snapshot has it. Its id stays the same.',
+        summary: 'Roll a sandbox back to one of its snapshots',
+        description:
+          'Discards everything since then, unless another snapshot has it. The sandbox keeps its id.',
         tags,
         params: sandboxParams,
         body: rollbackSchema,
-        response: { 200: json('It runs from that state.', sandboxSchema) },
+        response: { 200: json('The sandbox runs from that state.', sandboxSchema) },
       },
     },
-    async (request) =>
-      await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId as SnapshotId),
+    async (request) => await sandboxes.get(request.params.id, request.key).rollback(request.body.snapshotId),
   )
 }
 
@@ -96,7 +95,7 @@ const listSnapshotsRoute: Routes = (app, { sandboxes }) => {
         summary: 'List snapshots',
         tags,
         querystring: listSnapshotsQuery,
-        response: { 200: json('A page of them.', snapshotPageSchema) },
+        response: { 200: json('A page of snapshots.', snapshotPageSchema) },
       },
     },
     async (request) => {
@@ -115,10 +114,10 @@ const getSnapshotRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'getSnapshot',
-        summary: 'Look at a snapshot',
+        summary: 'Get a snapshot',
         tags,
         params: snapshotParams,
-        response: { 200: json('It.', snapshotSchema) },
+        response: { 200: json('The snapshot.', snapshotSchema) },
       },
     },
     async (request) => sandboxes.getSnapshot(request.params.id, request.key),
@@ -132,13 +131,13 @@ const verifySnapshotRoute: Routes = (app, { sandboxes }) => {
       config: { scope: 'run', errors: ['not_found', 'snapshot_unusable', 'overloaded'] },
       schema: {
         operationId: 'verifySnapshot',
-        summary: 'Check that a snapshot is whole and can be restored here',
+        summary: 'Check that a snapshot is complete and can be restored here',
         description:
-          'Reads all of its memory and looks at all of its files, which takes as long as the disk needs. Wakes nothing. One that is damaged is answered as a wake from it would be, with `snapshot_unusable` and the reason.',
+          'Reads all of its memory and checks all of its files, at the speed of the disk. Does not wake the sandbox. For a damaged snapshot the answer is that of a wake: `snapshot_unusable` with the reason.',
         tags,
         params: snapshotParams,
         body: noBody,
-        response: { 200: json('All of it is as it was saved.', verifiedSnapshotSchema) },
+        response: { 200: json('The snapshot is as it was saved.', verifiedSnapshotSchema) },
       },
     },
     async (request) => {
@@ -156,10 +155,10 @@ const deleteSnapshotRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'deleteSnapshot',
         summary: 'Delete a snapshot',
-        description: 'Refused for the one that a sandbox would come back with.',
+        description: 'Refused for the head of a sandbox.',
         tags,
         params: snapshotParams,
-        response: { 204: nothing('It is gone.') },
+        response: { 204: nothing('The snapshot was deleted.') },
       },
     },
     async (request, reply) => {

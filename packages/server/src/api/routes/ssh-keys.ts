@@ -26,18 +26,18 @@ const getSshEndpointRoute: Routes = (app, { ssh }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'getSshEndpoint',
-        summary: 'Where SSH clients connect',
+        summary: 'Get the address for SSH clients',
         description:
-          'The user name of a connection is the name or the id of a sandbox, or the beginning of one.',
+          'The user name of a connection is the name or id of a sandbox, or a unique beginning of either.',
         tags,
-        response: { 200: json('With the key by which the server proves who it is.', sshEndpointSchema) },
+        response: { 200: json('The address and the host key.', sshEndpointSchema) },
       },
     },
     async () => {
       const endpoint = ssh.endpoint()
       if (endpoint === undefined)
-        throw new DormouseError('not_found', 'This server takes no SSH connections.', {
-          hint: 'What it printed at its start says why; `ssh.enabled` turns it on.',
+        throw new DormouseError('not_found', 'SSH is off on this server.', {
+          hint: 'The output of the server at its start says why. The setting `ssh.enabled` turns it on.',
         })
       return endpoint
     },
@@ -51,12 +51,12 @@ const addSshKeyRoute: Routes = (app, { ssh }) => {
       config: { scope: 'run', errors: ['name_taken', 'already_exists', 'limit_reached'] },
       schema: {
         operationId: 'addSshKey',
-        summary: 'Let the holder of an SSH key into your sandboxes',
+        summary: 'Add an SSH key',
         description:
-          'It reaches what the API key reaches that adds it, until either is gone. It lets nobody in before its holder has confirmed it, by connecting once over SSH as `confirmAs`: so a public key cannot be added behind the back of its holder.',
+          'Gives its holder access to the sandboxes of the API key that adds it, until either key is gone. The holder must first confirm the key by connecting once over SSH as `confirmAs`, so a public key cannot be added without its holder.',
         tags,
         body: addSshKeySchema,
-        response: { 201: json('It waits for its holder.', sshKeySchema) },
+        response: { 201: json('The key waits for its holder to confirm it.', sshKeySchema) },
       },
     },
     async (request, reply) => reply.code(201).send(ssh.addKey(request.body, request.key)),
@@ -73,7 +73,7 @@ const listSshKeysRoute: Routes = (app, { ssh }) => {
         summary: 'List SSH keys',
         tags,
         querystring: listSshKeysQuery,
-        response: { 200: json('A page of them.', sshKeyPageSchema) },
+        response: { 200: json('A page of SSH keys.', sshKeyPageSchema) },
       },
     },
     async (request) => ssh.listKeys(request.query, request.key),
@@ -87,10 +87,10 @@ const getSshKeyRoute: Routes = (app, { ssh }) => {
       config: { scope: 'read', errors: ['not_found', 'conflict'] },
       schema: {
         operationId: 'getSshKey',
-        summary: 'Look at an SSH key',
+        summary: 'Get an SSH key',
         tags,
         params: sshKeyParams,
-        response: { 200: json('It.', sshKeySchema) },
+        response: { 200: json('The SSH key.', sshKeySchema) },
       },
     },
     async (request) => ssh.getKey(request.params.name, request.key),
@@ -105,10 +105,10 @@ const deleteSshKeyRoute: Routes = (app, { ssh }) => {
       schema: {
         operationId: 'deleteSshKey',
         summary: 'Delete an SSH key',
-        description: 'Its open connections end at once.',
+        description: 'Ends its open connections at once.',
         tags,
         params: sshKeyParams,
-        response: { 204: nothing('It is gone.') },
+        response: { 204: nothing('The SSH key was deleted.') },
       },
     },
     async (request, reply) => {

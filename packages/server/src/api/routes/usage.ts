@@ -14,7 +14,7 @@ export const usageRoutes: Routes = (app, { usage }) => {
       config: { scope: 'read', errors: ['not_acceptable'] },
       schema: {
         operationId: 'readUsage',
-        summary: 'What was used, per sandbox and in total',
+        summary: 'Get usage, per sandbox and in total',
         tags: ['usage'],
         querystring: usageQuery,
         response: {

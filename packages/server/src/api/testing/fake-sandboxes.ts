@@ -10,9 +10,11 @@ import {
 import type { RunAnswer, SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../../access/caller.ts'
 import type { Run, Runs, StartRunRequest } from '../../runs/runs.ts'
-import type { CreateSandbox, Sandbox, Sandboxes } from '../../sandbox/service.ts'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
+import type { SandboxCalls } from '../../sandbox/sandbox-service.ts'
 import type { LedgerEntry } from '../../store/ledger-rows.ts'
 import type { Page } from '../../store/page.ts'
+import type { CreateSandbox } from '../../store/sandbox-rows.ts'
 
 /** Just enough of a sandbox to see what HTTP makes of it: nothing runs, nothing sleeps. */
 
@@ -24,7 +26,7 @@ interface Held {
   readonly holds: { what: string; untilMs: number | undefined }[]
 }
 
-export class FakeSandboxes implements Sandboxes {
+export class FakeSandboxes implements SandboxCalls {
   readonly held = new Map<string, Held>()
   readonly snapshots = new Map<string, SnapshotAnswer>()
   /** Thrown by the next `create`. */
@@ -60,7 +62,7 @@ export class FakeSandboxes implements Sandboxes {
     return { sandbox: this.#sandbox(held), isNew: true }
   }
 
-  get(idOrName: string, caller: Caller): Sandbox {
+  get(idOrName: string, caller: Caller): SandboxHandle {
     const held = [...this.held.values()].find(
       ({ view, owner }) =>
         (view.id === idOrName || view.name === idOrName) && (caller.isAdmin || owner === caller.keyId),
@@ -69,7 +71,7 @@ export class FakeSandboxes implements Sandboxes {
     return this.#sandbox(held)
   }
 
-  list(query: Parameters<Sandboxes['list']>[0], caller: Caller): Page<SandboxAnswer> {
+  list(query: Parameters<SandboxCalls['list']>[0], caller: Caller): Page<SandboxAnswer> {
     const views = [...this.held.values()]
       .filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
       .map(({ view }) => view)
@@ -107,17 +109,22 @@ export class FakeSandboxes implements Sandboxes {
     this.snapshots.delete(id)
   }
 
-  #sandbox(held: Held): Sandbox {
+  #sandbox(held: Held): SandboxHandle {
     const change = (view: Partial<SandboxAnswer>) => {
       held.view = { ...held.view, ...view }
       return held.view
     }
     return {
-      id: held.view.id,
+      id: held.view.id as SandboxId,
       view: () => held.view,
+      runningBurrow: () => undefined,
       use: () => Promise.reject(new Error('not here')),
       // biome-ignore lint/correctness/useYield: there is nothing to follow.
       attach: async function* () {
+        throw new Error('not here')
+      },
+      // biome-ignore lint/correctness/useYield: there is nothing to follow.
+      attachRun: async function* () {
         throw new Error('not here')
       },
       hold: (what, untilMs) => {
@@ -263,7 +270,7 @@ export class FakeRuns implements Runs {
   script: (run: FakeRun) => void = exitAtOnce
   refusal: unknown
 
-  async start(sandbox: Sandbox, request: StartRunRequest): Promise<FakeRun> {
+  async start(sandbox: SandboxHandle, request: StartRunRequest): Promise<FakeRun> {
     if (this.refusal !== undefined) throw this.refusal
     const run = new FakeRun(sandbox.id, request)
     this.started.push(run)
@@ -271,18 +278,18 @@ export class FakeRuns implements Runs {
     return run
   }
 
-  get(sandbox: Sandbox, runId: string): FakeRun {
+  get(sandbox: SandboxHandle, runId: string): FakeRun {
     const run = this.started.find((one) => one.runId === runId && one.sandboxId === sandbox.id)
     if (run === undefined) throw new DormouseError('not_found', `there is no run "${runId}"`)
     return run
   }
 
-  list(sandbox: Sandbox): Page<RunAnswer> {
+  list(sandbox: SandboxHandle): Page<RunAnswer> {
     const items = this.started.filter(({ sandboxId }) => sandboxId === sandbox.id).map((run) => run.view())
     return { items, nextCursor: undefined }
   }
 
-  async interrupt(_sandbox: Sandbox, runId: string) {
+  async interrupt(_sandbox: SandboxHandle, runId: string) {
     this.interrupted.push(runId)
     return 'interrupting' as const
   }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
+import type { SecretAnswer, TemplateAnswer, VolumeAnswer } from '@dormouse/contracts/http'
 import type { Scope } from '../../access/access.ts'
 import { StoredAccess } from '../../access/stored-access.ts'
 import { PortRows } from '../../ports/port-rows.ts'
@@ -12,9 +13,10 @@ import { SshKeyRows } from '../../ssh/key-rows.ts'
 import { SshService } from '../../ssh/ssh-service.ts'
 import { type Database, openDatabase } from '../../store/database.ts'
 import { stateMigrations } from '../../store/migrations/index.ts'
+import type { UsageNumbers } from '../../usage/usage.ts'
 import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
-import type { Health, SecretView, Services, TemplateView, UsageNumbers, VolumeView } from '../services.ts'
+import type { Health, Services } from '../services.ts'
 import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -163,9 +165,9 @@ const USAGE = {
 }
 
 function fakeTemplates(): Services['templates'] {
-  const templates = new Map<string, TemplateView>()
-  const add = (view: Partial<TemplateView> & { name: string }): TemplateView => {
-    const whole: TemplateView = {
+  const templates = new Map<string, TemplateAnswer>()
+  const add = (view: Partial<TemplateAnswer> & { name: string }): TemplateAnswer => {
+    const whole: TemplateAnswer = {
       ...{
         description: undefined,
         state: 'ready',
@@ -202,7 +204,7 @@ function fakeTemplates(): Services['templates'] {
 }
 
 function fakeVolumes(): Services['volumes'] {
-  const volumes = new Map<string, VolumeView>()
+  const volumes = new Map<string, VolumeAnswer>()
   const get = async (name: string) => {
     const volume = volumes.get(name)
     if (volume === undefined) throw new DormouseError('not_found', `there is no volume "${name}"`)
@@ -227,7 +229,7 @@ function fakeVolumes(): Services['volumes'] {
 }
 
 function fakeSecrets(): Services['secrets'] {
-  const secrets = new Map<string, SecretView>()
+  const secrets = new Map<string, SecretAnswer>()
   const get = (name: string) => {
     const secret = secrets.get(name)
     if (secret === undefined) throw new DormouseError('not_found', `there is no secret "${name}"`)

@@ -1,66 +1,106 @@
 import type { NewLedgerEntry } from '../../store/ledger-rows.ts'
 import type { SandboxLimits, SandboxPolicy } from '../../store/sandbox-rows.ts'
-import type { SandboxBody } from '../sandbox-body.ts'
-import { limitsOfProcesses } from './wake.ts'
+import type { Sandbox } from '../sandbox.ts'
+import { nameTaken } from '../sandbox-errors.ts'
+import { processLimits } from './restore-options.ts'
+
+/** Of a ledger entry: a list of hosts can be long. */
+const DETAIL_MAX_CHARACTERS = 1_000
+
+/** Checks a change that a caller asks for, then makes it. Pre: the caller holds the lock alone. */
+export async function update(
+  sandbox: Sandbox,
+  { limits, ...policy }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> },
+): Promise<void> {
+  const { row, deps } = sandbox
+  const allLimits = limits && { ...row.limits, ...limits }
+  if (limits !== undefined) deps.quotas.checkCeilings(row.owner, raised(limits, row.limits))
+  // A sleeping sandbox is checked when it wakes.
+  if (allLimits !== undefined && row.state === 'running')
+    deps.quotas.requireMemory(row, allLimits.memoryBytes - row.limits.memoryBytes)
+  if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
+  if (policy.network !== undefined) deps.network.check(policy.network)
+  if (policy.name !== undefined) requireFreeName(sandbox, policy.name)
+  const detail = describeChange(policy, limits !== undefined)
+  const entry = { event: 'changed', cause: 'asked', detail } as const
+  await change(sandbox, { ...policy, ...(allLimits && { limits: allLimits }) }, entry)
+  sandbox.work.touch()
+}
 
 /**
- * Changes what holds for a sandbox: all of it, or nothing. Pre: an exclusive turn, and whatever can be refused at once was not.
- * The row is written last: until then its old name is nobody else's, and a server that dies leaves it as it was. The next one makes the limits
- * follow the row, which is what the intent is for; the network it makes anew in any case.
+ * Puts a change in force, then writes it: all of it or nothing. The row is written last, so that the old name stays
+ * taken until then, and a server that dies leaves the row as it was. The intent then tells recovery to set the limits
+ * of the row again; the network is opened anew in any case.
  */
-export async function change(
-  body: SandboxBody,
-  change: Partial<SandboxPolicy> & { limits?: SandboxLimits },
+async function change(
+  sandbox: Sandbox,
+  fields: Partial<SandboxPolicy> & { limits?: SandboxLimits },
   entry: NewLedgerEntry,
 ): Promise<void> {
-  const { row, burrow, parts } = body
-  const isReach = change.network !== undefined || change.secrets !== undefined
-  const limited = change.limits === undefined ? undefined : burrow
-  if (limited !== undefined) body.write({ intent: 'change', isQuick: true })
+  const { row, deps } = sandbox
+  const changesNetwork = fields.network !== undefined || fields.secrets !== undefined
+  const limited = fields.limits === undefined ? undefined : sandbox.burrow
+  if (limited !== undefined) sandbox.write({ intent: 'change', isQuick: true })
   const undo: (() => Promise<void>)[] = []
-  const aim = { ...row, ...change }
-  body.aimAt(aim)
+  const effective = { ...row, ...fields }
+  sandbox.effectiveRow = effective
   try {
-    if (isReach) {
-      undo.push(() => restoreNetwork(body))
-      await parts.network.change(body)
+    if (changesNetwork) {
+      undo.push(() => restoreNetwork(sandbox))
+      await deps.network.change(sandbox)
     }
     if (limited !== undefined) {
-      await limited.setLimits(limitsOfProcesses(aim.limits))
-      undo.push(() => limited.setLimits(limitsOfProcesses(row.limits)))
+      await limited.setLimits(processLimits(effective.limits))
+      undo.push(() => limited.setLimits(processLimits(row.limits)))
     }
-    // Another may have taken the name by now.
-    body.write({ change, entry, ...(limited !== undefined && { intent: null }) })
+    // Throws when another sandbox has taken the name meanwhile.
+    sandbox.write({ fields, entry, ...(limited !== undefined && { intent: null }) })
   } catch (error) {
-    body.aimAt(undefined)
-    const isBack = await takeBack(body, undo)
-    if (limited !== undefined && isBack) await takeBack(body, [async () => body.write({ intent: null })])
+    sandbox.effectiveRow = undefined
+    const isUndone = await undoAll(sandbox, undo)
+    if (limited !== undefined && isUndone)
+      await undoAll(sandbox, [async () => sandbox.write({ intent: null })])
     throw error
   } finally {
-    body.aimAt(undefined)
+    sandbox.effectiveRow = undefined
   }
 }
 
-/** Answers whether all is as before. If not, the intent stays, so that the next start tries again. */
-async function takeBack(
-  { id, parts }: SandboxBody,
-  undo: readonly (() => Promise<void>)[],
-): Promise<boolean> {
-  const results = await Promise.allSettled(undo.map((one) => one()))
+/** Returns whether all is as before. If not, the intent stays, so that the next start tries again. */
+async function undoAll({ id, deps }: Sandbox, steps: readonly (() => Promise<void>)[]): Promise<boolean> {
+  const results = await Promise.allSettled(steps.map((step) => step()))
   const failures = results.filter((result) => result.status === 'rejected')
   for (const { reason } of failures)
-    parts.log.error({ sandboxId: id, err: reason }, 'a change that failed was not taken back whole')
+    deps.log.error({ sandboxId: id, err: reason }, 'a failed change of a sandbox is only partly undone')
   return failures.length === 0
 }
 
-/** A way out that cannot follow the row is closed: too little is better than too much. */
-async function restoreNetwork(body: SandboxBody): Promise<void> {
-  const { network, log } = body.parts
-  await network.change(body).catch((error: unknown) => {
+/** Closes the gate when the old policy cannot be applied again: too little network is better than too much. */
+async function restoreNetwork(sandbox: Sandbox): Promise<void> {
+  const { network, log } = sandbox.deps
+  await network.change(sandbox).catch((error: unknown) => {
     log.error(
-      { sandboxId: body.id, err: error },
+      { sandboxId: sandbox.id, err: error },
       'the network of a sandbox is closed: its policy cannot be applied',
     )
-    network.shut(body.id)
+    network.shut(sandbox.id)
   })
+}
+
+function requireFreeName({ id, row, deps }: Sandbox, name: string): void {
+  const named = deps.sandboxes.findNamed(name, row.owner)
+  if (named !== undefined && named.id !== id) throw nameTaken(name)
+}
+
+/** The limits that grow. A sandbox may keep a limit that is above today's ceiling. */
+function raised(limits: Partial<SandboxLimits>, before: SandboxLimits): Partial<SandboxLimits> {
+  const grown = Object.entries(limits).filter(([name, value]) => value > before[name as keyof SandboxLimits])
+  return Object.fromEntries(grown)
+}
+
+/** Names the changed fields; of the network also the new policy. */
+function describeChange({ network, ...policy }: Partial<SandboxPolicy>, hasLimits: boolean): string {
+  const reach = network === undefined ? [] : [`network: ${[network.mode, ...network.allow].join(' ')}`]
+  const text = [...Object.keys(policy), ...(hasLimits ? ['limits'] : []), ...reach].join(', ')
+  return text.length <= DETAIL_MAX_CHARACTERS ? text : `${text.slice(0, DETAIL_MAX_CHARACTERS - 1)}…`
 }

@@ -1,24 +1,26 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Snapshot } from '@dormouse/engine'
-import type { SandboxBody } from '../sandbox-body.ts'
+import type { Sandbox } from '../sandbox.ts'
+import { requireExists } from '../sandbox-errors.ts'
 import { remove } from './remove.ts'
 
 /**
- * Saves it and ends it for good: nothing is left of it but the snapshot. Pre: an exclusive turn. On failure it has ended as well.
- * The snapshot is not kept by anybody until a template refers to it: a server that ends before that leaves nothing.
+ * Saves a sandbox and removes it: only the snapshot is left. Pre: the caller holds the lock alone. On failure the
+ * sandbox is removed as well. Until a template refers to the snapshot, a server that ends leaves nothing of it.
  */
-export async function finish(body: SandboxBody, kind: Snapshot['kind']): Promise<Snapshot> {
-  const { row, burrow, parts } = body
+export async function finish(sandbox: Sandbox, kind: Snapshot['kind']): Promise<Snapshot> {
+  requireExists(sandbox)
+  const { row, burrow, deps } = sandbox
   if (row.state !== 'running' || burrow === undefined)
     throw new DormouseError('conflict', 'Only a sandbox that runs can be finished.')
-  await body.sample()
-  // Before it is saved: a next server removes what this row calls deleted, and snapshots that are not on record.
-  body.move('deleting', { change: { name: undefined }, intent: 'delete' })
+  await sandbox.sample()
+  // Written before it is saved: recovery removes sandboxes that are being deleted, and snapshots without a row.
+  sandbox.move('deleting', { fields: { name: undefined }, intent: 'delete' })
   try {
-    const { snapshot } = await parts.engine.snapshot(burrow, { leave: 'gone', kind })
-    parts.snapshots.put(snapshot, { owner: row.owner, isKept: false })
+    const { snapshot } = await deps.engine.snapshot(burrow, { leave: 'gone', kind })
+    deps.snapshots.put(snapshot, { owner: row.owner, isKept: false })
     return snapshot
   } finally {
-    await remove(body)
+    await remove(sandbox)
   }
 }

@@ -2,11 +2,12 @@ import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@d
 import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
-import { SandboxBody } from '../sandbox-body.ts'
+import { Sandbox } from '../sandbox.ts'
+import { requireExists } from '../sandbox-errors.ts'
+import { currentOptions } from './restore-options.ts'
 import { storedAs } from './standby.ts'
-import { asNow } from './wake.ts'
 
-/** What children start from, and the sandbox that it was taken of. */
+/** The snapshot that children start from, and the sandbox that it was taken of. */
 type Origin = Required<Pick<SandboxRow, 'head' | 'headOf'>>
 
 export interface Fork {
@@ -16,94 +17,99 @@ export interface Fork {
 }
 
 /**
- * Children that differ from their parent in nothing but identity. Pre: an exclusive turn. All of them or none; the parent goes on as it
- * was, and one that sleeps is not woken.
+ * Makes children that differ from their parent only in their identity: all of them or none. Pre: the caller holds the
+ * lock alone. A running parent continues; a sleeping parent is not woken.
  */
-export async function fork(body: SandboxBody, request: Fork): Promise<SandboxBody[]> {
-  const { parts, row } = body
-  await Promise.all([parts.admission.requireDisk(), parts.admission.requireMemory()])
+export async function fork(sandbox: Sandbox, request: Fork): Promise<Sandbox[]> {
+  requireExists(sandbox)
+  const { deps, row } = sandbox
+  using _room = deps.quotas.holdNew(row, request.count)
+  await Promise.all([deps.starts.requireDisk(), deps.starts.requireMemory()])
   const began = performance.now()
   const children = Array.from(
     { length: request.count },
-    () => new SandboxBody(parts, childOf(row, parts.clock.wallMs())),
+    () => new Sandbox(deps, childOf(row, deps.clock.wallMs())),
   )
-  parts.db.quickTransaction(() => {
+  deps.db.quickTransaction(() => {
     for (const child of children) child.write({ intent: 'create' })
-    body.write({ intent: 'fork' })
+    sandbox.write({ intent: 'fork' })
   })
   const burrows: Burrow[] = []
   try {
     const { head, headOf } = await (row.state === 'running' ? forkRunning : forkSleeping)(
-      body,
+      sandbox,
       children,
       request,
       burrows,
     )
     const latencyMs = performance.now() - began
-    parts.db.transaction(() => {
+    deps.db.transaction(() => {
       children.forEach((child, index) => {
-        for (const listener of parts.listeners) listener.forked?.(row, child.row)
+        for (const listener of deps.listeners) listener.forked?.(row, child.row)
         const burrow = burrows[index]
-        if (burrow === undefined) throw new DormouseError('internal', 'A fork is short of a child.')
+        if (burrow === undefined)
+          throw new DormouseError('internal', 'A fork has fewer burrows than children.')
         child.move('running', {
-          change: { head, headOf },
-          arrival: { burrow, isContinued: true },
+          fields: { head, headOf },
+          newBurrow: { burrow, isContinued: true },
           intent: null,
           entry: { event: 'created', cause: `fork of ${row.id}`, latencyMs },
         })
       })
-      body.write({
+      sandbox.write({
         intent: null,
         entry: { event: 'forked', cause: 'asked', latencyMs, detail: `${request.count} children` },
       })
     })
+    for (const child of children) deps.sandboxes.add(child)
     return children
   } catch (error) {
-    await Promise.all(burrows.map((burrow) => endBurrow(parts, burrow)))
-    takeBack(body, children)
+    for (const child of children) child.leaveBurrow()
+    await Promise.all(burrows.map((burrow) => endBurrow(deps, burrow)))
+    undo(sandbox, children)
     throw error
   }
 }
 
-/** What cannot be written now is found out at the next start: a child that was not finished is nobody's. */
-function takeBack(body: SandboxBody, children: readonly SandboxBody[]): void {
-  const { parts } = body
-  for (const { id } of children) parts.network.forget(id)
+/** If this cannot be written, recovery does it: it removes children that are still being created. */
+function undo(sandbox: Sandbox, children: readonly Sandbox[]): void {
+  const { deps } = sandbox
+  for (const { id } of children) deps.network.forget(id)
   try {
-    parts.db.transaction(() => {
-      for (const { id } of children) parts.rows.delete(id)
-      // What is owed for it ends the intent, too.
-      if (!body.isDeleted && body.debts.isEmpty) body.write({ intent: null })
+    deps.db.transaction(() => {
+      for (const { id } of children) deps.rows.delete(id)
+      // A pending write ends the intent, too.
+      if (!sandbox.isDeleted && sandbox.pendingWrites.isEmpty) sandbox.write({ intent: null })
     })
   } catch (error) {
-    parts.log.warn({ sandboxId: body.id, err: error }, 'a fork that failed was not taken back')
+    deps.log.warn({ sandboxId: sandbox.id, err: error }, 'a failed fork is not undone yet')
   }
 }
 
 async function forkRunning(
-  body: SandboxBody,
-  children: readonly SandboxBody[],
+  sandbox: Sandbox,
+  children: readonly Sandbox[],
   { reseed, signal }: Fork,
   burrows: Burrow[],
 ): Promise<Origin> {
-  const { parts, burrow, row } = body
+  const { deps, burrow, row } = sandbox
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
-  await body.sample()
+  await sandbox.sample()
   const sandboxIds = children.map(({ id }) => id)
-  const { admission } = parts
+  const { starts } = deps
   const limitRestore: LimitRestore = (id, restore) =>
-    id === body.id ? admission.goOn(restore) : admission.run(row.owner, restore, signal)
+    id === sandbox.id ? starts.runUrgent(restore) : starts.run(row.owner, restore, signal)
   const options = {
     sandboxIds,
     reseed,
     limitRestore,
     onParent: ({ burrow: next, snapshot }: { burrow: Burrow; snapshot: Snapshot }) =>
-      recordHead(body, snapshot, next),
+      recordHead(sandbox, snapshot, next),
     ...(signal && { signal }),
   }
   let savedAs: SnapshotId | undefined
   try {
-    const forked = await parts.engine.fork(burrow, options)
+    const forked = await deps.engine.fork(burrow, options)
     if (forked.resumeError !== undefined) {
       savedAs = forked.snapshot.id
       throw forked.resumeError
@@ -112,50 +118,56 @@ async function forkRunning(
     return { head: forked.snapshot.id, headOf: row.id }
   } catch (error) {
     // The parent may have continued before something else failed.
-    const snapshotId = body.burrow === burrow ? (savedAs ?? (await storedAs(burrow))) : undefined
-    if (snapshotId !== undefined) await body.conclude(() => sleepAt(body, snapshotId))
+    const snapshotId = sandbox.burrow === burrow ? (savedAs ?? (await storedAs(burrow))) : undefined
+    if (snapshotId !== undefined) await sandbox.recordOutcome(() => sleepAt(sandbox, snapshotId))
     throw error
   } finally {
-    if (body.row.head !== row.head) body.dropSnapshotLater(row.head)
+    if (sandbox.row.head !== row.head) sandbox.dropSnapshotLater(row.head)
   }
 }
 
-async function sleepAt(body: SandboxBody, head: Snapshot['id']): Promise<void> {
-  const { parts, row } = body
-  const snapshot = await parts.engine.getSnapshot(head)
-  await parts.syncRuns()
-  body.move('standby', {
-    change: { tier: 'stored', head, lostSince: undefined },
-    arrival: null,
+async function sleepAt(sandbox: Sandbox, head: Snapshot['id']): Promise<void> {
+  const { deps, row } = sandbox
+  const snapshot = await deps.engine.getSnapshot(head)
+  await deps.journal.sync()
+  sandbox.move('standby', {
+    fields: { tier: 'stored', head, lostSince: undefined },
+    newBurrow: null,
     intent: null,
     entry: { event: 'slept', cause: 'fork failed', tier: 'stored' },
-    alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+    inTransaction: () => deps.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
   })
 }
 
-function recordHead(body: SandboxBody, snapshot: Snapshot, burrow: Burrow): void {
-  body.write({
-    change: { head: snapshot.id, lostSince: undefined },
-    arrival: { burrow, isContinued: true },
-    alongside: () => body.parts.snapshots.put(snapshot, { owner: body.row.owner, isKept: false }),
+function recordHead(sandbox: Sandbox, snapshot: Snapshot, burrow: Burrow): void {
+  sandbox.write({
+    fields: { head: snapshot.id, lostSince: undefined },
+    newBurrow: { burrow, isContinued: true },
+    inTransaction: () => sandbox.deps.snapshots.put(snapshot, { owner: sandbox.row.owner, isKept: false }),
   })
 }
 
 async function forkSleeping(
-  { parts, row }: SandboxBody,
-  children: readonly SandboxBody[],
+  { deps, row }: Sandbox,
+  children: readonly Sandbox[],
   { reseed, signal }: Fork,
   burrows: Burrow[],
 ): Promise<Origin> {
   const { head, headOf } = row
   if (head === undefined || headOf === undefined)
     throw new DormouseError('conflict', 'There is nothing to fork yet.')
-  parts.quarantine.require(row, head)
+  deps.quarantine.require(row, head)
   const reason = 'fork' as const
-  const options = { ...asNow(parts, row, head), of: headOf, reason, reseed, ...(signal && { signal }) }
+  const options = {
+    ...currentOptions(deps, row, head),
+    of: headOf,
+    reason,
+    reseed,
+    ...(signal && { signal }),
+  }
   const restored = await Promise.allSettled(
     children.map(({ id: sandboxId }) =>
-      parts.admission.run(row.owner, () => parts.engine.restore(head, { ...options, sandboxId })),
+      deps.starts.run(row.owner, () => deps.engine.restore(head, { ...options, sandboxId })),
     ),
   )
   for (const result of restored) if (result.status === 'fulfilled') burrows.push(result.value)

@@ -2,62 +2,79 @@ import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
-import type { Move, SandboxBody } from '../sandbox-body.ts'
+import type { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
+import type { StateChange } from '../state-change.ts'
 import { remove } from './remove.ts'
 import { storedAs } from './standby.ts'
 
 /**
- * Its processes ended although nobody asked: it is asleep now, as it was when it was last saved, and says since when things are lost.
- * What this answers is called in an exclusive turn, until it succeeds.
+ * Records that the processes of a burrow ended, and no caller asked for that. Retries until it is recorded. Never
+ * rejects.
  */
-export function losing(body: SandboxBody, burrow: Burrow, end: BurrowEnd): () => Promise<void> {
+export async function recordLoss(sandbox: Sandbox, burrow: Burrow, end: BurrowEnd): Promise<void> {
+  try {
+    await sandbox.lock.write(async () => {
+      sandbox.pendingWrites.add({ write: lossOf(sandbox, burrow, end) })
+      await sandbox.flushPendingWrites()
+    })
+  } catch (error) {
+    const fields = { sandboxId: sandbox.id, burrowId: burrow.id, err: error }
+    sandbox.deps.log.error(fields, 'the end of a burrow is not recorded yet')
+  }
+}
+
+/**
+ * Returns a function that puts the sandbox back to its last snapshot and records since when changes are lost. Call it
+ * with the lock held alone, until it succeeds.
+ */
+export function lossOf(sandbox: Sandbox, burrow: Burrow, end: BurrowEnd): () => Promise<void> {
   let files: SavedFiles | undefined
   return async () => {
-    if (body.burrow !== burrow || body.isDeleted) return
-    const { row, parts } = body
-    if (row.ephemeral && row.state === 'running') return remove(body)
+    if (sandbox.burrow !== burrow || sandbox.isDeleted) return
+    const { row, deps } = sandbox
+    if (row.ephemeral && row.state === 'running') return remove(sandbox)
     const detail = describe(end)
     if (row.state === 'standby') {
       // It was frozen, so all of it is on disk.
       const entry = { event: 'stored', cause: 'processes ended', tier: 'stored', detail } as const
-      body.write({ change: { tier: 'stored' }, arrival: null, entry })
-      return endBurrow(parts, burrow)
+      sandbox.write({ fields: { tier: 'stored' }, newBurrow: null, entry })
+      return endBurrow(deps, burrow)
     }
-    // Before its files are saved, which may take long: who waits for a run of it waits in vain.
-    for (const listener of parts.listeners) listener.lost?.(row)
-    files ??= await saveFiles(body, burrow)
-    const saved = files.snapshotId === undefined ? [] : [await parts.engine.getSnapshot(files.snapshotId)]
+    // Saving the files may take long; callers that wait for a run must not wait for that.
+    for (const listener of deps.listeners) listener.lost?.(row)
+    files ??= await saveFiles(sandbox, burrow)
+    const saved = files.snapshotId === undefined ? [] : [await deps.engine.getSnapshot(files.snapshotId)]
     const areFilesSaved = files.snapshotId !== undefined
-    if (!areFilesSaved) body.leftovers.add(burrow)
-    body.move('standby', loss(body, saved, { cause: 'processes ended', detail }))
-    if (areFilesSaved) await endBurrow(parts, burrow)
+    if (!areFilesSaved) sandbox.unsavedBurrows.add(burrow)
+    sandbox.move('standby', lossChange(sandbox, saved, { cause: 'processes ended', detail }))
+    if (areFilesSaved) await endBurrow(deps, burrow)
     else burrow.release()
   }
 }
 
 interface SavedFiles {
-  /** Not there when they could not be saved, and stay where they are. */
+  /** Undefined: they could not be saved, and stay where they are. */
   readonly snapshotId: SnapshotId | undefined
 }
 
-/** What is written when a sandbox has lost its processes and comes back from what was saved of it. Of its files, the newest first. */
-export function loss(
-  { row, parts }: SandboxBody,
+/** What is written when a sandbox has lost its processes. `files`: snapshots of its files, newest first. */
+export function lossChange(
+  { row, deps }: Sandbox,
   files: readonly Snapshot[],
   { cause, detail }: { cause: string; detail: string },
-): Move {
-  const head = row.head === undefined ? undefined : parts.snapshots.get(row.head)
+): StateChange {
+  const head = row.head === undefined ? undefined : deps.snapshots.get(row.head)
   const since = head?.createdAt ?? row.createdAt
   const [newest] = files
   return {
-    change: {
+    fields: {
       tier: 'stored',
       lostSince: since,
-      // Without a saved memory the files alone are the most that can come back.
+      // Without a snapshot of its memory, it comes back with its files alone.
       ...(head === undefined && newest !== undefined && { head: newest.id }),
     },
-    arrival: null,
+    newBurrow: null,
     intent: null,
     entry: {
       event: 'lost',
@@ -65,11 +82,10 @@ export function loss(
       tier: 'stored',
       detail: `${detail} Back to ${new Date(since).toISOString()}.${files.length === 0 ? '' : ` ${FILES_ARE_KEPT}`}`,
     },
-    alongside: () => {
+    inTransaction: () => {
       for (const one of files) {
-        if (head === undefined && one === newest)
-          parts.snapshots.put(one, { owner: row.owner, isKept: false })
-        else keepFiles(parts, one, row)
+        if (head === undefined && one === newest) deps.snapshots.put(one, { owner: row.owner, isKept: false })
+        else keepFiles(deps, one, row)
       }
     },
   }
@@ -81,9 +97,12 @@ export function keepFiles({ snapshots }: SandboxDependencies, files: Snapshot, {
   snapshots.put(files, { owner, name: 'files before the loss', isKept: true })
 }
 
-/** Throws `no_space`: there will be room again. Whatever else is in the way may be there to stay. */
-async function saveFiles(body: SandboxBody, burrow: Burrow): Promise<SavedFiles> {
-  const { engine, log } = body.parts
+/**
+ * Throws `no_space`, because there will be room again. Other failures may persist, so the files stay in the dead
+ * burrow.
+ */
+async function saveFiles(sandbox: Sandbox, burrow: Burrow): Promise<SavedFiles> {
+  const { engine, log } = sandbox.deps
   try {
     const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
     return { snapshotId: snapshot.id }
@@ -92,7 +111,7 @@ async function saveFiles(body: SandboxBody, burrow: Burrow): Promise<SavedFiles>
     if (snapshotId !== undefined) return { snapshotId }
     if (hasErrorCode(error, 'no_space')) throw error
     log.error(
-      { sandboxId: body.id, burrowId: burrow.id, err: error },
+      { sandboxId: sandbox.id, burrowId: burrow.id, err: error },
       'the files of a dead burrow could not be saved; they stay there until the next start',
     )
     return { snapshotId: undefined }

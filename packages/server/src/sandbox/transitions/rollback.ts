@@ -1,42 +1,46 @@
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, isSnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
-import type { Move, SandboxBody } from '../sandbox-body.ts'
-import { asNow } from './wake.ts'
+import type { Sandbox } from '../sandbox.ts'
+import type { StateChange } from '../state-change.ts'
+import { currentOptions } from './restore-options.ts'
 
-/** Goes back to an older state. Pre: an exclusive turn. One that sleeps stays asleep and wakes up there. */
-export async function rollback(body: SandboxBody, to: SnapshotRow): Promise<void> {
-  const { row, burrow, parts } = body
+/**
+ * Puts a sandbox back to one of its snapshots. Pre: the caller holds the lock alone. A sleeping sandbox stays asleep.
+ */
+export async function rollbackTo(sandbox: Sandbox, id: string): Promise<void> {
+  const to = ownSnapshot(sandbox, id)
+  const { row, burrow, deps } = sandbox
   const began = performance.now()
-  parts.quarantine.require(row, to.id)
-  // Until the burrow before is gone: what recovery finds of it is not what a loss has left.
-  body.write({ intent: 'rollback', isQuick: true })
+  deps.quarantine.require(row, to.id)
+  // Lasts until the old burrow is gone: recovery then knows that its files are not those of a loss.
+  sandbox.write({ intent: 'rollback', isQuick: true })
   try {
-    await goThere(body, to, began)
+    await moveTo(sandbox, to, began)
   } catch (error) {
-    endIntent(body)
+    endIntent(sandbox)
     throw error
   }
-  await endBurrow(parts, burrow)
-  endIntent(body)
-  if (row.head !== to.id) body.dropSnapshotLater(row.head)
+  await endBurrow(deps, burrow)
+  endIntent(sandbox)
+  if (row.head !== to.id) sandbox.dropSnapshotLater(row.head)
 }
 
-/** One that a full disk keeps on record changes nothing: the next transition replaces it. */
-function endIntent(body: SandboxBody): void {
+/** An intent that a full disk keeps on record is harmless: the next transition replaces it. */
+function endIntent(sandbox: Sandbox): void {
   try {
-    body.write({ intent: null, isQuick: true })
+    sandbox.write({ intent: null, isQuick: true })
   } catch (error) {
-    body.parts.log.warn({ sandboxId: body.id, err: error }, 'the end of a rollback was not written down')
+    sandbox.deps.log.warn({ sandboxId: sandbox.id, err: error }, 'the end of a rollback is not recorded')
   }
 }
 
-/** Post: the row says that it is there. A failure leaves it where it was. */
-async function goThere(body: SandboxBody, to: SnapshotRow, began: number): Promise<void> {
-  const { row, parts } = body
-  const outcome = (): Move => ({
-    change: {
+/** Post: the row says that the sandbox is at `to`. A failure leaves it where it was. */
+async function moveTo(sandbox: Sandbox, to: SnapshotRow, began: number): Promise<void> {
+  const { row, deps } = sandbox
+  const outcome = (): StateChange => ({
+    fields: {
       head: to.id,
       headOf: to.sandboxId,
       lostSince: undefined,
@@ -49,40 +53,51 @@ async function goThere(body: SandboxBody, to: SnapshotRow, began: number): Promi
       latencyMs: performance.now() - began,
       detail: to.name ?? to.id,
     },
-    // Looked at in the transaction: what is a head once this is written is not deleted any more, what was deleted before must not become one.
-    alongside: () => requireSnapshot(body, to),
+    // Checked in the transaction: a deleted snapshot must not become a head, and a head cannot be deleted.
+    inTransaction: () => requireSnapshot(sandbox, to),
   })
   if (row.state === 'running') {
-    const next = await startThere(body, to)
+    const next = await restoreAt(sandbox, to)
     try {
-      // From here on the new one counts, also for a server that finds both.
-      body.write({ ...outcome(), arrival: { burrow: next, isContinued: false } })
+      // From here on the new burrow counts, also for recovery that finds both.
+      sandbox.write({ ...outcome(), newBurrow: { burrow: next, isContinued: false } })
     } catch (error) {
-      await endBurrow(parts, next)
+      await endBurrow(deps, next)
       throw error
     }
-    body.work.touch()
+    sandbox.work.touch()
   } else {
-    // Read before anything changes: one that cannot be restored must not become the head.
-    await parts.engine.getSnapshot(to.id)
-    const { change, ...rest } = outcome()
-    body.write({ ...rest, change: { ...change, tier: 'stored' }, arrival: null })
-    parts.secrets.forget(body)
+    // Read before anything changes: a snapshot that cannot be restored must not become the head.
+    await deps.engine.getSnapshot(to.id)
+    const { fields, ...rest } = outcome()
+    sandbox.write({ ...rest, fields: { ...fields, tier: 'stored' }, newBurrow: null })
+    deps.secrets.forget(sandbox)
   }
 }
 
-/** The old burrow ends only when the new one answers. */
-async function startThere(body: SandboxBody, to: SnapshotRow): Promise<Burrow> {
-  const { row, parts } = body
-  await body.sample()
+/** The old burrow stays until the new one answers. */
+async function restoreAt(sandbox: Sandbox, to: SnapshotRow): Promise<Burrow> {
+  const { row, deps } = sandbox
+  await sandbox.sample()
   const whose = { sandboxId: row.id, of: to.sandboxId }
-  const options = { ...whose, ...asNow(parts, row, to.id), reason: 'rollback' as const }
-  return parts.admission.run(row.owner, () => parts.engine.restore(to.id, options))
+  const options = { ...whose, ...currentOptions(deps, row, to.id), reason: 'rollback' as const }
+  return deps.starts.run(row.owner, () => deps.engine.restore(to.id, options))
 }
 
-function requireSnapshot({ parts }: SandboxBody, { id }: SnapshotRow): void {
-  if (parts.snapshots.get(id) !== undefined) return
+function requireSnapshot({ deps }: Sandbox, { id }: SnapshotRow): void {
+  if (deps.snapshots.get(id) !== undefined) return
   throw new DormouseError('not_found', `There is no snapshot ${id}.`, {
     hint: 'It was deleted meanwhile; the sandbox is as it was.',
+  })
+}
+
+/** A snapshot of this sandbox, or of the sandbox that it was forked from. */
+function ownSnapshot({ row, deps }: Sandbox, id: string): SnapshotRow {
+  const snapshot = isSnapshotId(id) ? deps.snapshots.get(id) : undefined
+  if (snapshot === undefined || snapshot.owner !== row.owner)
+    throw new DormouseError('not_found', `There is no snapshot ${id}.`)
+  if (snapshot.sandboxId === row.id || snapshot.sandboxId === row.forkedFrom) return snapshot
+  throw new DormouseError('conflict', `Snapshot ${id} is of another sandbox.`, {
+    hint: 'Make a template of it, and create a sandbox from that.',
   })
 }

@@ -2,91 +2,103 @@ import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
-import type { SandboxBody } from '../sandbox-body.ts'
-import type { StandbyCause } from '../service.ts'
+import type { Sandbox } from '../sandbox.ts'
+import { reasonOf } from '../sandbox-errors.ts'
+import type { StandbyCause } from '../use-options.ts'
 
-/** After a refusal the next attempt by itself comes later and later: what stands in the way is often there to stay. */
+/** After each refusal the next automatic attempt waits twice as long: the reason often persists. */
 const RETRY_MS = 10_000
 const RETRY_MAX_MS = 10 * 60_000
 
-/** Puts it to sleep. Pre: an exclusive turn. A refusal leaves it running. */
+/** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal the sandbox runs. */
 export async function standby(
-  body: SandboxBody,
+  sandbox: Sandbox,
   { tier, cause }: { tier: Tier; cause: StandbyCause },
 ): Promise<void> {
-  const { row, burrow, parts } = body
+  const { row, burrow, deps } = sandbox
+  // Work may have begun while this waited for the lock.
+  if (cause === 'idle' && (sandbox.work.isBusy || row.state !== 'running')) return
   if (row.state === 'standby') {
-    if (tier === 'stored' && row.tier === 'frozen') await store(body, cause)
+    if (tier === 'stored' && row.tier === 'frozen') await store(sandbox, cause)
     return
   }
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = performance.now()
-  await body.sample()
-  body.move('suspending', { intent: 'standby' })
-  const saved = await save(body, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
-    await body.conclude(() => refuse(body, error))
+  await sandbox.sample()
+  sandbox.move('suspending', { intent: 'standby' })
+  const saved = await save(sandbox, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
+    await sandbox.recordOutcome(() => recordRefusal(sandbox, error))
     throw error
   })
   const reached = saved.burrow === undefined ? 'stored' : 'frozen'
   const latencyMs = performance.now() - began
-  // Beside the commit: the disk gets both in one go. What it has heard of its runs is then as safe as what it remembers of them.
-  const synced = parts.syncRuns()
-  await body.conclude(async () => {
+  // Together with the commit: recorded events of runs are then as durable as the sandbox's memory of those runs.
+  const synced = deps.journal.sync()
+  await sandbox.recordOutcome(async () => {
     const snapshot = await saved.snapshot()
-    body.move('standby', {
-      change: { tier: reached, head: snapshot.id, lostSince: undefined },
-      arrival: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
+    sandbox.move('standby', {
+      fields: { tier: reached, head: snapshot.id, lostSince: undefined },
+      newBurrow: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
       intent: null,
       entry: { event: 'slept', cause, tier: reached, latencyMs, bytes: bytesOf(snapshot) },
-      alongside: () => parts.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+      inTransaction: () => deps.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
     })
-    body.refusal = undefined
-    body.dropSnapshotLater(row.head)
+    sandbox.refusal = undefined
+    sandbox.dropSnapshotLater(row.head)
   }, saved.burrow)
   await synced
 }
 
-/** From frozen to disk only. What is on disk is what is in memory, so there is nothing to save. */
-async function store(body: SandboxBody, cause: StandbyCause): Promise<void> {
-  const { burrow, parts } = body
+/** From tier `frozen` to tier `stored`. The snapshot on disk is what is in memory, so there is nothing to save. */
+async function store(sandbox: Sandbox, cause: StandbyCause): Promise<void> {
   const began = performance.now()
-  await endBurrow(parts, burrow)
+  await endBurrow(sandbox.deps, sandbox.burrow)
   const latencyMs = performance.now() - began
-  await body.conclude(() => {
-    const entry = { event: 'stored', cause, tier: 'stored', latencyMs } as const
-    body.write({ change: { tier: 'stored' }, arrival: null, entry })
-  })
+  await sandbox.recordOutcome(() =>
+    sandbox.write({
+      fields: { tier: 'stored' },
+      newBurrow: null,
+      entry: { event: 'stored', cause, tier: 'stored', latencyMs },
+    }),
+  )
 }
 
 export interface Saved {
   readonly snapshotId: SnapshotId
   readonly snapshot: () => Promise<Snapshot>
+  /** Undefined: the burrow is gone, and the sandbox is asleep on disk. */
   readonly burrow: Burrow | undefined
 }
 
-/** Saves it. A sandbox that is saved and does not resume is asleep on disk, and nothing is lost. */
+/** Saves memory and files. A sandbox that is saved but does not resume is asleep on disk, and nothing is lost. */
 export async function save(
-  body: SandboxBody,
+  sandbox: Sandbox,
   burrow: Burrow,
   leave: 'running' | 'frozen' | 'gone',
 ): Promise<Saved> {
-  const { engine, admission, log } = body.parts
+  const { engine, starts, log } = sandbox.deps
   try {
-    const limitRestore: LimitRestore = (_id, restore) => admission.goOn(restore)
+    const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
     const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, limitRestore })
     const { id: snapshotId } = snapshot
     if (resumeError !== undefined)
-      log.warn({ sandboxId: body.id, snapshotId, err: resumeError }, 'a sandbox was saved and did not resume')
+      log.warn(
+        { sandboxId: sandbox.id, snapshotId, err: resumeError },
+        'a sandbox was saved and did not resume',
+      )
     return { snapshotId, snapshot: async () => snapshot, burrow: next }
   } catch (error) {
     const snapshotId = await storedAs(burrow)
     if (snapshotId === undefined) throw error
-    log.warn({ sandboxId: body.id, snapshotId, err: error }, 'a sandbox was saved and did not resume')
+    log.warn({ sandboxId: sandbox.id, snapshotId, err: error }, 'a sandbox was saved and did not resume')
     return { snapshotId, snapshot: () => engine.getSnapshot(snapshotId), burrow: undefined }
   }
 }
 
-/** The snapshot that the engine ended this burrow with, if it did. No error is asked: an error may come from inside the sandbox. */
+/**
+ * The snapshot that the engine ended this burrow with, if it did. Does not look at errors: an error may come from
+ * inside the sandbox.
+ */
 export async function storedAs(burrow: Burrow): Promise<SnapshotId | undefined> {
   const end = await Promise.race([burrow.ended, undefined])
   return end?.reason === 'stored' ? end.snapshotId : undefined
@@ -96,12 +108,12 @@ export function bytesOf({ bytes }: Snapshot): number {
   return bytes.images + bytes.memory
 }
 
-function refuse(body: SandboxBody, error: unknown): void {
-  const count = (body.refusal?.count ?? 0) + 1
-  const reason = error instanceof DormouseError ? error.message : 'An inner error; the server log has it.'
-  const retryAtMs = body.parts.clock.monotonicMs() + Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** (count - 1))
-  body.refusal = { reason, retryAtMs, count }
-  body.move('running', {
+function recordRefusal(sandbox: Sandbox, error: unknown): void {
+  const count = (sandbox.refusal?.count ?? 0) + 1
+  const reason = reasonOf(error)
+  const retryAtMs = sandbox.deps.clock.monotonicMs() + Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** (count - 1))
+  sandbox.refusal = { reason, retryAtMs, count }
+  sandbox.move('running', {
     intent: null,
     entry: { event: 'refused', cause: 'standby', detail: reason },
   })

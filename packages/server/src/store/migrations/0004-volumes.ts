@@ -1,4 +1,7 @@
-/** Volumes by the name that their owner gave them; the engine knows them by id. A row comes before the directory and goes after it. */
+/**
+ * Volumes by the name that their owner gave them; the engine knows them by id. A row comes before the directory and
+ * goes after it.
+ */
 export const sql = `
   CREATE TABLE volumes (
     id TEXT PRIMARY KEY,

@@ -1,0 +1,61 @@
+import { join } from 'node:path'
+import type { Engine } from '@dormouse/engine'
+import type { ServerConfig } from '../config/config.ts'
+import type { Closing } from '../host/closing.ts'
+import type { Log } from '../log.ts'
+import { DenialHistory } from '../network/denial-history.ts'
+import { NetworkService } from '../network/network-service.ts'
+import { openEgress } from '../network/open-egress.ts'
+import type { EntryOf } from '../network/record-entries.ts'
+import type { Sandboxes } from '../sandbox/sandboxes.ts'
+import { secretsInUse } from '../sandbox/secrets-in-use.ts'
+import { openAuthority } from '../secrets/open-authority.ts'
+import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
+import { SealedValues } from '../secrets/sealed-values.ts'
+import { SecretService } from '../secrets/secret-service.ts'
+import type { Stores } from './open-stores.ts'
+
+export interface OpenNetwork {
+  readonly config: ServerConfig
+  readonly engine: Engine
+  readonly stores: Stores
+  readonly sandboxes: Sandboxes
+  /** Writes ledger entries that belong to no transition. */
+  readonly record: (entries: readonly EntryOf[]) => void
+  readonly log: Log
+}
+
+/** Opens secrets, then the network, whose gates put the values of secrets into requests. */
+export async function openNetwork(
+  { config, engine, stores, sandboxes, record, log }: OpenNetwork,
+  opened: Closing,
+) {
+  const { clock } = stores
+  const denials = opened.use(new DenialHistory({ record, clock }))
+  const authority = openAuthority(join(config.dataDir, 'edge.pem'))
+  const secrets = new SecretService({
+    rows: stores.secrets,
+    values: SealedValues.open(join(config.dataDir, 'secrets.key')),
+    ...secretsInUse(sandboxes),
+    now: clock.wallMs,
+    log,
+  })
+  // Egress asks for a gate again only after the network has attached one.
+  const reopen = (id: string) => network.reopen(id)
+  const egress = engine.capabilities.network
+    ? await openEgress({ config: config.network, authority, reopen, log })
+    : undefined
+  if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
+  egress?.onDenial(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
+  const network: NetworkService = opened.use(
+    new NetworkService({
+      egress,
+      denials,
+      secretsOf: (row) => secrets.secretsOf(row),
+      recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
+      log,
+    }),
+  )
+  const { certificate } = authority
+  return { secrets, network, sandboxSecrets: new SandboxSecrets({ service: secrets, certificate, log }) }
+}

@@ -1,0 +1,76 @@
+import { join } from 'node:path'
+import { hostClock } from '../clock/clock.ts'
+import { ServerClock } from '../clock/server-clock.ts'
+import type { ServerConfig } from '../config/config.ts'
+import type { Closing } from '../host/closing.ts'
+import { ROOM_FOR_RECORDS, type SpaceReserve } from '../host/space-reserve.ts'
+import type { Log } from '../log.ts'
+import { PortRows } from '../ports/port-rows.ts'
+import { JournalUpkeep } from '../runs/journal-upkeep.ts'
+import { RunJournal } from '../runs/run-journal.ts'
+import { SecretRows } from '../secrets/secret-rows.ts'
+import { SshKeyRows } from '../ssh/key-rows.ts'
+import { openDatabase, openSharedDatabase } from '../store/database.ts'
+import { IntentRows } from '../store/intent-rows.ts'
+import { LedgerRows } from '../store/ledger-rows.ts'
+import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
+import { QuarantineRows } from '../store/quarantine-rows.ts'
+import { SandboxRows } from '../store/sandbox-rows.ts'
+import { ScrubRows } from '../store/scrub-rows.ts'
+import { SnapshotRows } from '../store/snapshot-rows.ts'
+import { TemplateCatalog } from '../templates/template-catalog.ts'
+import { TemplateRows } from '../templates/template-rows.ts'
+import { UsageRows } from '../usage/usage-rows.ts'
+import { VolumeRows } from '../volumes/volume-rows.ts'
+
+/** The share of the disk reserve that only state.db and wakes may use. */
+const RESERVE_FOR_RECORDS = 0.5
+
+export interface OpenStores {
+  readonly config: ServerConfig
+  readonly reserve: SpaceReserve
+  readonly log: Log
+}
+
+export type Stores = ReturnType<typeof openStores>
+
+/** Opens both databases, with one object per table, and the clock that continues from what they have recorded. */
+export function openStores({ config, reserve, log }: OpenStores, opened: Closing) {
+  opened.use(reserve.keepWhole())
+  const db = opened.use(
+    openDatabase({
+      path: join(config.dataDir, 'state.db'),
+      migrations: stateMigrations,
+      synchronous: 'FULL',
+      makeRoom: () => reserve.makeRoom(ROOM_FOR_RECORDS),
+    }),
+  )
+  const journalDb = opened.use(
+    openSharedDatabase({
+      path: join(config.dataDir, 'journal.db'),
+      migrations: journalMigrations,
+      synchronous: 'NORMAL',
+      // Output of runs must not use up the space that deleting needs.
+      makeRoom: () => reserve.makeRoom(ROOM_FOR_RECORDS, { leaves: RESERVE_FOR_RECORDS }),
+    }),
+  )
+  const usage = new UsageRows(journalDb)
+  return {
+    db,
+    clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.countedUntil, log }),
+    journal: new RunJournal(journalDb),
+    journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
+    usage,
+    sandboxes: new SandboxRows(db),
+    snapshots: new SnapshotRows(db),
+    intents: new IntentRows(db),
+    ledger: opened.use(new LedgerRows(db)),
+    damaged: new QuarantineRows(db),
+    scrub: new ScrubRows(db),
+    secrets: new SecretRows(db),
+    volumes: new VolumeRows(db),
+    ports: new PortRows(db),
+    sshKeys: new SshKeyRows(db),
+    templates: new TemplateCatalog(new TemplateRows(db)),
+  }
+}

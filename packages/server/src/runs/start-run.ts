@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import { DormouseError, newRunId } from '@dormouse/contracts'
+import type { StartRun } from '@dormouse/engine'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
+import { RUN_OVERHEAD_BYTES } from './limits.ts'
+import type { LiveRun } from './live-run.ts'
+import type { LiveRuns } from './live-runs.ts'
+import type { RunRow } from './run-journal.ts'
+import type { StartRunRequest } from './runs.ts'
+
+export interface StartedRun {
+  readonly row: RunRow
+  /** Undefined when an earlier request with the same `idempotencyKey` started the run. */
+  readonly live: LiveRun | undefined
+}
+
+/** Writes the row of a run and hands the run to its sandbox. Resolves when it has begun, or waits behind others. */
+export async function startRun(
+  runs: LiveRuns,
+  sandbox: Pick<SandboxHandle, 'id' | 'attachRun' | 'runningBurrow'>,
+  { idempotencyKey, ...asked }: StartRunRequest,
+): Promise<StartedRun> {
+  const { journal, space, clock } = runs.deps
+  const requestHash = idempotencyKey === undefined ? undefined : hashOf(asked)
+  const earlier = idempotencyKey === undefined ? undefined : journal.byKey(sandbox.id, idempotencyKey)
+  if (earlier !== undefined) {
+    if (earlier.requestHash !== requestHash)
+      throw new DormouseError('idempotency_mismatch', 'This idempotencyKey was used for another request.')
+    await runs.find(earlier)?.begun()
+    return { row: earlier, live: undefined }
+  }
+  const request: StartRun = {
+    code: asked.code,
+    language: asked.language,
+    ...(asked.context !== undefined && { context: asked.context }),
+    ...(asked.timeoutMs !== undefined && { timeoutMs: asked.timeoutMs }),
+  }
+  const row = journal.add({
+    sandboxId: sandbox.id,
+    runId: newRunId(),
+    context: asked.context ?? 'default',
+    language: asked.language,
+    idempotencyKey,
+    requestHash,
+    startedAt: clock.wallMs(),
+    // A sleeping sandbox gets the run after its wake, perhaps from the next server. One that is awake gets it at once.
+    ...(sandbox.runningBurrow() === undefined && { request }),
+  })
+  space.charge(sandbox.id, RUN_OVERHEAD_BYTES)
+  const live = runs.follow({ sandbox, row, request })
+  await live.begun()
+  return { row, live }
+}
+
+function hashOf({ code, language, context, timeoutMs }: Omit<StartRunRequest, 'idempotencyKey'>): string {
+  return createHash('sha256')
+    .update(JSON.stringify([code, language, context, timeoutMs]))
+    .digest('base64url')
+}

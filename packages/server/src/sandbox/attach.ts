@@ -1,0 +1,104 @@
+import { settledWithin } from '@dormouse/async'
+import { hasErrorCode } from '@dormouse/contracts'
+import type { Burrow, Guest } from '@dormouse/engine'
+import { isSilent } from '@dormouse/guest'
+import type { Sandbox } from './sandbox.ts'
+import type { UseOptions } from './use-options.ts'
+
+/** How many connections in a row may break before the first item. */
+const ATTEMPTS = 4
+/** A connection breaks a moment before the server hears that the burrow has ended. */
+const END_NOTICE_MS = 200
+
+export interface AttachOptions extends UseOptions {
+  readonly kind?: 'run' | 'stream' | 'connection'
+}
+
+/** See `Sandbox.attach`. */
+export async function* attach<Item>(
+  sandbox: Sandbox,
+  options: AttachOptions,
+  open: (guest: Guest) => AsyncIterable<Item>,
+): AsyncGenerator<Item> {
+  using attachment = new Attachment(sandbox, options)
+  for (;;) {
+    const guest = await attachment.connect()
+    try {
+      for await (const item of open(guest)) {
+        attachment.received()
+        yield item
+      }
+      return
+    } catch (error) {
+      await attachment.reconnectAfter(error)
+    }
+  }
+}
+
+export interface AttachmentOptions extends AttachOptions {
+  /**
+   * When it wakes the sandbox: for the first connection (the default), until the first item has come, or not at all.
+   */
+  readonly wakes?: 'first' | 'until_received' | 'never'
+}
+
+/**
+ * A connection to the guest of a sandbox that moves with the sandbox from burrow to burrow. Keeps the sandbox awake
+ * until disposed.
+ */
+export class Attachment implements Disposable {
+  readonly #sandbox: Sandbox
+  readonly #options: AttachmentOptions
+  readonly #work: Disposable
+  #burrow: Burrow | undefined
+  #mayWake: boolean
+  #failures = 0
+
+  constructor(sandbox: Sandbox, options: AttachmentOptions) {
+    this.#sandbox = sandbox
+    this.#options = options
+    this.#work = sandbox.work.begin(options.kind ?? 'stream', options.what)
+    this.#mayWake = options.wakes !== 'never'
+  }
+
+  [Symbol.dispose](): void {
+    this.#work[Symbol.dispose]()
+  }
+
+  /** The guest of the burrow that the sandbox runs in. Waits until it runs; wakes it only as the options say. */
+  async connect(): Promise<Guest> {
+    const { cause, signal, wakes } = this.#options
+    const sandbox = this.#sandbox
+    // Another caller may put it to sleep right after the wake.
+    while (this.#mayWake && sandbox.runningBurrow() === undefined) await sandbox.wake(cause, signal)
+    const burrow = await sandbox.nextBurrow(signal)
+    const preparing = sandbox.preparing(burrow)
+    if (preparing !== undefined) await preparing
+    this.#mayWake &&= wakes === 'until_received'
+    this.#burrow = burrow
+    return burrow.guest
+  }
+
+  /** An item has come: the connection works. */
+  received(): void {
+    this.#failures = 0
+    this.#mayWake = false
+  }
+
+  /** Returns when it is worth connecting again. Throws `error` when it is not. */
+  async reconnectAfter(error: unknown): Promise<void> {
+    const { signal } = this.#options
+    // A silent agent would make each attempt wait as long.
+    if (!isDisconnect(error) || isSilent(error) || signal?.aborted || this.#failures === ATTEMPTS) throw error
+    this.#failures += 1
+    // Wait for the transition that ended the burrow, or for the news that the burrow has ended.
+    const { lock } = this.#sandbox
+    if (!lock.isWriting && this.#burrow !== undefined) await settledWithin(this.#burrow.ended, END_NOTICE_MS)
+    const held = await lock.read(signal)
+    held.release()
+  }
+}
+
+function isDisconnect(error: unknown): boolean {
+  return hasErrorCode(error, 'agent_unreachable') || hasErrorCode(error, 'burrow_ended')
+}

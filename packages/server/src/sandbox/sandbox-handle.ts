@@ -1,0 +1,25 @@
+import type { Sandbox } from './sandbox.ts'
+
+/** The public methods of a sandbox, without its private state: tests of the API implement them. */
+export type SandboxHandle = Pick<
+  Sandbox,
+  | 'id'
+  | 'view'
+  | 'runningBurrow'
+  | 'use'
+  | 'attach'
+  | 'attachRun'
+  | 'hold'
+  | 'usage'
+  | 'memory'
+  | 'standby'
+  | 'resume'
+  | 'fork'
+  | 'snapshot'
+  | 'rollback'
+  | 'update'
+  | 'delete'
+  | 'network'
+  | 'why'
+  | 'ledger'
+>

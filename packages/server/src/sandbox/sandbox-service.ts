@@ -1,0 +1,132 @@
+import { DormouseError, isSnapshotId } from '@dormouse/contracts'
+import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
+import type { Caller } from '../access/caller.ts'
+import type { Page } from '../store/page.ts'
+import type { CreateSandbox, SandboxOrigin, SandboxQuery } from '../store/sandbox-rows.ts'
+import type { SnapshotRow } from '../store/snapshot-rows.ts'
+import type { Sandbox } from './sandbox.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
+import { noSuchSandbox } from './sandbox-errors.ts'
+import type { SandboxHandle } from './sandbox-handle.ts'
+import { snapshotView } from './sandbox-view.ts'
+import { SnapshotChecks } from './snapshot-checks.ts'
+import { create, serverIsEnding } from './transitions/create.ts'
+
+/** What the API and SSH use of sandboxes and snapshots. */
+export interface SandboxCalls {
+  /**
+   * Post: the sandbox runs and is on record. A refusal leaves nothing behind. `isNew` is false when `getOrCreate`
+   * found one.
+   */
+  create(
+    request: CreateSandbox,
+    caller: Caller,
+    signal?: AbortSignal,
+  ): Promise<{ sandbox: SandboxHandle; isNew: boolean }>
+  /** By id or, for the caller's own, by name. Throws `not_found`, also for sandboxes of others. */
+  get(idOrName: string, caller: Caller): SandboxHandle
+  list(query: SandboxQuery, caller: Caller): Page<SandboxAnswer>
+  listSnapshots(
+    query: { sandboxId?: string; limit: number; cursor?: string },
+    caller: Caller,
+  ): Page<SnapshotAnswer>
+  getSnapshot(id: string, caller: Caller): SnapshotAnswer
+  /** Reads all of the snapshot and wakes nothing. Throws `snapshot_unusable` when it could not be restored here. */
+  verifySnapshot(id: string, caller: Caller): Promise<void>
+  deleteSnapshot(id: string, caller: Caller): Promise<void>
+}
+
+/** Creates, finds and lists sandboxes and snapshots on behalf of a caller. */
+export class SandboxService implements SandboxCalls {
+  readonly deps: SandboxDependencies
+  readonly #checks: SnapshotChecks
+  #isClosing = false
+
+  constructor(deps: SandboxDependencies) {
+    this.deps = deps
+    this.#checks = new SnapshotChecks(deps)
+  }
+
+  /** No sandbox is created from now on. */
+  close(): void {
+    this.#isClosing = true
+  }
+
+  async create(
+    request: CreateSandbox,
+    caller: Caller,
+    signal?: AbortSignal,
+    origin?: SandboxOrigin,
+  ): Promise<{ sandbox: Sandbox; isNew: boolean }> {
+    if (this.#isClosing) throw serverIsEnding()
+    return create(this.deps, request, caller, { signal, origin })
+  }
+
+  /** Of every owner, in no order. */
+  all(): Iterable<Sandbox> {
+    return this.deps.sandboxes.all()
+  }
+
+  find(id: string): Sandbox | undefined {
+    return this.deps.sandboxes.find(id)
+  }
+
+  get(idOrName: string, caller: Caller): Sandbox {
+    const { sandboxes } = this.deps
+    const found = sandboxes.find(idOrName) ?? sandboxes.findNamed(idOrName, caller.keyId)
+    if (found === undefined || found.isDeleted || !mayUse(caller, found.row.owner))
+      throw noSuchSandbox(idOrName)
+    return found
+  }
+
+  list(query: SandboxQuery, caller: Caller): Page<SandboxAnswer> {
+    const { rows, sandboxes } = this.deps
+    const { items, nextCursor } = rows.list(query, caller.isAdmin ? undefined : caller.keyId)
+    return { items: items.flatMap(({ id }) => sandboxes.find(id)?.view() ?? []), nextCursor }
+  }
+
+  listSnapshots(
+    query: { sandboxId?: string; limit: number; cursor?: string },
+    caller: Caller,
+  ): Page<SnapshotAnswer> {
+    const { snapshots } = this.deps
+    const { items, nextCursor } = snapshots.list(query, caller.isAdmin ? undefined : caller.keyId)
+    return { items: items.map((row) => snapshotView(this.deps, row)), nextCursor }
+  }
+
+  getSnapshot(id: string, caller: Caller): SnapshotAnswer {
+    return snapshotView(this.deps, this.#snapshot(id, caller))
+  }
+
+  async verifySnapshot(id: string, caller: Caller): Promise<void> {
+    await this.#checks.check(this.#snapshot(id, caller))
+  }
+
+  async deleteSnapshot(id: string, caller: Caller): Promise<void> {
+    const { snapshots, engine } = this.deps
+    const row = this.#snapshot(id, caller)
+    if (snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) {
+      if (!row.isKept)
+        throw new DormouseError('in_use', 'A sandbox or a template needs this snapshot.', {
+          hint: 'Delete that instead.',
+        })
+      // It stays as long as a sandbox wakes from it or a template refers to it, and is removed with them.
+      snapshots.unkeep(row.id)
+      return
+    }
+    snapshots.delete(row.id)
+    await engine.deleteSnapshot(row.id)
+    snapshots.forget(row.id)
+  }
+
+  #snapshot(id: string, caller: Caller): SnapshotRow {
+    const row = isSnapshotId(id) ? this.deps.snapshots.get(id) : undefined
+    if (row === undefined || !mayUse(caller, row.owner))
+      throw new DormouseError('not_found', `There is no snapshot ${id}.`)
+    return row
+  }
+}
+
+function mayUse(caller: Caller, owner: string): boolean {
+  return caller.isAdmin || caller.keyId === owner
+}

@@ -1,0 +1,51 @@
+import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
+import type { SnapshotRow } from '../store/snapshot-rows.ts'
+import type { Sandbox } from './sandbox.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
+
+/** A sandbox as the API shows it. */
+export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
+  return {
+    id: row.id,
+    name: row.name,
+    state: row.state,
+    tier: row.tier,
+    template: row.template,
+    metadata: row.metadata,
+    limits: row.limits,
+    volumes: row.volumes.map(({ volume, path, readOnly }) => ({ volume, path, readOnly })),
+    idleTimeoutMs: row.idleTimeoutMs,
+    storeAfterMs: row.storeAfterMs,
+    expires: row.expires,
+    ephemeral: row.ephemeral,
+    secrets: row.secrets,
+    network: { ...row.network, unavailable: deps.network.problemOf(row.id) },
+    createdAt: new Date(row.createdAt).toISOString(),
+    lastActiveAt: new Date(work.lastActiveAt).toISOString(),
+    stateSince: new Date(row.stateSince).toISOString(),
+    headSnapshotId: row.head,
+    forkedFrom: row.forkedFrom,
+    lostSince: row.lostSince === undefined ? undefined : new Date(row.lostSince).toISOString(),
+    damage: deps.quarantine.damageOf(row),
+  }
+}
+
+/** A snapshot as the API shows it. */
+export function snapshotView(
+  { snapshots, quarantine }: Pick<SandboxDependencies, 'snapshots' | 'quarantine'>,
+  row: SnapshotRow,
+): SnapshotAnswer {
+  const damage = quarantine.find(row.id)
+  return {
+    id: row.id,
+    sandboxId: row.sandboxId,
+    name: row.name,
+    kind: row.kind,
+    parentId: row.parent,
+    template: row.template,
+    createdAt: new Date(row.createdAt).toISOString(),
+    isHead: snapshots.isHead(row.id),
+    damage: damage && { reason: damage.reason, foundAt: new Date(damage.foundAt).toISOString() },
+    bytes: { images: row.imageBytes, memory: row.memoryBytes },
+  }
+}

@@ -1,0 +1,400 @@
+import { abortable, ReadWriteLock } from '@dormouse/async'
+import {
+  canMove,
+  DormouseError,
+  type RunEvent,
+  type SandboxId,
+  type SandboxState,
+  type SnapshotId,
+} from '@dormouse/contracts'
+import type {
+  NetworkReportAnswer,
+  SandboxAnswer,
+  SandboxMetricsAnswer,
+  SnapshotAnswer,
+  WhyAnswer,
+} from '@dormouse/contracts/http'
+import type { Burrow, BurrowUsage, Guest, Snapshot } from '@dormouse/engine'
+import { Moment } from '../clock/moment.ts'
+import type { LedgerEntry } from '../store/ledger-rows.ts'
+import type { Page } from '../store/page.ts'
+import type { SandboxLimits, SandboxPolicy, SandboxRow, Tier } from '../store/sandbox-rows.ts'
+import { ActiveWork } from './active-work.ts'
+import { type AttachOptions, attach } from './attach.ts'
+import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
+import { dropSnapshot } from './drop-snapshot.ts'
+import { endBurrow } from './end-burrow.ts'
+import { PendingWrites } from './pending-writes.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
+import { callerGaveUp, requireExists } from './sandbox-errors.ts'
+import { sandboxView, snapshotView } from './sandbox-view.ts'
+import type { NewBurrow, StateChange } from './state-change.ts'
+import { update } from './transitions/change.ts'
+import { finish } from './transitions/finish.ts'
+import { type Fork, fork } from './transitions/fork.ts'
+import { recordLoss } from './transitions/lose.ts'
+import { deleteSandbox } from './transitions/remove.ts'
+import { rollbackTo } from './transitions/rollback.ts'
+import { takeSnapshot } from './transitions/snapshot.ts'
+import { standby } from './transitions/standby.ts'
+import { wake } from './transitions/wake.ts'
+import { UsageMeter } from './usage-meter.ts'
+import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
+import { explainWhy } from './why.ts'
+
+/**
+ * One sandbox: its row, its burrow while it has one, the lock that orders calls and transitions, and the work that
+ * keeps it awake. Calls into the sandbox share the lock; a transition holds it alone. All methods may be called at
+ * any time.
+ */
+export class Sandbox {
+  readonly deps: SandboxDependencies
+  readonly lock = new ReadWriteLock({ makeAbortError: callerGaveUp })
+  readonly work: ActiveWork
+  /** While there are any, row and burrow are those from before. */
+  readonly pendingWrites: PendingWrites
+  /** Dead burrows whose files could not be saved. They stay on disk for the next start to try again. */
+  readonly unsavedBurrows = new Set<Burrow>()
+  /** Its row and its burrows are gone. */
+  isRemoved = false
+  /** Why the last standby was refused, and when to try again by the monotonic clock. */
+  refusal: { reason: string; retryAtMs: number; count: number } | undefined
+  #row: SandboxRow
+  #effectiveRow: SandboxRow | undefined
+  #burrow: Burrow | undefined
+  /** The last burrow whose processes ended by themselves. */
+  #deadBurrow: Burrow | undefined
+  #waking: Promise<void> | undefined
+  #openingNetwork: Promise<void> | undefined
+  #burrowWaiters: (() => void)[] = []
+  readonly #meter: UsageMeter
+  readonly #created: Moment
+  #stateSince: Moment
+
+  /** `isRecorded`: an earlier server wrote the row. */
+  constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
+    const { clock } = deps
+    const at = (wallMs: number) => (isRecorded ? Moment.recorded(clock, wallMs) : Moment.now(clock))
+    this.deps = deps
+    this.#row = row
+    this.#created = at(row.createdAt)
+    this.#stateSince = at(row.stateSince)
+    this.#meter = new UsageMeter(clock, deps.listeners)
+    this.work = new ActiveWork(at(row.lastActiveAt), clock)
+    this.pendingWrites = new PendingWrites(clock)
+  }
+
+  get id(): SandboxId {
+    return this.#row.id
+  }
+
+  get row(): SandboxRow {
+    return this.#row
+  }
+
+  /** The row that network, quotas and secrets go by: a change under way is in force before it is written. */
+  get effectiveRow(): SandboxRow {
+    return this.#effectiveRow ?? this.#row
+  }
+
+  set effectiveRow(row: SandboxRow | undefined) {
+    this.#effectiveRow = row
+  }
+
+  get burrow(): Burrow | undefined {
+    return this.#burrow
+  }
+
+  get isDeleted(): boolean {
+    return this.#row.state === 'deleting'
+  }
+
+  get ageMs(): number {
+    return this.#created.elapsedMs
+  }
+
+  /** How long it has been in its state. */
+  get stateMs(): number {
+    return this.#stateSince.elapsedMs
+  }
+
+  // Calls into the sandbox.
+
+  /**
+   * Runs `work` inside: wakes the sandbox if it sleeps (callers share one wake) and keeps it awake and in this burrow
+   * until `work` settles. For calls that end soon; longer ones use `attach`.
+   */
+  async use<Value>(options: UseOptions, work: (guest: Guest) => Promise<Value>): Promise<Value> {
+    using _work = this.work.begin('call', options.what)
+    for (;;) {
+      if (this.runningBurrow() === undefined) await this.wake(options.cause, options.signal)
+      const entered = this.lock.read(options.signal)
+      using _held = entered instanceof Promise ? await entered : entered
+      const burrow = this.runningBurrow()
+      // It may have gone to sleep again while this call waited for the lock.
+      if (burrow === undefined) continue
+      const preparing = this.preparing(burrow)
+      if (preparing !== undefined) await preparing
+      return await work(burrow.guest)
+    }
+  }
+
+  /**
+   * Follows something inside for as long as it takes. When the sandbox moves to another burrow, `open` is called again with the
+   * new guest and must continue after what was seen. Keeps the sandbox awake, but does not delay a standby that is asked for.
+   */
+  attach<Item>(options: AttachOptions, open: (guest: Guest) => AsyncIterable<Item>): AsyncGenerator<Item> {
+    return attach(this, options, open)
+  }
+
+  /** Starts a run, or follows one that was started before, across burrows. */
+  attachRun(run: RunToFollow): AsyncGenerator<RunEvent | SendingRun> {
+    return attachRun(this, run)
+  }
+
+  /** Keeps the sandbox awake until disposed, or until `untilMs` has passed. */
+  hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
+    return this.work.hold(kind, what, untilMs)
+  }
+
+  /** All callers share one wake. A caller that gives up does not end it for the others. */
+  wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
+    this.#waking ??= this.exclusive(() => wake(this, cause)).finally(() => {
+      this.#waking = undefined
+    })
+    return abortable(this.#waking, signal, callerGaveUp)
+  }
+
+  /** The burrow that it runs in, and that calls may use. Throws when the sandbox is deleted. */
+  runningBurrow(): Burrow | undefined {
+    requireExists(this)
+    const isUsable =
+      this.#row.state === 'running' && this.pendingWrites.isEmpty && this.#burrow !== this.#deadBurrow
+    return isUsable ? this.#burrow : undefined
+  }
+
+  /** Waits until the sandbox runs. Does not wake it. */
+  async nextBurrow(signal: AbortSignal | undefined): Promise<Burrow> {
+    for (;;) {
+      const burrow = this.runningBurrow()
+      if (burrow !== undefined) return burrow
+      await abortable(new Promise<void>((resolve) => this.#burrowWaiters.push(resolve)), signal, callerGaveUp)
+    }
+  }
+
+  /** Settles when the burrow has its network and what its secrets need. Undefined: it has both. */
+  preparing(burrow: Burrow): Promise<unknown> | undefined {
+    const secrets = this.deps.secrets.prepare(this, burrow)
+    return secrets === undefined ? this.#openingNetwork : Promise.all([secrets, this.#openingNetwork])
+  }
+
+  // Transitions.
+
+  /** Resolves when the sandbox sleeps at least that deep. Repeating it does nothing. */
+  standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
+    return this.#change(() => standby(this, { tier, cause }))
+  }
+
+  async resume(cause: WakeCause): Promise<SandboxAnswer> {
+    while (this.runningBurrow() === undefined) await this.wake(cause)
+    this.work.touch()
+    return this.view()
+  }
+
+  async fork(request: Fork): Promise<readonly SandboxAnswer[]> {
+    using _work = this.work.begin('call', 'fork')
+    const children = await this.exclusive(() => fork(this, request), request.signal)
+    return children.map((child) => child.view())
+  }
+
+  async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotAnswer> {
+    return snapshotView(this.deps, await this.exclusive(() => takeSnapshot(this, options)))
+  }
+
+  rollback(id: string): Promise<SandboxAnswer> {
+    return this.#change(() => rollbackTo(this, id))
+  }
+
+  update(change: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxAnswer> {
+    return this.#change(() => update(this, change))
+  }
+
+  delete(): Promise<void> {
+    return deleteSandbox(this)
+  }
+
+  /** Saves the sandbox and ends it. Only the snapshot is left, until a template refers to it or the next start. */
+  finish(kind: Snapshot['kind']): Promise<Snapshot> {
+    return this.exclusive(() => finish(this, kind))
+  }
+
+  /** Resolves when the gate goes by `effectiveRow` and the current values of its secrets. */
+  applyNetwork(): Promise<void> {
+    return this.deps.network.change(this)
+  }
+
+  // Views.
+
+  view(): SandboxAnswer {
+    return sandboxView(this)
+  }
+
+  why(): Promise<WhyAnswer> {
+    return Promise.resolve(explainWhy(this))
+  }
+
+  ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {
+    return this.deps.ledger.list(this.id, options)
+  }
+
+  network(): NetworkReportAnswer {
+    return { ...this.view().network, ...this.deps.network.report(this.id) }
+  }
+
+  async usage(): Promise<BurrowUsage | undefined> {
+    return this.#burrow?.usage()
+  }
+
+  /** How much of its memory is its own, as last measured. Undefined while it has no burrow. */
+  async memory(): Promise<SandboxMetricsAnswer['memory']> {
+    return this.#burrow === undefined ? undefined : this.deps.memory.measure(this.#burrow)
+  }
+
+  // State: only transitions, which hold the lock alone, use what follows.
+
+  /** Holds the lock alone. Pending writes come first, so that the row says what has become of the sandbox. */
+  exclusive<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
+    return this.lock.write(async () => {
+      await this.flushPendingWrites()
+      return work()
+    }, signal)
+  }
+
+  /** Records what could not be recorded yet, if there is something. */
+  async settle(): Promise<void> {
+    await this.exclusive(async () => {})
+  }
+
+  async flushPendingWrites(): Promise<void> {
+    if (this.pendingWrites.isEmpty) return
+    await this.pendingWrites.flush()
+    if (this.isDeleted) this.deps.sandboxes.remove(this)
+  }
+
+  /** Records an outcome. If that fails, throws, and `write` stays pending until it succeeds. */
+  async recordOutcome(write: () => void | Promise<void>, burrow?: Burrow): Promise<void> {
+    try {
+      await write()
+    } catch (error) {
+      this.pendingWrites.add({ write, burrow })
+      throw error
+    }
+  }
+
+  /** Moves through one or more states, each of which the table must allow, in one transaction. */
+  move(to: SandboxState | readonly SandboxState[], change: StateChange = {}): void {
+    let { state } = this.#row
+    for (const next of typeof to === 'string' ? [to] : to) {
+      if (!canMove({ from: state, to: next }))
+        throw new DormouseError('internal', `A sandbox cannot go from ${state} to ${next}.`)
+      state = next
+    }
+    const { clock } = this.deps
+    this.#meter.countRunning(this.#row)
+    this.write({ ...change, fields: { state, stateSince: clock.wallMs(), ...change.fields } })
+    this.#stateSince = Moment.now(clock)
+    if (state === 'running') this.#meter.startRunning()
+    else this.#meter.stopRunning()
+    if (state === 'running' || state === 'deleting')
+      for (const notify of this.#burrowWaiters.splice(0)) notify()
+  }
+
+  /** Writes without a change of state. */
+  write({ fields, newBurrow, intent, entry, inTransaction, isQuick = false }: StateChange): void {
+    const { db, rows, intents, ledger, clock, listeners, sandboxes } = this.deps
+    const before = this.#row
+    const left = this.#burrow
+    const burrow = newBurrow === undefined ? left : newBurrow?.burrow
+    const row: SandboxRow = {
+      ...before,
+      lastActiveAt: this.work.lastActiveAt,
+      burrow: burrow?.id,
+      ...(fields?.head !== undefined && { headOf: this.id }),
+      ...fields,
+    }
+    const put = () => {
+      rows.put(row, before)
+      if (intent === null) intents.end(row.id)
+      else if (intent !== undefined) intents.begin(row.id, intent, clock.wallMs())
+      if (entry !== undefined) ledger.add(row.id, clock.wallMs(), entry)
+      inTransaction?.()
+      if (fields?.head !== undefined) this.#requireOwnHead(row)
+    }
+    if (isQuick) db.quickTransaction(put)
+    else db.transaction(put)
+    this.#row = row
+    if (row.name !== before.name) sandboxes.rename(this, before.name)
+    if (newBurrow === null) this.leaveBurrow()
+    else if (newBurrow !== undefined) this.enterBurrow(newBurrow)
+    // Most burrows have ended by now. Ending one again does nothing.
+    if (left !== undefined && left !== this.#burrow && !this.unsavedBurrows.has(left))
+      this.#inBackground(endBurrow(this.deps, left))
+    if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
+  }
+
+  /** A head is a snapshot of this sandbox, or of the one that a fork or a rollback names. */
+  #requireOwnHead({ head, headOf }: SandboxRow): void {
+    const snapshot = head && this.deps.snapshots.get(head)
+    if (snapshot?.sandboxId === headOf) return
+    throw new DormouseError('internal', `Snapshot ${head} is not of sandbox ${headOf}.`)
+  }
+
+  /** The sandbox lives in this burrow from now on. The row says so already, or is written next. */
+  enterBurrow({ burrow, isContinued, isAdopted = false }: NewBurrow): void {
+    this.#burrow = burrow
+    if (!isContinued) this.deps.secrets.forget(this)
+    this.#meter.enterBurrow({ isAdopted, isRunning: this.#row.state === 'running' })
+    void burrow.ended.then((end) => {
+      if (end.reason !== 'killed' && end.reason !== 'agent_ended') return
+      // No call goes to a dead burrow while its loss is not recorded yet.
+      this.#deadBurrow = burrow
+      void recordLoss(this, burrow, end)
+    })
+    const opening = this.deps.network.open(this, burrow).finally(() => {
+      if (this.#openingNetwork === opening) this.#openingNetwork = undefined
+    })
+    this.#openingNetwork = opening
+    for (const listener of this.deps.listeners) listener.awake?.(this.#row, { isContinued })
+  }
+
+  leaveBurrow(): void {
+    this.#burrow = undefined
+  }
+
+  /** Reports what its processes used since the last sample. Returns their share of a CPU. */
+  async sample(): Promise<number | undefined> {
+    const burrow = this.#burrow
+    const usage = await burrow?.usage().catch(() => undefined)
+    if (usage === undefined || this.#burrow !== burrow) return undefined
+    return this.#meter.sample(this.#row, usage)
+  }
+
+  /** Frees the disk space of a snapshot that nothing refers to, without making the caller wait. */
+  dropSnapshotLater(id: SnapshotId | undefined): void {
+    this.#inBackground(dropSnapshot(this.deps, id))
+  }
+
+  #inBackground(work: Promise<void>): void {
+    const { background } = this.deps
+    const running = work.finally(() => background.delete(running))
+    background.add(running)
+  }
+
+  #change(work: () => Promise<void>): Promise<SandboxAnswer> {
+    return this.exclusive(async () => {
+      requireExists(this)
+      await work()
+      return this.view()
+    })
+  }
+}

@@ -1,0 +1,53 @@
+import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { Burrow, RestoreOptions } from '@dormouse/engine'
+import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import type { TemplateSnapshots } from '../../templates/template-catalog.ts'
+import type { SandboxDependencies } from '../sandbox-dependencies.ts'
+import { mountsOf, processLimits } from './restore-options.ts'
+
+export interface FromTemplate {
+  readonly signal?: AbortSignal | undefined
+  /** A snapshot to start from instead of the template. */
+  readonly from?: SnapshotId | undefined
+}
+
+/** Starts a burrow for a sandbox that has no snapshot of its own. */
+export async function burrowFromTemplate(
+  deps: SandboxDependencies,
+  row: SandboxRow,
+  { signal, from }: FromTemplate = {},
+): Promise<Burrow> {
+  const { engine, quarantine, snapshots, secrets, templates } = deps
+  const options = {
+    sandboxId: row.id,
+    limits: processLimits(row.limits),
+    env: secrets.envOf(row),
+    volumes: mountsOf(row),
+  }
+  const restoreOptions = (id: SnapshotId): RestoreOptions => {
+    quarantine.require(row, id)
+    return { ...options, of: snapshots.get(id)?.sandboxId, ...(signal && { signal }) }
+  }
+  if (from !== undefined) return engine.restore(from, { ...restoreOptions(from), reason: 'fork' })
+  const built = templates.snapshotsOf(row.template, row.owner)
+  if (built !== undefined) return restoreTemplate(deps, built, restoreOptions)
+  quarantine.requireTemplate(row.template)
+  return engine.createBurrow({ ...options, template: row.template }, signal)
+}
+
+/** Restores the processes of a built template; where this host cannot, boots on the template's files. */
+async function restoreTemplate(
+  { engine, log }: SandboxDependencies,
+  { snapshotId, filesId }: TemplateSnapshots,
+  restoreOptions: (id: SnapshotId) => RestoreOptions,
+): Promise<Burrow> {
+  if (filesId === undefined)
+    return engine.restore(snapshotId, { ...restoreOptions(snapshotId), reason: 'fork' })
+  try {
+    return await engine.restore(snapshotId, { ...restoreOptions(snapshotId), reason: 'create' })
+  } catch (error) {
+    if (!hasErrorCode(error, 'snapshot_unusable')) throw error
+    log.warn({ snapshotId, err: error }, 'a template boots, because its snapshot cannot be restored here')
+    return engine.restore(filesId, { ...restoreOptions(filesId), reason: 'fork' })
+  }
+}

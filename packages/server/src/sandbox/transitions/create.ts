@@ -1,0 +1,126 @@
+import { DormouseError, newSandboxId, type SnapshotId } from '@dormouse/contracts'
+import type { Caller } from '../../access/caller.ts'
+import type { CreateSandbox, SandboxOrigin, SandboxRow } from '../../store/sandbox-rows.ts'
+import { endBurrow } from '../end-burrow.ts'
+import { Sandbox } from '../sandbox.ts'
+import type { SandboxDependencies } from '../sandbox-dependencies.ts'
+import { nameTaken } from '../sandbox-errors.ts'
+import { burrowFromTemplate } from './burrow-from-template.ts'
+
+export interface CreateOptions {
+  readonly signal?: AbortSignal | undefined
+  readonly origin?: SandboxOrigin | undefined
+}
+
+/**
+ * Post: the sandbox runs and is on record. A refusal leaves nothing behind. `isNew` is false when `getOrCreate` found
+ * one.
+ */
+export async function create(
+  deps: SandboxDependencies,
+  request: CreateSandbox,
+  caller: Caller,
+  { signal, origin }: CreateOptions = {},
+): Promise<{ sandbox: Sandbox; isNew: boolean }> {
+  const existing =
+    request.name === undefined ? undefined : deps.sandboxes.findNamed(request.name, caller.keyId)
+  if (existing !== undefined) {
+    if (request.getOrCreate !== true) throw nameTaken(request.name)
+    await untilCreated(existing, signal)
+    if (existing.isDeleted) return create(deps, request, caller, { signal })
+    return { sandbox: existing, isNew: false }
+  }
+  deps.quotas.checkCeilings(caller.keyId, request.limits)
+  deps.quotas.requireNew(caller.keyId, request.limits.memoryBytes)
+  const volumes = deps.volumes.resolve(request.volumes, caller)
+  deps.network.check(request.network)
+  deps.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
+  const row = newRow({ ...request, volumes }, caller, deps.clock.wallMs(), origin?.id)
+  const sandbox = new Sandbox(deps, row)
+  // Added before it exists: a second request for the same name then waits for this one.
+  deps.sandboxes.add(sandbox)
+  try {
+    await sandbox.lock.write(() => start(sandbox, signal, origin?.from))
+  } catch (error) {
+    // Its name stays taken as long as its row is there.
+    if (sandbox.pendingWrites.isEmpty) deps.sandboxes.remove(sandbox)
+    throw error
+  }
+  return { sandbox, isNew: true }
+}
+
+/** The creation may fail meanwhile, and the server may not have been able to record that. */
+async function untilCreated(sandbox: Sandbox, signal: AbortSignal | undefined): Promise<void> {
+  if (sandbox.row.state === 'creating') (await sandbox.lock.read(signal)).release()
+  if (sandbox.row.state === 'creating') await sandbox.settle()
+}
+
+async function start(
+  sandbox: Sandbox,
+  signal: AbortSignal | undefined,
+  from: SnapshotId | undefined,
+): Promise<void> {
+  const { deps, row } = sandbox
+  const began = performance.now()
+  await deps.starts.requireDisk()
+  // After a power cut before the outcome, only files without a row are left, and recovery removes those.
+  sandbox.write({ intent: 'create', isQuick: true })
+  try {
+    const burrow = await deps.starts.run(
+      row.owner,
+      () => burrowFromTemplate(deps, row, { signal, from }),
+      signal,
+    )
+    sandbox.enterBurrow({ burrow, isContinued: false })
+    sandbox.work.touch()
+    sandbox.move('running', {
+      intent: null,
+      entry: { event: 'created', cause: 'asked', latencyMs: performance.now() - began },
+    })
+  } catch (error) {
+    await endBurrow(deps, sandbox.burrow)
+    sandbox.leaveBurrow()
+    await sandbox
+      .recordOutcome(() => undo(sandbox))
+      .catch((cause: unknown) => {
+        deps.log.warn({ sandboxId: sandbox.id, err: cause }, 'a failed creation is not undone yet')
+      })
+    throw error
+  }
+}
+
+function undo(sandbox: Sandbox): void {
+  const { id, deps } = sandbox
+  if (!sandbox.isDeleted) sandbox.move('deleting')
+  deps.rows.delete(id)
+  deps.network.forget(id)
+}
+
+function newRow(
+  { getOrCreate: _, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes'>,
+  caller: Caller,
+  now: number,
+  id = newSandboxId(),
+): SandboxRow {
+  return {
+    ...request,
+    id,
+    owner: caller.keyId,
+    state: 'creating',
+    tier: undefined,
+    head: undefined,
+    headOf: undefined,
+    burrow: undefined,
+    forkedFrom: undefined,
+    createdAt: now,
+    lastActiveAt: now,
+    stateSince: now,
+    lostSince: undefined,
+    diskBytes: undefined,
+    diskFiles: undefined,
+  }
+}
+
+export function serverIsEnding(): DormouseError {
+  return new DormouseError('overloaded', 'The server is ending.', { details: { retryAfterMs: 5_000 } })
+}

@@ -1,0 +1,18 @@
+export type WakeCause =
+  | 'run'
+  | 'file'
+  | 'process'
+  | 'context'
+  | 'resume'
+  | 'fork'
+  | 'rollback'
+  | 'port'
+  | 'ssh'
+export type StandbyCause = 'asked' | 'disk' | 'idle' | 'memory' | 'shutdown' | 'store_after'
+
+export interface UseOptions {
+  readonly cause: WakeCause
+  /** Shown by `why` while the call lasts. */
+  readonly what: string
+  readonly signal?: AbortSignal | undefined
+}

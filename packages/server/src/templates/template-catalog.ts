@@ -1,0 +1,62 @@
+import type { Material, SnapshotId } from '@dormouse/contracts'
+import type { Caller } from '../access/caller.ts'
+import type { TemplateRow, TemplateRows } from './template-rows.ts'
+
+/** The snapshots that sandboxes of a template start from. */
+export interface TemplateSnapshots {
+  readonly snapshotId: SnapshotId
+  /** Of a built template: its files alone. `snapshotId` then has no process of a user. */
+  readonly filesId: SnapshotId | undefined
+}
+
+/** Templates of keys, in memory and on disk. */
+export class TemplateCatalog {
+  readonly #rows: TemplateRows
+  #templates: readonly TemplateRow[]
+
+  constructor(rows: TemplateRows) {
+    this.#rows = rows
+    this.#templates = rows.all()
+  }
+
+  all(): readonly TemplateRow[] {
+    return this.#templates
+  }
+
+  find(name: string, owner: string): TemplateRow | undefined {
+    return this.#templates.find((row) => row.name === name && row.owner === owner)
+  }
+
+  visibleTo(caller: Caller): TemplateRow[] {
+    return this.#templates.filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
+  }
+
+  /** Undefined for templates of the host. */
+  snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined {
+    const row = this.find(name, owner)
+    return row?.snapshotId && { snapshotId: row.snapshotId, filesId: row.filesId }
+  }
+
+  materialsOf(row: TemplateRow): readonly Material[] | undefined {
+    return this.#rows.materials(row)
+  }
+
+  put(row: TemplateRow, items?: readonly Material[]): void {
+    this.#rows.put(row, items)
+    this.putInMemory(row)
+  }
+
+  /** For a row that a full disk does not let the server write. The next start finds the row before. */
+  putInMemory(row: TemplateRow): void {
+    this.#templates = [...this.#without(row), row]
+  }
+
+  delete(row: TemplateRow): void {
+    this.#templates = this.#without(row)
+    this.#rows.delete(row)
+  }
+
+  #without({ name, owner }: TemplateRow): TemplateRow[] {
+    return this.#templates.filter((other) => other.name !== name || other.owner !== owner)
+  }
+}

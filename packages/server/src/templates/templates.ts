@@ -1,0 +1,37 @@
+import type { TemplateAnswer, TemplateMaterialsAnswer } from '@dormouse/contracts/http'
+import type { Caller } from '../access/caller.ts'
+import type { Page } from '../store/page.ts'
+import type { NetworkPolicy } from '../store/sandbox-rows.ts'
+
+export interface TemplateDescription {
+  readonly name: string
+  readonly description?: string | undefined
+  /** The base template. Default: the default template. */
+  readonly from?: string | undefined
+  /** What the build may reach. Default: package registries only. */
+  readonly network?: NetworkPolicy | undefined
+  readonly packages: readonly string[]
+  readonly pip: readonly string[]
+  readonly commands: readonly string[]
+  readonly preload: readonly string[]
+}
+
+export interface Templates {
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<TemplateAnswer>
+  /** Throws `template_not_found`. */
+  get(name: string, caller: Caller): TemplateAnswer
+  /** The packages of a template. Throws `template_not_found`, and `not_found` when they were not recorded. */
+  materials(name: string, caller: Caller): Promise<TemplateMaterialsAnswer>
+  /**
+   * Starts a build in a sandbox of the caller and returns the template in state `building`. Throws `name_taken`,
+   * `template_not_found` for the base, `limit_reached`, `overloaded`.
+   */
+  build(description: TemplateDescription, caller: Caller): Promise<TemplateAnswer>
+  /** Throws `name_taken`, `not_found` for the snapshot. The snapshot may be deleted afterwards. */
+  fromSnapshot(
+    request: { name: string; description?: string | undefined; snapshotId: string },
+    caller: Caller,
+  ): Promise<TemplateAnswer>
+  /** Throws `in_use` while sandboxes need its files, and `template_not_found`. Stops a running build. */
+  delete(name: string, caller: Caller): Promise<void>
+}
