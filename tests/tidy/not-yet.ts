@@ -11,5 +11,4 @@ export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
     'packages/server/src/composition/run-server.ts',
     'packages/server/src/metrics/server-metrics.ts',
   ],
-  'comments and prose have at most 120 columns': ['packages/'],
 }
