@@ -28,7 +28,9 @@ export interface WorldOptions {
   readonly connect?: () => Promise<Socket>
 }
 
-/** A server, an edge, and a gate in front of it that reads the first message and gives it back, as the real gate does. */
+/**
+ * A server, an edge, and a gate in front of it that reads the first message and gives it back, as the real gate does.
+ */
 export class EdgeWorld implements AsyncDisposable {
   readonly inside: CertificateAndKey
   readonly outside: HttpsServer
