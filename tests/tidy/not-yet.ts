@@ -8,5 +8,4 @@ export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
     'packages/server/src/api/routes/run',
     'packages/server/src/api/testing/',
   ],
-  'comments and prose have at most 120 columns': ['packages/'],
 }

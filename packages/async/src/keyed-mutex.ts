@@ -4,7 +4,9 @@ import { Mutex } from './mutex.ts'
 export class KeyedMutex {
   readonly #mutexes = new Map<string, Mutex>()
 
-  /** Runs one piece of work at a time for each key, in the order of the calls. Starts it at once when the key is free. */
+  /**
+   * Runs one piece of work at a time for each key, in the order of the calls. Starts it at once when the key is free.
+   */
   async run<Value>(key: string, work: () => Promise<Value> | Value): Promise<Value> {
     const mutex = this.#mutexes.get(key) ?? new Mutex()
     this.#mutexes.set(key, mutex)

@@ -1,6 +1,6 @@
 /**
- * Calls `listener` once when `signal` aborts, at once if it already has. Disposing removes the listener. A missing signal
- * never aborts.
+ * Calls `listener` once when `signal` aborts, at once if it already has. Disposing removes the listener. A missing
+ * signal never aborts.
  */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): Disposable {
   if (signal?.aborted) {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * Runs `step`; on failure retries in the background until it succeeds or `isOver()`. Waits for the first attempt only, and
- * never throws: `onFailure` hears of each failure.
+ * Runs `step`; on failure retries in the background until it succeeds or `isOver()`. Waits for the first attempt only,
+ * and never throws: `onFailure` hears of each failure.
  */
 export async function retryUntilDone(
   step: () => Promise<void>,

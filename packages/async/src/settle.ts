@@ -1,4 +1,6 @@
-/** Runs all jobs, at most `concurrency` at once, started in order. Never rejects; results are in the order of the jobs. */
+/**
+ * Runs all jobs, at most `concurrency` at once, started in order. Never rejects; results are in the order of the jobs.
+ */
 export async function settleAll<Value>(
   jobs: readonly (() => Promise<Value>)[],
   concurrency: number,

@@ -9,8 +9,9 @@ export interface RateLimit {
 const ROUNDING_MS = 1e-3
 
 /**
- * Holds up to `burst` tokens, regains `perSecond` tokens each second, and gives one to each caller. Its state is the time
- * at which it will be full again: adding the same step each time gathers no rounding errors, counting fractions would.
+ * Holds up to `burst` tokens, regains `perSecond` tokens each second, and gives one to each caller. Its state is the
+ * time at which it will be full again: adding the same step each time gathers no rounding errors, counting fractions
+ * would.
  */
 export class TokenBucket {
   readonly #stepMs: number

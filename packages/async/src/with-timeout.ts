@@ -1,6 +1,7 @@
 /**
  * Settles as `work` does, or rejects with `makeError()` after `timeoutMs`. `work` itself continues; its outcome is then
- * ignored. The timer keeps no process alive. Unlike `Promise.race`, leaves nothing attached to a promise that stays pending.
+ * ignored. The timer keeps no process alive. Unlike `Promise.race`, leaves nothing attached to a promise that stays
+ * pending.
  */
 export function withTimeout<Value>(
   work: Promise<Value>,

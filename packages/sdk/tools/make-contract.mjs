@@ -1,5 +1,6 @@
 // Writes src/contract from the HTTP contract: node packages/sdk/tools/make-contract.mjs
-// The SDK is published without the packages around it, so it has the types that it uses of the contract itself, as the compiler sees them.
+// The SDK is published without the packages around it, so it has the types that it uses of the contract itself, as the
+// compiler sees them.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'

@@ -1,10 +1,11 @@
 """Starts a command in a network of its own, where 11.0.0.0/8 is the public internet, with gates to be taken.
 
 Descriptors of the command, beside the usual ones:
-  500+2i, 501+2i  for i < 128: a listening socket at 127.0.0.1, port 30000+i, and a datagram socket, port 31000+i. In the same network:
-                  tests say what a connection had asked for.
-  800+3i .. +2    for i < 8: a listening socket (port 443 of every address), a datagram socket (198.18.0.1:53), and the network namespace
-                  that both are in. Everything is local there, so the kernel keeps what was asked for, as in a burrow.
+  500+2i, 501+2i  for i < 128: a listening socket at 127.0.0.1, port 30000+i, and a datagram socket, port 31000+i.
+                  They are in the same network; tests say which address a connection asked for.
+  800+3i .. +2    for i < 8: a listening socket (port 443 of every address), a datagram socket (198.18.0.1:53), and
+                  their network namespace. Everything is local there, so the kernel keeps the address that a
+                  connection asked for, as in a burrow.
 """
 
 import ctypes
@@ -63,7 +64,8 @@ def be_told(hosts: str) -> None:
 be_told("127.0.0.1 localhost\n10.77.0.1 mirror.corp.example wiki.corp.example\n")
 host = enter_new()
 ip("address add 10.77.0.1/32 dev lo")
-# With a source of its own: otherwise the kernel would come from the very address it goes to, as it does for this host's own ones.
+# With a source of its own: otherwise the kernel would come from the very address it goes to, as it does for this host's
+# own ones.
 ip("route add local 11.0.0.0/8 dev lo src 10.77.0.1")
 ip("address add 12.0.0.1/32 dev lo")
 ip("route add local 13.0.0.0/8 dev lo")

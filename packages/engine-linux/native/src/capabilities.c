@@ -5,7 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What root needs to be root of its own files, users and processes, and nothing that reaches the kernel's larger surfaces. */
+/*
+ * What root needs to be root of its own files, users and processes, and nothing that reaches the kernel's larger
+ * surfaces.
+ */
 static const int kept[] = {
     CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,       CAP_SETGID,
     CAP_SETUID, CAP_SETPCAP,      CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_AUDIT_WRITE,

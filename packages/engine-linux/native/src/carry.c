@@ -1,11 +1,12 @@
 /*
- * dormouse-carry find LAYER LIST: of the paths on standard input, each ended by NUL, writes those to LIST that have an origin.
- * dormouse-carry copy LAYER UPPER: copies the files on standard input, with their attributes and the directories on the way.
+ * dormouse-carry find LAYER LIST: of the paths on standard input, each ended by NUL, writes those to LIST that have an
+ * origin. dormouse-carry copy LAYER UPPER: copies the files on standard input, with their attributes and the
+ * directories on the way.
  *
- * LAYER is a former upper directory. A file in it that had been copied up from a layer below has, to the sandbox, the inode
- * number of its origin, which overlayfs keeps in an attribute. But overlayfs looks at that attribute in the upper directory only:
- * with LAYER as a lower one the number would change under programs that have the file open and remember it (SQLite refuses to
- * write then). In the new upper directory, attribute and all, the file keeps its number.
+ * LAYER is a former upper directory. A file in it that had been copied up from a layer below has, to the sandbox, the
+ * inode number of its origin, which overlayfs keeps in an attribute. But overlayfs looks at that attribute in the upper
+ * directory only: with LAYER as a lower one the number would change under programs that have the file open and remember
+ * it (SQLite refuses to write then). In the new upper directory, attribute and all, the file keeps its number.
  */
 #include <errno.h>
 #include <fcntl.h>

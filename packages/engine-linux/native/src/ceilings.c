@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 /*
- * The kernel's defaults for these are a share of the host's memory, counted over all burrows: open files of the machine, and
- * epoll watches of one uid, which burrows have in common. What each of them costs is charged to the memory cgroup of whoever
- * takes it, so the burrow's own limit is the bound, and a second one only lets neighbours starve. systemd lifts the first too.
+ * The kernel's defaults for these are a share of the host's memory, counted over all burrows: open files of the
+ * machine, and epoll watches of one uid, which burrows have in common. What each of them costs is charged to the memory
+ * cgroup of whoever takes it, so the burrow's own limit is the bound, and a second one only lets neighbours starve.
+ * systemd lifts the first too.
  */
 static const char *const ceilings[] = {"/proc/sys/fs/file-max", "/proc/sys/fs/epoll/max_user_watches"};
 

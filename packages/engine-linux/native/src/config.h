@@ -12,9 +12,10 @@ struct config {
     const char *root;      /* an empty host directory; the overlay is mounted there in a private mount namespace */
     const char *overlay;   /* overlayfs mount options */
     const char *tools;     /* host directory shown read-only at /.dormouse */
-    const char *link;      /* host directory shown at /.dormouse/run instead of a file system that holds no more than the agent's socket; may be missing */
-    const char *memory;    /* host directory shown read-only at /.dormouse/memory: what restored memory is mapped from; may be missing */
-    const char *kdat;      /* host directory shown read-only at /.dormouse/kdat: CRIU's knowledge of this kernel; may be missing */
+    /* Optional host directory shown at /.dormouse/run. Without it, a file system that has room for one socket. */
+    const char *link;
+    const char *memory;    /* optional host directory shown read-only at /.dormouse/memory: the mapped memory files */
+    const char *kdat;      /* optional host directory shown read-only at /.dormouse/kdat: CRIU's view of the kernel */
     const char *volumes;   /* host directory that the volumes are in; may be missing when there are none */
     const char *volume[MAX_LIST + 1]; /* `<ro|rw> <name in volumes> <absolute path inside>` */
     size_t volume_count;

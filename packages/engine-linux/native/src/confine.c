@@ -7,10 +7,10 @@
 #include "load-filter.h"
 
 /*
- * Over the burrow's own namespaces CRIU has every capability anyway, as the owner of its user namespace. These are the ones over
- * the host.
- * There is no seccomp filter. Kernel rule: a process that has one may neither read the filters of others nor suspend them
- * (PTRACE_SECCOMP_GET_FILTER, PTRACE_O_SUSPEND_SECCOMP), and a dump does both.
+ * Over the burrow's own namespaces CRIU has every capability anyway, as the owner of its user namespace. These are the
+ * ones over the host.
+ * There is no seccomp filter. Kernel rule: a process that has one may neither read the filters of others nor suspend
+ * them (PTRACE_SECCOMP_GET_FILTER, PTRACE_O_SUSPEND_SECCOMP), and a dump does both.
  */
 static const int saving[] = {
     CAP_SYS_ADMIN,    /* reads and suspends seccomp filters; opens /proc/<pid>/map_files */
@@ -27,7 +27,10 @@ static const int restoring[] = {
     CAP_NET_RAW,   CAP_SYS_NICE,   CAP_IPC_OWNER,          CAP_IPC_LOCK,     CAP_LEASE,
 };
 
-/* open_by_handle_at(2) finds what is watched on a volume. It could open any file of the volume's file system, so others lack it. */
+/*
+ * open_by_handle_at(2) finds what is watched on a volume. It could open any file of the volume's file system, so others
+ * lack it.
+ */
 static const int with_volumes[] = {CAP_DAC_READ_SEARCH};
 
 bool confine_saver(bool has_volumes)

@@ -38,7 +38,10 @@ int wait_for_saver(pid_t saver, int first_process, long seconds)
 {
     bool is_late = seconds > 0 && !ends_within(saver, seconds);
     if (is_late) {
-        /* PID 1 first: the processes go while CRIU still holds them. It is in the same pid namespace and goes with them. */
+        /*
+         * PID 1 first: the processes go while CRIU still holds them. It is in the same pid namespace and goes with
+         * them.
+         */
         syscall(SYS_pidfd_send_signal, first_process, SIGKILL, NULL, 0);
         kill(saver, SIGKILL);
     }

@@ -1,14 +1,14 @@
 /*
  * libdormouse-enter.so: makes a program of the host start its main() inside a burrow.
  *
- * Preloaded into CRIU with DORMOUSE_ENTER=<host|burrow>; the burrow comes as a line on fd 4, so that CRIU can be started, and
- * its libraries loaded, before there is a burrow. By the time a constructor runs, the dynamic
- * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing that the
- * sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's privileges.
- * On the same fd it tells the engine when main() has succeeded.
- * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first, DORMOUSE_ENTER_FILTER the seccomp program of a restoring CRIU.
- * `host` keeps our own user namespace, which saving needs (reading seccomp filters takes CAP_SYS_ADMIN there); `burrow` takes on
- * the burrow's and with it gives up every privilege over the host.
+ * Preloaded into CRIU with DORMOUSE_ENTER=<host|burrow>; the burrow comes as a line on fd 4, so that CRIU can be
+ * started, and its libraries loaded, before there is a burrow. By the time a constructor runs, the dynamic
+ * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing
+ * that the sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's
+ * privileges. On the same fd it tells the engine when main() has succeeded.
+ * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first, DORMOUSE_ENTER_FILTER the seccomp program of a
+ * restoring CRIU. `host` keeps our own user namespace, which saving needs (reading seccomp filters takes CAP_SYS_ADMIN
+ * there); `burrow` takes on the burrow's and with it gives up every privilege over the host.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,8 +76,8 @@ static int join_namespaces(pid_t pid, bool user)
 }
 
 /*
- * Reading the resource limits of a task takes CAP_SYS_RESOURCE in its user namespace. The host's root may lack that one, but
- * whoever has the effective uid that made a user namespace has every capability in it. Files stay root's.
+ * Reading the resource limits of a task takes CAP_SYS_RESOURCE in its user namespace. The host's root may lack that
+ * one, but whoever has the effective uid that made a user namespace has every capability in it. Files stay root's.
  */
 static void become_owner(pid_t pid)
 {
@@ -102,7 +102,10 @@ static void become_burrow_root(void)
 static pid_t entered;
 static bool is_saving;
 
-/* The engine goes on at once, while the kernel takes our memory apart. Tasks that CRIU is about to restore may end this way too. */
+/*
+ * The engine goes on at once, while the kernel takes our memory apart. Tasks that CRIU is about to restore may end this
+ * way too.
+ */
 static void tell_success(int status, void *unused)
 {
     (void)unused;
@@ -148,9 +151,9 @@ static void open_directory(const char *path, int fd)
 }
 
 /*
- * Three lines: `<pid> <seconds> <0|1 for volumes>`, the images directory, which becomes fd 3, and the directory of the burrow's freezer, which
- * becomes fd 5 and may be missing. CRIU is given the descriptors as paths. The fd's end without them means that there will be no
- * burrow.
+ * Three lines: `<pid> <seconds> <0|1 for volumes>`, the images directory, which becomes fd 3, and the directory of the
+ * burrow's freezer, which becomes fd 5 and may be missing. CRIU is given the descriptors as paths. The fd's end without
+ * them means that there will be no burrow.
  */
 static struct target read_target(void)
 {
@@ -171,9 +174,9 @@ static struct target read_target(void)
 }
 
 /*
- * Orphans belong to the agent (PR_SET_CHILD_SUBREAPER). CRIU restores that only after the helpers are gone that stood in for
- * session leaders of old; what they leave behind would go to PID 1, outside the tree that the next snapshot saves. So the
- * agent's process gets it here, when CRIU makes it the leader of its session, before it has any children.
+ * Orphans belong to the agent (PR_SET_CHILD_SUBREAPER). CRIU restores that only after the helpers are gone that stood
+ * in for session leaders of old; what they leave behind would go to PID 1, outside the tree that the next snapshot
+ * saves. So the agent's process gets it here, when CRIU makes it the leader of its session, before it has any children.
  */
 __attribute__((visibility("default"))) pid_t setsid(void)
 {

@@ -1,11 +1,12 @@
 /*
  * export-filters ALLOW DENY BASE: writes the three seccomp programs of a burrow.
  *
- * ALLOW names the system calls that sandboxes may make. Those that exist for running the machine fail with EPERM, as programs
- * expect of a container; all others, also ones yet to be invented, with ENOSYS, so that libraries take their fallback.
- * DENY holds what depends on arguments. The kernel runs both and the stricter answer wins.
- * BASE is what the restoring CRIU carries: every call of ALLOW and the few more that a restore makes. What CRIU restores inherits
- * it, so the processes of a burrow that boots get it too, and it is the oldest filter of every process of every burrow.
+ * ALLOW names the system calls that sandboxes may make. Those that exist for running the machine fail with EPERM, as
+ * programs expect of a container; all others, also ones yet to be invented, with ENOSYS, so that libraries take their
+ * fallback. DENY holds what depends on arguments. The kernel runs both and the stricter answer wins.
+ * BASE is what the restoring CRIU carries: every call of ALLOW and the few more that a restore makes. What CRIU
+ * restores inherits it, so the processes of a burrow that boots get it too, and it is the oldest filter of every
+ * process of every burrow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,8 +109,8 @@ static void deny_namespaces(scmp_filter_ctx filter)
 }
 
 /*
- * `pkill python` and `kill -9 -1` are everyday accidents, and the agent's end is the burrow's end. Its pid is always the same,
- * so the filter can shield it, its process group and the all-processes target. This is no security boundary.
+ * `pkill python` and `kill -9 -1` are everyday accidents, and the agent's end is the burrow's end. Its pid is always
+ * the same, so the filter can shield it, its process group and the all-processes target. This is no security boundary.
  */
 static void shield_agent(scmp_filter_ctx filter)
 {
@@ -131,15 +132,18 @@ static void deny_families(scmp_filter_ctx filter)
 }
 
 /*
- * Rare protocols are kernel code that opening a socket loads and that few people look at. Of netlink, only what programs ask
- * for names, addresses, sockets, devices and auditing remains.
+ * Rare protocols are kernel code that opening a socket loads and that few people look at. Of netlink, only what
+ * programs ask for names, addresses, sockets, devices and auditing remains.
  */
 static void deny_protocols(scmp_filter_ctx filter)
 {
     static const unsigned int internet[] = {AF_INET, AF_INET6};
     for (size_t i = 0; i < sizeof(internet) / sizeof(*internet); i++) {
         struct scmp_arg_cmp family = SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_WORD, internet[i]);
-        /* Above are SCTP, UDP-Lite, L2TP, SMC and MPTCP. The whole register is compared: stray upper bits are denied as well. */
+        /*
+         * Above are SCTP, UDP-Lite, L2TP, SMC and MPTCP. The whole register is compared: stray upper bits are denied as
+         * well.
+         */
         deny_if_both(filter, EPROTONOSUPPORT, "socket", family, SCMP_A2(SCMP_CMP_GT, IPPROTO_ICMPV6));
         deny_if_both(filter, EPROTONOSUPPORT, "socket", family, SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, IPPROTO_DCCP));
     }
@@ -162,8 +166,8 @@ static void deny_huge_pages(scmp_filter_ctx filter)
 }
 
 /*
- * dormouse-init sets this limit to 1, which also keeps the kernel from starting the host's core dump handler; 0 would start it.
- * There are no core dumps either way, so programs that switch them off are told that they have.
+ * dormouse-init sets this limit to 1, which also keeps the kernel from starting the host's core dump handler; 0 would
+ * start it. There are no core dumps either way, so programs that switch them off are told that they have.
  */
 static void keep_core_limit(scmp_filter_ctx filter)
 {
@@ -199,8 +203,8 @@ static scmp_filter_ctx base_filter(void)
 }
 
 /*
- * One instruction that loads a constant, in front of the program and without effect on it. It tells the host which of the
- * filters in a dump is the one that a restore brings along anyway.
+ * One instruction that loads a constant, in front of the program and without effect on it. It tells the host which of
+ * the filters in a dump is the one that a restore brings along anyway.
  */
 static void write_mark(int fd, const char *path)
 {

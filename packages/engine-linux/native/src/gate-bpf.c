@@ -1,6 +1,7 @@
 /*
- * The program of type sk_lookup that makes connections to the outside arrive at the gate. The kernel runs it when it looks for
- * whoever listens at an address, before it looks among the sockets of the namespace, and keeps the address that was asked for.
+ * The program of type sk_lookup that makes connections to the outside arrive at the gate. The kernel runs it when it
+ * looks for whoever listens at an address, before it looks among the sockets of the namespace, and keeps the address
+ * that was asked for.
  */
 #include <linux/bpf.h>
 #include <netinet/in.h>

@@ -1,4 +1,7 @@
-/* Ends connections that lead out of a namespace and that nobody holds the other end of any more: those that a snapshot has brought back. */
+/*
+ * Ends connections that lead out of a namespace and that nobody holds the other end of any more: those that a snapshot
+ * has brought back.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -14,7 +17,10 @@
 #include "gate.h"
 
 #define ALL_STATES 0xfffffu
-/* Nobody connected waits at TCP_LISTEN, and at TCP_CLOSE_WAIT all has been received: what comes next is the end, not an error. */
+/*
+ * Nobody connected waits at TCP_LISTEN, and at TCP_CLOSE_WAIT all has been received: what comes next is the end, not an
+ * error.
+ */
 #define LEFT_ALONE (1u << 10 | 1u << 8)
 /* Ended in one round, so that the list is not changed while the kernel reads it out. */
 #define ROUND 512

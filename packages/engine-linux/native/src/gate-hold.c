@@ -1,6 +1,7 @@
 /*
- * Holds the connections through a gate still, for as long as a snapshot is being taken: what the server's sockets send has no route.
- * Processes inside are stopped then, but the kernel goes on receiving for them, and CRIU wants to find as many bytes as it counted.
+ * Holds the connections through a gate still, for as long as a snapshot is being taken: what the server's sockets send
+ * has no route. Processes inside are stopped then, but the kernel goes on receiving for them, and CRIU wants to find as
+ * many bytes as it counted.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -20,7 +21,10 @@ static int change_rule(int netlink, unsigned short type, unsigned char family)
     return ask_kernel(netlink, &request);
 }
 
-/* It is as it should be already; or there are no such rules at all: without IPv6, and on kernels that cannot choose routes by rules. */
+/*
+ * It is as it should be already; or there are no such rules at all: without IPv6, and on kernels that cannot choose
+ * routes by rules.
+ */
 static bool is_fine(int error)
 {
     return error == ENOENT || error == EEXIST || error == EAFNOSUPPORT || error == EOPNOTSUPP;

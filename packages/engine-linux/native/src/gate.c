@@ -12,8 +12,8 @@
 #define RESOLVER "198.18.0.1"
 #define RESOLVER_PORT 53
 /*
- * Where the listener is bound does not matter to what is handed to it, but the port is taken from those who want it at all addresses
- * inside. So it is one that nobody wants; when somebody has it all the same, the kernel chooses.
+ * Where the listener is bound does not matter to what is handed to it, but the port is taken from those who want it at
+ * all addresses inside. So it is one that nobody wants; when somebody has it all the same, the kernel chooses.
  */
 #define LISTENER_PORT 1
 /* Of connections that the server has not taken yet: short bursts. */
@@ -47,7 +47,10 @@ bool enter_network(int netns, struct failure *failure)
     return setns(netns, CLONE_NEWNET) == 0 || failed(failure, "enter the network namespace");
 }
 
-/* An IPv4 address as an IPv6 one: a socket bound to it takes connections of both kinds, one bound to a real IPv6 address does not. */
+/*
+ * An IPv4 address as an IPv6 one: a socket bound to it takes connections of both kinds, one bound to a real IPv6
+ * address does not.
+ */
 static int bind_dual(int fd, in_port_t port)
 {
     struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -76,8 +79,8 @@ static bool listen_tcp(int *listener, struct failure *failure)
     if (fd == -1)
         return failed(failure, "make the listener");
     /*
-     * The address is none of the namespace's own: it is reached by its default route. Reuse, which accepted connections have from their
-     * listener: one to port 443 somewhere must not keep a server inside from that port.
+     * The address is none of the namespace's own: it is reached by its default route. Reuse, which accepted connections
+     * have from their listener: one to port 443 somewhere must not keep a server inside from that port.
      */
     if (setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) == -1 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)

@@ -1,6 +1,7 @@
 /*
- * madvise that discards, on memory that may be mapped from a memory file. There MADV_DONTNEED brings back the file's bytes and
- * MADV_FREE is refused; here the pages are replaced by fresh anonymous ones, as if they had been anonymous all the time.
+ * madvise that discards, on memory that may be mapped from a memory file. There MADV_DONTNEED brings back the file's
+ * bytes and MADV_FREE is refused; here the pages are replaced by fresh anonymous ones, as if they had been anonymous
+ * all the time.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,7 +17,10 @@
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13. It discards: what comes back after MADV_GUARD_REMOVE is zeros. */
 #endif
 
-/* What was discarded once is anonymous from then on. Up to this size it is cheaper to try MADV_FREE, which says so, than to look. */
+/*
+ * What was discarded once is anonymous from then on. Up to this size it is cheaper to try MADV_FREE, which says so,
+ * than to look.
+ */
 #define PROBE_BYTES (16 * PAGE_BYTES)
 
 static int is_in_table(uintptr_t start, uintptr_t end)
@@ -33,7 +37,10 @@ static int is_in_table(uintptr_t start, uintptr_t end)
     return low < table->count && low < GUARD_RANGES && table->ranges[low].start < end;
 }
 
-/* MADV_COLD changes no byte, and since Linux 5.4 it is refused on locked mappings: the lock is nowhere to be read cheaply. */
+/*
+ * MADV_COLD changes no byte, and since Linux 5.4 it is refused on locked mappings: the lock is nowhere to be read
+ * cheaply.
+ */
 int is_locked(uintptr_t page)
 {
     return kernel_madvise(page, PAGE_BYTES, MADV_COLD) == -EINVAL;
@@ -46,8 +53,9 @@ void zero_by_hand(uintptr_t start, uintptr_t end)
 }
 
 /*
- * MAP_FIXED swaps the pages in one step: other threads see old bytes or zeros, never the file's. MAP_NORESERVE because heuristic
- * overcommit would refuse a large range otherwise, and a discard of anonymous memory cannot fail for want of reserve.
+ * MAP_FIXED swaps the pages in one step: other threads see old bytes or zeros, never the file's. MAP_NORESERVE because
+ * heuristic overcommit would refuse a large range otherwise, and a discard of anonymous memory cannot fail for want of
+ * reserve.
  */
 long map_anonymous(const struct memory_mapping *piece, int locked)
 {
@@ -56,7 +64,10 @@ long map_anonymous(const struct memory_mapping *piece, int locked)
     return is_error(result) ? result : 0;
 }
 
-/* A refused swap (too many mappings, a sealed one) changes nothing; zeros keep the promise then, and only save no memory. */
+/*
+ * A refused swap (too many mappings, a sealed one) changes nothing; zeros keep the promise then, and only save no
+ * memory.
+ */
 static long replace_or_zero(const struct memory_mapping *piece, int locked)
 {
     long result = map_anonymous(piece, locked);
@@ -88,10 +99,11 @@ static long discard_mapped(const struct memory_mapping *piece, int advice)
 }
 
 /*
- * No file descriptor left, or no /proc: nobody can say what is mapped where the table points. MADV_DONTNEED as it is would bring
- * stale bytes back as if they were zeros; writing zeros could destroy a file that is mapped there by now. So the call fails and
- * changes nothing, with ENOMEM: allocators retry EAGAIN for ever, and keep track of dirty pages after any other error.
- * All that is anonymous needs no look: MADV_FREE takes nothing else, and it takes only what is about to be discarded.
+ * No file descriptor left, or no /proc: nobody can say what is mapped where the table points. MADV_DONTNEED as it is
+ * would bring stale bytes back as if they were zeros; writing zeros could destroy a file that is mapped there by now.
+ * So the call fails and changes nothing, with ENOMEM: allocators retry EAGAIN for ever, and keep track of dirty pages
+ * after any other error. All that is anonymous needs no look: MADV_FREE takes nothing else, and it takes only what is
+ * about to be discarded.
  */
 static long discard_blindly(uintptr_t start, uintptr_t length, int advice)
 {
@@ -136,9 +148,10 @@ static long discard(int maps, uintptr_t start, uintptr_t end, int advice)
 }
 
 /*
- * Asking the kernel costs a few microseconds, so the table decides who asks: nothing restored lies outside its ranges, unless
- * mremap has moved or grown it. One that was seen makes every later discard ask. Not seen is the mremap inside libc's realloc: a program
- * that discards pages of a malloc block itself, after realloc has moved the block out of restored memory, gets old bytes.
+ * Asking the kernel costs a few microseconds, so the table decides who asks: nothing restored lies outside its ranges,
+ * unless mremap has moved or grown it. One that was seen makes every later discard ask. Not seen is the mremap inside
+ * libc's realloc: a program that discards pages of a malloc block itself, after realloc has moved the block out of
+ * restored memory, gets old bytes.
  */
 long advise_restored(uintptr_t start, uintptr_t length, int advice)
 {
@@ -151,7 +164,10 @@ long advise_restored(uintptr_t start, uintptr_t length, int advice)
     if (!restored_memory_moved && !is_in_table(start, start + rounded))
         return kernel_madvise(start, rounded, advice);
     if (advice == MADV_FREE || (advice == MADV_DONTNEED && rounded <= PROBE_BYTES)) {
-        /* Refused on anything but anonymous memory, so what succeeds needs no look. Doing the front part twice is harmless. */
+        /*
+         * Refused on anything but anonymous memory, so what succeeds needs no look. Doing the front part twice is
+         * harmless.
+         */
         long anonymous = kernel_madvise(start, rounded, MADV_FREE);
         if (advice == MADV_FREE && anonymous != -EINVAL)
             return anonymous;

@@ -1,6 +1,6 @@
 /*
- * Which parts of a range are mapped from memory files, right now. No allocation, no lock, little stack: callers may hold an
- * allocator's locks or run in a signal handler.
+ * Which parts of a range are mapped from memory files, right now. No allocation, no lock, little stack: callers may
+ * hold an allocator's locks or run in a signal handler.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -142,7 +142,10 @@ static uint64_t next_number(struct reader *text)
     }
 }
 
-/* `7f00-7f01 rw-p 0000 fe:01 12   /path`: 1 for a line, 0 at the end, negative on an error. The path is cut to its buffer. */
+/*
+ * `7f00-7f01 rw-p 0000 fe:01 12   /path`: 1 for a line, 0 at the end, negative on an error. The path is cut to its
+ * buffer.
+ */
 static int next_line(struct reader *text, struct mapping *mapping, char *path, unsigned path_bytes)
 {
     int byte = next_byte(text);

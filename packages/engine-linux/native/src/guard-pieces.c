@@ -1,7 +1,7 @@
 /*
- * mremap of memory that is one mapping to the program and several to the kernel, which refuses that with EFAULT: restored, and
- * then discarded in parts, or restored again after that. It grows in place when there is room behind it; otherwise each piece
- * moves on its own, without a copy.
+ * mremap of memory that is one mapping to the program and several to the kernel, which refuses that with EFAULT:
+ * restored, and then discarded in parts, or restored again after that. It grows in place when there is room behind it;
+ * otherwise each piece moves on its own, without a copy.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -34,7 +34,10 @@ static int protection_of(int maps, uintptr_t start, uintptr_t end)
     return protection;
 }
 
-/* Old and new place are both mapped as long as there may be a way back: nobody else can take one. Returns where it stopped. */
+/*
+ * Old and new place are both mapped as long as there may be a way back: nobody else can take one. Returns where it
+ * stopped.
+ */
 static uintptr_t move_pieces(int maps, uintptr_t start, uintptr_t end, uintptr_t target)
 {
     struct memory_mapping piece;

@@ -1,6 +1,7 @@
 /*
- * mremap on memory that is mapped from a memory file. Growth shows what follows in the file. That is a hole, thus zeros, behind
- * the end the mapping had when the sandbox fell asleep; but old bytes after a shrink (or past a hole that was too small).
+ * mremap on memory that is mapped from a memory file. Growth shows what follows in the file. That is a hole, thus
+ * zeros, behind the end the mapping had when the sandbox fell asleep; but old bytes after a shrink (or past a hole that
+ * was too small).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,9 @@
 /* Set once, never cleared, read without a lock: whoever grew or moved memory also tells other threads where it is. */
 int restored_memory_moved;
 
-/* Writes zeros over what the file has there, and only there: touching a hole costs page cache. 0 when all is zeros now. */
+/*
+ * Writes zeros over what the file has there, and only there: touching a hole costs page cache. 0 when all is zeros now.
+ */
 static int zero_file_bytes(const struct memory_mapping *grown)
 {
     int file = (int)kernel_open(grown->path, O_RDONLY | O_CLOEXEC);
@@ -48,7 +51,10 @@ static void clear_growth(uintptr_t start, uintptr_t end)
         return; /* Almost always a hole; without /proc there is no way to tell, and mremap itself has succeeded. */
     enum search search = find_memory_mapping(maps, start, end, &grown);
     kernel_close(maps);
-    /* A whole mapping stays one mapping, because mremap refuses ranges over two; only what cannot be written is swapped. */
+    /*
+     * A whole mapping stays one mapping, because mremap refuses ranges over two; only what cannot be written is
+     * swapped.
+     */
     if (search == FOUND && !(grown.protection & PROT_WRITE && zero_file_bytes(&grown) == 0))
         map_anonymous(&grown, 0);
 }

@@ -1,10 +1,11 @@
 /*
- * One device number for the root of a sandbox, for ever. Every wake mounts another overlay, the kernel numbers those by what is
- * free, and programs remember device and inode number of files they have open: SQLite shares its locks between connections that
- * have the same, and a connection from before a sleep and one from after it would both write; logs are reopened, caches dropped.
- * Other file systems keep the kernel's number.
+ * One device number for the root of a sandbox, for ever. Every wake mounts another overlay, the kernel numbers those by
+ * what is free, and programs remember device and inode number of files they have open: SQLite shares its locks between
+ * connections that have the same, and a connection from before a sleep and one from after it would both write; logs are
+ * reopened, caches dropped. Other file systems keep the kernel's number.
  *
- * Out of reach, and shown the kernel's: who makes the system call itself, and libc's own calls (nftw, fts, the dynamic loader).
+ * Out of reach, and shown the kernel's: who makes the system call itself, and libc's own calls (nftw, fts, the dynamic
+ * loader).
  */
 #include <errno.h>
 #include <stddef.h>
@@ -32,8 +33,9 @@ static inline uint64_t known_root(void)
 }
 
 /*
- * The engine forgets the number for the process, whenever that falls asleep: also between asking the kernel and writing the
- * answer down. So the place is marked first, with a mark nobody else has, and only taken over while it is still there.
+ * The engine forgets the number for the process, whenever that falls asleep: also between asking the kernel and writing
+ * the answer down. So the place is marked first, with a mark nobody else has, and only taken over while it is still
+ * there.
  */
 static uint64_t ask_for_root(void)
 {
@@ -115,7 +117,10 @@ EXPORT int statx(int directory, const char *path, int flags, unsigned mask, stru
     return (int)to_libc(show_statx(directory, (long)path, flags, mask, status));
 }
 
-/* What programs call that were built with glibc before 2.33. Version 0 is the kernel's struct, 1 glibc's: on x86-64 the same. */
+/*
+ * What programs call that were built with glibc before 2.33. Version 0 is the kernel's struct, 1 glibc's: on x86-64 the
+ * same.
+ */
 static inline int is_version(int version)
 {
     return version == 0 || version == 1;

@@ -8,8 +8,8 @@
 #endif
 
 /*
- * System calls without libc: the guard runs below allocators, in signal handlers and under any libc (glibc, musl), so it must not
- * call one. Failures are -errno, as the kernel returns them.
+ * System calls without libc: the guard runs below allocators, in signal handlers and under any libc (glibc, musl), so
+ * it must not call one. Failures are -errno, as the kernel returns them.
  */
 static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f)
 {

@@ -1,18 +1,21 @@
 /*
- * libdormouse-guard.so, preloaded into every program of a sandbox: the libc entry points whose effect on restored memory differs
- * from that on anonymous memory, and those that tell of a file's device (guard-stat.c). A process that never slept pays one load
- * and one branch.
+ * libdormouse-guard.so, preloaded into every program of a sandbox: the libc entry points whose effect on restored
+ * memory differs from that on anonymous memory, and those that tell of a file's device (guard-stat.c). A process that
+ * never slept pays one load and one branch.
  *
  * Not here, because nothing is needed:
- * - munmap, mprotect: the same on both kinds. A private mapping of a read-only file may become writable (VM_MAYWRITE), and
+ * - munmap, mprotect: the same on both kinds. A private mapping of a read-only file may become writable (VM_MAYWRITE),
+ *   and
  *   executable as long as its mount is not noexec.
  * - brk: growth past a mapped heap is anonymous.
  * - posix_madvise(POSIX_MADV_DONTNEED): nothing at all in glibc and musl. process_madvise: seccomp forbids it.
- * - libc's own calls, which cannot be seen from here: glibc discards stacks of dead threads and free heap parts, and never takes
+ * - libc's own calls, which cannot be seen from here: glibc discards stacks of dead threads and free heap parts, and
+ *   never takes
  *   them for zeros afterwards (its calloc clears everything below a heap's mprotect_size); realloc promises no zeros.
  * - fork: children inherit table and mappings alike. exec: starts with a table of its own, and no restored memory.
  *
- * Out of reach: programs that make the system call themselves, take madvise from dlopen("libc.so.6") or use RTLD_DEEPBIND.
+ * Out of reach: programs that make the system call themselves, take madvise from dlopen("libc.so.6") or use
+ * RTLD_DEEPBIND.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -29,7 +32,10 @@ __attribute__((aligned(PAGE_BYTES))) struct guard_table dormouse_guard_table = {
 };
 _Static_assert(sizeof(struct guard_table) == 4 * PAGE_BYTES, "the table fills its pages");
 
-/* Written once, the pages are private copies, and those are in every process image. Unwritten they would be the library's. */
+/*
+ * Written once, the pages are private copies, and those are in every process image. Unwritten they would be the
+ * library's.
+ */
 __attribute__((constructor)) static void own_table_pages(void)
 {
     for (uintptr_t offset = 0; offset < sizeof dormouse_guard_table; offset += PAGE_BYTES) {
@@ -71,8 +77,8 @@ EXPORT int madvise(void *start, size_t length, int advice)
 }
 
 /*
- * These two are variadic in libc's headers. On x86-64 integer arguments travel the same way in both kinds of functions; those
- * that the caller left out are garbage that the kernel does not look at, exactly as in libc.
+ * These two are variadic in libc's headers. On x86-64 integer arguments travel the same way in both kinds of functions;
+ * those that the caller left out are garbage that the kernel does not look at, exactly as in libc.
  */
 EXPORT void *guard_mremap(void *old, size_t old_length, size_t new_length, int flags, void *fixed) __asm__("mremap");
 EXPORT void *guard_mremap(void *old, size_t old_length, size_t new_length, int flags, void *fixed)

@@ -3,8 +3,9 @@
 #include <stdint.h>
 
 /*
- * After a wake, parts of what a program knows as private anonymous memory are private mappings of the files in this directory: the
- * same bytes, copied on write. The guard hides the few places where the kernel treats the two differently.
+ * After a wake, parts of what a program knows as private anonymous memory are private mappings of the files in this
+ * directory: the same bytes, copied on write. The guard hides the few places where the kernel treats the two
+ * differently.
  */
 #define MEMORY_DIRECTORY "/.dormouse/memory/"
 
@@ -17,14 +18,16 @@ struct guard_range {
 };
 
 /*
- * Part of the image format: the engine finds this symbol in a process image and writes the ranges that will be mapped from
- * memory files. A process that never slept has none. Ranges are sorted and do not overlap; adjacent ones may be merged.
+ * Part of the image format: the engine finds this symbol in a process image and writes the ranges that will be mapped
+ * from memory files. A process that never slept has none. Ranges are sorted and do not overlap; adjacent ones may be
+ * merged.
  */
 struct guard_table {
     uint64_t magic;
     uint32_t version, capacity, count, reserved;
     struct guard_range ranges[GUARD_RANGES];
-    uint64_t root_device; /* The kernel's number; 0 when not asked for yet. The engine sets it to 0 with every change of the table. */
+    /* The kernel's device number; 0 until the guard has asked. The engine sets it to 0 whenever it changes the table. */
+    uint64_t root_device;
 };
 
 extern struct guard_table dormouse_guard_table __attribute__((visibility("protected")));

@@ -39,7 +39,7 @@ void each_entry(int directory, void (*visit)(const char *name, void *context), v
 /* Prints one line per layer: `BYTES RENAMES KNOWN`. */
 void scan_layers(const struct chain *chain, const char *mount_point);
 /*
- * Makes in the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. Files in renamed
- * directories may have other names that stay outside: unless `breaks_links`, such a merge is refused.
+ * Makes in the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. Files in
+ * renamed directories may have other names that stay outside: unless `breaks_links`, such a merge is refused.
  */
 void merge_layers(const struct chain *chain, const char *mount_point, const char *into, bool breaks_links);

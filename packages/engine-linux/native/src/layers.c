@@ -2,9 +2,10 @@
  * dormouse-layers scan LAYERS MOUNT_POINT
  * dormouse-layers merge|merge-links LAYERS MOUNT_POINT INTO
  *
- * Looks at file layers, or makes one of several. LAYERS is the directory they are in; names on standard input start there.
- * MOUNT_POINT is an empty directory; what is mounted there is in a mount namespace of our own. Input is a list of records, each
- * ended by NUL, top layer first: `layer=NAME`, then `below=PATH`; for scan also `open=PATH` and `carried=PATH`.
+ * Looks at file layers, or makes one of several. LAYERS is the directory they are in; names on standard input start
+ * there. MOUNT_POINT is an empty directory; what is mounted there is in a mount namespace of our own. Input is a list
+ * of records, each ended by NUL, top layer first: `layer=NAME`, then `below=PATH`; for scan also `open=PATH` and
+ * `carried=PATH`.
  */
 #include <sched.h>
 #include <signal.h>

@@ -3,10 +3,11 @@
  *
  * dormouse-init CGROUP...
  *
- * Started by the engine as real root, in a session of its own, with the configuration on stdin, a status pipe as fd 3 and a ready
- * pipe as fd 4. Only dormouse-init writes to the status pipe: `pid <host pid> <start time>`, or `error <why>`. The agent gets only the
- * ready pipe, and writes `1` there when it listens. The engine believes no other word of it, and takes the pipe's end for a failure.
- * The process the engine started ends early; the burrow's PID 1 lives on without the engine.
+ * Started by the engine as real root, in a session of its own, with the configuration on stdin, a status pipe as fd 3
+ * and a ready pipe as fd 4. Only dormouse-init writes to the status pipe: `pid <host pid> <start time>`, or `error
+ * <why>`. The agent gets only the ready pipe, and writes `1` there when it listens. The engine believes no other word
+ * of it, and takes the pipe's end for a failure. The process the engine started ends early; the burrow's PID 1 lives on
+ * without the engine.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +32,9 @@
 #define STATUS_FD 3
 #define READY_FD 4
 /*
- * Each burrow's user namespace is owned by a uid of its own, so that one burrow cannot use up the per-user limits of the host's
- * root and with them those of its neighbours. No account has these uids (systemd hands out those below), and pids fit in.
+ * Each burrow's user namespace is owned by a uid of its own, so that one burrow cannot use up the per-user limits of
+ * the host's root and with them those of its neighbours. No account has these uids (systemd hands out those below), and
+ * pids fit in.
  */
 #define OWNER_BASE 0x70000000u
 
@@ -119,7 +121,10 @@ int main(int argc, char **argv)
         return 2;
     CHECK(fcntl(READY_FD, F_SETFD, FD_CLOEXEC), "ready pipe");
     signal(SIGPIPE, SIG_IGN);
-    /* Before the configuration: joining can take the kernel tens of milliseconds, and we may have been started ahead of need. */
+    /*
+     * Before the configuration: joining can take the kernel tens of milliseconds, and we may have been started ahead of
+     * need.
+     */
     join_cgroups(argc - 1, argv + 1);
     hide_paths(argc, argv);
     struct config config = config_read(STDIN_FILENO);

@@ -1,8 +1,8 @@
 /*
- * One layer of several. The names come from the layers, what they mean from the kernel: a name that a view of the whole chain
- * does not show is gone, and needs a whiteout if a view of what lies below does show it. Of overlayfs' own marks only two are
- * read, and two written: an opaque directory hides what is below; a renamed one would have to be followed under another path,
- * so it is copied as the view shows it instead, all of it, and is opaque.
+ * One layer of several. The names come from the layers, what they mean from the kernel: a name that a view of the whole
+ * chain does not show is gone, and needs a whiteout if a view of what lies below does show it. Of overlayfs' own marks
+ * only two are read, and two written: an opaque directory hides what is below; a renamed one would have to be followed
+ * under another path, so it is copied as the view shows it instead, all of it, and is opaque.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,10 @@ static void copy_special(int into, const char *name, const struct stat *status)
     CHECK(fchmodat(into, name, status->st_mode & 07777, 0), "mode of %s", path);
 }
 
-/* Anything but a directory. `from` is its directory in the layer that has it, where blocks can be shared, or in the view. */
+/*
+ * Anything but a directory. `from` is its directory in the layer that has it, where blocks can be shared, or in the
+ * view.
+ */
 static void copy_entry(int from, int into, const char *name, const struct stat *status)
 {
     if (link_to_copy(status, into, name))

@@ -57,7 +57,10 @@ void mount_outer(const struct config *config)
         bind_below(root, config->link, ".dormouse/run", data_only);
     else
         attach(make_link(config->uid_base), open_below(root, ".dormouse/run"), "/.dormouse/run");
-    /* Not noexec: a program that makes code in memory and then makes it executable must be able to do so after a sleep as well. */
+    /*
+     * Not noexec: a program that makes code in memory and then makes it executable must be able to do so after a sleep
+     * as well.
+     */
     if (config->memory)
         bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (config->kdat)
@@ -81,7 +84,9 @@ void mount_inner(const struct config *config)
     set_last_pid(config->last_pid);
     mask_paths();
 
-    /* Mounts inherited from a more privileged user namespace are locked in place, and pivot_root refuses a locked one. */
+    /*
+     * Mounts inherited from a more privileged user namespace are locked in place, and pivot_root refuses a locked one.
+     */
     int root = CHECK(open_tree(AT_FDCWD, ".", OPEN_TREE_CLONE | AT_RECURSIVE | OPEN_TREE_CLOEXEC), "clone root");
     CHECK(move_mount(root, "", AT_FDCWD, ".", MOVE_MOUNT_F_EMPTY_PATH), "mount root");
     CHECK(fchdir(root), "enter root");

@@ -2,11 +2,14 @@
 
 #include "config.h"
 
-/* As real root, in a private mount namespace: the overlay, /dev, /.dormouse and volumes. Leaves us in the burrow's future root. */
+/*
+ * As real root, in a private mount namespace: the overlay, /dev, /.dormouse and volumes. Leaves us in the burrow's
+ * future root.
+ */
 void mount_outer(const struct config *config);
 /*
- * As root of the new user namespace, in the same directory: /proc, /sys, /dev/pts and the masks. Then it becomes the root and
- * the host's is gone.
+ * As root of the new user namespace, in the same directory: /proc, /sys, /dev/pts and the masks. Then it becomes the
+ * root and the host's is gone.
  */
 void mount_inner(const struct config *config);
 

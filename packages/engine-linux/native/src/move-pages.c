@@ -84,7 +84,10 @@ static bool clone_range(const struct source *source, struct target *target, uint
     struct file_clone_range range = {.src_fd = source->fd, .src_offset = from, .src_length = length, .dest_offset = to};
     if (ioctl(target->fd, FICLONERANGE, &range) == 0)
         return true;
-    /* Refused by the file system, across two of them, or for its larger blocks: all of this is decided by the pair of files. */
+    /*
+     * Refused by the file system, across two of them, or for its larger blocks: all of this is decided by the pair of
+     * files.
+     */
     if (errno != EOPNOTSUPP && errno != EXDEV && errno != EINVAL && errno != ENOTTY)
         fail("clone pages");
     target->can_clone = false;

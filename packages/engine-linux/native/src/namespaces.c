@@ -15,8 +15,9 @@
 pid_t fork_into(int flags, uid_t owner)
 {
     /*
-     * Whatever users inside consume of the kernel's per-user limits (inotify, namespaces) is also charged to the user who made
-     * their user namespace: its effective uid at this moment. Without the fix-up that uid changes and capabilities stay.
+     * Whatever users inside consume of the kernel's per-user limits (inotify, namespaces) is also charged to the user
+     * who made their user namespace: its effective uid at this moment. Without the fix-up that uid changes and
+     * capabilities stay.
      */
     CHECK(prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP), "keep capabilities");
     CHECK(setresuid((uid_t)-1, owner, (uid_t)-1), "become owner");

@@ -40,8 +40,8 @@ static int add_address(int netlink, unsigned char family, const void *address, s
 }
 
 /*
- * `local default dev lo`: whatever is sent anywhere is received here. Without a preferred source the source would be the
- * destination itself. In the table of local addresses, because IPv4 answers only from what is found there.
+ * `local default dev lo`: whatever is sent anywhere is received here. Without a preferred source the source would be
+ * the destination itself. In the table of local addresses, because IPv4 answers only from what is found there.
  */
 static int add_default_route(int netlink, unsigned char family, const void *source, size_t size)
 {
@@ -85,9 +85,9 @@ static int change_rule(int netlink, unsigned short type, unsigned char family, u
 }
 
 /*
- * The kernel would answer `ping` for all the world. So echoes, and whatever else is of their protocol, have no way to addresses other
- * than our own, and are told so; everything else goes on to the table that every namespace asks first, with the priority 0. False when
- * this kernel has no such rules.
+ * The kernel would answer `ping` for all the world. So echoes, and whatever else is of their protocol, have no way to
+ * addresses other than our own, and are told so; everything else goes on to the table that every namespace asks first,
+ * with the priority 0. False when this kernel has no such rules.
  */
 static bool forbid_echo(int netlink, unsigned char family, unsigned char protocol, const struct rule own[2])
 {

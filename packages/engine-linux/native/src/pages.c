@@ -1,7 +1,7 @@
 /*
  * dormouse-pages
- * Does the heavy work of taking and verifying snapshots: moves the pages of a dump, some into sparse memory files that a restore
- * maps, the rest into a new pages image; makes checksums; waits for the disk.
+ * Does the heavy work of taking and verifying snapshots: moves the pages of a dump, some into sparse memory files that
+ * a restore maps, the rest into a new pages image; makes checksums; waits for the disk.
  * Standard input is a list of NUL-terminated records, done in order. Some are answered by lines on standard output.
  *   source=PATH         the pages image to read from now on
  *   kept=PATH           make the pages image that `keep` appends to

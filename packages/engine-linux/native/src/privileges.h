@@ -4,5 +4,8 @@
 struct filters;
 struct filters *filters_read(const char *directory);
 
-/* The last thing before the agent starts: container-like capabilities, no_new_privs, the three filters. There is no way back. */
+/*
+ * The last thing before the agent starts: container-like capabilities, no_new_privs, the three filters. There is no way
+ * back.
+ */
 void drop_privileges(const struct filters *filters);

@@ -1,11 +1,11 @@
 /*
  * Part of libdormouse-enter.so, preloaded into CRIU: locks of files that are also mapped come through a restore.
  *
- * Kernel rule: when a process closes any descriptor of a file, all its POSIX locks on that file are gone. CRIU sets a process's
- * locks, then opens the files it maps, maps them and closes them again: a database whose index is both locked and mapped (SQLite
- * with a write-ahead log) would wake up without its locks, and other processes would walk in. So every lock that CRIU sets is
- * written down, and set once more inside the process when CRIU stops it for the last time: after the mapping, before the first
- * instruction of its own.
+ * Kernel rule: when a process closes any descriptor of a file, all its POSIX locks on that file are gone. CRIU sets a
+ * process's locks, then opens the files it maps, maps them and closes them again: a database whose index is both locked
+ * and mapped (SQLite with a write-ahead log) would wake up without its locks, and other processes would walk in. So
+ * every lock that CRIU sets is written down, and set once more inside the process when CRIU stops it for the last time:
+ * after the mapping, before the first instruction of its own.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -173,7 +173,9 @@ static bool has_locks(pid_t pid)
     return false;
 }
 
-/* CRIU, once all memory is in place, stops every thread, lets it go on with this request, and sees it to its own code. */
+/*
+ * CRIU, once all memory is in place, stops every thread, lets it go on with this request, and sees it to its own code.
+ */
 __attribute__((visibility("default"))) long ptrace(enum __ptrace_request request, ...)
 {
     va_list list;

@@ -71,7 +71,10 @@ static void know_open(struct inodes *known, int view, const char *path)
     close(file);
 }
 
-/* How overlayfs keeps a handle (struct ovl_fb): five bytes of which the third is the length of all and the last the type, a uuid. */
+/*
+ * How overlayfs keeps a handle (struct ovl_fb): five bytes of which the third is the length of all and the last the
+ * type, a uuid.
+ */
 #define ORIGIN_LENGTH 2
 #define ORIGIN_TYPE 4
 #define ORIGIN_HEAD 21

@@ -5,8 +5,8 @@
  *   dormouse-scrub RATE make TREE SUMS     writes down what a tree is
  *   dormouse-scrub RATE check TREE SUMS    compares a tree with that
  *
- * RATE is in bytes per second; 0: as fast as it goes, and not at idle priority. The last line is `read BYTES`. Before it, of a
- * tree: `entries COUNT`, or `damaged WHAT PATH`, or `unknown` when there are no sums.
+ * RATE is in bytes per second; 0: as fast as it goes, and not at idle priority. The last line is `read BYTES`. Before
+ * it, of a tree: `entries COUNT`, or `damaged WHAT PATH`, or `unknown` when there are no sums.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,10 @@ static bool add(struct known known, const char *path, void *context)
     return true;
 }
 
-/* What cannot be read is lost: EIO, or a structure of the file system that is broken. Anything else is no word about the disk. */
+/*
+ * What cannot be read is lost: EIO, or a structure of the file system that is broken. Anything else is no word about
+ * the disk.
+ */
 static void refuse_unreadable(const char *path)
 {
     if (errno != EIO && errno != EUCLEAN && errno != EBADMSG && errno != ENODATA)

@@ -1,11 +1,12 @@
 /*
  * start.node: starts programs without copying this process.
  *
- * Node forks, and a fork of a process with a heap of hundreds of megabytes costs milliseconds by itself and then a page fault for
- * every page that either side writes to next. posix_spawn lets the child borrow the memory until it is another program.
+ * Node forks, and a fork of a process with a heap of hundreds of megabytes costs milliseconds by itself and then a page
+ * fault for every page that either side writes to next. posix_spawn lets the child borrow the memory until it is
+ * another program.
  *
- * One thread for each environment waits for all ends. It only looks: a pid stays taken until the end has been told to JavaScript,
- * so nobody there signals a stranger.
+ * One thread for each environment waits for all ends. It only looks: a pid stays taken until the end has been told to
+ * JavaScript, so nobody there signals a stranger.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -294,7 +295,10 @@ static napi_value describe(napi_env env, pid_t pid, const struct stdio *stdio)
     return result;
 }
 
-/* start(argv, envp: string[] | null for ours, cwd: string | null, isDetached, stdio: (descriptor | -1 nothing | -2 pipe)[]): [pid, ...our ends or -1] */
+/*
+ * start(argv, envp: string[] | null for ours, cwd: string | null, isDetached, stdio: (descriptor | -1 nothing | -2
+ * pipe)[]): [pid, ...our ends or -1]
+ */
 static napi_value start(napi_env env, napi_callback_info info)
 {
     napi_value arguments[5], result = NULL;

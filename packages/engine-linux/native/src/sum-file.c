@@ -37,9 +37,9 @@ static void keep_rate(struct reading *reading, uint64_t bytes)
 }
 
 /*
- * Kernel rule: a direct read waits until what is dirty in the range is on disk, then reads the disk and leaves the page cache
- * as it is. So a file that a live sandbox maps loses nothing. Where the file system has no direct reads, clean pages are
- * dropped instead; those that somebody maps stay, and are read from memory.
+ * Kernel rule: a direct read waits until what is dirty in the range is on disk, then reads the disk and leaves the page
+ * cache as it is. So a file that a live sandbox maps loses nothing. Where the file system has no direct reads, clean
+ * pages are dropped instead; those that somebody maps stay, and are read from memory.
  */
 static int open_for_reading(int directory, const char *name, bool is_direct)
 {

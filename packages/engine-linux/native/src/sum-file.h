@@ -13,5 +13,8 @@ struct reading {
     uint64_t read_bytes;
 };
 
-/* The checksum of a file (checksum.h), which is not followed if it is a link. False, with errno, when it cannot be read. */
+/*
+ * The checksum of a file (checksum.h), which is not followed if it is a link. False, with errno, when it cannot be
+ * read.
+ */
 bool sum_file(int directory, const char *name, struct reading *reading, uint64_t *size, uint64_t *sum);

@@ -17,8 +17,8 @@ struct visitor {
 };
 
 /*
- * Visits every name of a tree, in no order, with a hash of all that it is: kind, rights, owner, times, size, device, link
- * target, extended attributes, content. Follows nothing, leaves no file system, and copes with any depth.
+ * Visits every name of a tree, in no order, with a hash of all that it is: kind, rights, owner, times, size, device,
+ * link target, extended attributes, content. Follows nothing, leaves no file system, and copes with any depth.
  * Pre: nobody changes the tree meanwhile.
  */
 void sum_tree(const char *root, struct reading *reading, const struct visitor *visitor);

@@ -40,7 +40,9 @@ static void clock_offset(char *line, size_t size, const char *name, clockid_t cl
     snprintf(line, size, "%s %lld %lld\n", name, (long long)seconds, (long long)rest);
 }
 
-/* A time namespace is entered by the next child, not by its maker, and its offsets are fixed once somebody is inside. */
+/*
+ * A time namespace is entered by the next child, not by its maker, and its offsets are fixed once somebody is inside.
+ */
 static void prepare_clocks(const struct config *config)
 {
     char monotonic[64], boottime[64], offsets[128];
@@ -53,7 +55,9 @@ static void prepare_clocks(const struct config *config)
 
 static void limit_resources(void)
 {
-    /* 1, not 0: with a core_pattern that is a pipe the kernel starts the host's handler as root unless the limit is 1. */
+    /*
+     * 1, not 0: with a core_pattern that is a pipe the kernel starts the host's handler as root unless the limit is 1.
+     */
     struct rlimit core = {1, 1};
     CHECK(setrlimit(RLIMIT_CORE, &core), "limit core dumps");
     /* Whatever the server was allowed: real-time scheduling and raised priorities are at the host's expense. */
@@ -113,7 +117,10 @@ static void say_end(int end_fd, int status)
     (void)ignored;
 }
 
-/* Takes in every child that has ended. With the agent the burrow ends: the kernel ends all others in the pid namespace with us. */
+/*
+ * Takes in every child that has ended. With the agent the burrow ends: the kernel ends all others in the pid namespace
+ * with us.
+ */
 static void reap(int end_fd)
 {
     for (;;) {

@@ -11,5 +11,8 @@ struct outside {
     int ready_fd; /* a pipe to the engine: `1` when the agent listens */
 };
 
-/* PID 1 of the burrow: starts the agent as pid 2, reaps, and ends the burrow, saying why in end_fd, when the agent ends. */
+/*
+ * PID 1 of the burrow: starts the agent as pid 2, reaps, and ends the burrow, saying why in end_fd, when the agent
+ * ends.
+ */
 noreturn void supervise(const struct config *config, const struct filters *filters, struct outside outside);

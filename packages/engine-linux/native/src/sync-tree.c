@@ -10,8 +10,8 @@
 #include "sync-tree.h"
 
 /*
- * Up to here file by file, which leaves out what others have written. With more of them the waits add up to more than flushing
- * the whole file system takes.
+ * Up to here file by file, which leaves out what others have written. With more of them the waits add up to more than
+ * flushing the whole file system takes.
  */
 #define FILES_MAX 400
 /* Each level holds a descriptor open; deeper trees are left to syncfs. */

@@ -1,9 +1,9 @@
 #pragma once
 
 /*
- * What ordinary programs need: files, memory, processes, signals, time, sockets. clone3 is missing because its flags lie in
- * memory where a filter cannot see them (ENOSYS makes libc use clone), io_uring because it cannot be saved by a snapshot, and
- * io_setup because its slots (fs.aio-max-nr) are one small pool for the whole host.
+ * What ordinary programs need: files, memory, processes, signals, time, sockets. clone3 is missing because its flags
+ * lie in memory where a filter cannot see them (ENOSYS makes libc use clone), io_uring because it cannot be saved by a
+ * snapshot, and io_setup because its slots (fs.aio-max-nr) are one small pool for the whole host.
  */
 static const char *const allowed_calls[] = {
     "_llseek", "_newselect", "accept", "accept4", "access", "alarm", "arch_prctl", "bind", "brk", "cachestat",
@@ -66,11 +66,11 @@ static const char *const forbidden_calls[] = {
 };
 
 /*
- * What a restoring CRIU calls beyond `allowed_calls`. Neither mounts nor modules, keys, bpf, perf, clocks: it rebuilds processes
- * in namespaces that exist already.
+ * What a restoring CRIU calls beyond `allowed_calls`. Neither mounts nor modules, keys, bpf, perf, clocks: it rebuilds
+ * processes in namespaces that exist already.
  */
 static const char *const restore_calls[] = {
     "clone3",      /* with the pid that a process had */
     "personality", /* whatever it was */
-    "setns",       /* into the burrow, before it has given up its privileges; later it reaches nothing but the burrow's own */
+    "setns",       /* into the burrow, before CRIU gives up its privileges; later it reaches only the burrow's own */
 };

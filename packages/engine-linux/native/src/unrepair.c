@@ -1,8 +1,10 @@
 /*
- * Part of libdormouse-enter.so, preloaded into CRIU: connections go on when a snapshot is given up after CRIU is done with it.
+ * Part of libdormouse-enter.so, preloaded into CRIU: connections go on when a snapshot is given up after CRIU is done
+ * with it.
  *
- * In repair mode (TCP_REPAIR) nothing that is written to a connection is sent. CRIU keeps a descriptor of each one to its end, so those can be
- * taken out of it at the last moment. The kernel sets SO_REUSEADDR on the way in and clears it on the way out.
+ * In repair mode (TCP_REPAIR) nothing that is written to a connection is sent. CRIU keeps a descriptor of each one to
+ * its end, so those can be taken out of it at the last moment. The kernel sets SO_REUSEADDR on the way in and clears it
+ * on the way out.
  */
 #include "unrepair.h"
 

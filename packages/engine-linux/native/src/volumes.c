@@ -1,6 +1,6 @@
 /*
- * Directories of the host that several burrows see. The way to where one is mounted was made by the sandbox: it is gone step by step,
- * without links, so that it ends where the path says or nowhere.
+ * Directories of the host that several burrows see. The way to where one is mounted was made by the sandbox: it is gone
+ * step by step, without links, so that it ends where the path says or nowhere.
  */
 #include "volumes.h"
 

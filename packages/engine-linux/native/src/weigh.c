@@ -1,9 +1,10 @@
 /*
  * dormouse-weigh BYTES_MAX FILES_MAX DIRECTORY
  *
- * Counts what a directory takes on disk and how many names are below it, and says `whole BYTES FILES`; or `over BYTES FILES` as soon as
- * one of the two maxima is passed (0: none), so that it never takes longer than its maxima allow. A sandbox may change the tree
- * meanwhile: nothing is followed out of it, and memory stays bounded whatever it looks like. The host stops and continues this process.
+ * Counts what a directory takes on disk and how many names are below it, and says `whole BYTES FILES`; or `over BYTES
+ * FILES` as soon as one of the two maxima is passed (0: none), so that it never takes longer than its maxima allow. A
+ * sandbox may change the tree meanwhile: nothing is followed out of it, and memory stays bounded whatever it looks
+ * like. The host stops and continues this process.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +24,10 @@
 #include "report.h"
 
 #define BLOCK_BYTES 512
-/* Below everything that somebody waits for, but not starved by sandboxes that use all CPUs: what writes much may use much of both. */
+/*
+ * Below everything that somebody waits for, but not starved by sandboxes that use all CPUs: what writes much may use
+ * much of both.
+ */
 #define NICENESS 5
 /* Entries that are read at once: of the directories among them the names are kept, and no others. */
 #define CHUNK_BYTES 65536

@@ -73,7 +73,8 @@ describe('BurrowCgroup on this host', () => {
   })
 })
 
-// This host's controllers are all taken by v1, so the v2 files are checked on a directory that only looks like a hierarchy.
+// This host's controllers are all taken by v1, so the v2 files are checked on a directory that only looks like a
+// hierarchy.
 describe('BurrowCgroup on v2', () => {
   let root: string
   afterEach(() => rm(root, { recursive: true }))

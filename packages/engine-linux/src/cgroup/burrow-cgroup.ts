@@ -83,7 +83,10 @@ export class BurrowCgroup {
     await this.apply(limits)
   }
 
-  /** An engine that ends removes parents that are empty, and this may be the moment in which it does: then they are made again. */
+  /**
+   * An engine that ends removes parents that are empty, and this may be the moment in which it does: then they are made
+   * again.
+   */
   async #make(directory: string, attempts = MAKE_ATTEMPTS): Promise<void> {
     try {
       await mkdir(dirname(directory), { recursive: true })
@@ -132,8 +135,8 @@ export class BurrowCgroup {
   }
 
   /**
-   * Post: no member runs until `thaw`. The freezer is not a signal: nothing inside can notice. v2 also catches what is being
-   * forked at this moment; v1 is asked again until it has.
+   * Post: no member runs until `thaw`. The freezer is not a signal: nothing inside can notice. v2 also catches what is
+   * being forked at this moment; v1 is asked again until it has.
    */
   async freeze(): Promise<void> {
     if (this.#v2 !== undefined) {
@@ -153,7 +156,10 @@ export class BurrowCgroup {
     return this.#freezer !== undefined && (await readText(this.#freezerState())) === 'FROZEN'
   }
 
-  /** At once: the kernel only makes the members ready to run, and whoever thaws them waits for that. The pool of threads takes longer. */
+  /**
+   * At once: the kernel only makes the members ready to run, and whoever thaws them waits for that. The pool of threads
+   * takes longer.
+   */
   async thaw(): Promise<void> {
     if (this.#v2 !== undefined) writeFileSync(join(this.#v2, 'cgroup.freeze'), '0')
     else writeFileSync(this.#freezerState(), 'THAWED')
@@ -181,7 +187,9 @@ export class BurrowCgroup {
     if (directory !== undefined) await signalMembers(directory, signal, except)
   }
 
-  /** Sends SIGKILL to all members, where the kernel can do that as one step (v2), or none of them can run (frozen, v1). */
+  /**
+   * Sends SIGKILL to all members, where the kernel can do that as one step (v2), or none of them can run (frozen, v1).
+   */
   async kill(): Promise<void> {
     if (this.#v2 !== undefined)
       await writeFile(join(this.#v2, 'cgroup.kill'), '1', { flag: 'r+' }).catch(ignoreAbsent)

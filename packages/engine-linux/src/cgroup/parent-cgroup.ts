@@ -34,11 +34,12 @@ export async function sandboxShare(hostMemoryBytes: number): Promise<SandboxShar
 }
 
 /**
- * The cgroup that those of all burrows of an engine are in, in every hierarchy: what they use together is bounded, whatever each of them may. It is made
- * when the first burrow is, and goes with the engine when no burrow is left in it.
+ * The cgroup that those of all burrows of an engine are in, in every hierarchy: what they use together is bounded,
+ * whatever each of them may. It is made when the first burrow is, and goes with the engine when no burrow is left in
+ * it.
  *
- * Weights are set one level higher, where it competes with the host's own groups. v1 knows no weight for what is written behind a
- * program's back, which is nearly everything, so there is none for io there.
+ * Weights are set one level higher, where it competes with the host's own groups. v1 knows no weight for what is
+ * written behind a program's back, which is nearly everything, so there is none for io there.
  */
 export class ParentCgroup {
   readonly #hierarchies: Hierarchies

@@ -22,7 +22,10 @@ interface Request {
   readonly pages: Pick<PageWorker, 'moveEncoded'> | undefined
 }
 
-/** A thread that reads images, one request at a time. What goes wrong in it is an error of that request; the thread may be over then. */
+/**
+ * A thread that reads images, one request at a time. What goes wrong in it is an error of that request; the thread may
+ * be over then.
+ */
 export class ImageThread {
   readonly #worker: Worker
   #request: Request | undefined

@@ -42,8 +42,9 @@ async function readRemapImage(imageDir: string): Promise<ImageFile> {
 }
 
 /**
- * Writes what makes CRIU restore files as deleted ones: made at the path that files.img names, opened, and removed again. Their content is
- * zeros, as much as is asked for. Answers the names of the images; those of `outDir` must not exist yet.
+ * Writes what makes CRIU restore files as deleted ones: made at the path that files.img names, opened, and removed
+ * again. Their content is zeros, as much as is asked for. Answers the names of the images; those of `outDir` must not
+ * exist yet.
  */
 export async function writeDetached(
   imageDir: string,

@@ -4,8 +4,8 @@ import { DormouseError } from '@dormouse/contracts'
 import { countFields, countRecords } from './count-records.ts'
 
 /**
- * What a dump may hold. Reading one takes memory and time on the host for each of these, and a sandbox can have millions: with all of them at
- * their limits it takes a few hundred megabytes and a few seconds of a thread.
+ * What a dump may hold. Reading one takes memory and time on the host for each of these, and a sandbox can have
+ * millions: with all of them at their limits it takes a few hundred megabytes and a few seconds of a thread.
  */
 export const DUMP_LIMITS = {
   processes: 4_096,
@@ -26,13 +26,16 @@ export type Counted = keyof typeof DUMP_LIMITS
 
 const MM_VMAS = 14
 
-/** Before a dump, from what the kernel tells without being asked much. It may change until the processes are stopped. */
+/**
+ * Before a dump, from what the kernel tells without being asked much. It may change until the processes are stopped.
+ */
 export async function requireFewHeld(pids: readonly number[]): Promise<void> {
   requireAtMost('processes', pids.length)
   let descriptors = 0
   let threads = 0
   for (const pid of pids) {
-    // Since Linux 6.2 the size of this directory is how many descriptors there are; before, it is 0, and they are counted in the dump.
+    // Since Linux 6.2 the size of this directory is how many descriptors there are; before, it is 0, and they are
+    // counted in the dump.
     descriptors += (await stat(`/proc/${pid}/fd`).catch(() => undefined))?.size ?? 0
     // A directory has as many links as directories in it, and two.
     threads += Math.max(0, ((await stat(`/proc/${pid}/task`).catch(() => undefined))?.nlink ?? 2) - 2)

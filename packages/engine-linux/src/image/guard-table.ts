@@ -8,7 +8,8 @@ import { cutRuns, type PageRun } from './pagemap.ts'
 const GUARD_PATH = '/.dormouse/lib/libdormouse-guard.so'
 const TABLE_SYMBOL = 'dormouse_guard_table'
 
-// { u64 magic; u32 version; u32 capacity; u32 count; u32 reserved; struct { u64 start, end; } ranges[capacity]; u64 rootDevice; }
+// { u64 magic; u32 version; u32 capacity; u32 count; u32 reserved; struct { u64 start, end; } ranges[capacity]; u64
+// rootDevice; }
 const TABLE_MAGIC = Buffer.from('DORMGUAR')
 const TABLE_VERSION = 1
 const AT_VERSION = 8
@@ -23,8 +24,8 @@ export interface AddressRange {
 }
 
 /**
- * The list, inside a task's own memory, of ranges that map a memory file. The guard library reads it to give those ranges
- * the semantics of anonymous memory; we fill it in while the task is only an image.
+ * The list, inside a task's own memory, of ranges that map a memory file. The guard library reads it to give those
+ * ranges the semantics of anonymous memory; we fill it in while the task is only an image.
  */
 export interface GuardTable extends AddressRange {
   readonly capacity: number
@@ -72,8 +73,8 @@ function capacityOf(content: Buffer): number {
 }
 
 /**
- * The table's bytes with these ranges (sorted, at most `capacity`) in it. What follows them is 0: the device number of the root
- * is another one after a wake, and the guard asks for it again.
+ * The table's bytes with these ranges (sorted, at most `capacity`) in it. What follows them is 0: the device number of
+ * the root is another one after a wake, and the guard asks for it again.
  */
 export function fillGuardTable(table: GuardTable, ranges: readonly AddressRange[]): Buffer {
   if (ranges.length > table.capacity) throw new Error(`${ranges.length} ranges, room for ${table.capacity}`)

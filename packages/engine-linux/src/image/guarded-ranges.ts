@@ -1,9 +1,9 @@
 import type { AddressRange } from './guard-table.ts'
 
 /**
- * The ranges to write into a guard table: neighbours become one, and while there are too many, so do ranges with nothing
- * but anonymous memory between them (the guard treats anonymous memory inside a range as before). undefined when there are
- * still more than `max`.
+ * The ranges to write into a guard table: neighbours become one, and while there are too many, so do ranges with
+ * nothing but anonymous memory between them (the guard treats anonymous memory inside a range as before). undefined
+ * when there are still more than `max`.
  */
 export function guardedRanges(
   mapped: readonly AddressRange[],

@@ -29,8 +29,8 @@ export async function readRootPid(imageDir: string): Promise<bigint> {
 }
 
 /**
- * The dump ran outside the burrow's user namespace, so CRIU saw that of the tree as a nested one. Restore runs inside: the
- * tree's namespace is its own, and there is none to make.
+ * The dump ran outside the burrow's user namespace, so CRIU saw that of the tree as a nested one. Restore runs inside:
+ * the tree's namespace is its own, and there is none to make.
  */
 export async function adoptUserNamespace(inventory: ImageFile, imageDir: string): Promise<void> {
   const rootPid = await readRootPid(imageDir)

@@ -55,8 +55,9 @@ interface PlannedTask {
 }
 
 /**
- * Makes, from a dump whose memory is copied at restore, one whose memory is mapped copy-on-write. After it, `outDir` restores
- * without `rawDir`. When it fails, `memoryDir` is as before and what is in `outDir` is worthless. Nothing is synced.
+ * Makes, from a dump whose memory is copied at restore, one whose memory is mapped copy-on-write. After it, `outDir`
+ * restores without `rawDir`. When it fails, `memoryDir` is as before and what is in `outDir` is worthless. Nothing is
+ * synced.
  */
 export async function mapMemory(options: MapMemory): Promise<MappedImage> {
   const { rawDir, outDir, minPages = MIN_PAGES } = options

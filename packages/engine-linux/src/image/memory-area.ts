@@ -67,8 +67,8 @@ export function readAreas(mm: Message): MemoryArea[] {
 }
 
 /**
- * Private anonymous memory and nothing else: the list is of what is known to survive, so the growing stack, locked, huge
- * page and droppable mappings, the vdso and whatever a later kernel adds are left out without being named.
+ * Private anonymous memory and nothing else: the list is of what is known to survive, so the growing stack, locked,
+ * huge page and droppable mappings, the vdso and whatever a later kernel adds are left out without being named.
  */
 export function isPlainAnonymous(area: MemoryArea): boolean {
   return (
@@ -102,7 +102,10 @@ export function isGuardPages(area: MemoryArea): boolean {
   return (area.status & STATUS_GUARD_PAGES) !== 0n
 }
 
-/** Turns the chosen areas of `mm`, by their start, into private mappings of a file; CRIU restores them as it does a library. */
+/**
+ * Turns the chosen areas of `mm`, by their start, into private mappings of a file; CRIU restores them as it does a
+ * library.
+ */
 export function mapAreasToFile(
   mm: Message,
   chosen: ReadonlyMap<bigint, { fileId: bigint; fileOffset: bigint }>,

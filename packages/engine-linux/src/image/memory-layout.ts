@@ -16,14 +16,14 @@ export interface MemoryLayout {
 }
 
 /**
- * mremap() lets a mapping grow into the bytes behind it in the file. They have to read as zeros, as fresh memory does, so a
- * hole follows every area. Holes cost nothing; 8 GiB is more than a sandbox may have.
+ * mremap() lets a mapping grow into the bytes behind it in the file. They have to read as zeros, as fresh memory does,
+ * so a hole follows every area. Holes cost nothing; 8 GiB is more than a sandbox may have.
  */
 const HOLE_BYTES = 8n << 30n
 
 /**
- * Address and file offset agree modulo the size of a huge page, so the page cache's large folios can be mapped whole. It also
- * keeps the first bytes of the file empty: CRIU looks there for an ELF header.
+ * Address and file offset agree modulo the size of a huge page, so the page cache's large folios can be mapped whole.
+ * It also keeps the first bytes of the file empty: CRIU looks there for an ELF header.
  */
 const ALIGNMENT_BYTES = 2n << 20n
 

@@ -16,7 +16,10 @@ const TYPE_REGULAR = 1n
 const REGULAR = { id: 1, flags: 2, pos: 3, fown: 5, name: 6, size: 8, mode: 10 } as const
 const O_ACCMODE = 3n
 const O_RDONLY = 0n
-/** Size, mode, build-ID, checksum and its two parameters: what CRIU compares a file with before it takes it for the same. */
+/**
+ * Size, mode, build-ID, checksum and its two parameters: what CRIU compares a file with before it takes it for the
+ * same.
+ */
 const LOOKS: ReadonlySet<number> = new Set([8, 10, 11, 12, 13, 14])
 /** uid, euid, signum, pid_type, pid of a file that no one asked signals from. */
 const FOWN_FIELDS = [1, 2, 3, 4, 5]

@@ -20,10 +20,10 @@ const STATE = {
 }
 
 /**
- * The other end of a connection to the outside is in the server, and gone when its sandbox wakes. CRIU would send what had not been sent, or
- * connect what had not been connected, and give up the restore when nobody is there. So such a connection becomes one that nothing
- * is left to do for; what had been received can still be read. True when there is one: it has to be ended after a restore.
- * Changes `files`, the decoded files.img, and images of `imageDir`.
+ * The other end of a connection to the outside is in the server, and gone when its sandbox wakes. CRIU would send what
+ * had not been sent, or connect what had not been connected, and give up the restore when nobody is there. So such a
+ * connection becomes one that nothing is left to do for; what had been received can still be read. True when there is
+ * one: it has to be ended after a restore. Changes `files`, the decoded files.img, and images of `imageDir`.
  */
 export async function parkOutsideConnections(imageDir: string, files: ImageFile): Promise<boolean> {
   let isOutside = false

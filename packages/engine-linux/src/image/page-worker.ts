@@ -46,8 +46,9 @@ export interface PageMover {
 }
 
 /**
- * The native program that moves pages, makes checksums and waits for the disk. It is started before it is needed and does one
- * thing after the other; no page passes through this process. When something fails it is gone, and with it all later calls.
+ * The native program that moves pages, makes checksums and waits for the disk. It is started before it is needed and
+ * does one thing after the other; no page passes through this process. When something fails it is gone, and with it all
+ * later calls.
  */
 export class PageWorker implements AsyncDisposable, PageMover {
   readonly #program: Program

@@ -10,9 +10,10 @@ const DEFAULT_SIZE_BYTES = 65_536n
 const LEAST_SIZE_BYTES = 8_192n
 
 /**
- * CRIU sets the size of every pipe it restores, and gives up when the kernel refuses. The kernel does refuse once the pipes of
- * all processes of a uid are too many, and all sandboxes share their uids: one that opens many pipes would keep the others from
- * waking. A pipe of the usual size gets that size by itself, or a smaller one in such times, which is no reason not to wake.
+ * CRIU sets the size of every pipe it restores, and gives up when the kernel refuses. The kernel does refuse once the
+ * pipes of all processes of a uid are too many, and all sandboxes share their uids: one that opens many pipes would
+ * keep the others from waking. A pipe of the usual size gets that size by itself, or a smaller one in such times, which
+ * is no reason not to wake.
  */
 export async function mendPipes(imageDir: string): Promise<void> {
   for (const name of ['pipes-data.img', 'fifo-data.img']) {

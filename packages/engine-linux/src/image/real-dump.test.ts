@@ -35,9 +35,9 @@ import { readTask } from './map-task.ts'
 import { PageWorker } from './page-worker.ts'
 
 /**
- * Runs instead of the agent: executes what it is sent and answers what that printed. It has one of everything whose image
- * carries more than records: bytes in a pipe, queued datagrams, TCP data under way, a deleted file, semaphores; a child
- * without the guard and one with it.
+ * Runs instead of the agent: executes what it is sent and answers what that printed. It has one of everything whose
+ * image carries more than records: bytes in a pipe, queued datagrams, TCP data under way, a deleted file, semaphores; a
+ * child without the guard and one with it.
  */
 const PROBE = `
 import ctypes, io, os, socket, subprocess, sys, threading, time
@@ -215,7 +215,10 @@ const CHECKS = 'print(id(x), x, data.sum(), zeros.sum(), len(threads), os.getpid
 const SURVIVORS =
   'ghost.seek(0); sparse.seek(1 << 19); print(os.read(pipe_read, 99), other.recv(99), other.recv(99), client.recv(99), len(ghost.read()), sparse.read(6), guarded.poll(), bare.poll())'
 
-/** After the fork both share pages of the memory file, pages changed before it and a new array, and each changes some of them. */
+/**
+ * After the fork both share pages of the memory file, pages changed before it and a new array, and each changes some of
+ * them.
+ */
 const CHANGE = `
 data[:1_000_000] += 1
 more = np.ones(2_000_000)

@@ -11,8 +11,8 @@ const MARK = Buffer.from([0, 0, 0, 0, 0x6d, 0x72, 0x6f, 0x64])
 const NOTHING = new Uint8Array(0)
 
 /**
- * A restored process inherits the base filter from the CRIU that restores it. It carries it when it is dumped, too, so the image must not hold
- * it: otherwise it would have one more after every wake.
+ * A restored process inherits the base filter from the CRIU that restores it. It carries it when it is dumped, too, so
+ * the image must not hold it: otherwise it would have one more after every wake.
  */
 export async function dropBaseFilters(imageDir: string): Promise<void> {
   const path = join(imageDir, 'seccomp.img')
@@ -24,8 +24,8 @@ export async function dropBaseFilters(imageDir: string): Promise<void> {
 }
 
 /**
- * The image lists the filters of all threads. A thread names its oldest by number, and each filter names the one that was loaded after it. So
- * that no number changes, the one after the base takes its place.
+ * The image lists the filters of all threads. A thread names its oldest by number, and each filter names the one that
+ * was loaded after it. So that no number changes, the one after the base takes its place.
  */
 export function withoutBase(entry: Message): Message {
   const filters = getAllBytes(entry, ENTRY_FILTERS).map(decodeMessage)

@@ -22,9 +22,9 @@ export async function readTree(imageDir: string): Promise<TreeProcess[]> {
 }
 
 /**
- * A process gets its session by being born into it: from a parent that is its member, or that was before it began one of its
- * own. CRIU works out who was born where, and fails at the restore when it cannot: for orphans taken in by another process than
- * the root, whose session's leader is not among their ancestors. Answers the first such process.
+ * A process gets its session by being born into it: from a parent that is its member, or that was before it began one
+ * of its own. CRIU works out who was born where, and fails at the restore when it cannot: for orphans taken in by
+ * another process than the root, whose session's leader is not among their ancestors. Answers the first such process.
  */
 export function findStranger(tree: readonly TreeProcess[]): TreeProcess | undefined {
   const [root] = tree

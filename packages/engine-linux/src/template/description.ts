@@ -18,7 +18,10 @@ export const templateNameSchema = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be 1-40 of a-z, 0-9 and "-", starting with a letter')
 
-/** Root of the host builds it: only `./dormouse template build` and set-up take one. What an API key describes is built in a sandbox. */
+/**
+ * Root of the host builds it: only `./dormouse template build` and set-up take one. What an API key describes is built
+ * in a sandbox.
+ */
 export const templateDescriptionSchema = z.strictObject({
   name: templateNameSchema,
   description: z.string().max(1_000).optional(),

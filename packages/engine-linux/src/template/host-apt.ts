@@ -17,13 +17,16 @@ const PROBE_TIMEOUT_MS = 60_000
 /** These have no -updates and no -security. */
 const ROLLING_SUITES = new Set(['sid', 'unstable', 'experimental'])
 /**
- * What tells of the way to the mirror. Proxies are not among them: a sandbox's connections are made by the host, which knows its own
- * way out. Nor is anything that trusts more than Debian does.
+ * What tells of the way to the mirror. Proxies are not among them: a sandbox's connections are made by the host, which
+ * knows its own way out. Nor is anything that trusts more than Debian does.
  */
 const PASSED_ON =
   /^Acquire::(Check-Date|Max-FutureTime|Min-ValidTime|Max-ValidTime|Retries|ForceIPv4|ForceIPv6|By-Hash|https?::(Timeout|Pipeline-Depth|Dl-Limit|AllowRedirect)) "[\w.-]*";$/
 
-/** How old a mirror may be: suites say themselves when they expire, mostly after a week, and mirrors of testing lag by more. */
+/**
+ * How old a mirror may be: suites say themselves when they expire, mostly after a week, and mirrors of testing lag by
+ * more.
+ */
 const MIRROR_MAX_AGE_SECONDS = 60 * 24 * 3600
 
 /** `Acquire::Min-ValidTime` of these settings: ours, or a longer one of the host's. */

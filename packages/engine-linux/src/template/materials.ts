@@ -10,8 +10,8 @@ export const PIP_REPORT = '/var/tmp/dormouse-pip.json'
 const FILE = 'materials.json'
 
 /**
- * Python that prints the packages of the system that it runs in, a JSON array each: type, name, version, architecture, SHA-256. Digests of
- * .deb files are those of the package lists, so it runs before the lists are removed.
+ * Python that prints the packages of the system that it runs in, a JSON array each: type, name, version, architecture,
+ * SHA-256. Digests of .deb files are those of the package lists, so it runs before the lists are removed.
  */
 export const MATERIALS_PROGRAM = `
 import glob, json, re, subprocess
@@ -55,8 +55,9 @@ for found in metadata.distributions(path=glob.glob("/usr/local/lib/python3*/*-pa
 `
 
 /**
- * Of what the program printed; `base` has the digests of what was there before. Whoever built the template may have made all of it up:
- * it says what the build used, not that the build is to be trusted. Throws `setup_failed` when it is no such list.
+ * Of what the program printed; `base` has the digests of what was there before. Whoever built the template may have
+ * made all of it up: it says what the build used, not that the build is to be trusted. Throws `setup_failed` when it is
+ * no such list.
  */
 export function parseMaterials(text: string, base: readonly Material[] = []): Materials {
   const known = new Map(base.map((material) => [identity(material), material.sha256]))

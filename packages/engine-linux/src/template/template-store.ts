@@ -72,7 +72,10 @@ export async function removeTemplate(dataDir: string, name: string): Promise<voi
   await removeTree(templateDirectory(dataDir, name))
 }
 
-/** One build of a template, which need not be the current one. Throws `snapshot_unusable`: only snapshots ask for a build. */
+/**
+ * One build of a template, which need not be the current one. Throws `snapshot_unusable`: only snapshots ask for a
+ * build.
+ */
 export async function getTemplateBuild(
   dataDir: string,
   { name, hash }: { name: string; hash: string },

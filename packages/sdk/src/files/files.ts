@@ -159,8 +159,8 @@ export class Files {
   }
 
   /**
-   * Changes as they come; `ready` is the first. An `overflow` means that changes in or below its path were lost: list it
-   * again. Reading keeps the sandbox awake. End it with `break` or the signal.
+   * Changes as they come; `ready` is the first. An `overflow` means that changes in or below its path were lost: list
+   * it again. Reading keeps the sandbox awake. End it with `break` or the signal.
    */
   watch(path: string, options: FileOptions & { recursive?: boolean } = {}): AsyncIterable<FileChange> {
     const { signal, user, recursive } = options

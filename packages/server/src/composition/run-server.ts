@@ -34,8 +34,8 @@ export interface RunServer {
 }
 
 /**
- * Runs a server until `signal` aborts, then puts its sandboxes to standby. Refuses a data directory in use, and a host that
- * cannot run sandboxes.
+ * Runs a server until `signal` aborts, then puts its sandboxes to standby. Refuses a data directory in use, and a host
+ * that cannot run sandboxes.
  */
 export async function runServer({ config, signal, toolsDir, ...listeners }: RunServer): Promise<void> {
   const { dataDir } = config

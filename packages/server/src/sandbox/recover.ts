@@ -19,8 +19,8 @@ export interface Recovery {
 }
 
 /**
- * Makes rows, live burrows and snapshots on disk agree, whatever the last server was doing when it ended. What was acknowledged
- * stays, what was under way is finished or undone, and what no row refers to is removed.
+ * Makes rows, live burrows and snapshots on disk agree, whatever the last server was doing when it ended. What was
+ * acknowledged stays, what was under way is finished or undone, and what no row refers to is removed.
  *
  * | the row says        | its burrow | not on record | then the sandbox is                                     |
  * |---------------------|------------|---------------|---------------------------------------------------------|
@@ -31,8 +31,8 @@ export interface Recovery {
  * | standby, resuming   | gone       | nothing       | asleep at its head; nothing is lost                     |
  * | running, suspending | gone       | nothing       | asleep at its head with `lostSince`; ephemeral: removed |
  *
- * `recover-remains.ts` finds the burrow of each sandbox; other burrows are ended. Files of dead burrows are kept as snapshots
- * wherever they may hold more than the head.
+ * `recover-remains.ts` finds the burrow of each sandbox; other burrows are ended. Files of dead burrows are kept as
+ * snapshots wherever they may hold more than the head.
  */
 export async function recover(deps: SandboxDependencies): Promise<Recovery> {
   const found = await findRemains(deps)
