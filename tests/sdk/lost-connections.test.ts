@@ -85,7 +85,7 @@ describe('a connection that breaks', () => {
     })()
     await expect(reading).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('changed during the read'),
+      message: expect.stringContaining('changed while it was read'),
       hint: expect.stringContaining('copy'),
     })
   })

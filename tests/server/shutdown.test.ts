@@ -43,7 +43,7 @@ describe('SIGTERM', () => {
     stopped.add(agent)
     await server.stop()
     expect(server.lines.filter((line) => line.startsWith('Dormouse has ended')).at(-1)).toBe(
-      'Dormouse has ended: 1 sandboxes put to standby; 1 could not be saved in time, run on, and are found at the next start.',
+      'Dormouse has ended: 1 sandboxes put to standby; 1 could not be saved in time and keep running until the next start adopts them.',
     )
     process.kill(agent, 'SIGCONT')
     stopped.clear()

@@ -63,5 +63,5 @@ export async function download(sandbox: SandboxHandle, request: DownloadRequest)
 }
 
 function changed(path: string): DormouseError {
-  return new DormouseError('conflict', `${path}: changed during the read`, { hint: 'Read it again.' })
+  return new DormouseError('conflict', `${path}: changed while it was read`, { hint: 'Read it again.' })
 }
