@@ -160,8 +160,13 @@ static void enter(struct walk *walk, int fd, uint64_t path, size_t shown_length)
     if (!level)
         fail("memory for a directory");
     CHECK(fstat(fd, &status), "stat directory");
-    *level = (struct level){.above = walk->level, .device = status.st_dev, .inode = status.st_ino, .path = path, .shown
-    *= shown_length};
+    *level = (struct level){
+        .above = walk->level,
+        .device = status.st_dev,
+        .inode = status.st_ino,
+        .path = path,
+        .shown = shown_length,
+    };
     walk->level = level;
     tell(walk, (struct known){.path = path, .sum = sum_facts(&status, 0, sum_attributes(fd), path)});
     DIR *stream = fdopendir(CHECK(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open directory"));
