@@ -6,11 +6,9 @@
 
 #include "report.h"
 
-/* Until the engine takes the directory away, whoever is root inside can write here: no more than the socket takes. */
+/* Until the engine removes the directory, root inside can write here: no more room than the socket needs. */
 #define LINK_SIZE "4k"
-/*
- * The root of the file system and the socket. A hard link counts as an inode as well, see shmem_link() in the kernel.
- */
+/* The root directory and the socket. A hard link counts as an inode too: see shmem_link() in the kernel. */
 #define LINK_INODES "2"
 
 int make_link(uint32_t owner)

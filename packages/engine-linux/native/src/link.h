@@ -2,5 +2,8 @@
 
 #include <stdint.h>
 
-/* A file system for the agent's socket, not mounted anywhere yet. `owner` may put one thing into it. */
+/*
+ * Makes a file system for the agent's socket and returns its mount, not attached yet. `owner` can create one file in
+ * it.
+ */
 int make_link(uint32_t owner);

@@ -59,7 +59,10 @@ void write_sums(struct sums_table *table, const char *path)
     write_all(fd, header, sizeof(header));
     write_all(fd, table->entries, length);
     write_all(fd, &check, sizeof(check));
-    /* On disk before its name: half a table would look damaged, and is made anew, but of what the tree has become. */
+    /*
+     * Sync before the rename: a half-written table would look damaged and be made again, from whatever the tree is by
+     * then.
+     */
     CHECK(fdatasync(fd), "sync sums");
     close(fd);
     CHECK(rename(temporary, path), "name sums");
