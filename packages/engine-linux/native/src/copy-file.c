@@ -28,7 +28,7 @@ static void copy_through_memory(int from, int to, off_t at, off_t end, const cha
             return;
         for (ssize_t done = 0; done < got;)
             done += CHECK(pwrite(to, buffer + done, (size_t)(got - done), at + done), "write %s", path);
-        wrote(to, (size_t)got);
+        flush_if_idle(to, (size_t)got);
         at += got;
     }
 }
@@ -41,7 +41,7 @@ static void copy_range(int from, int to, off_t at, off_t end, const char *path)
         if (copied == 0)
             return;
         if (copied > 0) {
-            wrote(to, (size_t)copied);
+            flush_if_idle(to, (size_t)copied);
             continue;
         }
         if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP)

@@ -8,4 +8,4 @@ void be_idle(void);
  * Call it after each write. An idle process flushes every few megabytes: otherwise the syncs of other processes would
  * wait for its backlog.
  */
-void wrote(int fd, size_t bytes);
+void flush_if_idle(int fd, size_t bytes);

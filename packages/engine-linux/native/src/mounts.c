@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "devices.h"
-#include "link.h"
+#include "socket-mount.h"
 #include "masks.h"
 #include "network.h"
 #include "overlay.h"
@@ -56,7 +56,7 @@ void mount_outer(const struct config *config)
     if (config->link)
         bind_below(root, config->link, ".dormouse/run", data_only);
     else
-        attach(make_link(config->uid_base), open_below(root, ".dormouse/run"), "/.dormouse/run");
+        attach(make_socket_mount(config->uid_base), open_below(root, ".dormouse/run"), "/.dormouse/run");
     /* Not noexec: a program that generates code in memory must be able to make it executable after a sleep too. */
     if (config->memory)
         bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);

@@ -102,7 +102,7 @@ static void write_all(int fd, const char *bytes, uint64_t length, uint64_t offse
             continue;
         if (written <= 0)
             fail("write pages");
-        wrote(fd, (size_t)written);
+        flush_if_idle(fd, (size_t)written);
         bytes += written;
         length -= (uint64_t)written;
         offset += (uint64_t)written;

@@ -38,10 +38,10 @@ static void say_damaged(const char *what, const char *path)
     printf("damaged %s %s\n", what, path);
 }
 
-static bool add(struct known known, const char *path, void *context)
+static bool add(struct entry_sums sums, const char *path, void *context)
 {
     (void)path;
-    add_known(context, known);
+    add_sums(context, sums);
     return true;
 }
 
@@ -63,10 +63,10 @@ static void cannot_add(const char *path, void *context)
     table->count = 0;
 }
 
-static bool compare(struct known known, const char *path, void *context)
+static bool compare(struct entry_sums sums, const char *path, void *context)
 {
     struct check *check = context;
-    ptrdiff_t at = find_known(&check->table, known.path);
+    ptrdiff_t at = find_sums(&check->table, sums.path);
     check->count++;
     if (at == -1) {
         say_damaged("added", path);
@@ -74,7 +74,7 @@ static bool compare(struct known known, const char *path, void *context)
         return false;
     }
     check->is_seen[at] = true;
-    if (check->table.entries[at].sum == known.sum)
+    if (check->table.entries[at].sum == sums.sum)
         return true;
     say_damaged("changed", path);
     check->is_damaged = true;

@@ -100,9 +100,9 @@ static uint64_t sum_facts(const struct stat *status, uint64_t content, uint64_t 
     return bytes_checksum((const char *)&facts, sizeof(facts), path);
 }
 
-static void tell(struct walk *walk, struct known known)
+static void tell(struct walk *walk, struct entry_sums sums)
 {
-    if (!walk->visitor->visit(known, shown(walk), walk->visitor->context))
+    if (!walk->visitor->visit(sums, shown(walk), walk->visitor->context))
         walk->is_over = true;
 }
 
@@ -127,7 +127,7 @@ static void visit_leaf(struct walk *walk, int directory, const char *name, const
         attributes = sum_attributes(fd);
         close(fd);
     }
-    tell(walk, (struct known){.path = path, .sum = sum_facts(status, content, attributes, path)});
+    tell(walk, (struct entry_sums){.path = path, .sum = sum_facts(status, content, attributes, path)});
 }
 
 static void remember_name(struct level *level, const char *name)
@@ -171,7 +171,7 @@ static void enter(struct walk *walk, int fd, uint64_t path, size_t shown_length)
         .shown = shown_length,
     };
     walk->level = level;
-    tell(walk, (struct known){.path = path, .sum = sum_facts(&status, 0, sum_attributes(fd), path)});
+    tell(walk, (struct entry_sums){.path = path, .sum = sum_facts(&status, 0, sum_attributes(fd), path)});
     DIR *stream = fdopendir(CHECK(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open directory"));
     if (!stream)
         fail("read directory");

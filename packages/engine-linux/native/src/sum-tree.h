@@ -10,7 +10,7 @@
 
 struct visitor {
     /* Return false to end the walk. `path` is relative to the root of the tree; `.` is the root itself. */
-    bool (*visit)(struct known known, const char *path, void *context);
+    bool (*visit)(struct entry_sums sums, const char *path, void *context);
     /* Called with errno set when a file cannot be read. */
     void (*unreadable)(const char *path, void *context);
     void *context;
