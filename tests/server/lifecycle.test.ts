@@ -144,7 +144,8 @@ describe('sleep and wake', () => {
     const idle = await create({ idleTimeoutMs: 1_000 })
     await until(() => idle.view().state === 'standby')
     expect(sandbox.view().state).toBe('running')
-    expect((await sandbox.why()).work).toMatchObject([{ kind: 'cpu' }])
+    // In a round in which others had all of the CPU it does not count as busy.
+    await expect.poll(async () => (await sandbox.why()).work).toMatchObject([{ kind: 'cpu' }])
     await put(sandbox, '/tmp/go')
     await until(() => sandbox.view().state === 'standby')
     await sandbox.delete()

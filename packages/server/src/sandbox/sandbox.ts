@@ -140,9 +140,8 @@ export class Sandbox {
   }
 
   /**
-   * Follows something inside for as long as it takes. When the sandbox moves to another burrow, `open` is called again
-   * with the new guest and must continue after what was seen. Keeps the sandbox awake, but does not delay a standby
-   * that is asked for.
+   * Follows something inside for as long as it takes. In the next burrow, `open` is called again with the new guest and
+   * must continue after what was seen. Keeps the sandbox awake, but does not delay a standby that is asked for.
    */
   attach<Item>(options: AttachOptions, open: (guest: Guest) => AsyncIterable<Item>): AsyncGenerator<Item> {
     return attach(this, options, open)

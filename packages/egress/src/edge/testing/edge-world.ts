@@ -28,9 +28,7 @@ export interface WorldOptions {
   readonly connect?: () => Promise<Socket>
 }
 
-/**
- * A server, an edge, and a gate in front of it that reads the first message and gives it back, as the real gate does.
- */
+/** A server, an edge, and a gate in front of it that reads the first message and gives it back, like the real gate. */
 export class EdgeWorld implements AsyncDisposable {
   readonly inside: CertificateAndKey
   readonly outside: HttpsServer

@@ -2,7 +2,13 @@ import { z } from 'zod'
 import { json, type Routes } from '../route.ts'
 
 /** Routes about the server itself. */
-export const hostRoutes: Routes = (app, { health, metrics }) => {
+export const hostRoutes: Routes = (app, services) => {
+  checkHealthRoute(app, services)
+  readHostMetricsRoute(app, services)
+  readOpenapiRoute(app, services)
+}
+
+const checkHealthRoute: Routes = (app, { health }) => {
   app.get(
     '/healthz',
     {
@@ -23,7 +29,9 @@ export const hostRoutes: Routes = (app, { health, metrics }) => {
       return reply.code(answer.status === 'ok' ? 200 : 503).send(answer)
     },
   )
+}
 
+const readHostMetricsRoute: Routes = (app, { metrics }) => {
   app.get(
     '/metrics',
     {
@@ -42,7 +50,9 @@ export const hostRoutes: Routes = (app, { health, metrics }) => {
     },
     async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()),
   )
+}
 
+const readOpenapiRoute: Routes = (app) => {
   let document: string | undefined
   app.get(
     '/openapi.json',

@@ -20,9 +20,13 @@ const upgraded = z
   )
 
 /** Terminals. An open socket keeps the sandbox awake; typing wakes it. */
-export const ptyRoutes: Routes = (app, { sandboxes }) => {
+export const ptyRoutes: Routes = (app, services) => {
   requireUtf8Queries(app)
+  openTerminalRoute(app, services)
+  attachTerminalRoute(app, services)
+}
 
+const openTerminalRoute: Routes = (app, { sandboxes }) => {
   app.route({
     method: 'GET',
     url: '/v1/sandboxes/:id/pty',
@@ -59,7 +63,9 @@ export const ptyRoutes: Routes = (app, { sandboxes }) => {
       }
     },
   })
+}
 
+const attachTerminalRoute: Routes = (app, { sandboxes }) => {
   app.route({
     method: 'GET',
     url: '/v1/sandboxes/:id/processes/:pid/pty',

@@ -1,5 +1,7 @@
-import type { RunEvent } from '@dormouse/contracts'
+import type { ErrorCode, RunEvent } from '@dormouse/contracts'
 import { runOnceSchema, runResultSchema } from '@dormouse/contracts/http'
+import type { FastifyBaseLogger } from 'fastify'
+import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { RUN_BODY_MAX_BYTES } from '../limits.ts'
@@ -9,23 +11,22 @@ import { eventContent, JSON_TYPE } from './runs.ts'
 /** Longer than any pause of a client between two packets. The sandbox is deleted earlier in any case. */
 const IDLE_TIMEOUT_MS = 15_000
 
+const ERRORS: ErrorCode[] = [
+  'template_not_found',
+  'not_found',
+  'not_acceptable',
+  'limit_reached',
+  'agent_unreachable',
+  'run_unfinished',
+  'overloaded',
+  'no_space',
+]
+
 export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, defaultLimits }) => {
   app.post(
     '/v1/run',
     {
-      config: {
-        scope: 'run',
-        errors: [
-          'template_not_found',
-          'not_found',
-          'not_acceptable',
-          'limit_reached',
-          'agent_unreachable',
-          'run_unfinished',
-          'overloaded',
-          'no_space',
-        ],
-      },
+      config: { scope: 'run', errors: ERRORS },
       bodyLimit: RUN_BODY_MAX_BYTES,
       schema: {
         operationId: 'runOnce',
@@ -65,13 +66,7 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
         request.key,
         gone,
       )
-      let removal: Promise<void> | undefined
-      const remove = () => {
-        removal ??= sandbox
-          .delete()
-          .catch((err: unknown) => request.log.error({ err }, 'a sandbox for one run could not be deleted'))
-        return removal
-      }
+      const remove = removeOnce(sandbox, request.log)
       try {
         const run = await runs.start(sandbox, wanted)
         if (type === JSON_TYPE) return await run.result(gone)
@@ -83,6 +78,17 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
       }
     },
   )
+}
+
+/** Deletes the sandbox at the first call; later calls wait for the same deletion. */
+function removeOnce(sandbox: SandboxHandle, log: FastifyBaseLogger): () => Promise<void> {
+  let removal: Promise<void> | undefined
+  return () => {
+    removal ??= sandbox
+      .delete()
+      .catch((err: unknown) => log.error({ err }, 'a sandbox for one run could not be deleted'))
+    return removal
+  }
 }
 
 async function* followedBy(

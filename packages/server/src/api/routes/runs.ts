@@ -1,4 +1,5 @@
 import { onAbort } from '@dormouse/async'
+import type { ErrorCode } from '@dormouse/contracts'
 import {
   eventsHeaders,
   eventsQuery,
@@ -26,6 +27,21 @@ export const eventContent = {
   [SSE]: { schema: z.string().describe('One event per `data:`, its `seq` as `id:`.') },
 }
 
+const RUN_ERRORS: ErrorCode[] = [
+  'not_found',
+  'not_acceptable',
+  'idempotency_mismatch',
+  'conflict',
+  'limit_reached',
+  'snapshot_unusable',
+  'restore_failed',
+  'burrow_ended',
+  'agent_unreachable',
+  'run_unfinished',
+  'overloaded',
+  'no_space',
+]
+
 export const runRoutes: Routes = (app, services) => {
   runRoute(app, services)
   listRunsRoute(app, services)
@@ -38,23 +54,7 @@ const runRoute: Routes = (app, { sandboxes, runs }) => {
   app.post(
     '/v1/sandboxes/:id/run',
     {
-      config: {
-        scope: 'run',
-        errors: [
-          'not_found',
-          'not_acceptable',
-          'idempotency_mismatch',
-          'conflict',
-          'limit_reached',
-          'snapshot_unusable',
-          'restore_failed',
-          'burrow_ended',
-          'agent_unreachable',
-          'run_unfinished',
-          'overloaded',
-          'no_space',
-        ],
-      },
+      config: { scope: 'run', errors: RUN_ERRORS },
       bodyLimit: RUN_BODY_MAX_BYTES,
       schema: {
         operationId: 'run',

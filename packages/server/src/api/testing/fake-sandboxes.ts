@@ -131,13 +131,7 @@ export class FakeSandboxes implements SandboxCalls {
         held.holds.push({ what, untilMs })
         return { [Symbol.dispose]: () => {} }
       },
-      network: () => ({
-        ...held.view.network,
-        counters: { connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 },
-        denied: [],
-      }),
-      usage: async () => ({ memoryBytes: 1, memoryPeakBytes: 2, cpuMs: 3.5, pids: 4, oomKills: 0 }),
-      memory: async () => ({ privateBytes: 5, sharedBytes: 6, proportionalBytes: 7, at: NOW }),
+      ...reports(held),
       standby: async ({ tier }) => change({ state: 'standby', tier }),
       resume: async () => change({ state: 'running', tier: undefined }),
       fork: async ({ count }) =>
@@ -166,19 +160,32 @@ export class FakeSandboxes implements SandboxCalls {
           network: { ...held.view.network, ...network },
         }),
       delete: async () => void this.held.delete(held.view.id),
-      why: async () => ({
-        ...{ state: held.view.state, tier: held.view.tier, summary: 'Awake: just used.' },
-        work: [{ kind: 'recent', what: 'a request', since: NOW }],
-        ...{ sleepsAt: NOW, storesAt: undefined, expiresAt: undefined, cannotSleep: undefined },
-        damage: undefined,
-      }),
-      ledger: ({ after = -1, limit }) => {
-        const all: LedgerEntry[] = [0, 1, 2].map((seq) => ({ seq, at: NOW, event: 'woke', cause: 'run' }))
-        const items = all.filter(({ seq }) => seq > after).slice(0, limit)
-        const last = items.at(-1)?.seq ?? 2
-        return { items, nextCursor: last < 2 ? String(last) : undefined }
-      },
     }
+  }
+}
+
+/** What a sandbox says of itself; the same each time. */
+function reports(held: Held): Pick<SandboxHandle, 'network' | 'usage' | 'memory' | 'why' | 'ledger'> {
+  return {
+    network: () => ({
+      ...held.view.network,
+      counters: { connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 },
+      denied: [],
+    }),
+    usage: async () => ({ memoryBytes: 1, memoryPeakBytes: 2, cpuMs: 3.5, pids: 4, oomKills: 0 }),
+    memory: async () => ({ privateBytes: 5, sharedBytes: 6, proportionalBytes: 7, at: NOW }),
+    why: async () => ({
+      ...{ state: held.view.state, tier: held.view.tier, summary: 'Awake: just used.' },
+      work: [{ kind: 'recent', what: 'a request', since: NOW }],
+      ...{ sleepsAt: NOW, storesAt: undefined, expiresAt: undefined, cannotSleep: undefined },
+      damage: undefined,
+    }),
+    ledger: ({ after = -1, limit }) => {
+      const all: LedgerEntry[] = [0, 1, 2].map((seq) => ({ seq, at: NOW, event: 'woke', cause: 'run' }))
+      const items = all.filter(({ seq }) => seq > after).slice(0, limit)
+      const last = items.at(-1)?.seq ?? 2
+      return { items, nextCursor: last < 2 ? String(last) : undefined }
+    },
   }
 }
 

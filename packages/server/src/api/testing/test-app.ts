@@ -65,36 +65,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
   const runs = new FakeRuns()
   const log: string[] = []
   const state = { health: HEALTHY }
-  const services: Services = {
-    ...{ access, sandboxes, runs },
-    policyDefaults: {
-      idleTimeoutMs: 15_000,
-      storeAfterMs: 60_000,
-      network: { mode: 'public', allow: [] },
-    },
-    defaultLimits: () => ({
-      memoryBytes: 1024 ** 3,
-      cpus: 1,
-      pids: 512,
-      diskBytes: 10 * 1024 ** 3,
-      files: 1e6,
-    }),
-    templates: fakeTemplates(),
-    volumes: fakeVolumes(),
-    secrets: fakeSecrets(),
-    ports: new PortService({
-      rows: new PortRows(database),
-      access,
-      domain: 'example.com',
-      idleConnectionMs: 1000,
-      now: Date.now,
-    }),
-    ssh: testSsh(database, access),
-    usage: { report: async () => USAGE },
-    scrub: { view: () => SCRUB, start: () => ({ ...SCRUB, state: 'running' }) },
-    metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
-    health: { check: () => state.health },
-  }
+  const services = testServices({ database, access, sandboxes, runs, health: () => state.health })
   const stream = new Writable({
     write: (chunk, _encoding, done) => {
       log.push(String(chunk))
@@ -128,30 +99,79 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     set health(health) {
       state.health = health
     },
-    send: async (method, url, body, headers = {}) => {
-      const answer = await app.inject({
-        method: method as 'GET',
-        url,
-        headers: {
-          ...as('run'),
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
-      })
-      const isJson = String(answer.headers['content-type']).startsWith('application/json')
-      return {
-        status: answer.statusCode,
-        headers: answer.headers,
-        text: answer.body,
-        json: isJson && answer.body !== '' ? answer.json() : undefined,
-      }
-    },
+    send: (method, url, body, headers = {}) =>
+      send(app, { method, url, body, headers: { ...as('run'), ...headers } }),
     [Symbol.asyncDispose]: async () => {
       await app.close()
       database.close()
       rmSync(directory, { recursive: true })
     },
+  }
+}
+
+/** Services that only remember, with real keys, ports and SSH keys. */
+function testServices({
+  database,
+  access,
+  sandboxes,
+  runs,
+  health,
+}: {
+  database: Database
+  access: StoredAccess
+  sandboxes: FakeSandboxes
+  runs: FakeRuns
+  health: Health['check']
+}): Services {
+  return {
+    ...{ access, sandboxes, runs },
+    policyDefaults: {
+      idleTimeoutMs: 15_000,
+      storeAfterMs: 60_000,
+      network: { mode: 'public', allow: [] },
+    },
+    defaultLimits: () => ({
+      memoryBytes: 1024 ** 3,
+      cpus: 1,
+      pids: 512,
+      diskBytes: 10 * 1024 ** 3,
+      files: 1e6,
+    }),
+    templates: fakeTemplates(),
+    volumes: fakeVolumes(),
+    secrets: fakeSecrets(),
+    ports: new PortService({
+      rows: new PortRows(database),
+      access,
+      domain: 'example.com',
+      idleConnectionMs: 1000,
+      now: Date.now,
+    }),
+    ssh: testSsh(database, access),
+    usage: { report: async () => USAGE },
+    scrub: { view: () => SCRUB, start: () => ({ ...SCRUB, state: 'running' }) },
+    metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
+    health: { check: health },
+  }
+}
+
+async function send(
+  app: App,
+  request: { method: string; url: string; body: unknown; headers: Record<string, string> },
+): Promise<Answer> {
+  const { method, url, body, headers } = request
+  const answer = await app.inject({
+    method: method as 'GET',
+    url,
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const isJson = String(answer.headers['content-type']).startsWith('application/json')
+  return {
+    status: answer.statusCode,
+    headers: answer.headers,
+    text: answer.body,
+    json: isJson && answer.body !== '' ? answer.json() : undefined,
   }
 }
 
