@@ -1,4 +1,7 @@
 #pragma once
 
-/* What the first instruction of seccomp-base.bpf loads; src/image/seccomp-filters.ts knows it too. */
+/*
+ * The constant that the first instruction of seccomp-base.bpf loads. Keep it equal to MARK in
+ * src/image/seccomp-filters.ts.
+ */
 #define BASE_FILTER_MARK 0x646f726d

@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 /*
- * What root needs to be root of its own files, users and processes, and nothing that reaches the kernel's larger
- * surfaces.
+ * Enough for root inside to manage its own files, users and processes. Nothing that opens larger parts of the kernel.
  */
 static const int kept[] = {
     CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,       CAP_SETGID,
@@ -38,7 +37,7 @@ bool keep_capabilities(uint64_t mask)
     struct __user_cap_data_struct now[2], data[2] = {0};
     if (syscall(SYS_capget, &header, now) == -1)
         return false;
-    /* The host's root may lack some, as in a container. */
+    /* Inside a container the host's root may lack some of them. */
     for (int word = 0; word < 2; word++)
         data[word].effective = data[word].permitted = (uint32_t)(mask >> (32 * word)) & now[word].permitted;
     return syscall(SYS_capset, &header, data) == 0;

@@ -4,8 +4,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What root of a burrow has, and so every process in it. src/snapshot/inspect-processes.ts checks it. */
+/*
+ * The capabilities of root in a burrow, and the most that any process in it has. src/snapshot/inspect-processes.ts
+ * checks this.
+ */
 uint64_t burrow_capabilities(void);
 uint64_t capability_mask(const int *capabilities, size_t count);
-/* Drops all others, for good: from the bounding set too. false with errno set. */
+/* Drops all other capabilities for good, also from the bounding set. Returns false with errno set. */
 bool keep_capabilities(uint64_t mask);

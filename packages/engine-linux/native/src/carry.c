@@ -1,12 +1,14 @@
 /*
- * dormouse-carry find LAYER LIST: of the paths on standard input, each ended by NUL, writes those to LIST that have an
- * origin. dormouse-carry copy LAYER UPPER: copies the files on standard input, with their attributes and the
- * directories on the way.
+ * dormouse-carry find LAYER LIST: reads NUL-terminated paths from standard input and writes to LIST those whose file in
+ * LAYER has an origin.
+ * dormouse-carry copy LAYER UPPER: copies the files named on standard input from LAYER to UPPER, with their attributes
+ * and parent directories.
  *
- * LAYER is a former upper directory. A file in it that had been copied up from a layer below has, to the sandbox, the
- * inode number of its origin, which overlayfs keeps in an attribute. But overlayfs looks at that attribute in the upper
- * directory only: with LAYER as a lower one the number would change under programs that have the file open and remember
- * it (SQLite refuses to write then). In the new upper directory, attribute and all, the file keeps its number.
+ * LAYER is a former upper directory. The sandbox sees a file that overlayfs copied up under the inode number of its
+ * origin, a file in a lower layer. overlayfs stores that origin in an extended attribute, but reads the attribute only
+ * in the upper directory. Once LAYER is a lower directory, the file would show another inode number, and programs that
+ * have it open and remember the number would notice: SQLite then refuses to write. Copied into the new upper directory
+ * together with the attribute, the file keeps its number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,7 @@
 
 #define ORIGIN "trusted.overlay.origin"
 
-/* -1 when there is nothing of that name; the sandbox made these names, so nothing leads out of the layer. */
+/* Returns -1 when nothing has that name. The sandbox chose these names, so no path may lead out of the layer. */
 static int open_beneath(int root, const char *path, int flags)
 {
     struct open_how how = {
@@ -47,7 +49,7 @@ static bool has_origin(int layer, const char *path)
     return has;
 }
 
-/* Makes every directory on the way to `path` that is not there yet. */
+/* Makes every missing parent directory of `path`. */
 static void make_parents(int layer, int into, char *path)
 {
     for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 /*
- * The kernel's defaults for these are a share of the host's memory, counted over all burrows: open files of the
- * machine, and epoll watches of one uid, which burrows have in common. What each of them costs is charged to the memory
- * cgroup of whoever takes it, so the burrow's own limit is the bound, and a second one only lets neighbours starve.
- * systemd lifts the first too.
+ * The kernel derives both defaults from the host's memory and counts all burrows together: open files of the whole
+ * machine, and epoll watches of one uid, which burrows share. The kernel already charges the memory of each file and
+ * watch to the burrow's memory cgroup. That limit is enough; these ceilings would only let one burrow starve the
+ * others. systemd raises file-max too.
  */
 static const char *const ceilings[] = {"/proc/sys/fs/file-max", "/proc/sys/fs/epoll/max_user_watches"};
 
@@ -21,7 +21,7 @@ static void raise_one(const char *path)
     char text[32] = {0}, most[32];
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd == -1)
-        return; /* Not ours to set, as in a container: burrows work all the same. */
+        return; /* Not writable, for example in a container. Burrows work without it. */
     int length = snprintf(most, sizeof(most), "%ld\n", LONG_MAX);
     if (pread(fd, text, sizeof(text) - 1, 0) > 0 && strtol(text, NULL, 10) < LONG_MAX) {
         ssize_t ignored = pwrite(fd, most, (size_t)length, 0);

@@ -1,4 +1,4 @@
 #pragma once
 
-/* Raises the host-wide ceilings that one burrow could otherwise reach at the expense of all others. */
+/* Raises host-wide limits that a single burrow could otherwise exhaust for all others. */
 void raise_ceilings(void);

@@ -9,7 +9,7 @@
 
 #define READ_BYTES (1u << 18)
 
-/* The numbers of the algorithm: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md */
+/* Constants of XXH64: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md */
 #define PRIME_1 0x9E3779B185EBCA87u
 #define PRIME_2 0xC2B2AE3D27D4EB4Fu
 #define PRIME_3 0x165667B19E3779F9u
@@ -21,7 +21,10 @@ static uint64_t rotate(uint64_t value, int bits)
     return value << bits | value >> (64 - bits);
 }
 
-/* Images and memory never leave machines of one byte order, so neither do checksums. */
+/*
+ * Host byte order is fine: images, memory files and their checksums never move between machines of different byte
+ * order.
+ */
 static uint64_t read_64(const char *at)
 {
     uint64_t value;
@@ -95,7 +98,7 @@ uint64_t page_checksum(const char *page, uint64_t length, uint64_t number)
     return is_zero(page, length) ? 0 : bytes_checksum(page, length, number);
 }
 
-/* Fills the buffer, unless the file ends before. */
+/* Fills the buffer unless the file ends first. Returns how many bytes it read. */
 static uint64_t read_fully(int fd, char *buffer, uint64_t length, uint64_t offset, const char *path)
 {
     uint64_t done = 0;
@@ -122,7 +125,7 @@ uint64_t file_checksum(int fd, const char *path)
         if (data == -1 && errno == ENXIO)
             break;
         CHECK(data, "find data of %s", path);
-        /* File systems may count in smaller units than we do. */
+        /* Blocks of the file system may be smaller than pages. */
         at = (uint64_t)data & ~(uint64_t)(PAGE_BYTES - 1);
         uint64_t end = (uint64_t)CHECK(lseek(fd, data, SEEK_HOLE), "find a hole in %s", path);
         end = (end + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);

@@ -6,13 +6,13 @@
 #define PAGE_BYTES 4096u
 
 /*
- * The checksum of a file: XXH64 of each of its pages, seeded with the page's number, added up. Pages of zeros count for
- * nothing, so a hole and the zeros it stands for are the same. Pages may come in any order, which is how memory is
- * moved. It finds accidents. Whoever can forge it can write the manifest as well.
+ * The checksum of a file is the sum of the XXH64 of each page, seeded with the page's number. Zero pages count as 0, so
+ * a hole has the same checksum as the zeros it stands for. Because it is a sum, pages can be added in any order, as
+ * they are moved. It detects accidents, not attacks: an attacker who could forge it could also rewrite the manifest.
  */
 /* XXH64. */
 uint64_t bytes_checksum(const char *at, uint64_t length, uint64_t seed);
 bool is_zero_page(const char *page);
-/* `length` is PAGE_BYTES but for the last page of a file. */
+/* `length` is PAGE_BYTES except for the last page of a file. */
 uint64_t page_checksum(const char *page, uint64_t length, uint64_t number);
 uint64_t file_checksum(int fd, const char *path);

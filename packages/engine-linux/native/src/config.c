@@ -7,7 +7,7 @@
 
 #include "report.h"
 
-/* Lower layers make the longest record; a page of mount options is the kernel's own limit for them. */
+/* The list of lower layers is the longest record. */
 #define CONFIG_MAX_BYTES (256 * 1024)
 
 static char *read_all(int fd, size_t *length)

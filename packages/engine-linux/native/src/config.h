@@ -6,21 +6,24 @@
 
 #define MAX_LIST 64
 
-/* What the engine asks for, read from stdin as `key=value` records, each ended by NUL. */
+/* The configuration that the engine writes to stdin: `key=value` records, each ended by NUL. */
 struct config {
     const char *hostname;
     const char *root;      /* an empty host directory; the overlay is mounted there in a private mount namespace */
     const char *overlay;   /* overlayfs mount options */
     const char *tools;     /* host directory shown read-only at /.dormouse */
-    /* Optional host directory shown at /.dormouse/run. Without it, a file system that has room for one socket. */
+    /*
+     * Optional host directory shown at /.dormouse/run. Without it, dormouse-init mounts a tmpfs with room for one
+     * socket.
+     */
     const char *link;
     const char *memory;    /* optional host directory shown read-only at /.dormouse/memory: the mapped memory files */
-    const char *kdat;      /* optional host directory shown read-only at /.dormouse/kdat: CRIU's view of the kernel */
-    const char *volumes;   /* host directory that the volumes are in; may be missing when there are none */
+    const char *kdat;      /* optional host directory shown read-only at /.dormouse/kdat: CRIU's kernel features */
+    const char *volumes;   /* host directory that contains the volumes; may be missing when there are none */
     const char *volume[MAX_LIST + 1]; /* `<ro|rw> <name in volumes> <absolute path inside>` */
     size_t volume_count;
     const char *filters;   /* host directory with the seccomp programs */
-    const char *pid_file;  /* host file: the burrow's first process as the host sees it */
+    const char *pid_file;  /* host file: the pid of the burrow's PID 1, as the host sees it */
     const char *end_file;  /* host file: why the burrow ended */
     const char *agent[MAX_LIST + 1];
     size_t agent_count;
@@ -28,9 +31,9 @@ struct config {
     size_t env_count;
     uint32_t uid_base;
     uint32_t uid_count;
-    int64_t monotonic_ns;  /* what the clocks inside shall read at the start */
+    int64_t monotonic_ns;  /* what the clocks inside show at the start */
     int64_t boottime_ns;
-    int64_t last_pid;      /* the burrow's next pid is the one behind this; 0 leaves it alone */
+    int64_t last_pid;      /* the next pid in the burrow is the one after this; 0 leaves it unset */
 };
 
 struct config config_read(int fd);

@@ -7,29 +7,29 @@
 #include "load-filter.h"
 
 /*
- * Over the burrow's own namespaces CRIU has every capability anyway, as the owner of its user namespace. These are the
- * ones over the host.
- * There is no seccomp filter. Kernel rule: a process that has one may neither read the filters of others nor suspend
- * them (PTRACE_SECCOMP_GET_FILTER, PTRACE_O_SUSPEND_SECCOMP), and a dump does both.
+ * CRIU has every capability over the burrow's own namespaces, as the owner of its user namespace. These are its
+ * capabilities over the host.
+ * It has no seccomp filter. Kernel rule: a process with a filter may neither read the filters of other processes nor
+ * suspend them (PTRACE_SECCOMP_GET_FILTER, PTRACE_O_SUSPEND_SECCOMP), and a dump does both.
  */
 static const int saving[] = {
     CAP_SYS_ADMIN,    /* reads and suspends seccomp filters; opens /proc/<pid>/map_files */
     CAP_SYS_PTRACE,   /* seizes PID 1, which is not dumpable */
-    CAP_DAC_OVERRIDE, /* reads what belongs to the burrow's users; gives a deleted file a name in a directory of theirs */
-    CAP_FOWNER,       /* and removes it again, also from one with the sticky bit */
-    CAP_SETUID,       /* tries, in a process that ends, whether the burrow's root may enter its namespaces */
+    CAP_DAC_OVERRIDE, /* reads files of the burrow's users; links a deleted file into one of their directories */
+    CAP_FOWNER,       /* removes that link again, also from a directory with the sticky bit */
+    CAP_SETUID,       /* tests in a short-lived process whether the burrow's root may enter its namespaces */
     CAP_SETGID,
 };
 
-/* Beyond what every process of a burrow has. */
+/* In addition to the capabilities of every process in a burrow. */
 static const int restoring[] = {
     CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYS_RESOURCE, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH,
     CAP_NET_RAW,   CAP_SYS_NICE,   CAP_IPC_OWNER,          CAP_IPC_LOCK,     CAP_LEASE,
 };
 
 /*
- * open_by_handle_at(2) finds what is watched on a volume. It could open any file of the volume's file system, so others
- * lack it.
+ * CRIU uses open_by_handle_at(2) to find inotify targets on a volume. The capability lets it open any file of the
+ * volume's file system, so only burrows with volumes get it.
  */
 static const int with_volumes[] = {CAP_DAC_READ_SEARCH};
 

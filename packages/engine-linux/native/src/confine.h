@@ -3,14 +3,17 @@
 #include <stdbool.h>
 
 /*
- * Of a CRIU that saves, in the burrow's namespaces but with the host's user namespace: leaves only the capabilities
- * over the host that a dump uses. false with errno set.
+ * For a CRIU that saves. It is in the burrow's namespaces but keeps the host's user namespace. Leaves only the
+ * capabilities over the host that a dump uses. Returns false with errno set.
  */
 bool confine_saver(bool has_volumes);
 /*
- * Of a CRIU that restores, before it enters, because loading a filter takes a while: no_new_privs and the base filter.
- * All that it restores inherits them. false with errno set.
+ * For a CRIU that restores, before it enters the burrow, because loading a filter takes time: sets no_new_privs and
+ * loads the base filter. Every process that it restores inherits both. Returns false with errno set.
  */
 bool filter_restorer(const char *path);
-/* The same, once it is root of the burrow: leaves what a restore uses of root's capabilities. false with errno set. */
+/*
+ * For a CRIU that restores, once it is root of the burrow: leaves the capabilities that a restore uses. Returns false
+ * with errno set.
+ */
 bool confine_restorer(void);

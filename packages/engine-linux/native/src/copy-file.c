@@ -17,7 +17,7 @@
 #define BUFFER_BYTES (1u << 18)
 #define PART_BYTES ((size_t)8 << 20)
 
-/* Between two file systems, of which an overlay is one, there is nothing but reading and writing. */
+/* copy_file_range() fails between two file systems, and an overlay is a file system of its own. */
 static void copy_through_memory(int from, int to, off_t at, off_t end, const char *path)
 {
     static char buffer[BUFFER_BYTES];
@@ -28,7 +28,7 @@ static void copy_through_memory(int from, int to, off_t at, off_t end, const cha
             return;
         for (ssize_t done = 0; done < got;)
             done += CHECK(pwrite(to, buffer + done, (size_t)(got - done), at + done), "write %s", path);
-        wrote(to, (size_t)got);
+        flush_if_idle(to, (size_t)got);
         at += got;
     }
 }
@@ -41,7 +41,7 @@ static void copy_range(int from, int to, off_t at, off_t end, const char *path)
         if (copied == 0)
             return;
         if (copied > 0) {
-            wrote(to, (size_t)copied);
+            flush_if_idle(to, (size_t)copied);
             continue;
         }
         if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP)
@@ -92,7 +92,7 @@ void copy_metadata(int from, int to, const char *path, bool with_overlay)
 {
     struct stat status;
     CHECK(fstat(from, &status), "stat %s", path);
-    /* Giving a file away takes its capabilities, which are an attribute, and its set-uid bit. */
+    /* chown clears the set-uid bit and the file capabilities, which are an extended attribute. So it comes first. */
     CHECK(fchown(to, status.st_uid, status.st_gid), "own %s", path);
     copy_extended(from, to, path, with_overlay);
     CHECK(fchmod(to, status.st_mode & 07777), "mode of %s", path);

@@ -16,12 +16,12 @@ static long long now_ms(void)
     return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* False when the time is over first. */
+/* Returns false when time runs out first. */
 static bool ends_within(pid_t saver, long seconds)
 {
     int process = (int)syscall(SYS_pidfd_open, saver, 0);
     if (process == -1)
-        return true; /* waitpid tells. */
+        return true; /* The process has ended; waitpid returns its status. */
     const long long deadline = now_ms() + (long long)seconds * 1000;
     for (;;) {
         long long left = deadline - now_ms();
@@ -39,7 +39,7 @@ int wait_for_saver(pid_t saver, int first_process, long seconds)
     bool is_late = seconds > 0 && !ends_within(saver, seconds);
     if (is_late) {
         /*
-         * PID 1 first: the processes go while CRIU still holds them. It is in the same pid namespace and goes with
+         * PID 1 first: the processes end while CRIU still holds them. CRIU is in the same pid namespace and ends with
          * them.
          */
         syscall(SYS_pidfd_send_signal, first_process, SIGKILL, NULL, 0);

@@ -16,7 +16,7 @@ static const struct { const char *name; unsigned int major, minor; } devices[] =
 static const struct { const char *name; const char *target; } links[] = {
     {"fd", "/proc/self/fd"},         {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
     {"stderr", "/proc/self/fd/2"},   {"ptmx", "pts/ptmx"},
-    /* On the overlay, not on a tmpfs of its own: what lies in shared memory is saved with the other files. */
+    /* On the overlay, not on a tmpfs of its own: snapshots save shared memory together with the other files. */
     {"shm", "/run/shm"},
 };
 
@@ -52,7 +52,7 @@ int make_devices(uint32_t owner)
     }
     umask(before);
     own(dev, ".", owner);
-    /* Device files stay writable on a read-only mount; only the directory itself is closed. */
+    /* On a read-only mount device files stay writable; only the directory cannot be changed. */
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
     CHECK(mount_setattr(dev, "", AT_EMPTY_PATH, &attr, sizeof(attr)), "close /dev");
     return dev;

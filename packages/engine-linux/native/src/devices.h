@@ -2,8 +2,8 @@
 
 #include <stdint.h>
 
-/* A read-only file system with the few devices of a burrow, as a mount not yet attached anywhere. */
+/* Makes a read-only file system with the devices of a burrow. Returns a mount that is not attached yet. */
 int make_devices(uint32_t owner);
 
-/* Directory of that file system which is always empty: what masked directories show. */
+/* An always empty directory of that file system, mounted over masked directories. */
 #define EMPTY_DIRECTORY "dev/.masked"

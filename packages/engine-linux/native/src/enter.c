@@ -1,14 +1,14 @@
 /*
  * libdormouse-enter.so: makes a program of the host start its main() inside a burrow.
  *
- * Preloaded into CRIU with DORMOUSE_ENTER=<host|burrow>; the burrow comes as a line on fd 4, so that CRIU can be
- * started, and its libraries loaded, before there is a burrow. By the time a constructor runs, the dynamic
- * loader has opened every library, from the host's files. Entering the mount namespace only then means that nothing
- * that the sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the host's
- * privileges. On the same fd it tells the engine when main() has succeeded.
- * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first, DORMOUSE_ENTER_FILTER the seccomp program of a
- * restoring CRIU. `host` keeps our own user namespace, which saving needs (reading seccomp filters takes CAP_SYS_ADMIN
- * there); `burrow` takes on the burrow's and with it gives up every privilege over the host.
+ * The engine preloads it into CRIU with DORMOUSE_ENTER=<host|burrow>. It reads from fd 4 which burrow to enter, so the
+ * engine can start CRIU and load its libraries before there is a burrow. When this constructor runs, the dynamic loader
+ * has already opened every library from the host's files. The process enters the mount namespace only after that, so
+ * nothing that the sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the
+ * host's privileges. When main() has succeeded, it writes to the same fd.
+ * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first. DORMOUSE_ENTER_FILTER names the seccomp program for a
+ * restoring CRIU. `host` keeps the host's user namespace, which saving needs: reading seccomp filters takes
+ * CAP_SYS_ADMIN there. `burrow` enters the burrow's user namespace and gives up every privilege over the host.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,9 @@ static void fail_to(const char *what)
     _exit(FAILED);
 }
 
-/* Paths separated by newlines. Every process made from here on is a member, and so under the burrow's limits. */
+/*
+ * Paths separated by newlines. Every process started from here on is a member and counts towards the burrow's limits.
+ */
 static void join_cgroups(char *paths)
 {
     for (char *path = strtok(paths, "\n"); path; path = strtok(NULL, "\n"))
@@ -54,7 +56,7 @@ static void join_cgroups(char *paths)
             fail_to("join cgroup");
 }
 
-/* The answer is a descriptor of PID 1. */
+/* Returns a pidfd of PID 1. */
 static int join_namespaces(pid_t pid, bool user)
 {
     char path[64];
@@ -77,7 +79,8 @@ static int join_namespaces(pid_t pid, bool user)
 
 /*
  * Reading the resource limits of a task takes CAP_SYS_RESOURCE in its user namespace. The host's root may lack that
- * one, but whoever has the effective uid that made a user namespace has every capability in it. Files stay root's.
+ * capability. But a process whose effective uid created a user namespace has every capability in it. The file-system
+ * uid stays root.
  */
 static void become_owner(pid_t pid)
 {
@@ -103,8 +106,8 @@ static pid_t entered;
 static bool is_saving;
 
 /*
- * The engine goes on at once, while the kernel takes our memory apart. Tasks that CRIU is about to restore may end this
- * way too.
+ * The engine continues at once, while the kernel still frees our memory. Tasks that CRIU is restoring may also leave
+ * through this handler.
  */
 static void tell_success(int status, void *unused)
 {
@@ -119,7 +122,7 @@ static void tell_success(int status, void *unused)
 
 struct target {
     pid_t pid;
-    long seconds; /* how long CRIU may take; 0 for as long as it wants */
+    long seconds; /* time limit for CRIU; 0 for none */
     bool has_volumes;
 };
 
@@ -151,9 +154,9 @@ static void open_directory(const char *path, int fd)
 }
 
 /*
- * Three lines: `<pid> <seconds> <0|1 for volumes>`, the images directory, which becomes fd 3, and the directory of the
- * burrow's freezer, which becomes fd 5 and may be missing. CRIU is given the descriptors as paths. The fd's end without
- * them means that there will be no burrow.
+ * Reads three lines: `<pid> <seconds> <0|1 for volumes>`; the images directory, which becomes fd 3; and the directory
+ * of the burrow's freezer, which becomes fd 5 and may be empty. CRIU gets the descriptors as paths. If the engine
+ * closes the fd first, there will be no burrow.
  */
 static struct target read_target(void)
 {
@@ -174,9 +177,10 @@ static struct target read_target(void)
 }
 
 /*
- * Orphans belong to the agent (PR_SET_CHILD_SUBREAPER). CRIU restores that only after the helpers are gone that stood
- * in for session leaders of old; what they leave behind would go to PID 1, outside the tree that the next snapshot
- * saves. So the agent's process gets it here, when CRIU makes it the leader of its session, before it has any children.
+ * Orphans belong to the agent (PR_SET_CHILD_SUBREAPER). CRIU restores that flag only after its helper processes, which
+ * stand in for former session leaders, have ended. Orphans of those helpers would go to PID 1, outside of the tree that
+ * the next snapshot saves. So the agent's process gets the flag here, when CRIU makes it a session leader and before it
+ * has children.
  */
 __attribute__((visibility("default"))) pid_t setsid(void)
 {
@@ -196,7 +200,7 @@ __attribute__((constructor)) static void enter(void)
         errno = EINVAL;
         fail_to("DORMOUSE_ENTER");
     }
-    /* CRIU outlives a server that is killed. It must not die of its last words half way through a dump. */
+    /* CRIU outlives a server that is killed. Writing to a closed pipe must not end it in the middle of a dump. */
     signal(SIGPIPE, SIG_IGN);
     char *cgroups = getenv("DORMOUSE_ENTER_CGROUPS");
     if (cgroups)
@@ -216,10 +220,10 @@ __attribute__((constructor)) static void enter(void)
         become_burrow_root();
     if (!(user ? confine_restorer() : confine_saver(target.has_volumes)))
         fail_to("give up privileges");
-    /* The change of uids closed our own /proc files to us, and CRIU reads them. */
+    /* After the change of uids the kernel no longer lets us read our own /proc files, which CRIU reads. */
     if (prctl(PR_SET_DUMPABLE, 1) == -1)
         fail_to("dumpable");
-    /* A pid namespace is entered by the next child. */
+    /* Only children enter a pid namespace. */
     pid_t child = fork();
     if (child == -1)
         fail_to("fork");

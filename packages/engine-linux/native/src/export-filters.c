@@ -1,12 +1,12 @@
 /*
  * export-filters ALLOW DENY BASE: writes the three seccomp programs of a burrow.
  *
- * ALLOW names the system calls that sandboxes may make. Those that exist for running the machine fail with EPERM, as
- * programs expect of a container; all others, also ones yet to be invented, with ENOSYS, so that libraries take their
- * fallback. DENY holds what depends on arguments. The kernel runs both and the stricter answer wins.
- * BASE is what the restoring CRIU carries: every call of ALLOW and the few more that a restore makes. What CRIU
- * restores inherits it, so the processes of a burrow that boots get it too, and it is the oldest filter of every
- * process of every burrow.
+ * ALLOW lists the system calls that sandboxes may make. Calls that administer the machine fail with EPERM, as programs
+ * expect in a container. All other calls, including ones that do not exist yet, fail with ENOSYS, so that libraries use
+ * their fallback. DENY refuses calls by their arguments. The kernel runs both and the stricter result wins.
+ * BASE is the filter of the restoring CRIU: every call of ALLOW and the few more that a restore makes. Every process
+ * that CRIU restores inherits it. A burrow that boots loads it too, so it is the oldest filter of every process of
+ * every burrow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +30,14 @@
 #include "syscalls.h"
 
 #define AGENT_PID 2
-/* pids and flags are 32 bit, and what the upper half of the register holds is not defined. */
+/* Pids and flags have 32 bits, and the upper half of the register is undefined. */
 #define LOW_WORD 0xffffffffULL
 
 static void rule(scmp_filter_ctx filter, uint32_t action, const char *name)
 {
     int number = seccomp_syscall_resolve_name(name);
     if (number == __NR_SCMP_ERROR)
-        return; /* Older than this libseccomp or not of this architecture: the default denies it. */
+        return; /* Unknown to this libseccomp or not on this architecture: the default action denies it. */
     int result = seccomp_rule_add(filter, action, number, 0);
     if (result < 0) {
         errno = -result;
@@ -75,10 +75,12 @@ static scmp_filter_ctx new_filter(uint32_t default_action)
     scmp_filter_ctx filter = seccomp_init(default_action);
     if (!filter)
         refuse("seccomp_init failed");
-    /* Other architectures' system calls (i386, x32 on amd64) are a second door to the same kernel: closed. */
+    /*
+     * System calls of other architectures (i386, x32 on amd64) reach the same kernel by another table: refuse them all.
+     */
     if (seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)) < 0)
         refuse("cannot set the action for foreign architectures");
-    /* Best effort: a binary tree instead of a list. */
+    /* Optional: a binary tree instead of a list. */
     seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     return filter;
 }
@@ -90,7 +92,7 @@ static scmp_filter_ctx allow_filter(void)
         rule(filter, SCMP_ACT_ALLOW, allowed_calls[i]);
     for (size_t i = 0; i < sizeof(forbidden_calls) / sizeof(*forbidden_calls); i++)
         rule(filter, SCMP_ACT_ERRNO(EPERM), forbidden_calls[i]);
-    /* Only the personalities that change nothing about how memory is laid out. */
+    /* Only personalities that do not change the memory layout. */
     static const uint32_t personalities[] = {0x0, 0x8, 0x20000, 0x20008, 0xffffffff};
     for (size_t i = 0; i < sizeof(personalities) / sizeof(*personalities); i++) {
         struct scmp_arg_cmp same = SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_WORD, personalities[i]);
@@ -109,8 +111,9 @@ static void deny_namespaces(scmp_filter_ctx filter)
 }
 
 /*
- * `pkill python` and `kill -9 -1` are everyday accidents, and the agent's end is the burrow's end. Its pid is always
- * the same, so the filter can shield it, its process group and the all-processes target. This is no security boundary.
+ * `pkill python` and `kill -9 -1` are common accidents, and when the agent ends, the burrow ends. The agent's pid is
+ * always the same, so the filter can refuse signals to it, to its process group and to all processes at once. This is
+ * not a security boundary.
  */
 static void shield_agent(scmp_filter_ctx filter)
 {
@@ -132,8 +135,8 @@ static void deny_families(scmp_filter_ctx filter)
 }
 
 /*
- * Rare protocols are kernel code that opening a socket loads and that few people look at. Of netlink, only what
- * programs ask for names, addresses, sockets, devices and auditing remains.
+ * Opening a socket of a rare protocol loads kernel code that few people review. Of netlink, only the families remain
+ * that programs use to ask for addresses, sockets, devices and auditing.
  */
 static void deny_protocols(scmp_filter_ctx filter)
 {
@@ -141,8 +144,8 @@ static void deny_protocols(scmp_filter_ctx filter)
     for (size_t i = 0; i < sizeof(internet) / sizeof(*internet); i++) {
         struct scmp_arg_cmp family = SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_WORD, internet[i]);
         /*
-         * Above are SCTP, UDP-Lite, L2TP, SMC and MPTCP. The whole register is compared: stray upper bits are denied as
-         * well.
+         * Higher numbers are SCTP, UDP-Lite, L2TP, SMC and MPTCP. The filter compares the whole register, so it also
+         * refuses stray upper bits.
          */
         deny_if_both(filter, EPROTONOSUPPORT, "socket", family, SCMP_A2(SCMP_CMP_GT, IPPROTO_ICMPV6));
         deny_if_both(filter, EPROTONOSUPPORT, "socket", family, SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, IPPROTO_DCCP));
@@ -152,12 +155,12 @@ static void deny_protocols(scmp_filter_ctx filter)
         if (protocol != NETLINK_ROUTE && protocol != NETLINK_SOCK_DIAG && protocol != NETLINK_AUDIT &&
             protocol != NETLINK_KOBJECT_UEVENT && protocol != NETLINK_GENERIC)
             deny_if_both(filter, EPROTONOSUPPORT, "socket", netlink, SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, protocol));
-    /* TLS in the kernel: libraries do it themselves, and a snapshot cannot hold its state. */
+    /* Kernel TLS: libraries implement TLS themselves, and a snapshot cannot save its state in the kernel. */
     deny_if_both(filter, ENOPROTOOPT, "setsockopt", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, IPPROTO_TCP),
                  SCMP_A2(SCMP_CMP_MASKED_EQ, LOW_WORD, TCP_ULP));
 }
 
-/* Huge pages are a pool that the host's administrator set aside, and memory cgroups do not count them. */
+/* The host's administrator reserves huge pages as a pool, and memory cgroups do not count them. */
 static void deny_huge_pages(scmp_filter_ctx filter)
 {
     deny_if(filter, EPERM, "mmap", SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB));
@@ -166,8 +169,8 @@ static void deny_huge_pages(scmp_filter_ctx filter)
 }
 
 /*
- * dormouse-init sets this limit to 1, which also keeps the kernel from starting the host's core dump handler; 0 would
- * start it. There are no core dumps either way, so programs that switch them off are told that they have.
+ * dormouse-init sets this limit to 1. That also keeps the kernel from starting the host's core dump handler, which it
+ * would start with 0. Core dumps are off either way, so for programs that switch them off the call returns success.
  */
 static void keep_core_limit(scmp_filter_ctx filter)
 {
@@ -184,10 +187,10 @@ static scmp_filter_ctx deny_filter(void)
     deny_protocols(filter);
     deny_huge_pages(filter);
     keep_core_limit(filter);
-    /* TIOCSTI puts keystrokes into a terminal, TIOCLINUX into the console: ways out of a PTY. */
+    /* TIOCSTI injects keystrokes into a terminal, TIOCLINUX into the console: a way to escape from a PTY. */
     deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, TIOCSTI));
     deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, TIOCLINUX));
-    /* Line disciplines other than a terminal's are drivers that this call loads. */
+    /* This call loads drivers for line disciplines other than a terminal's. */
     deny_if(filter, EPERM, "ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW_WORD, TIOCSETD));
     return filter;
 }
@@ -203,8 +206,8 @@ static scmp_filter_ctx base_filter(void)
 }
 
 /*
- * One instruction that loads a constant, in front of the program and without effect on it. It tells the host which of
- * the filters in a dump is the one that a restore brings along anyway.
+ * One instruction in front of the program that loads a constant and has no effect. It marks the base filter, so that
+ * the host can find it in a dump and remove it: a restore adds it again.
  */
 static void write_mark(int fd, const char *path)
 {

@@ -1,6 +1,4 @@
-/*
- * gate.node: what the server does in the network namespaces of burrows, as promises.
- */
+/* gate.node: operations of the server in network namespaces of burrows. Each returns a promise. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +49,7 @@ static void *run_inside(void *argument)
     return NULL;
 }
 
-/* In a thread of Node's pool: it must not wait for long, and must not go anywhere itself. */
+/* Runs in a thread of Node's pool, which must neither block for long nor change its own namespace. */
 static void execute(napi_env env, void *data)
 {
     (void)env;

@@ -1,7 +1,4 @@
-/*
- * Ends connections that lead out of a namespace and that nobody holds the other end of any more: those that a snapshot
- * has brought back.
- */
+/* Ends connections that lead out of a namespace and have no other end any more: those that a snapshot brought back. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -18,13 +15,16 @@
 
 #define ALL_STATES 0xfffffu
 /*
- * Nobody connected waits at TCP_LISTEN, and at TCP_CLOSE_WAIT all has been received: what comes next is the end, not an
- * error.
+ * A TCP_LISTEN socket has no peer. At TCP_CLOSE_WAIT the program has received everything, and the next read returns the
+ * end of the stream, not an error.
  */
 #define LEFT_ALONE (1u << 10 | 1u << 8)
-/* Ended in one round, so that the list is not changed while the kernel reads it out. */
+/* How many connections to collect before ending them. The list must not change while the kernel dumps it. */
 #define ROUND 512
-/* More than a namespace can have connections: a sandbox that makes new ones meanwhile does not keep us for ever. */
+/*
+ * Times ROUND, this is more connections than a namespace can have. The loop ends even if the sandbox keeps opening new
+ * ones.
+ */
 #define ROUNDS_MAX 1024
 
 struct round {
@@ -72,7 +72,7 @@ static void keep(struct round *round, int family, const struct inet_diag_msg *so
     round->ids[round->count++] = socket_found->id;
 }
 
-/* Reads the list to its end, also when no more is kept: the rest would be taken for the next answer. */
+/* Reads the list to its end even when `round` is full: otherwise the next request would read the rest as its answer. */
 static bool list(int diag, int family, struct round *round)
 {
     _Alignas(struct nlmsghdr) char buffer[32768];
@@ -97,7 +97,7 @@ static bool list(int diag, int family, struct round *round)
     }
 }
 
-/* Answers 0 also for one that has gone by itself. */
+/* Returns 0 also for a connection that has ended by itself. */
 static int end(int diag, int family, const struct inet_diag_sockid *id)
 {
     struct {
@@ -116,7 +116,7 @@ static bool hang_up(int diag, int family, int *count, struct failure *failure)
     struct round round;
     for (int i = 0; i < ROUNDS_MAX; i++) {
         if (!list(diag, family, &round))
-            /* A kernel without IPv6 has nothing to list. */
+            /* A kernel without IPv6 reports ENOENT. */
             return (family == AF_INET6 && errno == ENOENT) || failed(failure, "list connections");
         for (int j = 0; j < round.count; j++) {
             errno = end(diag, family, &round.ids[j]);
@@ -124,7 +124,7 @@ static bool hang_up(int diag, int family, int *count, struct failure *failure)
                 return failed(failure, "end a connection (CONFIG_INET_DIAG_DESTROY)");
         }
         *count += round.count;
-        /* What has waited long enough to be let go may be listed a moment longer; only a full round hides others. */
+        /* A connection that was ended may be listed a moment longer. Only a full round can hide others. */
         if (round.count < ROUND)
             return true;
     }
@@ -138,7 +138,7 @@ bool hang_up_outside(int *count, struct failure *failure)
     int diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (diag == -1)
         return failed(failure, "ask for connections (CONFIG_INET_DIAG)");
-    /* The kernel answers while we send; should it ever not, a thread of the server's must not wait for it. */
+    /* The kernel answers during send(2). The time limit protects the server's thread if it ever does not. */
     const struct timeval patience = {.tv_sec = 5};
     bool is_done = setsockopt(diag, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0
         ? hang_up(diag, AF_INET, count, failure) && hang_up(diag, AF_INET6, count, failure)

@@ -1,7 +1,7 @@
 /*
- * Holds the connections through a gate still, for as long as a snapshot is being taken: what the server's sockets send
- * has no route. Processes inside are stopped then, but the kernel goes on receiving for them, and CRIU wants to find as
- * many bytes as it counted.
+ * Holds connections through a gate while a snapshot is taken: packets from the server's sockets have no route.
+ * Processes inside are stopped then, but the kernel would still receive for them, and CRIU must find exactly as many
+ * bytes as it counted.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include "gate.h"
 #include "rtnetlink.h"
 
-/* With the priority 0 it comes before all rules of network.c. Answers as ask_kernel does. */
+/* Priority 0 puts the rule before all rules of network.c. Returns 0 or an errno, as ask_kernel does. */
 static int change_rule(int netlink, unsigned short type, unsigned char family)
 {
     struct request request = start_request(type, type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof(request.rule));
@@ -21,10 +21,7 @@ static int change_rule(int netlink, unsigned short type, unsigned char family)
     return ask_kernel(netlink, &request);
 }
 
-/*
- * It is as it should be already; or there are no such rules at all: without IPv6, and on kernels that cannot choose
- * routes by rules.
- */
+/* The rule is already in the wanted state, or this kernel has no IPv6 or no policy routing. */
 static bool is_fine(int error)
 {
     return error == ENOENT || error == EEXIST || error == EAFNOSUPPORT || error == EOPNOTSUPP;

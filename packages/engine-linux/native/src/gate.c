@@ -12,11 +12,12 @@
 #define RESOLVER "198.18.0.1"
 #define RESOLVER_PORT 53
 /*
- * Where the listener is bound does not matter to what is handed to it, but the port is taken from those who want it at
- * all addresses inside. So it is one that nobody wants; when somebody has it all the same, the kernel chooses.
+ * The BPF program hands connections to the listener wherever it is bound. But its port is then taken for programs
+ * inside that bind it on all addresses. So it is a port that programs do not use; if one does, the kernel chooses
+ * another.
  */
 #define LISTENER_PORT 1
-/* Of connections that the server has not taken yet: short bursts. */
+/* Connections that the server has not accepted yet: enough for short bursts. */
 #define BACKLOG 511
 
 bool failed(struct failure *failure, const char *step)
@@ -34,7 +35,7 @@ static bool close_failed(int fd, struct failure *failure, const char *step)
     return false;
 }
 
-/* A socket of the host's own namespace must never be taken for one of a burrow's. */
+/* Refuses the host's own namespace: its sockets must never serve a burrow. */
 bool enter_network(int netns, struct failure *failure)
 {
     struct stat own, other;
@@ -48,7 +49,7 @@ bool enter_network(int netns, struct failure *failure)
 }
 
 /*
- * An IPv4 address as an IPv6 one: a socket bound to it takes connections of both kinds, one bound to a real IPv6
+ * Binds an IPv4-mapped IPv6 address: such a socket accepts IPv4 and IPv6 connections, one bound to a native IPv6
  * address does not.
  */
 static int bind_dual(int fd, in_port_t port)
@@ -79,8 +80,8 @@ static bool listen_tcp(int *listener, struct failure *failure)
     if (fd == -1)
         return failed(failure, "make the listener");
     /*
-     * The address is none of the namespace's own: it is reached by its default route. Reuse, which accepted connections
-     * have from their listener: one to port 443 somewhere must not keep a server inside from that port.
+     * The address is not assigned in the namespace; the default route leads to it. Accepted connections inherit
+     * SO_REUSEADDR: a connection to port 443 of some host must not keep a server inside from binding that port.
      */
     if (setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) == -1 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)
@@ -102,7 +103,7 @@ static bool bind_dns(int *dns, struct failure *failure)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd == -1)
         return failed(failure, "make the resolver's socket");
-    /* So that a name server inside can have the port at all addresses, if it says the same. */
+    /* SO_REUSEADDR lets a name server inside bind the port on all addresses if it sets the option too. */
     if (setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) == -1 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)
         return close_failed(fd, failure, "let the resolver have its address");

@@ -3,9 +3,9 @@
 #include <stdbool.h>
 
 /*
- * A gate: the server's sockets in a burrow's network namespace, and the program that hands all connections to the
- * outside to one of them. What fails says in which step and with which errno; nothing here ends the process, which is
- * the server's.
+ * A gate: the server's sockets in a burrow's network namespace, and the BPF program that hands connections to the
+ * outside to one of them. Functions that fail fill in the step and its errno. They never end the process, which is the
+ * server.
  */
 struct failure {
     const char *step;
@@ -16,34 +16,30 @@ struct gate {
     int tcp, dns, link;
 };
 
-/* Always false, so that a step can end with it. */
+/* Always returns false, so that a function can end with it. */
 bool failed(struct failure *failure, const char *step);
 
-/* For a thread that does nothing else: it goes into a burrow's namespace and never comes back. */
+/* Call it in a thread of its own: the thread enters the namespace and stays there. */
 bool enter_network(int netns, struct failure *failure);
-/* All of the following, but for probe_steering: pre: entered. */
+/* Pre for the following functions except probe_steering: enter_network succeeded. */
 bool open_gate(int netns, struct gate *gate, struct failure *failure);
-/*
- * Ends the connections that lead out of the namespace; their owners see an ordinary error. `count` says how many it
- * were.
- */
+/* Ends the connections that lead out of the namespace; their programs see an ordinary error. `count` is how many. */
 bool hang_up_outside(int *count, struct failure *failure);
 /*
- * Keeps the connections as they are: nothing comes in through them until they are let go, however much the server sends
- * or reads. A snapshot of them is then one of a single moment. Nothing is lost: the kernel sends it again.
+ * Holds the connections: nothing arrives through them until they are released, however much the server sends. So a
+ * snapshot shows them at a single moment. Nothing is lost: TCP sends it again.
  */
 bool hold_connections(struct failure *failure);
-/* Also for those that somebody held who is no more. */
+/* Also releases connections that a server held which has ended since. */
 bool release_connections(struct failure *failure);
-/*
- * What the sockets of a gate are marked with, so that a rule can tell them from those inside, which cannot set a mark.
- */
+/* The mark of a gate's sockets. Programs inside cannot set a mark, so a routing rule can tell the two apart. */
 #define GATE_MARK 0x646f726du
 
 /*
- * Attaches the program to the namespace: each new connection that is not to an address of the burrow's own goes to
- * `listener`. As long as the link is open; once the listener is closed such connections are refused. -1 is a failure.
+ * Attaches the program to the namespace: every new connection to an address that is not the burrow's own goes to
+ * `listener`, as long as the link is open. Once the listener is closed, the kernel refuses such connections. Returns -1
+ * on failure.
  */
 int steer_connections(int netns, int listener, struct failure *failure);
-/* Can this kernel do it at all? Loads what it takes and attaches it to nothing. */
+/* Whether this kernel supports steering: loads the program without attaching it. */
 bool probe_steering(struct failure *failure);

@@ -1,7 +1,7 @@
 /*
- * madvise that discards, on memory that may be mapped from a memory file. There MADV_DONTNEED brings back the file's
- * bytes and MADV_FREE is refused; here the pages are replaced by fresh anonymous ones, as if they had been anonymous
- * all the time.
+ * madvise calls that discard pages, on memory that may be mapped from a memory file. There MADV_DONTNEED would bring
+ * back the file's bytes, and the kernel refuses MADV_FREE. The guard replaces the pages by new anonymous ones, so the
+ * program sees what it would see on anonymous memory.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -14,12 +14,12 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 #ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102 /* Linux 6.13. It discards: what comes back after MADV_GUARD_REMOVE is zeros. */
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13. It discards: after MADV_GUARD_REMOVE the pages read as zeros. */
 #endif
 
 /*
- * What was discarded once is anonymous from then on. Up to this size it is cheaper to try MADV_FREE, which says so,
- * than to look.
+ * Memory that was discarded once is anonymous from then on. Up to this size it is cheaper to try MADV_FREE, which fails
+ * on a file mapping, than to read the maps.
  */
 #define PROBE_BYTES (16 * PAGE_BYTES)
 
@@ -38,8 +38,8 @@ static int is_in_table(uintptr_t start, uintptr_t end)
 }
 
 /*
- * MADV_COLD changes no byte, and since Linux 5.4 it is refused on locked mappings: the lock is nowhere to be read
- * cheaply.
+ * There is no cheap way to read whether a mapping is locked. MADV_COLD changes no byte, and since Linux 5.4 the kernel
+ * refuses it on locked mappings.
  */
 int is_locked(uintptr_t page)
 {
@@ -53,9 +53,9 @@ void zero_by_hand(uintptr_t start, uintptr_t end)
 }
 
 /*
- * MAP_FIXED swaps the pages in one step: other threads see old bytes or zeros, never the file's. MAP_NORESERVE because
- * heuristic overcommit would refuse a large range otherwise, and a discard of anonymous memory cannot fail for want of
- * reserve.
+ * MAP_FIXED swaps the pages in one step: other threads see old bytes or zeros, never the file's bytes. MAP_NORESERVE:
+ * heuristic overcommit would refuse a large range otherwise, and discarding anonymous memory never fails for lack of
+ * memory.
  */
 long map_anonymous(const struct memory_mapping *piece, int locked)
 {
@@ -65,8 +65,8 @@ long map_anonymous(const struct memory_mapping *piece, int locked)
 }
 
 /*
- * A refused swap (too many mappings, a sealed one) changes nothing; zeros keep the promise then, and only save no
- * memory.
+ * A refused swap (too many mappings, a sealed one) changes nothing. Then writing zeros gives the program the bytes it
+ * expects, but frees no memory.
  */
 static long replace_or_zero(const struct memory_mapping *piece, int locked)
 {
@@ -82,7 +82,7 @@ static long discard_mapped(const struct memory_mapping *piece, int advice)
     uintptr_t length = piece->end - piece->start;
     int locked = is_locked(piece->start);
     if (advice == MADV_GUARD_INSTALL) {
-        /* First as it is, to hear whether this kernel knows it at all; the swap takes the markers away again. */
+        /* First try the advice alone, to learn whether this kernel knows it. The swap removes the markers again. */
         long known = kernel_madvise(piece->start, length, advice);
         if (known != 0)
             return known;
@@ -93,24 +93,24 @@ static long discard_mapped(const struct memory_mapping *piece, int advice)
         long refused = kernel_madvise(piece->start, length, advice);
         if (refused != 0)
             return refused;
-        locked = 0; /* It was the MADV_COLD that an older kernel does not know. */
+        locked = 0; /* Not locked: an older kernel does not know MADV_COLD. */
     }
     return replace_or_zero(piece, locked);
 }
 
 /*
- * No file descriptor left, or no /proc: nobody can say what is mapped where the table points. MADV_DONTNEED as it is
- * would bring stale bytes back as if they were zeros; writing zeros could destroy a file that is mapped there by now.
- * So the call fails and changes nothing, with ENOMEM: allocators retry EAGAIN for ever, and keep track of dirty pages
- * after any other error. All that is anonymous needs no look: MADV_FREE takes nothing else, and it takes only what is
- * about to be discarded.
+ * For when no file descriptor is left, or there is no /proc: the guard cannot see what is mapped in the ranges of the
+ * table. MADV_DONTNEED alone could bring back stale bytes where the program expects zeros. Writing zeros could destroy
+ * a file that is mapped there by now. So the call fails with ENOMEM and changes nothing: allocators retry EAGAIN for
+ * ever, and after any other error they remember that the pages are dirty. Memory that is all anonymous is safe:
+ * MADV_FREE succeeds only there, and it affects only pages that are about to be discarded.
  */
 static long discard_blindly(uintptr_t start, uintptr_t length, int advice)
 {
     if (!is_in_table(start, start + length))
         return kernel_madvise(start, length, advice);
     if (advice == MADV_FREE)
-        return -EINVAL; /* What the kernel said; every user of MADV_FREE knows it from older kernels. */
+        return -EINVAL; /* The kernel's own error; every user of MADV_FREE expects it from older kernels. */
     if (advice == MADV_GUARD_INSTALL)
         return -ENOMEM;
     long anonymous = kernel_madvise(start, length, MADV_FREE);
@@ -118,8 +118,8 @@ static long discard_blindly(uintptr_t start, uintptr_t length, int advice)
 }
 
 /*
- * Splits the range as the kernel's own walk does: it goes on behind holes and says -ENOMEM at the end, and stops at any
- * other error with the part in front done.
+ * Splits the range as the kernel does: it continues after holes and returns -ENOMEM at the end, and stops at any other
+ * error with the part before it done.
  */
 static long discard(int maps, uintptr_t start, uintptr_t end, int advice)
 {
@@ -148,10 +148,10 @@ static long discard(int maps, uintptr_t start, uintptr_t end, int advice)
 }
 
 /*
- * Asking the kernel costs a few microseconds, so the table decides who asks: nothing restored lies outside its ranges,
- * unless mremap has moved or grown it. One that was seen makes every later discard ask. Not seen is the mremap inside
- * libc's realloc: a program that discards pages of a malloc block itself, after realloc has moved the block out of
- * restored memory, gets old bytes.
+ * Reading the maps takes a few microseconds, so the table decides when to do it: restored memory lies only inside its
+ * ranges, unless mremap has moved or grown it. After one such mremap every discard reads the maps. The guard cannot see
+ * mremap calls inside libc's realloc: if realloc moves a block out of restored memory and the program then discards
+ * pages of that block itself, it reads old bytes.
  */
 long advise_restored(uintptr_t start, uintptr_t length, int advice)
 {
@@ -159,14 +159,14 @@ long advise_restored(uintptr_t start, uintptr_t length, int advice)
         return kernel_madvise(start, length, advice);
     uintptr_t rounded = page_up(length);
     if (start % PAGE_BYTES || rounded < length || rounded == 0 || start + rounded < start)
-        return kernel_madvise(start, length, advice); /* The kernel knows what to say. */
+        return kernel_madvise(start, length, advice); /* Invalid: the kernel returns the right error. */
 
     if (!restored_memory_moved && !is_in_table(start, start + rounded))
         return kernel_madvise(start, rounded, advice);
     if (advice == MADV_FREE || (advice == MADV_DONTNEED && rounded <= PROBE_BYTES)) {
         /*
-         * Refused on anything but anonymous memory, so what succeeds needs no look. Doing the front part twice is
-         * harmless.
+         * The kernel refuses it on anything but anonymous memory, so success needs no look at the maps. Discarding the
+         * first part twice is harmless.
          */
         long anonymous = kernel_madvise(start, rounded, MADV_FREE);
         if (advice == MADV_FREE && anonymous != -EINVAL)

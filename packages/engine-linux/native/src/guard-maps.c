@@ -1,6 +1,6 @@
 /*
- * Which parts of a range are mapped from memory files, right now. No allocation, no lock, little stack: callers may
- * hold an allocator's locks or run in a signal handler.
+ * Finds which parts of a range are currently mapped from memory files. No allocation, no lock, little stack: callers
+ * may hold an allocator's locks or run in a signal handler.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,13 +50,13 @@ static enum search cut_to_range(const struct mapping *mapping, uintptr_t start, 
     return FOUND;
 }
 
-/* thread-self, not self: the latter is the first thread, and that may have ended before the others. */
+/* thread-self, not self: `self` is the main thread, which may have ended before the others. */
 int open_maps(void)
 {
     return (int)kernel_open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
 }
 
-/* Asks for the mapping at or after an address: -ENOENT behind the last, -ENOTTY before Linux 6.11. */
+/* Asks for the mapping at or after an address. -ENOENT: there is none. -ENOTTY: the kernel is older than Linux 6.11. */
 static long query(int maps, uintptr_t address, uint64_t kind, struct procmap_query *answer, struct memory_mapping *found)
 {
     char *path = found->path;
@@ -71,7 +71,7 @@ static long query(int maps, uintptr_t address, uint64_t kind, struct procmap_que
     long result = call_kernel(SYS_ioctl, maps, (long)PROCMAP_QUERY, (long)answer, 0, 0, 0);
     if (result != -ENAMETOOLONG)
         return result;
-    /* A longer path than any memory file has: some other file's. */
+    /* The path is longer than that of any memory file, so it is another file. */
     answer->vma_name_addr = 0;
     answer->vma_name_size = 0;
     path[0] = '/';
@@ -114,7 +114,7 @@ struct reader {
     char bytes[512];
 };
 
-/* The next byte of the text; 0 at its end, negative on an error. */
+/* Returns the next byte of the text, 0 at its end, negative on an error. */
 static int next_byte(struct reader *text)
 {
     if (text->at == text->filled) {
@@ -127,7 +127,7 @@ static int next_byte(struct reader *text)
     return (unsigned char)text->bytes[text->at++];
 }
 
-/* Reads a hexadecimal number and the byte behind it. */
+/* Reads a hexadecimal number and the byte after it. */
 static uint64_t next_number(struct reader *text)
 {
     uint64_t value = 0;
@@ -143,8 +143,8 @@ static uint64_t next_number(struct reader *text)
 }
 
 /*
- * `7f00-7f01 rw-p 0000 fe:01 12   /path`: 1 for a line, 0 at the end, negative on an error. The path is cut to its
- * buffer.
+ * Parses `7f00-7f01 rw-p 0000 fe:01 12   /path`. Returns 1 for a line, 0 at the end, negative on an error. A path that
+ * does not fit into its buffer is cut off.
  */
 static int next_line(struct reader *text, struct mapping *mapping, char *path, unsigned path_bytes)
 {
@@ -171,7 +171,7 @@ static int next_line(struct reader *text, struct mapping *mapping, char *path, u
     return byte < 0 ? byte : 1;
 }
 
-/* The text is sorted by address; a read never tears a line. */
+/* The text is sorted by address, and read(2) returns whole lines. */
 static enum search find_by_text(int maps, uintptr_t start, uintptr_t end, enum kind kind, struct memory_mapping *found)
 {
     struct reader text = {.fd = maps, .at = 0, .filled = 0};

@@ -1,7 +1,7 @@
 /*
- * mremap of memory that is one mapping to the program and several to the kernel, which refuses that with EFAULT:
- * restored, and then discarded in parts, or restored again after that. It grows in place when there is room behind it;
- * otherwise each piece moves on its own, without a copy.
+ * mremap of memory that is one mapping to the program but several to the kernel, which fails with EFAULT. Memory gets
+ * into this state when it is restored and then discarded in parts, or restored again after that. It grows in place when
+ * there is room after it. Otherwise each piece moves on its own, without a copy.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* The protection of the range, negative when it would not have been one mapping before the sleep either. */
+/* Returns the protection of the range; negative when it was not one mapping before the sleep either. */
 static int protection_of(int maps, uintptr_t start, uintptr_t end)
 {
     struct memory_mapping piece;
@@ -35,8 +35,8 @@ static int protection_of(int maps, uintptr_t start, uintptr_t end)
 }
 
 /*
- * Old and new place are both mapped as long as there may be a way back: nobody else can take one. Returns where it
- * stopped.
+ * Keeps the old and the new range mapped until the move cannot fail any more, so that no other thread can take either.
+ * Returns where it stopped.
  */
 static uintptr_t move_pieces(int maps, uintptr_t start, uintptr_t end, uintptr_t target)
 {
@@ -52,7 +52,7 @@ static uintptr_t move_pieces(int maps, uintptr_t start, uintptr_t end, uintptr_t
     return end;
 }
 
-/* What stayed in the old place has the same pieces. */
+/* The old range still has the same pieces. */
 static void move_back(int maps, uintptr_t start, uintptr_t end, uintptr_t target)
 {
     struct memory_mapping piece;
@@ -84,7 +84,10 @@ static long move(int maps, struct remap wanted, int protection, int map_flags)
     return target;
 }
 
-/* Pre: the kernel has looked at flags, alignment and overlaps, and said EFAULT. What grows is anonymous, thus zeros. */
+/*
+ * Pre: the kernel accepted flags, alignment and overlaps, and returned EFAULT. New memory is anonymous, so it reads as
+ * zeros.
+ */
 long remap_pieces(struct remap wanted)
 {
     uintptr_t old_bytes = page_up(wanted.old_length), new_bytes = page_up(wanted.new_length);

@@ -1,7 +1,7 @@
 /*
- * mremap on memory that is mapped from a memory file. Growth shows what follows in the file. That is a hole, thus
- * zeros, behind the end the mapping had when the sandbox fell asleep; but old bytes after a shrink (or past a hole that
- * was too small).
+ * mremap on memory that is mapped from a memory file. Growth shows the bytes that follow in the file. After the end
+ * that the mapping had when the sandbox fell asleep there is a hole, which reads as zeros. But after a shrink, or past
+ * the end of the hole, there are old bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +16,15 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-/* Set once, never cleared, read without a lock: whoever grew or moved memory also tells other threads where it is. */
+/*
+ * Set once, never cleared, read without a lock: a thread that moves or grows memory must tell other threads the new
+ * address anyway, which orders the two.
+ */
 int restored_memory_moved;
 
 /*
- * Writes zeros over what the file has there, and only there: touching a hole costs page cache. 0 when all is zeros now.
+ * Writes zeros where the file has data, and only there: touching a hole fills page cache. Returns 0 when everything
+ * reads as zeros.
  */
 static int zero_file_bytes(const struct memory_mapping *grown)
 {
@@ -40,7 +44,7 @@ static int zero_file_bytes(const struct memory_mapping *grown)
         offset = data_end;
     }
     kernel_close(file);
-    return is_error(data) && data != -ENXIO ? -1 : 0; /* -ENXIO: nothing but a hole up to the end of the file. */
+    return is_error(data) && data != -ENXIO ? -1 : 0; /* -ENXIO: only a hole up to the end of the file. */
 }
 
 static void clear_growth(uintptr_t start, uintptr_t end)
@@ -48,13 +52,10 @@ static void clear_growth(uintptr_t start, uintptr_t end)
     struct memory_mapping grown;
     int maps = open_maps();
     if (maps < 0)
-        return; /* Almost always a hole; without /proc there is no way to tell, and mremap itself has succeeded. */
+        return; /* Almost always a hole. Without /proc the guard cannot check, and mremap itself has succeeded. */
     enum search search = find_memory_mapping(maps, start, end, &grown);
     kernel_close(maps);
-    /*
-     * A whole mapping stays one mapping, because mremap refuses ranges over two; only what cannot be written is
-     * swapped.
-     */
+    /* Zeros keep it a single mapping, which later mremap calls need. Only memory that cannot be written is replaced. */
     if (search == FOUND && !(grown.protection & PROT_WRITE && zero_file_bytes(&grown) == 0))
         map_anonymous(&grown, 0);
 }
@@ -73,7 +74,10 @@ long remap_restored(struct remap wanted)
         restored_memory_moved = 1;
     if (new_bytes > old_bytes && !in_pieces)
         clear_growth((uintptr_t)moved + old_bytes, (uintptr_t)moved + new_bytes);
-    /* The old place stays mapped and empty: zeros on anonymous memory, the file's bytes on this one. */
+    /*
+     * The old range stays mapped and must be empty. Anonymous memory reads as zeros then, but a file mapping shows the
+     * file.
+     */
     if (wanted.flags & MREMAP_DONTUNMAP)
         advise_restored(wanted.old, wanted.old_length, MADV_DONTNEED);
     return moved;

@@ -1,11 +1,11 @@
 /*
- * One device number for the root of a sandbox, for ever. Every wake mounts another overlay, the kernel numbers those by
- * what is free, and programs remember device and inode number of files they have open: SQLite shares its locks between
- * connections that have the same, and a connection from before a sleep and one from after it would both write; logs are
- * reopened, caches dropped. Other file systems keep the kernel's number.
+ * Shows one device number for the root of a sandbox, for ever. Every wake mounts a new overlay, and the kernel gives it
+ * any free number. But programs remember the device and inode numbers of files they have open. SQLite shares locks
+ * between connections to the same device and inode: a connection from before a sleep and one from after it would both
+ * write. Other programs would reopen logs or drop caches. Other file systems keep the kernel's number.
  *
- * Out of reach, and shown the kernel's: who makes the system call itself, and libc's own calls (nftw, fts, the dynamic
- * loader).
+ * The guard cannot change the number for programs that make the system call themselves, nor in libc's own calls (nftw,
+ * fts, the dynamic loader).
  */
 #include <errno.h>
 #include <stddef.h>
@@ -14,14 +14,17 @@
 #include "guard.h"
 #include "guard-syscalls.h"
 
-/* The kernel takes the lowest free minor number under major 0, so it never comes this far. Positive also in 32 bits. */
+/*
+ * The kernel assigns the lowest free minor number under major 0, so it never gets this far. Positive as a 32-bit
+ * integer too.
+ */
 #define SHOWN_MINOR 0x7ffffU
 #define SHOWN_DEVICE to_device(SHOWN_MINOR)
 
-/* Device numbers have 32 bits; with this bit set a value is none. */
+/* Device numbers have 32 bits; a value with this bit set is not one. */
 #define NO_DEVICE (1ULL << 63)
 
-/* As the kernel encodes major 0 for user space. */
+/* How the kernel encodes a device of major 0 for user space. */
 static inline uint64_t to_device(uint32_t minor)
 {
     return (minor & 0xff) | (uint64_t)(minor & ~0xffU) << 12;
@@ -33,9 +36,8 @@ static inline uint64_t known_root(void)
 }
 
 /*
- * The engine forgets the number for the process, whenever that falls asleep: also between asking the kernel and writing
- * the answer down. So the place is marked first, with a mark nobody else has, and only taken over while it is still
- * there.
+ * The engine resets the number whenever the process falls asleep, possibly between our system call and our store. So a
+ * unique mark goes into the table first, and the number replaces it only if the mark is still there.
  */
 static uint64_t ask_for_root(void)
 {
@@ -56,7 +58,10 @@ __attribute__((noinline)) static int is_current_root(uint64_t device)
     return device == root;
 }
 
-/* `root` is what was known before the device was asked for: with a sleep in between, one of the two is right. */
+/*
+ * `root` is the number known before the call that returned `device`. If a sleep came in between, one of the two
+ * comparisons is right.
+ */
 static inline int is_root(uint64_t device, uint64_t root)
 {
     return __builtin_expect(device == root, 1) || is_current_root(device);
@@ -118,8 +123,8 @@ EXPORT int statx(int directory, const char *path, int flags, unsigned mask, stru
 }
 
 /*
- * What programs call that were built with glibc before 2.33. Version 0 is the kernel's struct, 1 glibc's: on x86-64 the
- * same.
+ * Programs built with glibc before 2.33 call these. Version 0 is the kernel's struct and 1 is glibc's; on x86-64 they
+ * are the same.
  */
 static inline int is_version(int version)
 {
@@ -146,7 +151,9 @@ EXPORT int __fxstatat(int version, int directory, const char *path, struct stat 
     return is_version(version) ? fstatat(directory, path, status, flags) : (int)to_libc(-EINVAL);
 }
 
-/* On x86-64 struct stat is one and the same in the kernel, glibc and musl, and so are these functions. */
+/*
+ * On x86-64 struct stat is the same in the kernel, glibc and musl, and so are the 64-bit variants of these functions.
+ */
 #define ALSO_NAMED(function, name) \
     extern EXPORT __typeof__(function) function##_64 __asm__(name) __attribute__((alias(#function), copy(function)))
 ALSO_NAMED(stat, "stat64");

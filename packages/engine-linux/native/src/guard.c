@@ -1,18 +1,18 @@
 /*
- * libdormouse-guard.so, preloaded into every program of a sandbox: the libc entry points whose effect on restored
- * memory differs from that on anonymous memory, and those that tell of a file's device (guard-stat.c). A process that
- * never slept pays one load and one branch.
+ * libdormouse-guard.so, preloaded into every program of a sandbox. It replaces the libc functions that act differently
+ * on restored memory than on anonymous memory, and those that return a file's device (guard-stat.c). A process that
+ * never slept pays for one load and one branch.
  *
- * Not here, because nothing is needed:
- * - munmap, mprotect: the same on both kinds. A private mapping of a read-only file may become writable (VM_MAYWRITE),
- *   and
- *   executable as long as its mount is not noexec.
- * - brk: growth past a mapped heap is anonymous.
- * - posix_madvise(POSIX_MADV_DONTNEED): nothing at all in glibc and musl. process_madvise: seccomp forbids it.
- * - libc's own calls, which cannot be seen from here: glibc discards stacks of dead threads and free heap parts, and
- *   never takes
- *   them for zeros afterwards (its calloc clears everything below a heap's mprotect_size); realloc promises no zeros.
- * - fork: children inherit table and mappings alike. exec: starts with a table of its own, and no restored memory.
+ * Not replaced, because no change is needed:
+ * - munmap, mprotect: the same on both kinds of memory. A private mapping of a read-only file may become writable
+ *   (VM_MAYWRITE), and executable as long as its mount is not noexec.
+ * - brk: the heap grows with anonymous memory.
+ * - posix_madvise(POSIX_MADV_DONTNEED): does nothing in glibc and musl. process_madvise: seccomp forbids it.
+ * - libc's own calls, which the guard cannot see: glibc discards stacks of ended threads and free parts of the heap,
+ *   and never relies on zeros there afterwards (its calloc clears everything below a heap's mprotect_size); realloc
+ *   promises no zeros.
+ * - fork: the child inherits the table and the mappings. exec: the program starts with a new table and no restored
+ *   memory.
  *
  * Out of reach: programs that make the system call themselves, take madvise from dlopen("libc.so.6") or use
  * RTLD_DEEPBIND.
@@ -24,7 +24,7 @@
 #include "guard.h"
 #include "guard-syscalls.h"
 
-/* The engine overwrites it page by page in the process image, so these pages hold nothing else. */
+/* The engine overwrites the table page by page in the process image, so its pages hold nothing else. */
 __attribute__((aligned(PAGE_BYTES))) struct guard_table dormouse_guard_table = {
     .magic = GUARD_MAGIC,
     .version = 1,
@@ -33,8 +33,8 @@ __attribute__((aligned(PAGE_BYTES))) struct guard_table dormouse_guard_table = {
 _Static_assert(sizeof(struct guard_table) == 4 * PAGE_BYTES, "the table fills its pages");
 
 /*
- * Written once, the pages are private copies, and those are in every process image. Unwritten they would be the
- * library's.
+ * Once written, the pages are private copies, and every process image contains those. Unwritten pages would belong to
+ * the library file and be missing.
  */
 __attribute__((constructor)) static void own_table_pages(void)
 {
@@ -44,7 +44,10 @@ __attribute__((constructor)) static void own_table_pages(void)
     }
 }
 
-/* The same name in glibc and musl, and the only one taken from them; weak, so that the guard loads without any libc. */
+/*
+ * glibc and musl both have this function, and it is the only one that the guard takes from them. Weak, so that the
+ * guard also loads without a libc.
+ */
 extern int *__errno_location(void) __attribute__((weak));
 
 long to_libc(long result)
@@ -77,8 +80,8 @@ EXPORT int madvise(void *start, size_t length, int advice)
 }
 
 /*
- * These two are variadic in libc's headers. On x86-64 integer arguments travel the same way in both kinds of functions;
- * those that the caller left out are garbage that the kernel does not look at, exactly as in libc.
+ * These two functions are variadic in libc's headers. On x86-64 the calling convention for integer arguments is the
+ * same. Arguments that the caller left out are garbage, which the kernel ignores, exactly as in libc.
  */
 EXPORT void *guard_mremap(void *old, size_t old_length, size_t new_length, int flags, void *fixed) __asm__("mremap");
 EXPORT void *guard_mremap(void *old, size_t old_length, size_t new_length, int flags, void *fixed)

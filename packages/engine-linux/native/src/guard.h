@@ -3,9 +3,8 @@
 #include <stdint.h>
 
 /*
- * After a wake, parts of what a program knows as private anonymous memory are private mappings of the files in this
- * directory: the same bytes, copied on write. The guard hides the few places where the kernel treats the two
- * differently.
+ * After a wake, parts of a program's private anonymous memory are private mappings of the files in this directory: the
+ * same bytes, copied on write. The guard hides the few differences in how the kernel treats the two.
  */
 #define MEMORY_DIRECTORY "/.dormouse/memory/"
 
@@ -19,42 +18,45 @@ struct guard_range {
 
 /*
  * Part of the image format: the engine finds this symbol in a process image and writes the ranges that will be mapped
- * from memory files. A process that never slept has none. Ranges are sorted and do not overlap; adjacent ones may be
- * merged.
+ * from memory files. In a process that never slept the table is empty. Ranges are sorted and do not overlap; adjacent
+ * ones may be merged.
  */
 struct guard_table {
     uint64_t magic;
     uint32_t version, capacity, count, reserved;
     struct guard_range ranges[GUARD_RANGES];
-    /* The kernel's device number; 0 until the guard has asked. The engine sets it to 0 whenever it changes the table. */
+    /*
+     * The kernel's device number of the root; 0 until the guard has asked. The engine resets it to 0 when it changes
+     * the table.
+     */
     uint64_t root_device;
 };
 
 extern struct guard_table dormouse_guard_table __attribute__((visibility("protected")));
 
-/* One mapping, most often of a memory file, cut to the range it was searched in. */
+/* One mapping, usually of a memory file, cut to the range that was searched. */
 struct memory_mapping {
     uintptr_t start, end;
     uint64_t file_offset; /* of start */
     int protection, shared;
-    char path[256]; /* without a slash in front: no file's */
+    char path[256]; /* does not start with a slash if no file is mapped */
 };
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
-/* The kernel's result as libc returns it. */
+/* Converts the kernel's result to libc's convention. */
 long to_libc(long result);
 
 enum search { FOUND, NONE, BLIND };
 
-/* Ask the kernel: the table cannot know what was unmapped, moved or mapped since. */
+/* These ask the kernel: the table does not know what was unmapped, moved or mapped since the wake. */
 int open_maps(void);
 enum search find_memory_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found);
 enum search find_any_mapping(int maps, uintptr_t start, uintptr_t end, struct memory_mapping *found);
 int is_memory_file(const char *path);
 
-/* What madvise and mremap do in a process that has slept. Results are the kernel's: negative errors. */
+/* madvise and mremap for a process that has slept. Like the kernel, they return negative errors. */
 long advise_restored(uintptr_t start, uintptr_t length, int advice);
 extern int restored_memory_moved;
 struct remap {
@@ -64,12 +66,12 @@ struct remap {
 long remap_restored(struct remap wanted);
 long remap_pieces(struct remap wanted);
 
-/* The system calls that tell of a device, with the sandbox's number for its root. */
+/* The system calls that return a device. The root of the sandbox gets its fixed number. */
 int is_stat(long number);
 long stat_by_number(long number, long a, long b, long c, long d, long e);
 
 int is_locked(uintptr_t page);
-/* Two ways to make zeros of a mapping: other pages in its place (0 or an error), or the bytes written. */
+/* Two ways to zero a mapping: replace its pages (returns 0 or an error), or write zeros. */
 long map_anonymous(const struct memory_mapping *piece, int locked);
 void zero_by_hand(uintptr_t start, uintptr_t end);
 

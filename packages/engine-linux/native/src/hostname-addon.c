@@ -1,7 +1,7 @@
 /*
- * hostname.node: gives the UTS namespace of a burrow its name.
+ * hostname.node: sets the host name of a burrow's UTS namespace.
  *
- * At once, not as a promise: the thread that goes there makes two system calls and ends.
+ * Synchronous, not a promise: its thread makes two system calls and ends.
  */
 #include <errno.h>
 #include <sched.h>

@@ -19,7 +19,7 @@ void be_idle(void)
     CHECK(syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)), "priority of input");
 }
 
-void wrote(int fd, size_t bytes)
+void flush_if_idle(int fd, size_t bytes)
 {
     static size_t ahead;
     ahead += bytes;

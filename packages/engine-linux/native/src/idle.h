@@ -2,10 +2,10 @@
 
 #include <stddef.h>
 
-/* Nobody waits for this process from now on: whatever else the host has to do comes first. */
+/* Gives this process the lowest CPU and disk priority, for work that no caller waits for. */
 void be_idle(void);
 /*
- * To be told of what was written. An idle process stays close behind the disk: others who sync would have to wait for
- * the rest.
+ * Call it after each write. An idle process flushes every few megabytes: otherwise the syncs of other processes would
+ * wait for its backlog.
  */
-void wrote(int fd, size_t bytes);
+void flush_if_idle(int fd, size_t bytes);

@@ -22,9 +22,8 @@ static bool write_zero(const char *directory, const char *name)
 bool join_cgroup(const char *directory)
 {
     /*
-     * Kernel rule: a thread that moves itself alone needs no lock over all of the machine's processes, and getting that
-     * lock takes milliseconds, tens of them on a busy machine. Only v1 lets a single thread move, and only it has this
-     * file.
+     * Kernel rule: a thread that moves only itself needs no global lock over the machine's processes. Taking that lock
+     * costs milliseconds, tens of them on a busy machine. Only v1 can move a single thread, and only v1 has this file.
      */
     return write_zero(directory, "tasks") || (errno == ENOENT && write_zero(directory, "cgroup.procs"));
 }

@@ -2,5 +2,5 @@
 
 #include <stdbool.h>
 
-/* Makes this process, which must have one thread only, a member of a cgroup. False with errno set when that fails. */
+/* Moves this process, which must have a single thread, into a cgroup. Returns false with errno set. */
 bool join_cgroup(const char *directory);

@@ -27,7 +27,7 @@ static void append(FILE *options, const struct names *names, bool *has_any)
 int open_view(const char *mount_point, const struct names *upper, const struct names *lower)
 {
     const char *place = mount_point;
-    /* One directory needs no overlay, and the kernel makes none of it. */
+    /* The kernel refuses an overlay of a single directory. */
     if (upper->count + lower->count == 1) {
         place = upper->count ? upper->items[0] : lower->items[0];
     } else {

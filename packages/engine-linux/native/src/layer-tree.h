@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* The limit of overlayfs for one mount. */
+/* overlayfs allows this many layers in one mount. */
 #define LAYERS_MAX 500
 
 /* A list of strings, as read from standard input. */
@@ -16,30 +16,31 @@ struct names {
 
 struct chain {
     struct names layers;  /* top first */
-    struct names below;   /* what lies under the last of them, top first */
+    struct names below;   /* the layers under the last of them, top first */
     struct names open;    /* paths that the sandbox has open, for `scan` */
-    struct names carried; /* paths in the first layer whose origin must stay, for `scan` */
+    struct names carried; /* paths in the first layer whose origin must be kept, for `scan` */
 };
 
-/* What the kernel shows of these directories, one on top of the other: a directory for reading. */
+/* Returns a directory that shows `upper` stacked on `lower`, as overlayfs shows them. */
 int open_view(const char *mount_point, const struct names *upper, const struct names *lower);
 
-/* One name of a directory, never followed. -1 when there is nothing. */
+/* Opens or stats one name of a directory without following links. Returns -1 or false when it does not exist. */
 int open_entry(int directory, const char *name, int flags);
 bool find_entry(int directory, const char *name, struct stat *status);
 bool is_whiteout(const struct stat *status);
-/* Whether a directory hides everything of its name below. */
+/* Whether a directory hides everything of its name in lower layers. */
 bool is_opaque(int directory);
-/* Whether a directory came here by a rename: what lies below it has another path. */
+/* Whether a directory was renamed: its lower layers are under another path. */
 bool is_redirected(int directory);
 
-/* Calls `visit` for every name but `.` and `..`. */
+/* Calls `visit` for every name except `.` and `..`. */
 void each_entry(int directory, void (*visit)(const char *name, void *context), void *context);
 
-/* Prints one line per layer: `BYTES RENAMES KNOWN`. */
+/* Prints one line for each layer: `BYTES RENAMES KNOWN`. */
 void scan_layers(const struct chain *chain, const char *mount_point);
 /*
- * Makes in the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. Files in
- * renamed directories may have other names that stay outside: unless `breaks_links`, such a merge is refused.
+ * Writes to the empty directory `into` one layer that shows, on top of `below`, what `layers` show there. Files in
+ * renamed directories may have hard links elsewhere. The merge would break those links, so it is refused unless
+ * `breaks_links`.
  */
 void merge_layers(const struct chain *chain, const char *mount_point, const char *into, bool breaks_links);

@@ -2,10 +2,10 @@
  * dormouse-layers scan LAYERS MOUNT_POINT
  * dormouse-layers merge|merge-links LAYERS MOUNT_POINT INTO
  *
- * Looks at file layers, or makes one of several. LAYERS is the directory they are in; names on standard input start
- * there. MOUNT_POINT is an empty directory; what is mounted there is in a mount namespace of our own. Input is a list
- * of records, each ended by NUL, top layer first: `layer=NAME`, then `below=PATH`; for scan also `open=PATH` and
- * `carried=PATH`.
+ * Examines file layers, or merges several into one. LAYERS is the directory that contains them; names on standard input
+ * are relative to it. MOUNT_POINT is an empty directory to mount overlays on, in a mount namespace of this process.
+ * Input is a list of NUL-terminated records, top layer first: `layer=NAME`, then `below=PATH`; for scan also
+ * `open=PATH` and `carried=PATH`.
  */
 #include <sched.h>
 #include <signal.h>
@@ -54,7 +54,7 @@ static struct chain read_chain(void)
     return chain;
 }
 
-/* Every level of directories keeps one descriptor per layer. */
+/* Each level of directories needs one descriptor for each layer. */
 static void use_all_descriptors(void)
 {
     struct rlimit limit;

@@ -3,11 +3,11 @@
  *
  * dormouse-init CGROUP...
  *
- * Started by the engine as real root, in a session of its own, with the configuration on stdin, a status pipe as fd 3
+ * The engine starts it as real root, in a session of its own, with the configuration on stdin, a status pipe as fd 3
  * and a ready pipe as fd 4. Only dormouse-init writes to the status pipe: `pid <host pid> <start time>`, or `error
- * <why>`. The agent gets only the ready pipe, and writes `1` there when it listens. The engine believes no other word
- * of it, and takes the pipe's end for a failure. The process the engine started ends early; the burrow's PID 1 lives on
- * without the engine.
+ * <why>`. The agent gets only the ready pipe and writes `1` to it when it listens. The engine accepts nothing else from
+ * that pipe, and treats its end as a failure. The process that the engine started exits early; the burrow's PID 1 keeps
+ * running, also without the engine.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +32,9 @@
 #define STATUS_FD 3
 #define READY_FD 4
 /*
- * Each burrow's user namespace is owned by a uid of its own, so that one burrow cannot use up the per-user limits of
- * the host's root and with them those of its neighbours. No account has these uids (systemd hands out those below), and
- * pids fit in.
+ * Each burrow's user namespace is owned by a uid of its own. So no burrow can exhaust the per-user limits of the host's
+ * root, and with them those of other burrows. No account has these uids (systemd assigns lower ones), and every pid
+ * fits into the range.
  */
 #define OWNER_BASE 0x70000000u
 
@@ -45,7 +45,7 @@ static void join_cgroups(int count, char **directories)
             fail("join %s", directories[i]);
 }
 
-/* The start time tells this process from a later one with the same pid. */
+/* The start time distinguishes this process from a later one with the same pid. */
 static unsigned long long start_time(pid_t pid)
 {
     char path[64], text[1024];
@@ -63,7 +63,7 @@ static unsigned long long start_time(pid_t pid)
     return strtoull(at + 1, NULL, 10);
 }
 
-/* To a file, for those who come later, and to the engine. */
+/* Writes it to a file, for servers that start later, and to the engine. */
 static void record_pid(const struct config *config, pid_t pid)
 {
     char line[64];
@@ -78,7 +78,7 @@ static noreturn void run_inside(const struct config *config, const struct filter
 {
     char go;
     if (read(mapped, &go, 1) != 1)
-        _exit(1); /* The outer process failed and has said why. */
+        _exit(1); /* The outer process failed and has reported why. */
     close(mapped);
     become_inner_root();
     CHECK(sethostname(config->hostname, strlen(config->hostname)), "hostname");
@@ -87,8 +87,8 @@ static noreturn void run_inside(const struct config *config, const struct filter
 }
 
 /*
- * A server that is protected when the host runs out of memory must not protect its burrows along. Written with
- * CAP_SYS_RESOURCE, the value is also the lowest one that its children can go back to.
+ * A server may be protected from the OOM killer; its burrows must not be. Written with CAP_SYS_RESOURCE, the value is
+ * also the lowest that its children can set.
  */
 static void unprotect(void)
 {
@@ -100,7 +100,7 @@ static void unprotect(void)
     write_file(path, text[0] == '-' ? "0" : text);
 }
 
-/* /proc/1/cmdline is open to everyone inside, and our arguments would tell them paths of the host. */
+/* Everyone inside can read /proc/1/cmdline, and our arguments contain paths of the host. */
 static void hide_paths(int argc, char **argv)
 {
     const char *base = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -116,14 +116,14 @@ static void hide_paths(int argc, char **argv)
 int main(int argc, char **argv)
 {
     report_to(STATUS_FD);
-    /* No program that we start may write to it. */
+    /* No program that we start may write to the status pipe. */
     if (fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) == -1)
         return 2;
     CHECK(fcntl(READY_FD, F_SETFD, FD_CLOEXEC), "ready pipe");
     signal(SIGPIPE, SIG_IGN);
     /*
-     * Before the configuration: joining can take the kernel tens of milliseconds, and we may have been started ahead of
-     * need.
+     * Joins before it reads the configuration: joining can take tens of milliseconds, and the engine may have started
+     * this process ahead of need.
      */
     join_cgroups(argc - 1, argv + 1);
     hide_paths(argc, argv);

@@ -11,7 +11,7 @@
 #include "namespaces.h"
 #include "report.h"
 
-/* They tell of the host or of its hardware, and user namespaces alone do not hide them all. */
+/* These describe the host or its hardware, and user namespaces do not hide all of them. */
 static const char *const hidden[] = {
     "proc/acpi",         "proc/asound",    "proc/interrupts", "proc/kallsyms",   "proc/kcore",       "proc/keys",
     "proc/key-users",    "proc/kmsg",      "proc/kpagecount", "proc/kpageflags", "proc/kpagecgroup", "proc/latency_stats",
@@ -25,9 +25,9 @@ static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc
 void write_sysctls(void)
 {
     static const struct { const char *path; const char *value; } sysctls[] = {
-        /* A second lock beside seccomp: a nested user namespace would hand out capabilities again. */
+        /* In addition to seccomp: a nested user namespace would give capabilities back. */
         {"proc/sys/user/max_user_namespaces", "0"},
-        /* Sockets bound to an address that went away can be bound again when a sandbox wakes. */
+        /* After a wake, sockets can be bound again to an address that no longer exists. */
         {"proc/sys/net/ipv4/ip_nonlocal_bind", "1"},
         {"proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},
         /* ping without raw sockets. */
@@ -52,7 +52,7 @@ void mask_paths(void)
     for (size_t i = 0; i < sizeof(hidden) / sizeof(*hidden); i++) {
         struct stat status;
         if (stat(hidden[i], &status) == -1)
-            continue; /* Not every kernel has every one of them. */
+            continue; /* Not every kernel has all of them. */
         const char *cover = S_ISDIR(status.st_mode) ? EMPTY_DIRECTORY : "dev/null";
         CHECK(mount(cover, hidden[i], NULL, MS_BIND, NULL), "mask /%s", hidden[i]);
     }

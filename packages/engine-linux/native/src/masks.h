@@ -2,8 +2,8 @@
 
 #include <stdint.h>
 
-/* All act below the current directory, which is the burrow's future root with /proc, /sys and /dev mounted. */
+/* These act on the current directory: the future root of the burrow, with /proc, /sys and /dev mounted. */
 void write_sysctls(void);
-/* A restore needs the pids of its tree free: its own processes start behind this one. */
+/* The next process gets the pid after this one. A restore needs the pids of its tree to be free. */
 void set_last_pid(int64_t last_pid);
 void mask_paths(void);

@@ -1,8 +1,9 @@
 /*
- * One layer of several. The names come from the layers, what they mean from the kernel: a name that a view of the whole
- * chain does not show is gone, and needs a whiteout if a view of what lies below does show it. Of overlayfs' own marks
- * only two are read, and two written: an opaque directory hides what is below; a renamed one would have to be followed
- * under another path, so it is copied as the view shows it instead, all of it, and is opaque.
+ * Merges several layers into one. The names come from the layers; what they mean comes from the kernel. A name that a
+ * view of the whole chain does not show is deleted, and needs a whiteout if a view of the layers below shows it. Only
+ * two of overlayfs' own marks are read, and two written: an opaque directory hides everything below. A renamed
+ * directory would have to be followed under another path, so all of it is copied as the view shows it, and the copy is
+ * opaque.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +22,13 @@
 
 #define NOTHING (-1)
 
-/* A directory of the result, while it is being made. */
+/* A directory of the result while it is being made. */
 struct place {
-    const int *sources; /* the same directory in the layers that take part in it, top first; none below a renamed one */
+    const int *sources; /* the same directory in the contributing layers, top first; none below a renamed one */
     size_t count;
-    size_t current;     /* the source whose names are being looked at */
-    int view;           /* what all of them show there */
-    int below;          /* what is shown there without them, or NOTHING */
+    size_t current;     /* the source whose names are being visited */
+    int view;           /* the directory as all layers together show it */
+    int below;          /* the directory as the layers below show it, or NOTHING */
     int into;
 };
 
@@ -39,7 +40,7 @@ struct linked {
 
 static int result;
 static bool may_break_links;
-/* Of the entry being made, from the root of the result. Deeper than a path can be long is refused. */
+/* Path of the entry being made, relative to the root of the result. Paths longer than PATH_MAX are refused. */
 static char path[PATH_MAX];
 static void *links;
 
@@ -53,7 +54,7 @@ static int compare_linked(const void *one, const void *other)
     return a->device < b->device ? -1 : a->device > b->device;
 }
 
-/* True when the file has been copied under another name, and is that one now too. */
+/* Returns true when the file was already copied under another name; then it has linked that copy. */
 static bool link_to_copy(const struct stat *status, int into, const char *name)
 {
     if (status->st_nlink < 2)
@@ -93,8 +94,8 @@ static void copy_special(int into, const char *name, const struct stat *status)
 }
 
 /*
- * Anything but a directory. `from` is its directory in the layer that has it, where blocks can be shared, or in the
- * view.
+ * Copies anything except a directory. `from` is its directory in the layer that has it, where blocks can be shared, or
+ * in the view.
  */
 static void copy_entry(int from, int into, const char *name, const struct stat *status)
 {
@@ -117,12 +118,12 @@ static void copy_entry(int from, int into, const char *name, const struct stat *
     CHECK(utimensat(into, name, times, AT_SYMLINK_NOFOLLOW), "times of %s", path);
 }
 
-/* The same directory in the sources from `current` on, as far down as they are shown together. */
+/* The same directory in the sources from `current` down, as far as they are shown together. */
 struct descent {
     int sources[LAYERS_MAX];
     size_t count;
     bool is_renamed;
-    /* Something in the layers hides what is below them. */
+    /* An entry in the layers hides the layers below. */
     bool is_cut;
 };
 
@@ -187,7 +188,7 @@ static void make_entry(const struct place *place, const char *name)
     struct stat status;
     for (size_t i = 0; i < place->current; i++)
         if (find_entry(place->sources[i], name, &status))
-            return; /* A layer above has had its say. */
+            return; /* A higher layer has already decided this name. */
     if (!find_entry(place->view, name, &status)) {
         if (place->below != NOTHING && find_entry(place->below, name, &status))
             CHECK(mknodat(place->into, name, S_IFCHR, makedev(0, 0)), "hide %s", path);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "devices.h"
-#include "link.h"
+#include "socket-mount.h"
 #include "masks.h"
 #include "network.h"
 #include "overlay.h"
@@ -45,9 +45,9 @@ static void bind_below(int root, const char *source, const char *target, uint64_
 void mount_outer(const struct config *config)
 {
     CHECK(unshare(CLONE_NEWNS), "new mount namespace");
-    /* Nothing we mount may reach the host's namespace. */
+    /* Nothing that we mount may appear in the host's namespace. */
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
-    /* nodev: the only devices of a burrow are those of its /dev. */
+    /* nodev: the devices in /dev are the only ones of a burrow. */
     mount_overlay(config->root, config->overlay);
     int root = CHECK(open(config->root, O_PATH | O_DIRECTORY | O_CLOEXEC), "open root");
     attach(make_devices(config->uid_base), open_below(root, "dev"), "/dev");
@@ -56,27 +56,27 @@ void mount_outer(const struct config *config)
     if (config->link)
         bind_below(root, config->link, ".dormouse/run", data_only);
     else
-        attach(make_link(config->uid_base), open_below(root, ".dormouse/run"), "/.dormouse/run");
-    /*
-     * Not noexec: a program that makes code in memory and then makes it executable must be able to do so after a sleep
-     * as well.
-     */
+        attach(make_socket_mount(config->uid_base), open_below(root, ".dormouse/run"), "/.dormouse/run");
+    /* Not noexec: a program that generates code in memory must be able to make it executable after a sleep too. */
     if (config->memory)
         bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (config->kdat)
         bind_below(root, config->kdat, ".dormouse/kdat", data_only | MOUNT_ATTR_RDONLY);
     mount_volumes(root, config);
     close(root);
-    /* The child's copy of the mount namespace takes its current directory along, whatever the way there lets it see. */
+    /*
+     * The child's copy of the mount namespace keeps this current directory, even if the child cannot access the path to
+     * it.
+     */
     CHECK(chdir(config->root), "enter root");
 }
 
 void mount_inner(const struct config *config)
 {
-    /* The kernel lets a user namespace mount these two only while it can still see the host's own, unmasked. */
+    /* The kernel lets a user namespace mount these two only while the host's own, unmasked ones are still visible. */
     CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /proc");
     CHECK(mount("sysfs", "sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "mount /sys");
-    /* The kernel counts terminals over all instances: without `max` one burrow could take those of its neighbours. */
+    /* The kernel counts terminals over all instances. Without `max` one burrow could use up all of them. */
     const char *terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=64";
     CHECK(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, terminals), "mount /dev/pts");
     write_sysctls();

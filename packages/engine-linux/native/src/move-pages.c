@@ -12,7 +12,7 @@
 #include "move-pages.h"
 #include "report.h"
 
-/* Small enough that what was looked at for zeros is still in the CPU's cache when it is written. */
+/* Small enough that the bytes checked for zeros are still in the CPU's cache when they are written. */
 #define CHUNK_BYTES (1u << 18)
 
 void close_source(struct source *source)
@@ -45,10 +45,10 @@ void close_target(struct target *target)
 {
     if (target->fd == -1)
         return;
-    /* Zero pages at the end are holes too, and count for the size. */
+    /* Zero pages at the end are a hole too, and count towards the size. */
     if (!target->is_memory)
         CHECK(ftruncate(target->fd, (off_t)target->size), "size of pages");
-    /* A write that the disk refuses late is reported by close() on some file systems. */
+    /* On some file systems close() reports a failed write. */
     CHECK(close(target->fd), "close");
     target->fd = -1;
 }
@@ -85,8 +85,8 @@ static bool clone_range(const struct source *source, struct target *target, uint
     if (ioctl(target->fd, FICLONERANGE, &range) == 0)
         return true;
     /*
-     * Refused by the file system, across two of them, or for its larger blocks: all of this is decided by the pair of
-     * files.
+     * The file system cannot, the files are on two of them, or its blocks are larger than pages. None of this changes
+     * for this pair of files.
      */
     if (errno != EOPNOTSUPP && errno != EXDEV && errno != EINVAL && errno != ENOTTY)
         fail("clone pages");
@@ -102,7 +102,7 @@ static void write_all(int fd, const char *bytes, uint64_t length, uint64_t offse
             continue;
         if (written <= 0)
             fail("write pages");
-        wrote(fd, (size_t)written);
+        flush_if_idle(fd, (size_t)written);
         bytes += written;
         length -= (uint64_t)written;
         offset += (uint64_t)written;
@@ -122,14 +122,14 @@ static void write_non_zero(int fd, const char *bytes, uint64_t length, uint64_t 
     }
 }
 
-/* False when all of it is done already. */
+/* Checks the ranges and tries to clone them. Returns false when nothing is left to copy. */
 static bool begin(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
     if (source->fd == -1 || target->fd == -1)
         refuse("plan: pages before their files");
     if (from % PAGE_BYTES || to % PAGE_BYTES || length % PAGE_BYTES)
         refuse("plan: not whole pages");
-    /* Reading a mapping behind the end of its file would end this process with SIGBUS. */
+    /* Reading a mapping past the end of its file would end this process with SIGBUS. */
     if (from > source->size || length > source->size - from)
         refuse("plan: the pages image is too short");
     if (to > target->size || length > target->size - to)
@@ -182,7 +182,7 @@ void copy_base(const struct source *source, struct target *target, uint64_t from
     }
 }
 
-/* The target holds the base already; what is all zeros has to become so. */
+/* The target already holds the base, so zero pages have to replace what is there. */
 void overwrite_pages(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
     target->is_layered = true;

@@ -15,16 +15,15 @@
 pid_t fork_into(int flags, uid_t owner)
 {
     /*
-     * Whatever users inside consume of the kernel's per-user limits (inotify, namespaces) is also charged to the user
-     * who made their user namespace: its effective uid at this moment. Without the fix-up that uid changes and
-     * capabilities stay.
+     * The kernel charges per-user limits (inotify, namespaces) also to the user who created the user namespace: the
+     * effective uid at this moment. NO_SETUID_FIXUP keeps our capabilities when that uid changes.
      */
     CHECK(prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP), "keep capabilities");
     CHECK(setresuid((uid_t)-1, owner, (uid_t)-1), "become owner");
-    /* A null stack makes clone(2) behave like fork(2): the child goes on with a copy of ours. */
+    /* A null stack makes clone(2) behave like fork(2): the child continues on a copy of our stack. */
     pid_t child = (pid_t)CHECK(syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL), "new namespaces");
     if (child == 0)
-        return 0; /* A new user namespace starts with all its capabilities and the usual securebits. */
+        return 0; /* In a new user namespace a process starts with all capabilities and default securebits. */
     CHECK(setresuid((uid_t)-1, 0, (uid_t)-1), "become root again");
     CHECK(prctl(PR_SET_SECUREBITS, 0), "reset securebits");
     return child;

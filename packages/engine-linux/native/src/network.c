@@ -12,7 +12,7 @@
 #include "report.h"
 #include "rtnetlink.h"
 
-/* The same in every burrow: nobody outside ever sees them. The server knows them too, see src/network/addresses.ts. */
+/* Every burrow has the same addresses, because nothing outside sees them. src/network/addresses.ts has them too. */
 #define OWN_IPV4 "198.18.0.2"
 #define OWN_IPV6 "fd64:6f72:6d6f::2"
 #define LOOPBACK 1 /* The first interface of a network namespace is its `lo`. */
@@ -40,8 +40,9 @@ static int add_address(int netlink, unsigned char family, const void *address, s
 }
 
 /*
- * `local default dev lo`: whatever is sent anywhere is received here. Without a preferred source the source would be
- * the destination itself. In the table of local addresses, because IPv4 answers only from what is found there.
+ * `local default dev lo`: every packet is received here, whatever its destination. Without a preferred source the
+ * kernel would use the destination as the source. The route is in the table of local addresses, because IPv4 answers
+ * only from addresses found there.
  */
 static int add_default_route(int netlink, unsigned char family, const void *source, size_t size)
 {
@@ -85,9 +86,9 @@ static int change_rule(int netlink, unsigned short type, unsigned char family, u
 }
 
 /*
- * The kernel would answer `ping` for all the world. So echoes, and whatever else is of their protocol, have no way to
- * addresses other than our own, and are told so; everything else goes on to the table that every namespace asks first,
- * with the priority 0. False when this kernel has no such rules.
+ * The kernel would answer `ping` for every address. So ICMP is unreachable except for the burrow's own addresses. All
+ * other packets continue to the local table, which every namespace otherwise consults first, with priority 0. Returns
+ * false when this kernel has no such rules.
  */
 static bool forbid_echo(int netlink, unsigned char family, unsigned char protocol, const struct rule own[2])
 {
@@ -101,12 +102,12 @@ static bool forbid_echo(int netlink, unsigned char family, unsigned char protoco
         return false;
     for (unsigned int i = 1; i < sizeof(rules) / sizeof(*rules); i++)
         must(change_rule(netlink, RTM_NEWRULE, family, 1 + i, rules[i]), "rule");
-    /* Deleted is the first that matches, and 0 comes first. */
+    /* The kernel deletes the first rule that matches, and priority 0 comes first. */
     must(change_rule(netlink, RTM_DELRULE, family, 0, rules[3]), "first rule");
     return true;
 }
 
-/* For kernels without such rules: then it answers nobody. */
+/* For kernels without such rules: then no ping is answered. */
 static void ignore_echo(const char *sysctl)
 {
     if (access(sysctl, F_OK) == 0)
@@ -134,7 +135,7 @@ static void ipv4_up(int netlink)
     must(add_default_route(netlink, AF_INET, &own, sizeof(own)), "route");
 }
 
-/* A host may have IPv6 switched off in one of several ways; a burrow then does without. */
+/* A host may have disabled IPv6 in one of several ways; then a burrow has none. */
 static void ipv6_up(int netlink)
 {
     struct in6_addr own;

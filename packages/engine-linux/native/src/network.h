@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * Makes the network of the network namespace we are in: `lo`, the burrow's own addresses on it, and routes that call
- * every other address local. There is no other interface and never will be: what goes out goes through a socket that
- * the server has in here. Pre: proc is mounted at proc/, below the current directory, and can be written.
+ * Sets up the current network namespace: `lo`, the burrow's own addresses on it, and routes that make every other
+ * address local. There is no other interface: traffic leaves through the gate's sockets. Pre: proc is mounted at proc/
+ * below the current directory, writable.
  */
 void network_up(void);

@@ -10,12 +10,12 @@
 
 #include "report.h"
 
-/* mount(2) reads one page of options and drops the rest without a word. */
+/* mount(2) reads one page of options and silently drops the rest. */
 #define OPTIONS_MAX_BYTES 4095
 /* fsconfig(2) takes strings up to this length. */
 #define VALUE_MAX_BYTES 255
 
-/* False when this kernel has to be asked the old way, which also says best what is wrong with a value. */
+/* Returns false when only mount(2) can set this option. mount(2) also gives the better error for an invalid value. */
 static bool set_option(int context, const char *key, const char *value)
 {
     if (strlen(value) > VALUE_MAX_BYTES)
@@ -52,7 +52,7 @@ void mount_overlay(const char *target, const char *options)
     char *copy = strdup(options);
     if (!copy)
         fail("overlay");
-    /* A backslash hides a separator; only the kernel's own reader of options knows about it. */
+    /* A backslash escapes a separator; only mount(2) understands that. */
     bool is_set = context != -1 && !strchr(options, '\\') && set_option(context, "source", "overlay") &&
                   set_options(context, copy);
     free(copy);

@@ -13,7 +13,7 @@ int in_own_thread(void *(*work)(void *), void *argument)
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* A new thread has the mask of its maker: signals are for threads that live on. */
+    /* A new thread inherits the signal mask. This one blocks all signals: other threads handle them. */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread, &attributes, work, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,8 +1,7 @@
 #pragma once
 
 /*
- * A namespace belongs to a thread. Runs `work` in one that does nothing else and ends afterwards, so that no thread of
- * Node's, on which anything may run next, is ever anywhere but at home. Waits for it. 0, or why it could not be
- * started.
+ * Runs `work` in a new thread and waits for it. A thread that has entered a namespace cannot be used for anything else,
+ * so Node's own threads never enter one. Returns 0, or the errno of starting the thread.
  */
 int in_own_thread(void *(*work)(void *), void *argument);

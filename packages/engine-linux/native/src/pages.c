@@ -1,25 +1,25 @@
 /*
  * dormouse-pages
- * Does the heavy work of taking and verifying snapshots: moves the pages of a dump, some into sparse memory files that
- * a restore maps, the rest into a new pages image; makes checksums; waits for the disk.
- * Standard input is a list of NUL-terminated records, done in order. Some are answered by lines on standard output.
- *   source=PATH         the pages image to read from now on
+ * Does the heavy work of taking and verifying snapshots. It moves the pages of a dump: some into sparse memory files
+ * that a restore maps, the rest into a new pages image. It also computes checksums and syncs files.
+ * Standard input is a list of NUL-terminated records, executed in order. Some print lines to standard output.
+ *   source=PATH         the pages image that the following records read
  *   kept=PATH           make the pages image that `keep` appends to
- *   keep=FROM LENGTH
+ *   keep=FROM LENGTH    append pages to it
  *   memory=SIZE PATH    make the sparse file that `move` writes to
  *   move=FROM TO LENGTH
- *   base=FROM TO LENGTH the source is a memory file itself: its holes stay holes
- *   over=FROM TO LENGTH as move, but zero pages count: there may be other bytes in their place
- *   close=              of all these files; answers a line for each memory file
- *   known=PATH          a memory file that was made before; answered the same way, without reading it
- *   file=PATH           one file
- *   files=PATH          all files in a directory; burrows may read them from now on
- *   sync=PATH           a file or directory, and all below, is on disk after this
- *   root=PATH           a directory
- *   unlink=PATH         removes a name in it, if it is there, without following anything
- *   gently=             nobody waits for the rest
- *   end=                answered by `end`
- * Answers: `file SIZE CHECKSUM NAME`, or with `memory SIZE CHECKSUM MTIME NAME`. MTIME is that of the last write by us.
+ *   base=FROM TO LENGTH like move, from another memory file: its holes stay holes
+ *   over=FROM TO LENGTH like move, over other bytes: zero pages are written too
+ *   close=              close these files; prints a line for each memory file
+ *   known=PATH          an existing memory file; prints the same line without reading the file
+ *   file=PATH           prints the checksum of one file
+ *   files=PATH          prints those of all files in a directory, and lets burrows read them
+ *   sync=PATH           waits until a file or directory, and everything below it, is on disk
+ *   root=PATH           the directory for `unlink`
+ *   unlink=PATH         removes a name in it, if it exists, without following links
+ *   gently=             the following records run at idle priority
+ *   end=                prints `end`
+ * Lines: `file SIZE CHECKSUM NAME` and `memory SIZE CHECKSUM MTIME NAME`. MTIME is the time of our last write.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +42,7 @@
 #include "report.h"
 #include "sync-tree.h"
 
-/* Goes with the file, which several snapshots share. Only the host's root can read or write it. */
+/* An extended attribute of the file, which several snapshots share. Only the host's root can read or write it. */
 #define SEAL "trusted.dormouse.seal"
 
 struct seal {
@@ -76,7 +76,7 @@ static void seal_memory(int fd, const char *path, uint64_t checksum)
         .mtime_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec,
     };
     CHECK(fsetxattr(fd, SEAL, &seal, sizeof(seal), 0), "seal %s", path);
-    /* A hint: the disk may begin while there is more to do. */
+    /* A hint: start writing while there is more to do. */
     (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     printf("memory %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n", (uint64_t)status.st_size, seal.checksum, seal.mtime_ns, name_of(path));
 }
@@ -89,7 +89,7 @@ static void tell_known(const char *path)
     CHECK(fstat(fd, &status), "stat %s", path);
     if (fgetxattr(fd, SEAL, &seal, sizeof(seal)) == (ssize_t)sizeof(seal))
         printf("memory %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n", (uint64_t)status.st_size, seal.checksum, seal.mtime_ns, name_of(path));
-    else /* It came here by a way that loses attributes. */
+    else /* The file was copied by a program that drops attributes. */
         seal_memory(fd, path, file_checksum(fd, path));
     close(fd);
 }
@@ -99,7 +99,7 @@ static void tell_file(int directory, const char *path, bool is_for_burrows)
     int fd = CHECK(openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), "open %s", path);
     struct stat status;
     CHECK(fstat(fd, &status), "stat %s", path);
-    /* Restoring happens without privileges over the host; the directory above keeps everybody else out. */
+    /* A restore has no privileges over the host. The directory above keeps other users out. */
     if (is_for_burrows)
         CHECK(fchmod(fd, 0644), "mode of %s", path);
     printf("file %" PRIu64 " %016" PRIx64 " %s\n", (uint64_t)status.st_size, file_checksum(fd, path), name_of(path));
@@ -124,7 +124,7 @@ static void tell_files(const char *path)
     closedir(directory);
 }
 
-/* The sandbox made these names, so nothing leads out of its root. */
+/* The sandbox chose these names, so no path may lead out of its root. */
 static void unlink_beneath(int root, char *path)
 {
     char *slash = strrchr(path, '/');
@@ -176,7 +176,7 @@ static void make_memory(struct files *files, uint64_t size, const char *path)
     open_memory(&files->memory, path, size);
 }
 
-/* False when there is no such record. */
+/* Returns false for an unknown record. */
 static bool do_record(struct files *files, const char *what, char *value)
 {
     if (!strcmp(what, "source")) {
@@ -226,7 +226,7 @@ static bool do_record(struct files *files, const char *what, char *value)
 
 int main(void)
 {
-    /* Half a plan is of no use to anyone once whoever wanted it is gone. */
+    /* When the engine ends, the rest of its records is useless. */
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
     struct files files = {.root = -1, .source.fd = -1, .kept.fd = -1, .memory.fd = -1};
     char *record = NULL;

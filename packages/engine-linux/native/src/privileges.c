@@ -9,7 +9,7 @@
 #include "load-filter.h"
 #include "report.h"
 
-/* In the order in which they are loaded: see export-filters.c. The base is the oldest, as in what CRIU restores. */
+/* In the order of loading: see export-filters.c. The base comes first, as in processes that CRIU restores. */
 static const char *const names[] = {"seccomp-base.bpf", "seccomp-deny.bpf", "seccomp-allow.bpf"};
 #define COUNT (sizeof(names) / sizeof(*names))
 

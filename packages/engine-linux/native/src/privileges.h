@@ -1,11 +1,11 @@
 #pragma once
 
-/* Seccomp programs, read while the host's files are still in reach. */
+/* Seccomp programs. Read them while the host's files are still accessible. */
 struct filters;
 struct filters *filters_read(const char *directory);
 
 /*
- * The last thing before the agent starts: container-like capabilities, no_new_privs, the three filters. There is no way
- * back.
+ * The last step before the agent starts: limits capabilities, sets no_new_privs and loads the three filters. It cannot
+ * be undone.
  */
 void drop_privileges(const struct filters *filters);

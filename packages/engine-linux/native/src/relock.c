@@ -1,11 +1,11 @@
 /*
- * Part of libdormouse-enter.so, preloaded into CRIU: locks of files that are also mapped come through a restore.
+ * Part of libdormouse-enter.so, preloaded into CRIU: keeps locks of files that are also mapped through a restore.
  *
- * Kernel rule: when a process closes any descriptor of a file, all its POSIX locks on that file are gone. CRIU sets a
- * process's locks, then opens the files it maps, maps them and closes them again: a database whose index is both locked
- * and mapped (SQLite with a write-ahead log) would wake up without its locks, and other processes would walk in. So
- * every lock that CRIU sets is written down, and set once more inside the process when CRIU stops it for the last time:
- * after the mapping, before the first instruction of its own.
+ * Kernel rule: when a process closes any descriptor of a file, it loses all its POSIX locks on that file. CRIU sets a
+ * process's locks, then opens the files that it maps, maps them and closes them. A database whose index is both locked
+ * and mapped (SQLite with a write-ahead log) would wake without its locks, and other processes could take them. So this
+ * library records every lock that CRIU sets, and sets it again inside the process when CRIU stops it for the last time:
+ * after the mapping, before its own code runs.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -24,9 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* More than the kernel lets a whole burrow hold descriptors; untouched pages cost nothing. */
+/* More descriptors than a whole burrow can have; untouched pages cost nothing. */
 #define LOCKS_MAX 65536
-/* Out of the way of what a function may keep below its stack pointer. */
+/* Below the red zone: the bytes under the stack pointer that a function may use. */
 #define BELOW_STACK 1024
 
 struct lock {
@@ -35,7 +35,7 @@ struct lock {
     struct flock range;
 };
 
-/* Shared by CRIU and all the processes it makes. */
+/* Shared by CRIU and all the processes that it creates. */
 static struct {
     unsigned count;
     struct lock locks[LOCKS_MAX];
@@ -49,7 +49,7 @@ static uint64_t stack_pointer(const registers *r) { return r->rsp; }
 static long result(const registers *r) { return (long)r->rax; }
 static void prepare(registers *r, long number, const uint64_t args[3])
 {
-    r->orig_rax = (uint64_t)-1; /* Not inside a system call that would have to be restarted. */
+    r->orig_rax = (uint64_t)-1; /* Not inside a system call, which the kernel would restart. */
     r->rax = (uint64_t)number;
     r->rdi = args[0];
     r->rsi = args[1];
@@ -174,7 +174,8 @@ static bool has_locks(pid_t pid)
 }
 
 /*
- * CRIU, once all memory is in place, stops every thread, lets it go on with this request, and sees it to its own code.
+ * Once all memory is restored, CRIU stops every thread and continues it with this request until it reaches its own
+ * code.
  */
 __attribute__((visibility("default"))) long ptrace(enum __ptrace_request request, ...)
 {
@@ -191,7 +192,7 @@ __attribute__((visibility("default"))) long ptrace(enum __ptrace_request request
     return trace(request, pid, address, data);
 }
 
-/* What CRIU's calls of fcntl are, compiled for large files. */
+/* CRIU is compiled for large files, so its calls of fcntl are calls of fcntl64. */
 __attribute__((visibility("default"))) int fcntl64(int fd, int command, ...)
 {
     static int (*real)(int, int, ...);

@@ -15,7 +15,7 @@ int report_fd(void) { return channel; }
 
 static void write_line(const char *line, size_t length)
 {
-    /* A reader that has gone away must not change what we do next. */
+    /* Ignore a reader that has gone away. */
     ssize_t ignored = write(channel, line, length);
     (void)ignored;
 }

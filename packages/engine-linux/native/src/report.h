@@ -2,13 +2,13 @@
 
 #include <stdnoreturn.h>
 
-/* The one error channel: a line `error <what>: <strerror>` on this fd, then exit status 1. */
+/* The only error channel: writes a line `error <what>: <strerror>` to this fd, then exits with status 1. */
 void report_to(int fd);
 int report_fd(void);
 noreturn void fail(const char *what, ...) __attribute__((format(printf, 1, 2)));
 /* Like fail(), without errno. */
 noreturn void refuse(const char *what, ...) __attribute__((format(printf, 1, 2)));
-/* What the agent says when it listens, said by us when there is none to start. */
+/* Writes what the agent writes when it listens, for a burrow without an agent. */
 void report_ready(int fd);
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -27,7 +27,7 @@ void add_attribute(struct request *request, unsigned short type, const void *val
     request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) + RTA_ALIGN(at->rta_len);
 }
 
-/* One question at a time, so the answer is to this one: the kernel gives it before send(2) is back. */
+/* One request at a time, so this is its answer: the kernel sends it before send(2) returns. */
 int ask_kernel(int netlink, struct request *request)
 {
     struct {

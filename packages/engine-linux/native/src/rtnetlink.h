@@ -4,7 +4,7 @@
 #include <linux/rtnetlink.h>
 #include <stddef.h>
 
-/* The kernel's own language for addresses, routes and rules; no library, because what we say is short. */
+/* A message of the kernel's interface for addresses, routes and rules. We send few and short ones, so no library. */
 struct request {
     struct nlmsghdr header;
     union {
@@ -16,10 +16,10 @@ struct request {
     char attributes[128];
 };
 
-/* The socket, or -1. */
+/* Returns the socket, or -1. */
 int open_rtnetlink(void);
-/* `size` is that of the member of the union that goes with the type. */
+/* `size` is the size of the union member that goes with the type. */
 struct request start_request(unsigned short type, unsigned short flags, size_t size);
 void add_attribute(struct request *request, unsigned short type, const void *value, size_t size);
-/* Answers 0, or what went wrong as errno has it. */
+/* Returns 0 or an errno. */
 int ask_kernel(int netlink, struct request *request);

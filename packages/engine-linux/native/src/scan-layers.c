@@ -1,4 +1,4 @@
-/* What a layer weighs, and whether somebody knows a file in it by its inode. */
+/* Measures layers, and counts the files in them that a program may know by their inode number. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ struct scan {
     const struct inodes *known;
     int view;
     int directory;
-    /* Where `directory` is; deeper than a path can be long is refused. */
+    /* Path of `directory`. Paths longer than PATH_MAX are refused. */
     char path[PATH_MAX];
     uint64_t bytes;
     uint64_t renames;
@@ -46,7 +46,7 @@ static int compare(const void *one, const void *other)
     return a < b ? -1 : a > b;
 }
 
-/* The sandbox made these names, so nothing leads out of the view. */
+/* The sandbox chose these names, so no path may lead out of the view. */
 static int open_beneath(int root, const char *path, int flags)
 {
     struct open_how how = {
@@ -65,15 +65,15 @@ static void know_open(struct inodes *known, int view, const char *path)
     if (file == -1)
         return;
     CHECK(fstat(file, &status), "stat %s", path);
-    /* A directory has one inode per layer anyway, and the topmost gives the number. */
+    /* A directory has an inode in each layer, and shows the number of the topmost. */
     if (!S_ISDIR(status.st_mode))
         add_inode(known, status.st_ino);
     close(file);
 }
 
 /*
- * How overlayfs keeps a handle (struct ovl_fb): five bytes of which the third is the length of all and the last the
- * type, a uuid.
+ * overlayfs stores a file handle as struct ovl_fb: five bytes, of which the third is the total length and the fifth the
+ * type, then a uuid, then the handle.
  */
 #define ORIGIN_LENGTH 2
 #define ORIGIN_TYPE 4
@@ -116,7 +116,7 @@ static void enter(struct scan *scan, const char *name)
     int outer = scan->directory;
     scan->directory = CHECK(open_entry(outer, name, O_RDONLY | O_DIRECTORY), "open %s", name);
     each_entry(scan->directory, weigh, scan);
-    /* A merge copies all that a renamed directory shows, whichever layer it is from. */
+    /* A merge copies everything that a renamed directory shows, from any layer. */
     int shown = is_redirected(scan->directory) ? open_beneath(scan->view, scan->path, O_RDONLY | O_DIRECTORY) : -1;
     scan->renames += is_redirected(scan->directory);
     close(scan->directory);

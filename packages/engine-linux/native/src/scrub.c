@@ -1,12 +1,12 @@
 /*
- * dormouse-scrub: reads what is stored and compares it with what is known of it, at idle priority.
+ * dormouse-scrub: reads stored files and compares them with their recorded checksums, at idle priority.
  *
- *   dormouse-scrub RATE sum FILE...        `file SIZE CHECKSUM` or `unreadable REASON` for each, in their order
- *   dormouse-scrub RATE make TREE SUMS     writes down what a tree is
- *   dormouse-scrub RATE check TREE SUMS    compares a tree with that
+ *   dormouse-scrub RATE sum FILE...        prints `file SIZE CHECKSUM` or `unreadable REASON` for each, in order
+ *   dormouse-scrub RATE make TREE SUMS     records the checksums of a tree in the file SUMS
+ *   dormouse-scrub RATE check TREE SUMS    compares a tree with them
  *
- * RATE is in bytes per second; 0: as fast as it goes, and not at idle priority. The last line is `read BYTES`. Before
- * it, of a tree: `entries COUNT`, or `damaged WHAT PATH`, or `unknown` when there are no sums.
+ * RATE is in bytes per second. 0 means no limit and normal priority. The last line is `read BYTES`. For a tree, the
+ * line before it is `entries COUNT`, or `damaged WHAT PATH`, or `unknown` when SUMS is missing or damaged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,10 @@
 #include "report.h"
 #include "sum-tree.h"
 
-/* Sandboxes choose how many names there are: 16 bytes for each, and those of one directory at a time. */
+/*
+ * Sandboxes control how many names there are. Each takes 16 bytes, and the names of one directory at a time are in
+ * memory.
+ */
 #define MEMORY_MAX_BYTES (1ul << 30)
 
 struct check {
@@ -35,15 +38,15 @@ static void say_damaged(const char *what, const char *path)
     printf("damaged %s %s\n", what, path);
 }
 
-static bool add(struct known known, const char *path, void *context)
+static bool add(struct entry_sums sums, const char *path, void *context)
 {
     (void)path;
-    add_known(context, known);
+    add_sums(context, sums);
     return true;
 }
 
 /*
- * What cannot be read is lost: EIO, or a structure of the file system that is broken. Anything else is no word about
+ * These errors mean that data is lost: EIO, or a damaged structure of the file system. Other errors say nothing about
  * the disk.
  */
 static void refuse_unreadable(const char *path)
@@ -60,10 +63,10 @@ static void cannot_add(const char *path, void *context)
     table->count = 0;
 }
 
-static bool compare(struct known known, const char *path, void *context)
+static bool compare(struct entry_sums sums, const char *path, void *context)
 {
     struct check *check = context;
-    ptrdiff_t at = find_known(&check->table, known.path);
+    ptrdiff_t at = find_sums(&check->table, sums.path);
     check->count++;
     if (at == -1) {
         say_damaged("added", path);
@@ -71,7 +74,7 @@ static bool compare(struct known known, const char *path, void *context)
         return false;
     }
     check->is_seen[at] = true;
-    if (check->table.entries[at].sum == known.sum)
+    if (check->table.entries[at].sum == sums.sum)
         return true;
     say_damaged("changed", path);
     check->is_damaged = true;
@@ -89,7 +92,7 @@ static void make(const char *root, const char *sums, struct reading *reading)
 {
     struct sums_table table = {0};
     sum_tree(root, reading, &(struct visitor){.visit = add, .unreadable = cannot_add, .context = &table});
-    /* The root is always among them: none means that something could not be read. */
+    /* The root is always among them: none means that a file could not be read. */
     if (table.count == 0)
         return;
     write_sums(&table, sums);
@@ -144,7 +147,7 @@ int main(int argc, char **argv)
     if (!strcmp(action, "sum")) {
         sum_files(argv + 3, &reading);
     } else if (argc == 5 && !strcmp(action, "make")) {
-        /* What is in memory was written by us; the next check finds out whether the disk has kept it. */
+        /* The page cache holds what we wrote. The next check reads the disk. */
         reading.is_direct = false;
         make(argv[3], argv[4], &reading);
     } else if (argc == 5 && !strcmp(action, "check")) {

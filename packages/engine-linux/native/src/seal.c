@@ -23,10 +23,10 @@
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, value)
 #define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), ANSWER(SECCOMP_RET_ALLOW)
-/* Not an end with a signal: PID 1's end is the burrow's end, and a C library may try a call that it can do without. */
+/* Not SECCOMP_RET_KILL: when PID 1 ends, the burrow ends, and a C library may try calls that it can do without. */
 #define REFUSE ANSWER(SECCOMP_RET_ERRNO | EPERM)
 
-/* Written here, and not by export-filters: none of this depends on lists, and PID 1 reads no file any more. */
+/* Not made by export-filters: it needs no list of names, and PID 1 can no longer read files. */
 static struct sock_filter code[] = {
     LOAD(arch),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0),

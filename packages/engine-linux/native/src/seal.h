@@ -1,7 +1,7 @@
 #pragma once
 
 /*
- * PID 1 has nothing left to do but wait for children and write why the burrow ended. Post: it can do nothing else,
- * whatever happens to its memory.
+ * For PID 1, which only waits for children and records why the burrow ended. Post: it can make no other system calls,
+ * even if its memory is compromised.
  */
 void seal_first_process(void);

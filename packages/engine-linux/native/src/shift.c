@@ -1,7 +1,7 @@
 /*
  * dormouse-shift BASE COUNT -- COMMAND...
- * Runs a command as root of a user namespace whose ids are BASE.. outside. Unpacking a template through it gives every
- * file the owner, the setuid bit and the capabilities that sandboxes of that range see.
+ * Runs a command as root of a user namespace whose ids start at BASE outside. Unpacking a template this way gives files
+ * the owners, setuid bits and capabilities that sandboxes of that range see.
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,12 +1,11 @@
 /*
  * start.node: starts programs without copying this process.
  *
- * Node forks, and a fork of a process with a heap of hundreds of megabytes costs milliseconds by itself and then a page
- * fault for every page that either side writes to next. posix_spawn lets the child borrow the memory until it is
- * another program.
+ * Node forks. Forking a process with a heap of hundreds of megabytes takes milliseconds, and afterwards every page that
+ * either side writes costs a page fault. posix_spawn lets the child share the memory until it executes the program.
  *
- * One thread for each environment waits for all ends. It only looks: a pid stays taken until the end has been told to
- * JavaScript, so nobody there signals a stranger.
+ * One thread for each Node environment watches all children. It does not reap them: a pid stays taken until JavaScript
+ * has been told that the process ended, so JavaScript never signals an unrelated process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,10 +29,10 @@
 
 #define STACK_BYTES (256 * 1024)
 #define STDIO_MAX 8
-/* What stdio names instead of a descriptor. */
+/* Values in the stdio array that are not descriptors. */
 #define NOTHING (-1)
 #define PIPE (-2)
-/* Above all targets, so that putting one descriptor in its place never covers another. */
+/* Above all target numbers, so that dup2 of one descriptor never overwrites another. */
 #define ABOVE_STDIO 64
 
 struct starter {
@@ -57,7 +56,7 @@ static void throw_errno(napi_env env, const char *what, int error)
     napi_throw_error(env, strerrorname_np(error) ?: "EUNKNOWN", text);
 }
 
-/* The watching thread. A child is told once: one-shot. */
+/* The watching thread. It reports each child once (EPOLLONESHOT). */
 static void *watch(void *argument)
 {
     struct starter *starter = argument;
@@ -75,13 +74,13 @@ static void *watch(void *argument)
     }
 }
 
-/* On the thread of JavaScript. */
+/* Runs on the JavaScript thread. */
 static void tell_end(napi_env env, napi_value on_end, void *context, void *data)
 {
     struct starter *starter = context;
     struct child *child = data;
     siginfo_t info = {0};
-    /* Closing it takes it out of the epoll set, too. */
+    /* Closing it also removes it from the epoll set. */
     close(child->pidfd);
     waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG);
     if (env && --starter->alive == 0)
@@ -121,7 +120,7 @@ static bool start_watching(struct starter *starter)
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* Signals are for threads that know what to do with them. */
+    /* Other threads handle signals. */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     errno = pthread_create(&starter->thread, &attributes, watch, starter);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -153,7 +152,7 @@ static napi_value watch_ends(napi_env env, napi_callback_info info)
     return NULL;
 }
 
-/* A string array of JavaScript as argv or envp; NULL when it is not one, or there is no memory. */
+/* Converts a JavaScript array of strings to argv or envp. Returns NULL when it is not one, or memory is short. */
 static char **read_strings(napi_env env, napi_value array)
 {
     uint32_t count;
@@ -183,7 +182,7 @@ static void free_strings(char **strings)
     free(strings);
 }
 
-/* Both ends of every descriptor that the child gets; `theirs` are copies of ours to close after the start. */
+/* Both ends of every descriptor that the child gets. `theirs` are copies that we close after the start. */
 struct stdio {
     int count;
     int ours[STDIO_MAX];
@@ -241,7 +240,7 @@ static int spawn_program(char **argv, char **envp, const char *cwd, bool is_deta
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    /* Also those that glibc keeps for itself, which sigfillset leaves out and posix_spawn would leave ignored. */
+    /* sigfillset leaves out the signals that glibc reserves, and posix_spawn would leave those ignored. */
     memset(&all, 0xff, sizeof(all));
     short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
     sigemptyset(&none);
@@ -262,7 +261,7 @@ static int spawn_program(char **argv, char **envp, const char *cwd, bool is_deta
     return error;
 }
 
-/* Pre: the child is ours and nobody has waited for it. */
+/* Pre: the child is ours and has not been reaped. */
 static int watch_child(napi_env env, struct starter *starter, pid_t pid)
 {
     struct child *child = malloc(sizeof(*child));

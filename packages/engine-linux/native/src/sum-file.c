@@ -19,7 +19,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-/* Waits until reading this much more is within the rate. Time in which nothing was read is not made up for. */
+/* Waits until reading this many more bytes is within the rate. Idle time is not made up for. */
 static void keep_rate(struct reading *reading, uint64_t bytes)
 {
     static uint64_t due_ns;
@@ -37,9 +37,9 @@ static void keep_rate(struct reading *reading, uint64_t bytes)
 }
 
 /*
- * Kernel rule: a direct read waits until what is dirty in the range is on disk, then reads the disk and leaves the page
- * cache as it is. So a file that a live sandbox maps loses nothing. Where the file system has no direct reads, clean
- * pages are dropped instead; those that somebody maps stay, and are read from memory.
+ * Kernel rule: a direct read waits until dirty pages of the range are on disk, then reads the disk and leaves the page
+ * cache alone. So a file that a live sandbox maps stays cached. Where the file system has no direct reads, clean pages
+ * are dropped instead; pages that a process maps stay cached and are read from memory.
  */
 static int open_for_reading(int directory, const char *name, bool is_direct)
 {
@@ -52,7 +52,7 @@ static int open_for_reading(int directory, const char *name, bool is_direct)
     return fd;
 }
 
-/* Fills the buffer unless the file ends before. -1 with errno. */
+/* Fills the buffer unless the file ends first. Returns -1 with errno set. */
 static ssize_t read_chunk(int fd, char *buffer, uint64_t length, uint64_t offset)
 {
     uint64_t done = 0;
@@ -60,20 +60,20 @@ static ssize_t read_chunk(int fd, char *buffer, uint64_t length, uint64_t offset
         ssize_t got = pread(fd, buffer + done, length - done, (off_t)(offset + done));
         if (got == -1 && errno == EINTR)
             continue;
-        /* Some file systems take O_DIRECT and refuse to read that way. */
+        /* Some file systems accept O_DIRECT in open() and refuse such reads. */
         if (got == -1 && errno == EINVAL && fcntl(fd, F_GETFL) & O_DIRECT && fcntl(fd, F_SETFL, 0) == 0)
             continue;
         if (got == -1)
             return -1;
         done += (uint64_t)got;
-        /* A direct read is short at the end of the file only, and cannot go on from an odd offset. */
+        /* A direct read is short only at the end of the file, and cannot continue from an unaligned offset. */
         if (got == 0 || done % PAGE_BYTES)
             break;
     }
     return (ssize_t)done;
 }
 
-/* Data from `at` to `end`; -1 with errno, 0 when the file ended before, 1 otherwise. */
+/* Adds data from `at` to `end`. Returns -1 with errno set, 0 when the file ended first, 1 otherwise. */
 static int sum_data(int fd, struct reading *reading, uint64_t at, uint64_t end, uint64_t *sum)
 {
     static char buffer[READ_BYTES] __attribute__((aligned(PAGE_BYTES)));
@@ -108,7 +108,7 @@ static bool sum_open_file(int fd, struct reading *reading, uint64_t *size, uint6
         off_t hole = lseek(fd, data, SEEK_HOLE);
         if (hole == -1)
             return false;
-        /* File systems may count in smaller units than we do. */
+        /* Blocks of the file system may be smaller than pages. */
         at = (uint64_t)data & ~(uint64_t)(PAGE_BYTES - 1);
         uint64_t end = ((uint64_t)hole + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
         int result = sum_data(fd, reading, at, end, sum);

@@ -5,16 +5,16 @@
 
 /* How files are read. */
 struct reading {
-    /* From the disk, past the page cache: what the cache holds can be right while the disk is wrong. */
+    /* Read the disk, not the page cache: the cache can be right while the disk is wrong. */
     bool is_direct;
-    /* At most this much per second; 0: as fast as it goes. */
+    /* 0: no limit. */
     uint64_t bytes_per_second;
-    /* What was read so far. */
+    /* Bytes read so far. */
     uint64_t read_bytes;
 };
 
 /*
- * The checksum of a file (checksum.h), which is not followed if it is a link. False, with errno, when it cannot be
- * read.
+ * Computes the checksum of a file (checksum.h). Does not follow links. Returns false with errno set when the file
+ * cannot be read.
  */
 bool sum_file(int directory, const char *name, struct reading *reading, uint64_t *size, uint64_t *sum);

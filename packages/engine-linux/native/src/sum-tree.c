@@ -13,10 +13,13 @@
 #include "checksum.h"
 #include "report.h"
 
-/* Limits of the kernel for one file: see listxattr(2), getxattr(2). */
+/* The kernel's limit for one file: see listxattr(2), getxattr(2). */
 #define XATTR_BYTES 65536u
 
-/* A directory that has been entered: what is left to do there, and who it is, to come back to it by `..`. */
+/*
+ * A directory on the path to the current one: the subdirectories still to visit, and its identity, to check that `..`
+ * leads back to it.
+ */
 struct level {
     struct level *above;
     char **names;
@@ -32,12 +35,12 @@ struct walk {
     const struct visitor *visitor;
     struct level *level;
     dev_t device;
-    /* Names from the root to here, as far as they fit. */
+    /* Path from the root to here, as far as it fits. */
     char shown[SHOWN_MAX + 1];
     bool is_over;
 };
 
-/* Everything but the content of what a name stands for, in one piece. */
+/* Everything that the hash of one entry covers. `content` and `attributes` are hashes themselves. */
 struct facts {
     uint64_t mode, uid, gid, size, seconds, nanoseconds, device, content, attributes;
 };
@@ -57,7 +60,7 @@ static const char *shown(const struct walk *walk)
     return walk->shown[0] ? walk->shown : ".";
 }
 
-/* Added up: the kernel lists them in any order. */
+/* A sum, because the kernel lists attributes in any order. */
 static uint64_t sum_attributes(int fd)
 {
     static char list[XATTR_BYTES], value[XATTR_BYTES];
@@ -80,7 +83,7 @@ static uint64_t sum_link(int directory, const char *name)
 
 static uint64_t sum_facts(const struct stat *status, uint64_t content, uint64_t attributes, uint64_t path)
 {
-    /* How large a directory is depends on its past. */
+    /* The size of a directory depends on its past. */
     bool has_size = S_ISREG(status->st_mode) || S_ISLNK(status->st_mode);
     bool is_device = S_ISCHR(status->st_mode) || S_ISBLK(status->st_mode);
     struct facts facts = {
@@ -97,9 +100,9 @@ static uint64_t sum_facts(const struct stat *status, uint64_t content, uint64_t 
     return bytes_checksum((const char *)&facts, sizeof(facts), path);
 }
 
-static void tell(struct walk *walk, struct known known)
+static void tell(struct walk *walk, struct entry_sums sums)
 {
-    if (!walk->visitor->visit(known, shown(walk), walk->visitor->context))
+    if (!walk->visitor->visit(sums, shown(walk), walk->visitor->context))
         walk->is_over = true;
 }
 
@@ -109,7 +112,7 @@ static void tell_unreadable(struct walk *walk)
     walk->is_over = true;
 }
 
-/* Anything but a directory. */
+/* Visits anything except a directory. */
 static void visit_leaf(struct walk *walk, int directory, const char *name, const struct stat *status, uint64_t path)
 {
     uint64_t content = 0, attributes = 0, size = 0;
@@ -124,7 +127,7 @@ static void visit_leaf(struct walk *walk, int directory, const char *name, const
         attributes = sum_attributes(fd);
         close(fd);
     }
-    tell(walk, (struct known){.path = path, .sum = sum_facts(status, content, attributes, path)});
+    tell(walk, (struct entry_sums){.path = path, .sum = sum_facts(status, content, attributes, path)});
 }
 
 static void remember_name(struct level *level, const char *name)
@@ -152,7 +155,7 @@ static void visit_entry(struct walk *walk, int directory, const char *name)
         remember_name(level, name);
 }
 
-/* Visits the directory itself and all in it that is none; its directories come later. */
+/* Visits the directory itself and every entry that is not a directory. Its subdirectories come later. */
 static void enter(struct walk *walk, int fd, uint64_t path, size_t shown_length)
 {
     struct stat status;
@@ -161,9 +164,14 @@ static void enter(struct walk *walk, int fd, uint64_t path, size_t shown_length)
         fail("memory for a directory");
     CHECK(fstat(fd, &status), "stat directory");
     *level = (struct level){
-        .above = walk->level, .device = status.st_dev, .inode = status.st_ino, .path = path, .shown = shown_length};
+        .above = walk->level,
+        .device = status.st_dev,
+        .inode = status.st_ino,
+        .path = path,
+        .shown = shown_length,
+    };
     walk->level = level;
-    tell(walk, (struct known){.path = path, .sum = sum_facts(&status, 0, sum_attributes(fd), path)});
+    tell(walk, (struct entry_sums){.path = path, .sum = sum_facts(&status, 0, sum_attributes(fd), path)});
     DIR *stream = fdopendir(CHECK(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open directory"));
     if (!stream)
         fail("read directory");
@@ -186,7 +194,9 @@ static void leave(struct walk *walk)
     free(level);
 }
 
-/* By `..`: one open directory is enough for any depth. Nobody moves directories of a tree that does not change. */
+/*
+ * Opens `..`, so one open directory is enough for any depth. Directories do not move, because the tree does not change.
+ */
 static int go_up(struct walk *walk, int fd)
 {
     struct stat status;

@@ -5,20 +5,20 @@
 #include "sum-file.h"
 #include "sums-table.h"
 
-/* A name of a tree, as it is shown to people: printable, and cut off where it is too long. */
+/* Longest path shown to people. It is printable, and cut off if it is longer. */
 #define SHOWN_MAX 200
 
 struct visitor {
-    /* False ends the walk. `path` is the name from the root of the tree; `.` for the root itself. */
-    bool (*visit)(struct known known, const char *path, void *context);
-    /* A file of the tree cannot be read, with errno. */
+    /* Return false to end the walk. `path` is relative to the root of the tree; `.` is the root itself. */
+    bool (*visit)(struct entry_sums sums, const char *path, void *context);
+    /* Called with errno set when a file cannot be read. */
     void (*unreadable)(const char *path, void *context);
     void *context;
 };
 
 /*
- * Visits every name of a tree, in no order, with a hash of all that it is: kind, rights, owner, times, size, device,
- * link target, extended attributes, content. Follows nothing, leaves no file system, and copes with any depth.
- * Pre: nobody changes the tree meanwhile.
+ * Visits every name of a tree, in any order, with a hash of everything about it: type, mode, owner, times, size,
+ * device, link target, extended attributes, content. Follows no links, stays on one file system, and handles any depth.
+ * Pre: the tree does not change meanwhile.
  */
 void sum_tree(const char *root, struct reading *reading, const struct visitor *visitor);

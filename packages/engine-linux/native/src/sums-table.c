@@ -15,7 +15,7 @@
 #define HEADER_BYTES 16u
 #define ROOM_AT_FIRST 1024u
 
-void add_known(struct sums_table *table, struct known known)
+void add_sums(struct sums_table *table, struct entry_sums sums)
 {
     if (table->count == table->room) {
         table->room = table->room ? table->room * 2 : ROOM_AT_FIRST;
@@ -23,12 +23,12 @@ void add_known(struct sums_table *table, struct known known)
         if (!table->entries)
             fail("memory for %zu sums", table->room);
     }
-    table->entries[table->count++] = known;
+    table->entries[table->count++] = sums;
 }
 
 static int by_path(const void *left, const void *right)
 {
-    const struct known *one = left, *other = right;
+    const struct entry_sums *one = left, *other = right;
     if (one->path != other->path)
         return one->path < other->path ? -1 : 1;
     return one->sum < other->sum ? -1 : one->sum > other->sum;
@@ -59,7 +59,10 @@ void write_sums(struct sums_table *table, const char *path)
     write_all(fd, header, sizeof(header));
     write_all(fd, table->entries, length);
     write_all(fd, &check, sizeof(check));
-    /* On disk before its name: half a table would look damaged, and is made anew, but of what the tree has become. */
+    /*
+     * Sync before the rename: a half-written table would look damaged and be made again, from whatever the tree is by
+     * then.
+     */
     CHECK(fdatasync(fd), "sync sums");
     close(fd);
     CHECK(rename(temporary, path), "name sums");
@@ -86,9 +89,9 @@ static bool read_table(struct sums_table *table, int fd)
     if (fstat(fd, &status) == -1 || !read_all(fd, header, sizeof(header)) || memcmp(header, MAGIC, 8))
         return false;
     memcpy(&count, header + 8, 8);
-    if (count > (uint64_t)status.st_size / sizeof(struct known))
+    if (count > (uint64_t)status.st_size / sizeof(struct entry_sums))
         return false;
-    size_t length = (size_t)count * sizeof(struct known);
+    size_t length = (size_t)count * sizeof(struct entry_sums);
     *table = (struct sums_table){.entries = malloc(length ? length : 1), .count = (size_t)count, .room = (size_t)count};
     if (!table->entries)
         fail("memory for %zu sums", table->count);
@@ -106,7 +109,7 @@ bool read_sums(struct sums_table *table, const char *path)
     return is_whole;
 }
 
-ptrdiff_t find_known(const struct sums_table *table, uint64_t path)
+ptrdiff_t find_sums(const struct sums_table *table, uint64_t path)
 {
     size_t low = 0, high = table->count;
     while (low < high) {

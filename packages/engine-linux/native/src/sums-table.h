@@ -4,23 +4,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is known of one name of a tree. */
-struct known {
-    uint64_t path; /* hash of where it is */
-    uint64_t sum;  /* hash of what it is */
+/* The recorded hashes of one name of a tree. */
+struct entry_sums {
+    uint64_t path; /* hash of its path */
+    uint64_t sum;  /* hash of everything about it */
 };
 
-/* One entry for every name of a tree. On disk: magic, count, entries by `path`, and a checksum of all that. */
+/* One entry for every name of a tree. On disk: magic, count, entries sorted by `path`, and a checksum of all that. */
 struct sums_table {
-    struct known *entries;
+    struct entry_sums *entries;
     size_t count;
     size_t room;
 };
 
-void add_known(struct sums_table *table, struct known known);
-/* Writes it under a name of its own beside `path` and renames it. Sorts the table. */
+void add_sums(struct sums_table *table, struct entry_sums sums);
+/* Sorts the table, writes it to a temporary file beside `path` and renames that. */
 void write_sums(struct sums_table *table, const char *path);
-/* False when the file is not there, or is no whole table. */
+/* Returns false when the file does not exist or is damaged. */
 bool read_sums(struct sums_table *table, const char *path);
-/* The place of a path in a table that was read; -1 when it is not there. */
-ptrdiff_t find_known(const struct sums_table *table, uint64_t path);
+/* Returns the index of a path in a table that was read, or -1. */
+ptrdiff_t find_sums(const struct sums_table *table, uint64_t path);

@@ -19,11 +19,11 @@
 #include "report.h"
 #include "seal.h"
 
-/* The seccomp filter protects exactly this pid from signals: see export-filters.c. */
+/* The seccomp filter protects this pid from signals: see export-filters.c. */
 #define AGENT_PID 2
-/* Where the agent finds its end of the ready pipe. */
+/* The agent's end of the ready pipe. */
 #define AGENT_READY_FD 3
-/* Above those that the agent gets. */
+/* Above the descriptors that the agent gets. */
 #define STATUS_MIN_FD 10
 #define AGENT_LOG "/var/log/dormouse-agent.log"
 
@@ -33,16 +33,14 @@ static void clock_offset(char *line, size_t size, const char *name, clockid_t cl
     CHECK(clock_gettime(clock, &now), "read clock");
     int64_t offset_ns = wanted_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     int64_t seconds = offset_ns / 1000000000, rest = offset_ns % 1000000000;
-    if (rest < 0) { /* The kernel wants the nanoseconds positive. */
+    if (rest < 0) { /* The kernel requires positive nanoseconds. */
         rest += 1000000000;
         seconds--;
     }
     snprintf(line, size, "%s %lld %lld\n", name, (long long)seconds, (long long)rest);
 }
 
-/*
- * A time namespace is entered by the next child, not by its maker, and its offsets are fixed once somebody is inside.
- */
+/* Only children enter a new time namespace, and its offsets are fixed once a process is inside. */
 static void prepare_clocks(const struct config *config)
 {
     char monotonic[64], boottime[64], offsets[128];
@@ -55,18 +53,19 @@ static void prepare_clocks(const struct config *config)
 
 static void limit_resources(void)
 {
-    /*
-     * 1, not 0: with a core_pattern that is a pipe the kernel starts the host's handler as root unless the limit is 1.
-     */
+    /* 1, not 0: if core_pattern is a pipe, the kernel starts the host's handler as root unless the limit is 1. */
     struct rlimit core = {1, 1};
     CHECK(setrlimit(RLIMIT_CORE, &core), "limit core dumps");
-    /* Whatever the server was allowed: real-time scheduling and raised priorities are at the host's expense. */
+    /* Whatever the server may do: real-time scheduling and higher priority would cost the rest of the host. */
     struct rlimit none = {0, 0};
     CHECK(setrlimit(RLIMIT_RTPRIO, &none), "limit real-time priority");
     CHECK(setrlimit(RLIMIT_NICE, &none), "limit priority");
     struct rlimit files;
     CHECK(getrlimit(RLIMIT_NOFILE, &files), "read file limit");
-    /* Raising the hard limit needs a capability on the host; lowering it keeps a descriptor bomb inside. */
+    /*
+     * Raising the hard limit needs a capability on the host. Lowering it limits how many descriptors a process can
+     * hoard.
+     */
     const rlim_t most = 65536;
     if (files.rlim_max > most)
         files.rlim_max = most;
@@ -94,11 +93,14 @@ static noreturn void start_agent(const struct config *config, const struct filte
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1), "subreaper");
     limit_resources();
     redirect("/dev/null", O_RDONLY, STDIN_FILENO);
-    /* Inside the sandbox: a descriptor to a host file could not be saved, and could be written to without end. */
-    /* Non-blocking: a pipe that the sandbox left in its place would hold us up for ever. */
+    /*
+     * A file inside the sandbox: a snapshot cannot save a descriptor of a host file, and the sandbox could fill the
+     * host's disk.
+     */
+    /* Non-blocking: if the sandbox has put a FIFO in its place, open() would wait for ever. */
     redirect(AGENT_LOG, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, STDOUT_FILENO);
     CHECK(dup2(STDOUT_FILENO, STDERR_FILENO), "redirect");
-    /* What is left to go wrong can still be said, until execve closes everything but the ready pipe. */
+    /* Errors can still be reported until execve closes everything but the ready pipe. */
     report_to(CHECK(fcntl(report_fd(), F_DUPFD_CLOEXEC, STATUS_MIN_FD), "status fd"));
     CHECK(dup2(ready_fd, AGENT_READY_FD), "ready fd");
     CHECK(close_range(AGENT_READY_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC), "close files");
@@ -118,8 +120,8 @@ static void say_end(int end_fd, int status)
 }
 
 /*
- * Takes in every child that has ended. With the agent the burrow ends: the kernel ends all others in the pid namespace
- * with us.
+ * Reaps every child that has ended. When the agent ends, PID 1 exits, and the kernel ends all others in the pid
+ * namespace.
  */
 static void reap(int end_fd)
 {
@@ -137,10 +139,10 @@ static void reap(int end_fd)
 
 noreturn void supervise(const struct config *config, const struct filters *filters, struct outside outside)
 {
-    /* Changing uids made us undumpable, and with that our own /proc files belong to a root that we are not. */
+    /* Changing uids made this process undumpable, and then it may not write its own /proc files. */
     CHECK(prctl(PR_SET_DUMPABLE, 1), "dumpable");
     prepare_clocks(config);
-    /* Nothing inside may look into PID 1 or trace it. */
+    /* Undumpable again: no process inside may read or trace PID 1. */
     CHECK(prctl(PR_SET_DUMPABLE, 0), "undumpable");
 
     sigset_t child_signal;
@@ -155,7 +157,7 @@ noreturn void supervise(const struct config *config, const struct filters *filte
         if (agent != AGENT_PID)
             refuse("the agent is pid %d, not %d", agent, AGENT_PID);
     } else {
-        /* An empty burrow: whoever restores a tree into it makes an agent with that pid. */
+        /* An empty burrow: a restore creates the agent with that pid. */
         report_ready(outside.ready_fd);
     }
     close(outside.ready_fd);
@@ -166,7 +168,7 @@ noreturn void supervise(const struct config *config, const struct filters *filte
 
     for (;;) {
         reap(outside.end_fd);
-        /* Not waitpid alone: an empty burrow has no children to wait for yet. */
+        /* Not a blocking waitpid: an empty burrow has no children yet. */
         sigwaitinfo(&child_signal, NULL);
     }
 }

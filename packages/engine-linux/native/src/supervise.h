@@ -12,7 +12,7 @@ struct outside {
 };
 
 /*
- * PID 1 of the burrow: starts the agent as pid 2, reaps, and ends the burrow, saying why in end_fd, when the agent
- * ends.
+ * PID 1 of the burrow: starts the agent as pid 2 and reaps children. When the agent ends, writes why to end_fd and ends
+ * the burrow.
  */
 noreturn void supervise(const struct config *config, const struct filters *filters, struct outside outside);

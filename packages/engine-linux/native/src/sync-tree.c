@@ -10,16 +10,19 @@
 #include "sync-tree.h"
 
 /*
- * Up to here file by file, which leaves out what others have written. With more of them the waits add up to more than
- * flushing the whole file system takes.
+ * Up to this many files are synced one by one, which does not flush what others have written. With more, flushing the
+ * whole file system is faster.
  */
 #define FILES_MAX 400
-/* Each level holds a descriptor open; deeper trees are left to syncfs. */
+/* Each level holds a descriptor open; deeper trees use syncfs. */
 #define DEPTH_MAX 64
 
 struct walk {
     int count;
-    /* The first pass only starts writing: blocks of all files are allocated before the journal is first waited for. */
+    /*
+     * The first pass only starts writing, so that blocks of all files are allocated before the first wait for the
+     * journal.
+     */
     bool waits;
 };
 
@@ -46,12 +49,12 @@ static bool sync_entries(struct walk *walk, int fd, const char *path, int depth)
     return fits;
 }
 
-/* False when there is too much below. */
+/* Returns false when there is too much below. */
 static bool sync_entry(struct walk *walk, int parent, const char *name, int depth)
 {
     struct stat status;
     CHECK(fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW), "stat %s", name);
-    /* What is neither a file nor a directory is all in its directory. */
+    /* Other types are stored entirely in their directory. */
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
         return true;
     if (++walk->count > FILES_MAX)
@@ -61,7 +64,7 @@ static bool sync_entry(struct walk *walk, int parent, const char *name, int dept
     if (walk->waits)
         CHECK(fsync(fd), "sync %s", name);
     else if (S_ISREG(status.st_mode))
-        /* A hint: fsync reports what goes wrong. */
+        /* A hint: fsync reports errors. */
         (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     close(fd);
     return fits;

@@ -1,4 +1,4 @@
 #pragma once
 
-/* Post: the file or directory, and all that is below it, is on disk. Nothing is followed out of it. */
+/* Post: the file or directory, and everything below it, is on disk. Follows no links. */
 void sync_tree(const char *path);

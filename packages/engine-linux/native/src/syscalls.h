@@ -1,9 +1,9 @@
 #pragma once
 
 /*
- * What ordinary programs need: files, memory, processes, signals, time, sockets. clone3 is missing because its flags
- * lie in memory where a filter cannot see them (ENOSYS makes libc use clone), io_uring because it cannot be saved by a
- * snapshot, and io_setup because its slots (fs.aio-max-nr) are one small pool for the whole host.
+ * System calls of ordinary programs: files, memory, processes, signals, time, sockets. clone3 is missing because a
+ * filter cannot see its flags, which are in memory; ENOSYS makes libc use clone. io_uring is missing because a snapshot
+ * cannot save it, and io_setup because its slots (fs.aio-max-nr) are one small pool for the whole host.
  */
 static const char *const allowed_calls[] = {
     "_llseek", "_newselect", "accept", "accept4", "access", "alarm", "arch_prctl", "bind", "brk", "cachestat",
@@ -52,7 +52,7 @@ static const char *const allowed_calls[] = {
     "utimensat_time64", "utimes", "vfork", "vmsplice", "wait4", "waitid", "waitpid", "write", "writev",
 };
 
-/* Mounting, namespaces, kernel modules, clocks, keys, tracing of the kernel: the host's affairs. */
+/* Calls that administer the host: mounts, namespaces, kernel modules, clocks, keys, kernel tracing. */
 static const char *const forbidden_calls[] = {
     "_sysctl", "acct", "add_key", "adjtimex", "bpf", "clock_adjtime", "clock_adjtime64", "clock_settime",
     "clock_settime64", "create_module", "delete_module", "fanotify_init", "fanotify_mark", "finit_module", "fsconfig",
@@ -66,11 +66,11 @@ static const char *const forbidden_calls[] = {
 };
 
 /*
- * What a restoring CRIU calls beyond `allowed_calls`. Neither mounts nor modules, keys, bpf, perf, clocks: it rebuilds
- * processes in namespaces that exist already.
+ * Calls of a restoring CRIU in addition to `allowed_calls`. No mounts, modules, keys, bpf, perf or clocks: it rebuilds
+ * processes in namespaces that already exist.
  */
 static const char *const restore_calls[] = {
-    "clone3",      /* with the pid that a process had */
-    "personality", /* whatever it was */
-    "setns",       /* into the burrow, before CRIU gives up its privileges; later it reaches only the burrow's own */
+    "clone3",      /* to give a process its former pid */
+    "personality", /* to restore the former value */
+    "setns",       /* to enter the burrow before CRIU drops its privileges; later it can reach only the burrow's own */
 };

@@ -1,10 +1,10 @@
 /*
- * Part of libdormouse-enter.so, preloaded into CRIU: connections go on when a snapshot is given up after CRIU is done
- * with it.
+ * Part of libdormouse-enter.so, preloaded into CRIU: lets connections continue when a snapshot is abandoned after CRIU
+ * has finished the dump.
  *
- * In repair mode (TCP_REPAIR) nothing that is written to a connection is sent. CRIU keeps a descriptor of each one to
- * its end, so those can be taken out of it at the last moment. The kernel sets SO_REUSEADDR on the way in and clears it
- * on the way out.
+ * In repair mode (TCP_REPAIR) the kernel sends nothing that is written to a connection. CRIU keeps a descriptor of each
+ * connection until it exits, so this library can end repair mode at the last moment. The kernel sets SO_REUSEADDR when
+ * repair mode starts and clears it when it ends, so the former value is restored.
  */
 #include "unrepair.h"
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define REPAIR_ON 1
-#define REPAIR_OFF_QUIETLY -1 /* TCP_REPAIR_OFF_NO_WP: without a probe, to which somebody would have to answer. */
+#define REPAIR_OFF_QUIETLY -1 /* TCP_REPAIR_OFF_NO_WP: without a window probe, which the peer would have to answer. */
 
 static struct connection {
     int fd, reuse;

@@ -1,7 +1,7 @@
 #pragma once
 
 /*
- * Ends the kernel's repair mode of every connection that this process has put into it. CRIU leaves them in it when it
- * leaves processes stopped, because it takes them for dead; ours may have to go on.
+ * Ends repair mode (TCP_REPAIR) of every connection that this process put into it. CRIU leaves connections in it when
+ * it leaves processes stopped, because it expects them to be killed. Ours may have to continue.
  */
 void end_repair(void);

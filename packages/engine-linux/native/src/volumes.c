@@ -1,6 +1,6 @@
 /*
- * Directories of the host that several burrows see. The way to where one is mounted was made by the sandbox: it is gone
- * step by step, without links, so that it ends where the path says or nowhere.
+ * Volumes: directories of the host that several burrows can mount. The sandbox controls the path of the mount point. So
+ * this resolves it one part at a time without following links: it ends where the path says, or fails.
  */
 #include "volumes.h"
 
@@ -21,7 +21,7 @@
 
 #define PART_MAX_BYTES 255
 
-/* The directory `part` in `parent`, which is made if nothing is there. Nothing else runs in the burrow yet. */
+/* Opens the directory `part` in `parent`, and makes it if it is missing. Nothing runs in the burrow yet. */
 static int enter_part(int parent, const char *part, const char *path, uint32_t owner)
 {
     if (mkdirat(parent, part, 0755) == 0) {
@@ -32,7 +32,7 @@ static int enter_part(int parent, const char *part, const char *path, uint32_t o
     }
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-        /* NO_XDEV: nothing is mounted into another mount, be it /dev, /.dormouse or a volume. */
+        /* NO_XDEV: a volume cannot be mounted inside another mount, such as /dev, /.dormouse or a volume. */
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
     };
     return (int)CHECK(syscall(SYS_openat2, parent, part, &how, sizeof(how)), "volume at %s", path);
@@ -68,7 +68,7 @@ static void mount_volume(int root, int volumes, const char *volume, uint32_t own
     const char *path = volume + length;
     bool read_only = !strcmp(mode, "ro");
     int tree = CHECK(open_tree(volumes, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW), "open %s", name);
-    /* Not noexec: programs may be kept on a volume. */
+    /* Not noexec: a volume may contain programs. */
     struct mount_attr attributes = {
         .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0),
     };

@@ -2,7 +2,5 @@
 
 #include "config.h"
 
-/*
- * Mounts every volume of the configuration below `root`, the overlay that is going to be the burrow's root directory.
- */
+/* Mounts every volume of the configuration below `root`, the overlay that becomes the root of the burrow. */
 void mount_volumes(int root, const struct config *config);

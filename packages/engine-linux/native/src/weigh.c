@@ -1,10 +1,10 @@
 /*
  * dormouse-weigh BYTES_MAX FILES_MAX DIRECTORY
  *
- * Counts what a directory takes on disk and how many names are below it, and says `whole BYTES FILES`; or `over BYTES
- * FILES` as soon as one of the two maxima is passed (0: none), so that it never takes longer than its maxima allow. A
- * sandbox may change the tree meanwhile: nothing is followed out of it, and memory stays bounded whatever it looks
- * like. The host stops and continues this process.
+ * Measures the disk usage of a directory and counts the names below it. Prints `whole BYTES FILES`, or `over BYTES
+ * FILES` as soon as it passes one of the maxima (0: none), so that they also bound its run time. The sandbox may change
+ * the tree meanwhile: it follows no links out of the tree, and its memory is bounded. The host pauses and continues
+ * this process by signals.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,18 +25,18 @@
 
 #define BLOCK_BYTES 512
 /*
- * Below everything that somebody waits for, but not starved by sandboxes that use all CPUs: what writes much may use
- * much of both.
+ * Lower priority than anything that a caller waits for, but high enough that busy sandboxes do not starve it: a sandbox
+ * that writes a lot often uses a lot of CPU too.
  */
 #define NICENESS 5
-/* Entries that are read at once: of the directories among them the names are kept, and no others. */
+/* Bytes of directory entries read at once. Of these, only the names of subdirectories are kept. */
 #define CHUNK_BYTES 65536
-/* So many levels keep their descriptor; those above are opened again by their handle when it is their turn. */
+/* This many levels keep their descriptor. Higher ones are closed and reopened by handle. */
 #define OPEN_LEVELS 512
-/* Only a tree made for it has this many names waiting, thousands of levels deep. */
+/* Only a tree built as an attack, thousands of levels deep, has this many names pending. */
 #define NAMES_MAX_BYTES (64u << 20)
 
-/* A directory on the way down, and the subdirectories of its last chunk that were not looked at yet. */
+/* A directory on the current path, and the subdirectories of its last chunk that are still to visit. */
 struct level {
     int fd;
     off_t position;
@@ -80,7 +80,7 @@ static void *need(void *memory)
     return memory;
 }
 
-/* The descriptor of a level far above is given up. */
+/* Closes the descriptor of a level far above. */
 static void put_aside(struct level *level)
 {
     int mount;
@@ -92,7 +92,7 @@ static void put_aside(struct level *level)
     level->fd = -1;
 }
 
-/* False when it is gone. */
+/* Returns false when the directory was deleted. */
 static bool take_up(struct level *level)
 {
     if (level->fd >= 0)
@@ -130,7 +130,7 @@ static void go_up(void)
     free(level->handle);
 }
 
-/* What is deleted or replaced under our eyes is not counted. */
+/* Entries that are deleted or replaced meanwhile are not counted. */
 static void open_next(struct level *level)
 {
     const char *name = level->names + level->at;
@@ -152,7 +152,7 @@ static void open_next(struct level *level)
 static void count(const struct stat *stat)
 {
     files++;
-    /* Every name of a file is met once: together they make up the whole. */
+    /* Each hard link counts its share of the file. */
     nlink_t links = S_ISDIR(stat->st_mode) || stat->st_nlink == 0 ? 1 : stat->st_nlink;
     bytes += (uint64_t)stat->st_blocks * BLOCK_BYTES / links;
 }
@@ -166,7 +166,7 @@ static void keep_name(struct level *level, const char *name)
     names_bytes += size;
 }
 
-/* False at the end of the directory. */
+/* Returns false at the end of the directory. */
 static bool read_chunk(struct level *level)
 {
     static char chunk[CHUNK_BYTES] __attribute__((aligned(8)));

@@ -18,10 +18,10 @@ import {
 } from './controllers.ts'
 import type { Hierarchies } from './find-hierarchies.ts'
 
-/** How long killed processes may take to leave before removal is given up. A large tree frees its memory first. */
+/** How long removal waits for killed processes to end. A large process tree frees its memory first. */
 const EMPTY_TIMEOUT_MS = 20_000
 const EMPTY_POLL_MS = 2
-/** A task in an uninterruptible system call cannot be frozen before that returns. */
+/** The kernel freezes a task in an uninterruptible system call only after the call returns. */
 const FREEZE_TIMEOUT_MS = 10_000
 const MAKE_ATTEMPTS = 5
 const V2_CONTROLLERS = ['memory', 'cpu', 'pids'] as const
@@ -31,7 +31,7 @@ interface Part {
   readonly directory: string
 }
 
-/** The cgroup directories of one burrow, one in every hierarchy that is used. */
+/** The cgroup directories of one burrow: one in each hierarchy in use. */
 export class BurrowCgroup {
   readonly #parts: readonly Part[]
   readonly #v2: string | undefined
@@ -61,7 +61,7 @@ export class BurrowCgroup {
       ...(v2Directory === undefined && freezer !== undefined
         ? [{ controller: unlimited, directory: join(freezer, name) }]
         : []),
-      // Also without controllers the v2 directory ends and freezes all members in one step.
+      // Even without controllers, the v2 directory can kill and freeze all members in one step.
       ...(v2Directory === undefined ? [] : [{ controller: unlimited, directory: v2Directory }]),
     ]
     this.#v2 = v2Directory
@@ -72,7 +72,7 @@ export class BurrowCgroup {
     }
   }
 
-  /** Every directory a process must join to be a member. Some controllers share one. */
+  /** Every directory that a process must join to be a member. Some controllers share one. */
   get directories(): readonly string[] {
     return [...new Set(this.#parts.map(({ directory }) => directory))]
   }
@@ -83,10 +83,7 @@ export class BurrowCgroup {
     await this.apply(limits)
   }
 
-  /**
-   * An engine that ends removes parents that are empty, and this may be the moment in which it does: then they are made
-   * again.
-   */
+  /** An engine that ends removes empty parents, perhaps at this moment. Then they are made again. */
   async #make(directory: string, attempts = MAKE_ATTEMPTS): Promise<void> {
     try {
       await mkdir(dirname(directory), { recursive: true })
@@ -98,7 +95,7 @@ export class BurrowCgroup {
     }
   }
 
-  /** Sets limits; on refusal by the kernel the ones before are set again. */
+  /** Sets limits. If the kernel refuses one, sets the `previous` limits again. */
   async apply(limits: BurrowLimits, previous?: BurrowLimits): Promise<void> {
     try {
       for (const { controller, directory } of this.#parts) await controller.apply(directory, limits)
@@ -135,8 +132,8 @@ export class BurrowCgroup {
   }
 
   /**
-   * Post: no member runs until `thaw`. The freezer is not a signal: nothing inside can notice. v2 also catches what is
-   * being forked at this moment; v1 is asked again until it has.
+   * Post: no member runs until `thaw`. Freezing sends no signal, so processes inside cannot notice. v2 also freezes
+   * processes that are being forked; on v1 this repeats until all are frozen.
    */
   async freeze(): Promise<void> {
     if (this.#v2 !== undefined) {
@@ -157,15 +154,15 @@ export class BurrowCgroup {
   }
 
   /**
-   * At once: the kernel only makes the members ready to run, and whoever thaws them waits for that. The pool of threads
-   * takes longer.
+   * Synchronous: the kernel only makes the members runnable, the caller waits for that, and a write through the thread
+   * pool takes longer.
    */
   async thaw(): Promise<void> {
     if (this.#v2 !== undefined) writeFileSync(join(this.#v2, 'cgroup.freeze'), '0')
     else writeFileSync(this.#freezerState(), 'THAWED')
   }
 
-  /** What `freeze` writes to; CRIU writes to it as well. */
+  /** The directory whose freezer files `freeze` writes; CRIU writes them as well. */
   get freezerDirectory(): string | undefined {
     return this.#v2 ?? this.#freezer
   }
@@ -176,25 +173,24 @@ export class BurrowCgroup {
     return directory === undefined ? [] : membersOf(directory)
   }
 
-  /** The same for every directory, in the order of `directories`: a member has to be in all of them. */
+  /** Like `members`, for each directory in the order of `directories`. A member has to be in all of them. */
   async membersByDirectory(): Promise<number[][]> {
     return Promise.all(this.directories.map((directory) => membersOf(directory)))
   }
 
-  /** Signals every member but these. Only for moments when none can be forked. */
+  /** Signals every member except these. Only for when no member can fork. */
   async signal(signal: NodeJS.Signals, except: ReadonlySet<number> = new Set()): Promise<void> {
     const [directory] = this.directories
     if (directory !== undefined) await signalMembers(directory, signal, except)
   }
 
-  /**
-   * Sends SIGKILL to all members, where the kernel can do that as one step (v2), or none of them can run (frozen, v1).
-   */
+  /** Sends SIGKILL to all members if no member can escape: in one step on v2, or while they are frozen on v1. */
   async kill(): Promise<void> {
     if (this.#v2 !== undefined)
       await writeFile(join(this.#v2, 'cgroup.kill'), '1', { flag: 'r+' }).catch(ignoreAbsent)
+    // An error means that the cgroup is gone already.
     else if (await this.isFrozen().catch(() => false)) {
-      // v1: those that are frozen end only when they are thawed. None runs before it ends.
+      // On v1, frozen members end only after a thaw. They end before they run.
       await this.signal('SIGKILL')
       await this.thaw()
     }
@@ -206,7 +202,7 @@ export class BurrowCgroup {
     return join(this.#freezer, 'freezer.state')
   }
 
-  /** Post: no directory is left, and no member alive. Pre: `kill` was called, so that nothing inside forks any more. */
+  /** Post: no directory is left and no member is alive. Pre: `kill` was called, so nothing inside forks any more. */
   async remove(): Promise<void> {
     const deadline = performance.now() + EMPTY_TIMEOUT_MS
     for (const directory of this.directories) await removeWhenEmpty(directory, deadline)
@@ -217,15 +213,19 @@ async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + FREEZE_TIMEOUT_MS
   while (!(await holds())) {
     if (performance.now() > deadline)
-      throw new DormouseError('conflict', 'The processes could not be frozen in time.')
+      throw new DormouseError(
+        'conflict',
+        `The processes did not freeze within ${FREEZE_TIMEOUT_MS / 1000} s.`,
+      )
     await sleep(1)
   }
 }
 
-/** Lets the children of a v2 directory have controllers; each level has to pass them on. */
+/** Enables controllers for the children of a v2 directory. Each level has to pass them on. */
 export async function enableBelow(directory: string): Promise<void> {
   const chain: string[] = []
   for (let at = directory; ; at = dirname(at)) {
+    // A directory without this file is above the mount point.
     const controllers = await readFile(join(at, 'cgroup.controllers'), 'utf8').catch(() => undefined)
     if (controllers === undefined) break
     chain.unshift(at)
@@ -241,7 +241,7 @@ export async function enableBelow(directory: string): Promise<void> {
 async function removeWhenEmpty(directory: string, deadline: number): Promise<void> {
   for (;;) {
     try {
-      // Nothing inside a burrow can make sub-groups, but a snapshot tool of ours might have been interrupted.
+      // Code inside a burrow cannot make sub-groups, but an interrupted CRIU may have left one.
       for (const entry of await readdir(directory, { withFileTypes: true })) {
         if (entry.isDirectory()) await removeWhenEmpty(join(directory, entry.name), deadline)
       }
@@ -251,14 +251,14 @@ async function removeWhenEmpty(directory: string, deadline: number): Promise<voi
       const { code } = error as NodeJS.ErrnoException
       if (code === 'ENOENT') return
       if (code !== 'EBUSY' || performance.now() > deadline) throw error
-      // A program of ours joins one hierarchy after the other: what had not come to v2 yet escaped the kill there.
+      // Programs of ours join one hierarchy after the other: one that had not joined v2 yet escaped the kill.
       await signalMembers(directory, 'SIGKILL')
       await sleep(EMPTY_POLL_MS)
     }
   }
 }
 
-/** None when the group is gone, also when it goes while it is read. */
+/** Returns none when the group is gone or disappears while it is read. */
 async function membersOf(directory: string): Promise<number[]> {
   const text = await readText(join(directory, 'cgroup.procs')).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT' && error.code !== 'ENODEV') throw error

@@ -13,12 +13,12 @@ export const memoryV1: Controller = {
   async apply(directory, { memoryBytes }) {
     const limit = join(directory, 'memory.limit_in_bytes')
     const withSwap = join(directory, 'memory.memsw.limit_in_bytes')
-    // The kernel keeps limit <= limit with swap at every step, so the direction decides which one goes first.
+    // At every step the kernel requires limit <= limit with swap, so the direction decides which one to set first.
     const grows = memoryBytes > Number(await readText(limit))
     if (grows) await writeIfPresent(withSwap, memoryBytes)
     await writeFile(limit, String(memoryBytes))
     if (!grows) await writeIfPresent(withSwap, memoryBytes)
-    // v1 counts socket buffers apart from everything else.
+    // v1 counts socket buffers separately.
     await writeIfPresent(join(directory, 'memory.kmem.tcp.limit_in_bytes'), Math.floor(memoryBytes / 4))
   },
 }
@@ -56,12 +56,12 @@ export async function readText(path: string): Promise<string> {
   return (await readFile(path, 'utf8')).trim()
 }
 
-/** A number file; 0 where this kernel does not have it. */
+/** Reads a file with one number; 0 where this kernel does not have the file. */
 export async function readNumber(path: string): Promise<number> {
   return Number(await readText(path).catch(() => '0'))
 }
 
-/** One value of a file of `key value` lines; 0 where the file or the key is missing. */
+/** Reads one value of a file of `key value` lines; 0 where the file or the key is missing. */
 export async function readKey(path: string, key: string): Promise<number> {
   const text = await readText(path).catch(() => '')
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${key} `))

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 export type ControllerName = 'memory' | 'cpu' | 'cpuacct' | 'pids' | 'freezer'
 
 export interface Hierarchies {
-  /** v1: controller to mount point. */
+  /** Mount point of each v1 controller. */
   readonly v1: ReadonlyMap<ControllerName, string>
-  /** The v2 mount and the controllers that are free for it, if there is one. */
+  /** The v2 mount, if there is one, and the controllers that v1 does not use. */
   readonly v2: { readonly path: string; readonly controllers: ReadonlySet<string> } | undefined
 }
 

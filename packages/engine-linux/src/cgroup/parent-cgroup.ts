@@ -5,17 +5,17 @@ import { enableBelow } from './burrow-cgroup.ts'
 import { readNumber, readText } from './controllers.ts'
 import type { Hierarchies } from './find-hierarchies.ts'
 
-/** What sandboxes may use together. The rest is the host's, which includes the server. */
+/** What all sandboxes may use together. The rest is for the host, including the server. */
 export interface SandboxShare {
   readonly memoryBytes: number
   readonly pids: number
 }
 
 const PAGE_BYTES = 4096
-/** Where both want a CPU or the disk, the host's programs get twice as much: theirs is 1024 (v1) or 100 (v2). */
+/** When CPU or disk is contended, the host's programs get twice as much: their weight is 1024 (v1) or 100 (v2). */
 const CPU_SHARES_V1 = 512
 const WEIGHT_V2 = 50
-/** Processes of the host: an eighth of all that the kernel can have, and enough for a small one. */
+/** Process ids kept for the host: an eighth of what the kernel allows, but enough for a small host. */
 const HOST_PIDS_SHARE = 1 / 8
 const HOST_PIDS_MIN = 1_024
 
@@ -34,12 +34,11 @@ export async function sandboxShare(hostMemoryBytes: number): Promise<SandboxShar
 }
 
 /**
- * The cgroup that those of all burrows of an engine are in, in every hierarchy: what they use together is bounded,
- * whatever each of them may. It is made when the first burrow is, and goes with the engine when no burrow is left in
- * it.
+ * The cgroup that contains the cgroups of all burrows of an engine, in every hierarchy. It limits what they use
+ * together. The first burrow creates it; the engine removes it when it ends and no burrow is left.
  *
- * Weights are set one level higher, where it competes with the host's own groups. v1 knows no weight for what is
- * written behind a program's back, which is nearly everything, so there is none for io there.
+ * Weights are set one level higher, where it competes with the host's own groups. v1 has no weight for buffered writes,
+ * which are nearly all writes, so no disk weight is set there.
  */
 export class ParentCgroup {
   readonly #hierarchies: Hierarchies
@@ -53,7 +52,7 @@ export class ParentCgroup {
     this.#share = share
   }
 
-  /** Post: it is there with its limits. Again is fine, and costs little. */
+  /** Post: the cgroup exists with its limits. Calling it again is cheap. */
   async prepare(): Promise<void> {
     const { v1, v2 } = this.#hierarchies
     const mounts = new Set([...v1.values(), ...(v2 === undefined ? [] : [v2.path])])
@@ -66,10 +65,11 @@ export class ParentCgroup {
     this.#isPrepared = true
   }
 
-  /** Removes it unless something is left in it: burrows that live on, or those of another engine beside it. */
+  /** Removes it unless it still contains burrows that keep running, or those of another engine. */
   async remove(): Promise<void> {
     const { v1, v2 } = this.#hierarchies
     for (const mount of new Set([...v1.values(), ...(v2 === undefined ? [] : [v2.path])])) {
+      // The kernel refuses while a burrow is left in it, and it may be gone already.
       for (const directory of [join(mount, this.#name), join(mount, dirname(this.#name))])
         await rmdir(directory).catch(() => {})
     }
@@ -83,9 +83,9 @@ export class ParentCgroup {
     }
     const [memory, cpu, pids] = [at('memory'), at('cpu'), at('pids')]
     if (memory !== undefined) {
-      // Kernels before 5.11 count what is below a group only when they are told to, before there is anything below.
+      // Kernels before 5.11 count sub-groups only if this is set before there are any.
       for (const level of [dirname(memory), memory]) await setHierarchical(level)
-      // Too much is in use already: then the bound holds from the next start on.
+      // If more is in use already, the kernel refuses, and the limit applies from the next start.
       await set(join(memory, 'memory.limit_in_bytes'), this.#share.memoryBytes)
     }
     if (cpu !== undefined) await set(join(dirname(cpu), 'cpu.shares'), CPU_SHARES_V1)
@@ -96,23 +96,25 @@ export class ParentCgroup {
     const directory = join(mount, this.#name)
     const controllers = await readFile(join(mount, 'cgroup.controllers'), 'utf8').catch(() => '')
     if (controllers.split(/\s+/).includes('io'))
+      // Weights for disk access are optional: if the kernel refuses, sandboxes compete on equal terms.
       await writeFile(join(mount, 'cgroup.subtree_control'), '+io').catch(() => {})
     await enableBelow(dirname(directory))
     await set(join(dirname(directory), 'cpu.weight'), WEIGHT_V2)
     await set(join(dirname(directory), 'io.weight'), `default ${WEIGHT_V2}`)
     await set(join(directory, 'pids.max'), this.#share.pids)
-    // The kernel would end processes until the rest fits: what runs keeps what it has.
+    // The kernel would kill processes until the rest fits. Running sandboxes keep what they have.
     const used = await readNumber(join(directory, 'memory.current'))
     if (used < this.#share.memoryBytes) await set(join(directory, 'memory.max'), this.#share.memoryBytes)
   }
 }
 
 async function setHierarchical(directory: string): Promise<void> {
+  // Newer kernels do not have this file and always count hierarchically.
   const file = join(directory, 'memory.use_hierarchy')
   if ((await readText(file).catch(() => '1')) === '0') await set(file, 1)
 }
 
-/** Where the kernel has no such file, or refuses the value, sandboxes run without this bound. */
+/** If the kernel does not have this file or refuses the value, sandboxes run without this limit. */
 async function set(path: string, value: number | string): Promise<void> {
   await writeFile(path, String(value), { flag: 'r+' }).catch(() => {})
 }

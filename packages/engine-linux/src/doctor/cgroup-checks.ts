@@ -36,14 +36,15 @@ async function checkFreezer({ unified, v1 }: CgroupMounts): Promise<Check> {
   const subject = {
     id: 'cgroup-freezer',
     title: 'Freezing and killing groups',
-    meaning: 'a sandbox stops as a whole, and ends without leftovers',
+    meaning: 'all processes of a sandbox stop or end together',
   }
-  // The root group has neither file; whether a child has them shows only once one exists.
+  // The root group has neither file, and child groups get them only once they exist. So check that the root is
+  // writable.
   const unifiedHasIt = unified !== undefined && (await isWritable(unified.path))
   if (unifiedHasIt) return ok(subject, `v2 at ${unified.path} (cgroup.freeze, cgroup.kill)`)
   const mend = 'Mount the v2 hierarchy and make it writable: `mount -t cgroup2 none /sys/fs/cgroup/unified`.'
   return v1.includes('freezer')
-    ? warn(subject, 'only the v1 freezer, which can miss processes that are being forked', mend)
+    ? warn(subject, 'only the v1 freezer, which can miss a process while it is forked', mend)
     : fail(subject, 'neither a writable v2 hierarchy nor the v1 freezer', mend)
 }
 

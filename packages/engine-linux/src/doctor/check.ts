@@ -6,7 +6,7 @@ export interface Check {
   readonly found: string
   /** What sandboxes use it for. */
   readonly meaning: string
-  /** How to mend it; always there unless the status is ok. */
+  /** How to fix it; missing only if the status is `ok`. */
   readonly mend?: string
 }
 

@@ -4,7 +4,7 @@ import { compareVersions } from '../criu/find-criu.ts'
 import { runCommand } from '../host/run-command.ts'
 import { type Check, fail, ok, warn } from './check.ts'
 
-/** Time namespaces with offsets for CRIU, `clone3` and `close_range` are all there from here on. */
+/** Has time namespaces with offsets, which CRIU uses, `clone3` and `close_range`. */
 const KERNEL_MIN_VERSION = '5.10'
 const PID_MAX_COMFORTABLE = 100_000
 const INOTIFY_INSTANCES_COMFORTABLE = 512
@@ -36,7 +36,7 @@ async function checkOverlay(): Promise<Check> {
     meaning: 'sandboxes share the files of a template and keep only what they change',
   }
   const known = /\boverlay$/m.test(await readFile('/proc/filesystems', 'utf8'))
-  // A module that is not loaded yet is not listed; the kernel loads it at the first mount.
+  // The list does not contain modules that are not loaded; the kernel loads this one at the first mount.
   const mounts = known || (await runCommand({ argv: ['modprobe', '--dry-run', 'overlay'] })).exitCode === 0
   return mounts
     ? ok(subject, known ? 'available' : 'available as a module')
@@ -51,7 +51,7 @@ async function checkUserNamespaces(): Promise<Check> {
   const subject = {
     id: 'user-namespaces',
     title: 'User namespaces',
-    meaning: 'root inside a sandbox is nobody on the host',
+    meaning: 'root inside a sandbox has no privileges on the host',
   }
   const argv = [
     'unshare',
@@ -78,7 +78,7 @@ async function checkTimeNamespaces(): Promise<Check> {
   const subject = {
     id: 'time-namespaces',
     title: 'Time namespaces',
-    meaning: 'clocks inside go on from where they were after a sleep',
+    meaning: 'after a sleep, clocks inside continue from where they stopped',
   }
   return (await exists('/proc/self/ns/time'))
     ? ok(subject, 'available')
@@ -89,7 +89,7 @@ async function checkSeccomp(): Promise<Check> {
   const subject = {
     id: 'seccomp',
     title: 'seccomp filters',
-    meaning: 'dangerous system calls are refused inside',
+    meaning: 'sandboxes cannot make dangerous system calls',
   }
   const actions = await readFile('/proc/sys/kernel/seccomp/actions_avail', 'utf8').catch(() => '')
   return actions.includes('errno')

@@ -20,7 +20,7 @@ export async function checkPrivileges(): Promise<Check[]> {
   const subject = {
     id: 'capabilities',
     title: 'Privileges of the server',
-    meaning: 'it makes namespaces and mounts, and drops all of them for sandboxes',
+    meaning: 'the server makes namespaces and mounts; sandboxes get none of these privileges',
   }
   const status = await readFile('/proc/self/status', 'utf8')
   const effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? '0'}`)
@@ -40,8 +40,8 @@ export async function checkPrivileges(): Promise<Check[]> {
     ]
   }
   if (useful.length > 0) {
-    const mend = 'Nothing breaks; CRIU may not raise its limits. Run with all capabilities to have them.'
-    return [warn(subject, `all that is needed; without ${useful.join(' ')}`, mend)]
+    const mend = 'Optional. Without them CRIU may not raise its limits. Run with all capabilities.'
+    return [warn(subject, `all that are needed; missing but optional: ${useful.join(' ')}`, mend)]
   }
-  return [ok(subject, 'all that is needed')]
+  return [ok(subject, 'all that are needed')]
 }

@@ -30,7 +30,11 @@ async function checkCriu(dataDir: string): Promise<Check> {
 }
 
 async function checkNativePrograms(): Promise<Check> {
-  const subject = { id: 'native', title: 'Native programs', meaning: 'they build and enter the burrows' }
+  const subject = {
+    id: 'native',
+    title: 'Native programs',
+    meaning: 'they make and enter the processes of sandboxes',
+  }
   const there = await Promise.all(
     NATIVE_PROGRAMS.map((name) =>
       access(join(nativeBuildDir, name)).then(

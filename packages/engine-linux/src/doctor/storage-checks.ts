@@ -24,7 +24,7 @@ async function checkDisk(directory: string, dataDir: string): Promise<Check> {
   const freeBytes = bavail * bsize
   const found = `${gib(freeBytes)} free for ${dataDir}`
   const mend = 'Free some space, or choose a larger disk with --data.'
-  // What is set up must start on any disk: deleting sandboxes is how an operator makes room.
+  // An installed server must start on a full disk: an operator makes room by deleting sandboxes.
   const isSetUp = (await listTemplates(dataDir).catch(() => [])).length > 0
   if (freeBytes < DISK_MIN_BYTES && !isSetUp) return fail(subject, found, mend)
   return freeBytes < DISK_COMFORTABLE_BYTES ? warn(subject, found, mend) : ok(subject, found)
@@ -36,13 +36,15 @@ async function checkReflink(directory: string): Promise<Check> {
     title: 'Reflinks on the data disk',
     meaning: 'snapshots clone memory files without copying bytes',
   }
-  // Before the data directory existed, an examination that was killed worked in one above it.
+  // An interrupted earlier check, from before the data directory existed, worked in a directory above it.
   for (let parent = dirname(directory); ; parent = dirname(parent)) {
     await removeAbandoned({ parent, prefix: WORK_PREFIX })
     if (parent === dirname(parent)) break
   }
+  // The directory is not writable, or its disk is full or failing: the check says that it did not try.
   const work = await makeOwnedDirectory({ parent: directory, prefix: WORK_PREFIX }).catch(() => undefined)
-  if (work === undefined) return warn(subject, 'not tried: the directory is not writable', 'Run as root.')
+  if (work === undefined)
+    return warn(subject, 'not tried: no file can be made in the directory', 'Run as root.')
   try {
     const isWritten = await writeFile(join(work, 'from'), Buffer.alloc(65_536, 1)).then(
       () => true,
@@ -50,10 +52,10 @@ async function checkReflink(directory: string): Promise<Check> {
     )
     if (!isWritten) return warn(subject, 'not tried: the disk is full', 'Free some space.')
     const copy = await runCommand({ argv: ['cp', '--reflink=always', join(work, 'from'), join(work, 'to')] })
-    if (copy.exitCode === 0) return ok(subject, 'work')
+    if (copy.exitCode === 0) return ok(subject, 'supported')
     const mend =
       'Optional. Put the data directory on XFS or btrfs; elsewhere snapshots copy bytes and take longer.'
-    return warn(subject, 'this file system cannot', mend)
+    return warn(subject, 'not supported by this file system', mend)
   } finally {
     await rm(work, { recursive: true })
   }
@@ -73,7 +75,7 @@ async function checkMemory(): Promise<Check> {
     : warn(subject, found, 'End other programs, or give sandboxes less than the default of 1 GiB.')
 }
 
-/** The data directory may not exist before the first set-up; its file system does. */
+/** The data directory may not exist before the first set-up, but its file system does. */
 async function nearestExisting(path: string): Promise<string> {
   for (let at = path; ; at = dirname(at)) {
     if (

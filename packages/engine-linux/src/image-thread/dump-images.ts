@@ -4,18 +4,18 @@ import type { ImageThread } from './image-thread.ts'
 import { borrowImageThread, onImageThread, prepareImageThread, returnImageThread } from './image-threads.ts'
 import type { ImageWork, WorkInput, WorkOutput } from './image-work.ts'
 
-/** The images of one dump, on a thread that is lent to it from when they are read until this is disposed. */
+/** The images of one dump. Holds an image thread from `read` until it is disposed. */
 export class DumpImages implements AsyncDisposable {
   readonly #rawDir: string
   #thread: ImageThread | undefined
 
   constructor(rawDir: string) {
     this.#rawDir = rawDir
-    // It starts while the processes are dumped.
+    // The thread starts while CRIU dumps the processes.
     prepareImageThread()
   }
 
-  /** Pre: CRIU has written them. Throws `snapshot_refused` when they hold too much. */
+  /** Pre: CRIU has written the images. Throws `snapshot_refused` when they are too large. */
   async read(): Promise<void> {
     this.#thread = await borrowImageThread()
     await this.#run('readDump', { rawDir: this.#rawDir })
@@ -37,7 +37,7 @@ export class DumpImages implements AsyncDisposable {
     return this.#run('mapDump', into, pages)
   }
 
-  /** The names that CRIU gave to files of the sandbox. Needs nothing to have been read. */
+  /** Finds the links that CRIU made in the sandbox. Works without `read`. */
   findRemapLinks(): Promise<string[]> {
     return onImageThread((thread) => thread.run('findRemapLinks', { rawDir: this.#rawDir }))
   }

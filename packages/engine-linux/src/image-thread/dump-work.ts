@@ -14,7 +14,10 @@ import { mendTimers } from '../image/timers.ts'
 import { detachFromVolumes } from '../volume/detach-from-volumes.ts'
 import type { VolumeFile } from '../volume/volume-files.ts'
 
-/** One dump: its files.img is read once, changed in memory, and written where the snapshot's images go. */
+/**
+ * The work on one dump, inside an image thread. Reads files.img once, changes it in memory, and writes it to the images
+ * of the snapshot.
+ */
 export class DumpWork {
   readonly #rawDir: string
   readonly #files: OpenFiles
@@ -24,7 +27,7 @@ export class DumpWork {
     this.#files = files
   }
 
-  /** Refuses dumps that hold too much. */
+  /** Throws `snapshot_refused` when the dump is too large. */
   static async read(rawDir: string): Promise<DumpWork> {
     await requireSmallDump(rawDir)
     return new DumpWork(rawDir, new OpenFiles(await readImage(join(rawDir, 'files.img'))))
@@ -41,7 +44,7 @@ export class DumpWork {
     return refuseLoss(this.#rawDir, this.#files.image, pids)
   }
 
-  /** Mends what CRIU saves in a way that cannot be restored as it was. */
+  /** Fixes what CRIU saves in a form that it would not restore correctly. */
   async mend(): Promise<{ isOutside: boolean; hasWritten: boolean }> {
     mendTimers(this.#files.image)
     await mendPipes(this.#rawDir)

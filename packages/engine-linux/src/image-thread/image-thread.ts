@@ -7,10 +7,10 @@ import { decodeError, encodeError, type FromThread, type ToThread } from './mess
 /** Enough for a dump with everything at its limit (image/dump-limits.ts). */
 const HEAP_MAX_MIB = 1024
 const YOUNG_MAX_MIB = 64
-/** Of one request, without the time that pages are moved in. With everything at its limit it takes seconds. */
+/** For one request, not counting the time for moving pages. A dump at all limits takes seconds. */
 const REQUEST_TIMEOUT_MS = 60_000
 
-// Node cannot load TypeScript in a thread, so tests that run on the sources need the thread to be built.
+// Node cannot load TypeScript in a thread, so tests that run from the sources need the built thread.
 const MAIN = new URL(
   import.meta.url.endsWith('.ts') ? '../../dist/image-thread/main.js' : './main.js',
   import.meta.url,
@@ -23,8 +23,8 @@ interface Request {
 }
 
 /**
- * A thread that reads images, one request at a time. What goes wrong in it is an error of that request; the thread may
- * be over then.
+ * A thread that reads images, one request at a time. A failure in it is an error of the current request. The thread may
+ * have ended then.
  */
 export class ImageThread {
   readonly #worker: Worker
@@ -35,11 +35,11 @@ export class ImageThread {
   constructor() {
     this.#worker = new Worker(MAIN, {
       name: 'images',
-      // Not those of this process, which may lead imports to sources.
+      // Not the arguments of this process, which may resolve imports to TypeScript sources.
       execArgv: [],
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MAX_MIB, maxYoungGenerationSizeMb: YOUNG_MAX_MIB },
     })
-    // One that waits keeps no process alive.
+    // An idle thread must not keep the process alive.
     this.#worker.unref()
     this.#worker.on('message', (message: FromThread) => this.#receive(message))
     this.#worker.on('error', (cause) => this.#end(explain(cause)))
@@ -50,7 +50,7 @@ export class ImageThread {
     return this.#isOver
   }
 
-  /** Pre: nothing else is asked of it meanwhile. `pages` moves the pages that the work wants moved. */
+  /** Pre: no other request is running on this thread. `pages` moves the pages that the work wants moved. */
   run<Op extends keyof ImageWork>(
     op: Op,
     input: WorkInput<Op>,
@@ -65,7 +65,7 @@ export class ImageThread {
     })
   }
 
-  /** What it has read is garbage. */
+  /** Lets the thread free what it has read. */
   forget(): void {
     if (!this.#isOver) this.#post({ type: 'forget' })
   }

@@ -10,7 +10,7 @@ import type { PageMover } from '../image/page-worker.ts'
 import { findHiddenFile, replaceMissing } from '../volume/replace-missing.ts'
 import { DumpWork } from './dump-work.ts'
 
-/** What the thread keeps from one request to the next of whoever it is lent to. */
+/** State of the thread between the requests of one borrower. */
 export interface ThreadState {
   readonly mover: PageMover
   dump?: DumpWork | undefined
@@ -18,7 +18,7 @@ export interface ThreadState {
 
 type Mounts = readonly VolumeMount[]
 
-/** What a thread can be asked for. Everything that goes in or comes out can be cloned. */
+/** The operations of an image thread. Inputs and outputs can be cloned between threads. */
 export const IMAGE_WORK = {
   async readDump(state: ThreadState, { rawDir }: { rawDir: string }): Promise<void> {
     state.dump = await DumpWork.read(rawDir)
@@ -51,7 +51,7 @@ export const IMAGE_WORK = {
   async canConsolidate(_state: ThreadState, { from, canClone }: { from: SnapshotPaths; canClone: boolean }) {
     return (await planConsolidation(from, { canClone })) !== undefined
   },
-  /** False when there is nothing to gain, or no room. */
+  /** Returns false when consolidating would gain nothing, or there is no room. */
   async consolidate(
     state: ThreadState,
     { canClone, ...paths }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; canClone: boolean },

@@ -3,7 +3,7 @@ import { encodeMoves, type PageMover, type SealedMemory } from '../image/page-wo
 import { IMAGE_WORK, type ThreadState } from './image-work.ts'
 import { decodeError, encodeError, type FromThread, type ToThread } from './messages.ts'
 
-/** Has pages moved by the main thread, which has the program that does it. */
+/** Asks the main thread, which runs the native program, to move pages. */
 class MoverOutside implements PageMover {
   readonly #port: MessagePort
   #settle: ((message: Extract<ToThread, { type: 'moved' | 'not-moved' }>) => void) | undefined
@@ -29,7 +29,7 @@ class MoverOutside implements PageMover {
   }
 }
 
-/** Does one thing after the other, as it is asked. */
+/** Executes requests one at a time. The caller sends the next one after the answer. */
 function serve(port: MessagePort): void {
   const mover = new MoverOutside(port)
   const state: ThreadState = { mover }

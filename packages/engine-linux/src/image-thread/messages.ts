@@ -3,7 +3,7 @@ import type { SealedMemory } from '../image/page-worker.ts'
 
 export type ToThread =
   | { readonly type: 'run'; readonly op: string; readonly input: unknown }
-  /** What was read of a dump is not needed any more. Not answered. */
+  /** The thread may free what it read of a dump. Not answered. */
   | { readonly type: 'forget' }
   | { readonly type: 'moved'; readonly memoryFiles: SealedMemory[] }
   | { readonly type: 'not-moved'; readonly error: ThreadError }
@@ -11,13 +11,13 @@ export type ToThread =
 export type FromThread =
   | { readonly type: 'done'; readonly value: unknown }
   | { readonly type: 'failed'; readonly error: ThreadError }
-  /** What `encodeMoves` has made. Answered by `moved` or `not-moved`. */
+  /** The output of `encodeMoves`. Answered by `moved` or `not-moved`. */
   | { readonly type: 'move'; readonly moves: Uint8Array }
 
 /** An error that can be sent to another thread. */
 export interface ThreadError {
   readonly message: string
-  /** Of ours, or of the system. */
+  /** The code of a DormouseError, or an errno name. */
   readonly code: string | undefined
   readonly ours?: { readonly hint: string; readonly details: Readonly<Record<string, unknown>> }
 }

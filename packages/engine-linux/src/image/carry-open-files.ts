@@ -6,13 +6,16 @@ import { runCommand } from '../host/run-command.ts'
 import { carryProgram } from '../native-programs.ts'
 import type { OpenFiles } from './open-files.ts'
 
-/** The agent's log. No program remembers its inode number, and without it most snapshots have nothing to carry. */
+/**
+ * The agent's log is excluded: no program remembers its inode number, and for most snapshots it is the only file open
+ * for writing.
+ */
 const AGENT_LOG = '/var/log/dormouse-agent.log'
 
-/** File in the directory of a dump that lists the files open for writing. */
+/** Name of the file, in the directory of a dump, that lists the files open for writing. */
 const WRITTEN = 'written-paths'
 
-/** Makes that list; returns false when there are none. */
+/** Writes that list. Returns false when there are none. */
 export async function listWritten(files: OpenFiles, rawDir: string): Promise<boolean> {
   const paths = files.writtenPaths.filter((path) => path.startsWith('/') && path !== AGENT_LOG)
   if (paths.length === 0) return false
@@ -22,10 +25,10 @@ export async function listWritten(files: OpenFiles, rawDir: string): Promise<boo
 }
 
 /**
- * overlayfs copies a file that is open for writing into the new upper directory when it is opened again, and some of
- * these files would get another inode number. This lists them; `copyCarried` copies them before, so that they keep it:
- * see native/src/carry.c.
- * Returns false, and makes no list, when there is nothing to carry. Pre: `listWritten` returned true.
+ * When a program reopens a file for writing, overlayfs copies it to the new upper directory, and some of these files
+ * would get another inode number. This lists them. `copyCarried` copies them beforehand, so that they keep their
+ * number: see native/src/carry.c.
+ * Returns false and writes no list when there are none. Pre: `listWritten` returned true.
  */
 export async function listCarried(carry: { rawDir: string; layer: string; list: string }): Promise<boolean> {
   await runCarry(['find', carry.layer, carry.list], join(carry.rawDir, WRITTEN))

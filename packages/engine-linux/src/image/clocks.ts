@@ -11,7 +11,7 @@ export interface Clocks {
 const TIMENS = { monotonic: 1, boottime: 2 } as const
 const TIMESPEC = { seconds: 1, nanoseconds: 2 } as const
 
-/** What the tree's clocks showed when it was dumped. */
+/** Returns what the clocks of the processes showed when they were dumped. */
 export async function readClocks(imageDir: string): Promise<Clocks> {
   const name = (await readdir(imageDir)).find((candidate) => /^timens-\d+\.img$/.test(candidate))
   if (name === undefined) throw new Error(`${imageDir} has no image of a time namespace`)

@@ -30,8 +30,8 @@ export interface Consolidation {
 }
 
 /**
- * Finds memory of a snapshot that should be mapped instead of copied. Undefined when there is none, or not enough disk
- * space.
+ * Finds memory of a snapshot that should be mapped instead of copied. Returns undefined when there is none, or too
+ * little disk space.
  */
 export async function planConsolidation(
   from: SnapshotPaths,
@@ -52,7 +52,7 @@ export async function planConsolidation(
     0n,
   )
   const { bavail, bsize } = await statfs(from.dir)
-  // Sandboxes need the disk more: half of the free space is left to them.
+  // Leaves half of the free space to sandboxes.
   if (!canClone && neededBytes * 2n > BigInt(bavail) * BigInt(bsize)) return undefined
   return { files, tasks, chosen }
 }

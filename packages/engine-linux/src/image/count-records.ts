@@ -1,10 +1,10 @@
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 
-/** Of images that start with two magic numbers. */
+/** Size of the header of images that start with two magic numbers. */
 const HEAD_BYTES = 8
 const LENGTH_BYTES = 4
 
-/** How many records an image has, without decoding any. Only for images that hold nothing between their records. */
+/** Counts the records of an image without decoding them. Only for images without data between records. */
 export function countRecords(bytes: Buffer): number {
   let count = 0
   for (let at = HEAD_BYTES; at + LENGTH_BYTES <= bytes.length; count++)
@@ -12,7 +12,7 @@ export function countRecords(bytes: Buffer): number {
   return count
 }
 
-/** How often a field occurs in the first record of an image. */
+/** Counts how often a field occurs in the first record of an image. */
 export function countFields(bytes: Buffer, no: number): number {
   if (bytes.length < HEAD_BYTES + LENGTH_BYTES) return 0
   const start = HEAD_BYTES + LENGTH_BYTES

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { WireType } from '@bufbuild/protobuf/wire'
-import { type ImageFile, plainRecord, readImage, writeImage } from './image-file.ts'
+import { findImage, type ImageFile, plainRecord, writeImage } from './image-file.ts'
 import { findUint, getUint, type Message, setUint } from './message.ts'
 import { MAGIC } from './trailing-bytes.ts'
 
@@ -12,14 +12,17 @@ const REMAPS = 'remap-fpath.img'
 const REMAPS_MAGIC = 0x59133954
 
 export interface Remap {
-  /** The file that is not at its path. */
+  /** The file that is missing at its path. */
   readonly fileId: bigint
-  /** `linked`: another file of files.img, the link that CRIU made. `ghost`: an image with its content. */
+  /**
+   * `linked`: the target is another file of files.img, a link that CRIU made. `ghost`: the target is an image with the
+   * content.
+   */
   readonly kind: 'linked' | 'ghost' | 'other'
   readonly target: bigint
 }
 
-/** What CRIU has found deleted, or not at its path, although a process has it open. */
+/** Reads which open files CRIU found deleted, or missing at their path. */
 export async function readRemaps(imageDir: string): Promise<Remap[]> {
   const { records } = await readRemapImage(imageDir)
   return records.map(({ message }) => {
@@ -33,18 +36,13 @@ export async function readRemaps(imageDir: string): Promise<Remap[]> {
 }
 
 async function readRemapImage(imageDir: string): Promise<ImageFile> {
-  try {
-    return await readImage(join(imageDir, REMAPS))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    return { head: head(REMAPS_MAGIC), records: [] }
-  }
+  return (await findImage(join(imageDir, REMAPS))) ?? { head: head(REMAPS_MAGIC), records: [] }
 }
 
 /**
- * Writes what makes CRIU restore files as deleted ones: made at the path that files.img names, opened, and removed
- * again. Their content is zeros, as much as is asked for. Answers the names of the images; those of `outDir` must not
- * exist yet.
+ * Writes images that make CRIU restore files as deleted ones: it makes each at its path in files.img, opens it and
+ * removes it again. The content is `sizeBytes` zeros. Returns the names of the images, which must not exist in `outDir`
+ * yet.
  */
 export async function writeDetached(
   imageDir: string,

@@ -4,22 +4,22 @@ import { DormouseError } from '@dormouse/contracts'
 import { countFields, countRecords } from './count-records.ts'
 
 /**
- * What a dump may hold. Reading one takes memory and time on the host for each of these, and a sandbox can have
- * millions: with all of them at their limits it takes a few hundred megabytes and a few seconds of a thread.
+ * Limits of a dump. Each of these costs memory and time on the host, and a sandbox can have millions. A dump with all
+ * of them at the limit takes a few hundred megabytes and a few seconds of a thread.
  */
 export const DUMP_LIMITS = {
   processes: 4_096,
   threads: 16_384,
-  /** Over all processes: a process may have 65,536. */
+  /** Of all processes together. One process may have 65,536. */
   'open descriptors': 65_536,
   'open files': 65_536,
-  /** Over all processes: the kernel lets one have 65,530. */
+  /** Of all processes together. The kernel allows one process 65,530. */
   'memory mappings': 131_072,
-  /** Runs of pages that are in memory, with pages between them that are not. */
+  /** Runs of consecutive pages that are in memory. */
   'pieces of memory': 524_288,
 } as const
 
-/** Longer images are not even counted. No record that CRIU writes for what is limited above is this long on average. */
+/** Larger images are refused without counting. CRIU's records for the limited things are shorter on average. */
 const IMAGE_MAX_BYTES = 64 * 1024 ** 2
 
 export type Counted = keyof typeof DUMP_LIMITS
@@ -27,24 +27,25 @@ export type Counted = keyof typeof DUMP_LIMITS
 const MM_VMAS = 14
 
 /**
- * Before a dump, from what the kernel tells without being asked much. It may change until the processes are stopped.
+ * Checks limits before a dump, from cheap information of the kernel. It may change until the processes are stopped. A
+ * process that ends meanwhile counts as nothing.
  */
 export async function requireFewHeld(pids: readonly number[]): Promise<void> {
   requireAtMost('processes', pids.length)
   let descriptors = 0
   let threads = 0
   for (const pid of pids) {
-    // Since Linux 6.2 the size of this directory is how many descriptors there are; before, it is 0, and they are
-    // counted in the dump.
+    // Since Linux 6.2 the size of this directory is the number of descriptors. Before that it is 0, and
+    // requireSmallDump counts them.
     descriptors += (await stat(`/proc/${pid}/fd`).catch(() => undefined))?.size ?? 0
-    // A directory has as many links as directories in it, and two.
+    // The link count of a directory is its number of subdirectories plus two.
     threads += Math.max(0, ((await stat(`/proc/${pid}/task`).catch(() => undefined))?.nlink ?? 2) - 2)
     requireAtMost('open descriptors', descriptors)
     requireAtMost('threads', threads)
   }
 }
 
-/** After a dump, from its images, before any of them is decoded. */
+/** Checks limits after a dump, from its images, before any of them is decoded. */
 export async function requireSmallDump(imageDir: string): Promise<void> {
   const names = await readdir(imageDir)
   const like = (pattern: RegExp) => names.filter((name) => pattern.test(name))

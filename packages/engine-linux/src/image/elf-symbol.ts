@@ -1,6 +1,6 @@
-/** A symbol of a shared library, and how the library lies in memory. */
+/** A symbol of a shared library. */
 export interface ElfSymbol {
-  /** Relative to the address where the first byte of the library is mapped. */
+  /** Relative to the address where the library is mapped. */
   readonly offset: bigint
   readonly sizeBytes: bigint
 }
@@ -17,7 +17,7 @@ interface Section {
   readonly entryBytes: number
 }
 
-/** Looks a name up among the dynamic symbols of a 64-bit little-endian library. */
+/** Finds a dynamic symbol of a 64-bit little-endian library by name. */
 export function findElfSymbol(elf: Buffer, name: string): ElfSymbol | undefined {
   if (!elf.subarray(0, 6).equals(ELF64_LITTLE_ENDIAN)) throw new Error('not a 64-bit little-endian ELF file')
   const sections = readSections(elf)
@@ -48,7 +48,7 @@ function readSections(elf: Buffer): Section[] {
   })
 }
 
-/** The address that the linker gave to the first byte of the file; 0 unless someone asked for another. */
+/** The address that the linker assigned to the first byte of the file; usually 0. */
 function loadAddress(elf: Buffer): bigint {
   const start = Number(elf.readBigUInt64LE(0x20))
   const headerBytes = elf.readUInt16LE(0x36)

@@ -8,8 +8,8 @@ import { cutRuns, type PageRun } from './pagemap.ts'
 const GUARD_PATH = '/.dormouse/lib/libdormouse-guard.so'
 const TABLE_SYMBOL = 'dormouse_guard_table'
 
-// { u64 magic; u32 version; u32 capacity; u32 count; u32 reserved; struct { u64 start, end; } ranges[capacity]; u64
-// rootDevice; }
+// struct guard_table of native/src/guard.h: { u64 magic; u32 version; u32 capacity; u32 count; u32 reserved; struct {
+// u64 start, end; } ranges[capacity]; u64 rootDevice; }
 const TABLE_MAGIC = Buffer.from('DORMGUAR')
 const TABLE_VERSION = 1
 const AT_VERSION = 8
@@ -24,8 +24,8 @@ export interface AddressRange {
 }
 
 /**
- * The list, inside a task's own memory, of ranges that map a memory file. The guard library reads it to give those
- * ranges the semantics of anonymous memory; we fill it in while the task is only an image.
+ * A list of address ranges that map a memory file, in the memory of a task. The guard library reads it to make those
+ * ranges behave like anonymous memory. The engine fills it in while the task is only an image.
  */
 export interface GuardTable extends AddressRange {
   readonly capacity: number
@@ -38,7 +38,7 @@ export async function readGuardSymbol(libraryPath: string): Promise<ElfSymbol> {
   return symbol
 }
 
-/** undefined when the task does not carry the guard, or one that this release cannot talk to. */
+/** Returns undefined when the task does not have the guard loaded, or a version that this release does not know. */
 export async function findGuardTable(task: {
   symbol: ElfSymbol
   areas: readonly MemoryArea[]
@@ -46,7 +46,7 @@ export async function findGuardTable(task: {
   runs: readonly PageRun[]
   pagesPath: string
 }): Promise<GuardTable | undefined> {
-  // A program may have mapped the library a second time, to look at it; only the copy that was loaded has our table.
+  // A program may have mapped the library a second time as data. Only the loaded copy has our table.
   for (const area of task.areas) {
     if (!isPrivateFile(area) || area.fileOffset !== 0n) continue
     if (task.files.findPath(area.fileId) !== GUARD_PATH) continue
@@ -73,8 +73,8 @@ function capacityOf(content: Buffer): number {
 }
 
 /**
- * The table's bytes with these ranges (sorted, at most `capacity`) in it. What follows them is 0: the device number of
- * the root is another one after a wake, and the guard asks for it again.
+ * Returns the bytes of the table with these ranges (sorted, at most `capacity`). The rest is 0, including the device
+ * number of the root: it changes with a wake, and the guard asks for it again.
  */
 export function fillGuardTable(table: GuardTable, ranges: readonly AddressRange[]): Buffer {
   if (ranges.length > table.capacity) throw new Error(`${ranges.length} ranges, room for ${table.capacity}`)

@@ -1,9 +1,9 @@
 import type { AddressRange } from './guard-table.ts'
 
 /**
- * The ranges to write into a guard table: neighbours become one, and while there are too many, so do ranges with
- * nothing but anonymous memory between them (the guard treats anonymous memory inside a range as before). undefined
- * when there are still more than `max`.
+ * Returns the ranges for a guard table. Adjacent ranges are merged. If there are still too many, ranges with only
+ * anonymous memory between them are merged too, because the guard leaves anonymous memory inside a range alone. Returns
+ * undefined when more than `max` are left.
  */
 export function guardedRanges(
   mapped: readonly AddressRange[],
@@ -34,7 +34,7 @@ function joinTouching(ranges: readonly AddressRange[]): AddressRange[] {
   return joined
 }
 
-/** Sorted, and none touches another. */
+/** Sorts ranges and merges those that touch or overlap. */
 export function joinOverlapping(ranges: readonly AddressRange[]): AddressRange[] {
   const joined: AddressRange[] = []
   for (const { start, end } of [...ranges].sort((one, other) => (one.start < other.start ? -1 : 1))) {
@@ -45,7 +45,7 @@ export function joinOverlapping(ranges: readonly AddressRange[]): AddressRange[]
   return joined
 }
 
-/** Whether a range shares an address with one of `joined`, which `joinOverlapping` has made. */
+/** Whether a range shares an address with one of `joined`, the result of `joinOverlapping`. */
 export function touchesAny(joined: readonly AddressRange[], range: AddressRange): boolean {
   let [low, high] = [0, joined.length]
   while (low < high) {

@@ -3,7 +3,7 @@ import { decodeMessage, encodeMessage, type Message } from './message.ts'
 import { MAGIC, TRAILING_BYTES } from './trailing-bytes.ts'
 
 export interface ImageFile {
-  /** What the file starts with: one magic number (inventory), or the common one and that of its kind. */
+  /** The header: one magic number (inventory), or the common one and that of the image's type. */
   readonly head: Uint8Array
   readonly records: ImageRecord[]
 }
@@ -16,7 +16,7 @@ export interface ImageRecord {
 
 const NOTHING = new Uint8Array(0)
 
-/** undefined for raw files: pages, archives, and whatever else CRIU stores without a magic number. */
+/** Returns undefined for raw files: pages, archives, and other files without a magic number. */
 export function parseImage(bytes: Uint8Array): ImageFile | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (bytes.length < 4) return undefined
@@ -62,6 +62,16 @@ export async function readImage(path: string): Promise<ImageFile> {
   const image = parseImage(await readFile(path))
   if (image === undefined) throw new Error(`${path} is not a CRIU image`)
   return image
+}
+
+/** Returns undefined when there is no such file: CRIU writes many images only if they have content. */
+export async function findImage(path: string): Promise<ImageFile | undefined> {
+  try {
+    return await readImage(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return undefined
+  }
 }
 
 /** For images that hold exactly one record. */

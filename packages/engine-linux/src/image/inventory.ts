@@ -3,14 +3,14 @@ import { DormouseError } from '@dormouse/contracts'
 import { type ImageFile, readImage, readSingleRecord } from './image-file.ts'
 import { getMessage, getUint, setMessage, setUint } from './message.ts'
 
-/** CRIU's CRTOOLS_IMAGES_V1_1, the only one that releases since 2015 write. */
+/** CRTOOLS_IMAGES_V1_1, which CRIU has written since 2015. */
 const IMAGE_VERSION = 2n
 
 const INVENTORY = { imageVersion: 1, rootIds: 3 } as const
 const PSTREE = { pid: 1, parentPid: 2 } as const
 const IDS_USER_NAMESPACE = 10
 
-/** Throws when the dump is of a version that this code was not written for. */
+/** Throws when this code does not know the version of the dump. */
 export async function readInventory(imageDir: string): Promise<ImageFile> {
   const image = await readImage(join(imageDir, 'inventory.img'))
   const version = getUint(image.records[0]?.message ?? [], INVENTORY.imageVersion)
@@ -29,8 +29,8 @@ export async function readRootPid(imageDir: string): Promise<bigint> {
 }
 
 /**
- * The dump ran outside the burrow's user namespace, so CRIU saw that of the tree as a nested one. Restore runs inside:
- * the tree's namespace is its own, and there is none to make.
+ * The dump ran outside of the burrow's user namespace, so CRIU recorded that as a nested one. The restore runs inside
+ * of it. This makes it the root namespace, so that CRIU does not create another.
  */
 export async function adoptUserNamespace(inventory: ImageFile, imageDir: string): Promise<void> {
   const rootPid = await readRootPid(imageDir)

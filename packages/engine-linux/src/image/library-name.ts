@@ -2,7 +2,7 @@ import type { BigIntStats } from 'node:fs'
 
 const PREFIX = 'library-'
 
-/** Name of a snapshot's copy of a program or library on a volume. It tells which version of the file was copied. */
+/** Name of a snapshot's copy of a program or library from a volume. It identifies the version of the file. */
 export function libraryName({ ino, mtimeNs, size }: BigIntStats): string {
   return `${PREFIX}${ino}-${mtimeNs}-${size}`
 }

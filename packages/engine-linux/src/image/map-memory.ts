@@ -10,22 +10,22 @@ import { OpenFiles } from './open-files.ts'
 import type { PageMover, PageMoves, SealedMemory } from './page-worker.ts'
 import { withRuns } from './pagemap.ts'
 
-/** VMAs with fewer present pages are copied: one more mapping costs about as much as copying this much. */
+/** VMAs with fewer present pages are copied: one more mapping costs about as much as copying 16 pages. */
 const MIN_PAGES = 16
 export const MEMORY_FILE_PERMISSIONS = 0o400
 
 export interface MapMemory {
-  /** A complete dump, as CRIU wrote it. It is only read. */
+  /** A complete dump, as CRIU wrote it. mapMemory does not change it. */
   readonly rawDir: string
-  /** Exists and is empty; on the same file system as `rawDir` if the unchanged images are to be shared with it. */
+  /** Exists and is empty. On the same file system as `rawDir`, unchanged images become hard links. */
   readonly outDir: string
   readonly memoryDir: string
   /** Names the memory files of this dump: `<memoryId>-<pid>`. */
   readonly memoryId: string
-  /** The guard library that burrows see, as the host sees it. */
+  /** The guard library of burrows, at its path on the host. */
   readonly guard: { readonly hostPath: string }
   readonly worker: PageMover
-  /** Its files.img, when that has been read and perhaps changed. */
+  /** files.img of the dump, if the caller has already read, and perhaps changed, it. */
   readonly files?: OpenFiles
   readonly minPages?: number
 }
@@ -33,7 +33,7 @@ export interface MapMemory {
 export interface MappedImage {
   readonly tasks: readonly MappedTask[]
   readonly memoryFiles: readonly SealedMemory[]
-  /** Memory files of earlier dumps that this one needs as well. */
+  /** Memory files of earlier dumps that this one also maps. */
   readonly referencedMemoryFiles: readonly string[]
   readonly mappedBytes: number
   readonly copiedBytes: number
@@ -41,11 +41,11 @@ export interface MappedImage {
 
 export interface MappedTask {
   readonly pid: number
-  /** Present pages moved to the memory file by this call. */
+  /** Bytes of pages that this call moved to the memory file. */
   readonly mappedBytes: number
-  /** Pages that every restore copies. */
+  /** Bytes of pages that every restore copies. */
   readonly copiedBytes: number
-  /** How many mappings became mappings of the memory file. */
+  /** How many mappings now map the memory file. */
   readonly vmas: number
 }
 
@@ -55,9 +55,8 @@ interface PlannedTask {
 }
 
 /**
- * Makes, from a dump whose memory is copied at restore, one whose memory is mapped copy-on-write. After it, `outDir`
- * restores without `rawDir`. When it fails, `memoryDir` is as before and what is in `outDir` is worthless. Nothing is
- * synced.
+ * Turns a dump whose memory is copied at restore into one whose memory is mapped copy-on-write. Afterwards `outDir`
+ * restores without `rawDir`. On failure `memoryDir` is unchanged and the content of `outDir` is useless. Does not sync.
  */
 export async function mapMemory(options: MapMemory): Promise<MappedImage> {
   const { rawDir, outDir, minPages = MIN_PAGES } = options
@@ -99,13 +98,13 @@ export function memoryFilesIn(files: OpenFiles): string[] {
   return [...new Set(files.paths)].flatMap((path) => {
     if (!path.startsWith(MEMORY_PATH)) return []
     const name = path.slice(MEMORY_PATH.length)
-    // The directory is flat and read-only inside. The caller makes a host path of this name.
+    // The directory is flat and read-only inside. The caller builds a host path from this name.
     if (!/^[\w-]+$/.test(name)) throw new Error(`${path} is not the name of a memory file`)
     return [name]
   })
 }
 
-/** CRIU refuses trees in which two processes share their memory, so every process has its own mm image. */
+/** CRIU refuses processes that share memory, so every process has its own mm image. */
 export function taskPids(names: readonly string[]): number[] {
   return names
     .flatMap((name) => /^mm-(\d+)\.img$/.exec(name)?.[1] ?? [])
@@ -129,7 +128,7 @@ function toMoves(options: MapMemory, { images, change }: PlannedTask): PageMoves
   return [{ ...moves, memory: { path, sizeBytes: change.layout.sizeBytes, moves: change.moves } }]
 }
 
-/** Writes the images of a task that changes, and answers their names. Its pages are already in place. */
+/** Writes the images of a task that changes and returns their names. Its pages are already in place. */
 async function writeTask(
   options: MapMemory,
   { images, change }: PlannedTask,
@@ -152,7 +151,7 @@ async function writeTask(
 }
 
 function isUnchanged(name: string, rewritten: ReadonlySet<string>): boolean {
-  // The user namespace is the one that restore runs in; with this image CRIU would make another inside it.
+  // The restore runs in the burrow's user namespace. With this image CRIU would create another inside it.
   return name.endsWith('.img') && !rewritten.has(name) && !/^userns-\d+\.img$/.test(name)
 }
 
@@ -160,7 +159,7 @@ async function shareImages({ rawDir, outDir }: MapMemory, names: readonly string
   const share = async (name: string) => {
     const from = join(rawDir, name)
     const to = join(outDir, name)
-    // Another file system, or one without hard links.
+    // On failure copies: another file system, or one without hard links.
     await link(from, to).catch(() => copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE))
   }
   await allOf(names.map(share))

@@ -27,10 +27,10 @@ export interface TaskImages {
   readonly runs: readonly PageRun[]
 }
 
-/** How one task's images are to change. */
+/** The changes to the images of one task. */
 export interface TaskChange {
   readonly layout: MemoryLayout
-  /** Runs that stay in the pages image, with their new offsets, and where they come from. */
+  /** Runs that stay in the pages image, with their new offsets; `keep` is where they come from. */
   readonly keptRuns: readonly PageRun[]
   readonly keep: readonly { offset: bigint; lengthBytes: bigint }[]
   readonly moves: readonly { from: bigint; to: bigint; lengthBytes: bigint }[]
@@ -44,7 +44,7 @@ export async function readTask(imageDir: string, pid: number): Promise<TaskImage
   return { pid, mm, pagemap, pagesName: `pages-${pagesId}.img`, runs }
 }
 
-/** undefined when the task's images can stay as they are. */
+/** Returns undefined when the images of the task need no change. */
 export async function planTask(
   task: TaskImages,
   host: { symbol: ElfSymbol; files: OpenFiles; imageDir: string; minPages: number },
@@ -67,13 +67,14 @@ export async function planTask(
   return { layout, ...splitRuns(task.runs, layout), guard: { table, content } }
 }
 
-/** The areas that may be mapped, with the bytes each has in the pages image. */
+/** Returns the areas that may be mapped, with the bytes that each has in the pages image. */
 function findCandidates(
   areas: readonly MemoryArea[],
   runs: readonly PageRun[],
   { table, minPages }: { table: GuardTable; minPages: number },
 ): Map<MemoryArea, bigint> {
-  // Only since Linux 6.15 can guard pages lie in a file mapping. The table is patched, so its pages stay in the image.
+  // Guard pages can be in a file mapping only since Linux 6.15. The guard table is patched, so its pages stay in the
+  // image.
   const apart = joinOverlapping([table, ...areas.filter(isGuardPages)])
   const plain = areas.filter(
     (area) => (isPlainAnonymous(area) || isPlainPrivateFile(area)) && !touchesAny(apart, area),
@@ -81,12 +82,12 @@ function findCandidates(
   const isWorthIt = (area: MemoryArea, bytes: bigint) =>
     isPlainAnonymous(area)
       ? bytes >= BigInt(minPages) * PAGE_BYTES
-      : // Data that the loader has changed throughout has nothing left of its file, and is a mapping already.
+      : // The loader changed every page of this data, so nothing of its file is left, and it is a mapping already.
         bytes === area.end - area.start
   return new Map([...presentBytes(runs, plain)].filter(([area, bytes]) => isWorthIt(area, bytes)))
 }
 
-/** Every area that maps a memory file has to be in the guard table; what finds no room there is copied. */
+/** Every area that maps a memory file must be in the guard table. Areas that do not fit are copied. */
 function fitIntoTable(
   candidates: ReadonlyMap<MemoryArea, bigint>,
   task: { areas: readonly MemoryArea[]; mappedBefore: readonly MemoryArea[]; table: GuardTable; pid: number },
@@ -104,7 +105,7 @@ function fitIntoTable(
   )
 }
 
-/** What of the pages image goes into the memory file, and what stays. */
+/** Splits the pages image into the part for the memory file and the part that stays. */
 export function splitRuns(
   runs: readonly PageRun[],
   { placed }: MemoryLayout,

@@ -12,9 +12,9 @@ import {
 export interface MemoryArea {
   readonly start: bigint
   readonly end: bigint
-  /** In bytes, in the file that is mapped. */
+  /** Offset in the mapped file, in bytes. */
   readonly fileOffset: bigint
-  /** The id in files.img, where a file is mapped. */
+  /** The id in files.img, if a file is mapped. */
   readonly fileId: bigint
   readonly prot: bigint
   readonly flags: bigint
@@ -35,7 +35,7 @@ const VMA = {
   fdflags: 10,
 } as const
 
-/** Bits of `status`; everything not named here marks something we never touch. */
+/** Bits of `status`. All others mark areas that we never touch. */
 const STATUS_REGULAR = 1n << 0n
 const STATUS_HEAP = 1n << 5n
 const STATUS_FILE_PRIVATE = 1n << 6n
@@ -67,20 +67,20 @@ export function readAreas(mm: Message): MemoryArea[] {
 }
 
 /**
- * Private anonymous memory and nothing else: the list is of what is known to survive, so the growing stack, locked,
- * huge page and droppable mappings, the vdso and whatever a later kernel adds are left out without being named.
+ * Whether this is private anonymous memory and nothing else. The test lists what is known to work. That excludes the
+ * growing stack, locked, huge page and droppable mappings, the vdso and whatever a later kernel adds.
  */
 export function isPlainAnonymous(area: MemoryArea): boolean {
   return (
     (area.status & ~STATUS_HEAP) === (STATUS_REGULAR | STATUS_ANON_PRIVATE) &&
     (area.flags & ~MAP_NORESERVE) === (MAP_PRIVATE | MAP_ANONYMOUS) &&
     (area.prot & PROT_EXEC) === 0n &&
-    // The kernel takes this advice for anonymous memory only.
+    // The kernel accepts this advice only for anonymous memory.
     (area.madvice & (1n << MADV_WIPEONFORK)) === 0n
   )
 }
 
-/** Nothing but a private mapping of a file, such as the data of a library. */
+/** Whether this is a plain private mapping of a file, such as the data of a library. */
 export function isPlainPrivateFile(area: MemoryArea): boolean {
   return (
     area.status === (STATUS_REGULAR | STATUS_FILE_PRIVATE) &&
@@ -97,14 +97,15 @@ export function isSharedFile(area: MemoryArea): boolean {
   return (area.status & STATUS_FILE_SHARED) !== 0n
 }
 
-/** A range of MADV_GUARD_INSTALL pages, listed behind the real mappings; it lies inside one of them. */
+/**
+ * Whether this is a range of MADV_GUARD_INSTALL pages. CRIU lists them after the real mappings; each lies inside one.
+ */
 export function isGuardPages(area: MemoryArea): boolean {
   return (area.status & STATUS_GUARD_PAGES) !== 0n
 }
 
 /**
- * Turns the chosen areas of `mm`, by their start, into private mappings of a file; CRIU restores them as it does a
- * library.
+ * Turns the chosen areas of `mm`, by start address, into private mappings of a file. CRIU restores them like a library.
  */
 export function mapAreasToFile(
   mm: Message,

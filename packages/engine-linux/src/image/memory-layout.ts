@@ -2,7 +2,7 @@ import type { MemoryArea } from './memory-area.ts'
 
 type Extent = Pick<MemoryArea, 'start' | 'end'>
 
-/** An area and where its first byte lies in the memory file. */
+/** An area and the offset of its first byte in the memory file. */
 export interface PlacedArea {
   readonly start: bigint
   readonly end: bigint
@@ -16,21 +16,21 @@ export interface MemoryLayout {
 }
 
 /**
- * mremap() lets a mapping grow into the bytes behind it in the file. They have to read as zeros, as fresh memory does,
- * so a hole follows every area. Holes cost nothing; 8 GiB is more than a sandbox may have.
+ * mremap() grows a mapping into the following bytes of the file. They have to read as zeros, like new memory, so a hole
+ * follows every area. Holes take no space, and 8 GiB is more than a sandbox may have.
  */
 const HOLE_BYTES = 8n << 30n
 
 /**
- * Address and file offset agree modulo the size of a huge page, so the page cache's large folios can be mapped whole.
- * It also keeps the first bytes of the file empty: CRIU looks there for an ELF header.
+ * Address and file offset are equal modulo the size of a huge page, so the kernel can map large folios of the page
+ * cache whole. This also leaves the first bytes of the file empty, where CRIU looks for an ELF header.
  */
 const ALIGNMENT_BYTES = 2n << 20n
 
-/** ext4 with 4 KiB blocks ends at 16 TiB less one block. */
+/** The maximum file size of ext4 with 4 KiB blocks is 16 TiB less one block. */
 const FILE_MAX_BYTES = (16n << 40n) - ALIGNMENT_BYTES
 
-/** Places the areas with the most content; what no longer fits stays out and is copied. */
+/** Places the areas with the most content first. Areas that do not fit are copied. */
 export function layOutMemory(
   candidates: ReadonlyMap<Extent, bigint>,
   { areasMax, fileMaxBytes = FILE_MAX_BYTES }: { areasMax: number; fileMaxBytes?: bigint },

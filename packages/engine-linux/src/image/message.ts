@@ -1,8 +1,8 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 
 /**
- * A protobuf message as the list of its fields in the order they were written. CRIU's messages have many fields and get
- * more with every release; a list keeps all of them, and encodes back to the same bytes, without describing any.
+ * A protobuf message as the list of its fields, in the order they were written. CRIU's messages have many fields and
+ * get more with every release. A list keeps all of them and encodes back to the same bytes without a schema.
  */
 export type Message = Field[]
 
@@ -49,7 +49,7 @@ export function getUint(message: Message, no: number): bigint {
   return value
 }
 
-/** All values of a repeated field of bytes, strings or messages. */
+/** Returns all values of a repeated field of bytes, strings or messages. */
 export function getAllBytes(message: Message, no: number): Uint8Array[] {
   return message.flatMap((field) => {
     if (field.no !== no) return []
@@ -86,7 +86,7 @@ export function setMessage(message: Message, no: number, value: Message): void {
   setBytes(message, no, encodeMessage(value))
 }
 
-/** Replaces the field, or puts it where CRIU's encoder would have: fields are written in the order of their numbers. */
+/** Replaces the field, or inserts it where CRIU's encoder would: fields are ordered by number. */
 function setField(message: Message, field: Field): void {
   const at = message.findIndex((candidate) => candidate.no >= field.no)
   if (at === -1) message.push(field)

@@ -16,30 +16,27 @@ const TYPE_REGULAR = 1n
 const REGULAR = { id: 1, flags: 2, pos: 3, fown: 5, name: 6, size: 8, mode: 10 } as const
 const O_ACCMODE = 3n
 const O_RDONLY = 0n
-/**
- * Size, mode, build-ID, checksum and its two parameters: what CRIU compares a file with before it takes it for the
- * same.
- */
+/** Size, mode, build-ID, checksum and its two parameters: what CRIU compares to decide whether a file is the same. */
 const LOOKS: ReadonlySet<number> = new Set([8, 10, 11, 12, 13, 14])
-/** uid, euid, signum, pid_type, pid of a file that no one asked signals from. */
+/** uid, euid, signum, pid_type and pid of a file without a signal owner (F_SETOWN). */
 const FOWN_FIELDS = [1, 2, 3, 4, 5]
 
-/** A file, directory or other thing with a path that a task has open, maps or is in. */
+/** A file, directory or other path that a task has open, maps, or has as its directory. */
 export interface OpenPath {
   readonly id: bigint
   readonly path: string
   readonly isWritten: boolean
   /** As in stat(2). */
   readonly mode: bigint
-  /** Known of what is open for reading only. */
+  /** Known only for files open for reading. */
   readonly sizeBytes: bigint | undefined
 }
 
-/** Everything a task has open or mapped, by the ids that other images use (files.img). */
+/** Every file that the tasks have open or mapped, by the ids that other images use (files.img). */
 export class OpenFiles {
   readonly #image: ImageFile
   readonly #paths = new Map<bigint, string>()
-  /** Of regular files, by their id. */
+  /** Messages of regular files, by id. */
   readonly #messages = new Map<bigint, Message>()
   #lastId = 0n
 
@@ -63,7 +60,7 @@ export class OpenFiles {
     return this.#paths.values()
   }
 
-  /** Of the files that are open or mapped for writing. */
+  /** Paths of the files that are open or mapped for writing. */
   get writtenPaths(): string[] {
     return this.#image.records.flatMap(({ message }) => {
       const regular = findMessage(message, FILE.reg)
@@ -87,7 +84,7 @@ export class OpenFiles {
     })
   }
 
-  /** Whatever is at its path when it is restored will do; or at `path`, if that is given. */
+  /** Lets a restore accept any file at its path, or at `path` if given. */
   relax(id: bigint, path?: string): void {
     const message = this.#messages.get(id)
     const regular = message && findMessage(message, FILE.reg)
@@ -104,10 +101,10 @@ export class OpenFiles {
     return this.#paths.get(id)
   }
 
-  /** Forgets files. Pre: no other image names them. */
+  /** Removes files. Pre: no other image refers to them. */
   drop(ids: ReadonlySet<bigint>): void {
     const kept = this.#image.records.filter(({ message }) => !ids.has(getUint(message, FILE.id)))
-    // One by one: as arguments of a call, a hundred thousand are too many.
+    // A loop: a hundred thousand records are too many as arguments of one call.
     this.#image.records.length = 0
     for (const record of kept) this.#image.records.push(record)
     for (const id of ids) {
@@ -116,7 +113,7 @@ export class OpenFiles {
     }
   }
 
-  /** Adds a regular file, open for reading, and answers its id. CRIU refuses to restore when the size differs. */
+  /** Adds a regular file, open for reading, and returns its id. CRIU refuses to restore when the size differs. */
   add(file: { path: string; sizeBytes: bigint; permissions: number }): bigint {
     const id = ++this.#lastId
     const S_IFREG = 0o100000

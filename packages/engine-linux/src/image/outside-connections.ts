@@ -20,10 +20,10 @@ const STATE = {
 }
 
 /**
- * The other end of a connection to the outside is in the server, and gone when its sandbox wakes. CRIU would send what
- * had not been sent, or connect what had not been connected, and give up the restore when nobody is there. So such a
- * connection becomes one that nothing is left to do for; what had been received can still be read. True when there is
- * one: it has to be ended after a restore. Changes `files`, the decoded files.img, and images of `imageDir`.
+ * The other end of a connection to the outside is in the server, and is gone when the sandbox wakes. CRIU would send
+ * unsent data or finish connecting, and fail the restore because there is no peer. So this changes such a connection to
+ * one with nothing left to send; the program can still read what it had received. Returns true when there is one: the
+ * caller has to end it after a restore. Changes `files`, the decoded files.img, and images in `imageDir`.
  */
 export async function parkOutsideConnections(imageDir: string, files: ImageFile): Promise<boolean> {
   let isOutside = false
@@ -49,7 +49,7 @@ export function leadsOutside(socket: Message): boolean {
   return !isOwnAddress(words)
 }
 
-/** True when it stays connected. */
+/** Returns true when the socket stays connected. */
 export function parkSocket(socket: Message): boolean {
   const state = getUint(socket, SOCKET.state)
   if (state === STATE.synSent) {
@@ -57,7 +57,7 @@ export function parkSocket(socket: Message): boolean {
     setUint(socket, SOCKET.destinationPort, 0n)
     return false
   }
-  // Those to whom the other end has said goodbye read to the end of it, without an error.
+  // If the peer has closed its side, the program reads up to the end of the stream without an error.
   const hasEnd = state === STATE.closeWait || state === STATE.lastAck || state === STATE.closing
   setUint(socket, SOCKET.state, hasEnd ? STATE.closeWait : STATE.established)
   return true
@@ -70,7 +70,7 @@ async function emptyStream(imageDir: string, socket: Message): Promise<void> {
   await writeImage(path, { ...image, records: image.records.map(withoutUnsent) })
 }
 
-/** Behind the record are what was received, and then what was to be sent. */
+/** The record is followed by received data, then by data to send. */
 export function withoutUnsent({ message, trailing }: ImageRecord): ImageRecord {
   const received = Number(getUint(message, STREAM.inBytes))
   setUint(message, STREAM.outBytes, 0n)

@@ -1,15 +1,16 @@
 import type { Duplex, Writable } from 'node:stream'
+import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, startProgram } from '../host/start-program.ts'
 import { pagesProgram } from '../native-programs.ts'
 
-/** Standard error kept for the message; the program says one line. */
+/** How much of standard error to keep for the message. The program writes one line. */
 const ERROR_MAX_CHARACTERS = 2_000
 
-/** What to do with the pages image of one task. */
+/** The changes to the pages image of one task. */
 export interface PageMoves {
   readonly sourcePath: string
-  /** Gets the pages that stay, one behind the other. */
+  /** Receives the pages that stay, one after the other. */
   readonly keptPath: string
   readonly keep: readonly { readonly offset: bigint; readonly lengthBytes: bigint }[]
   /** A sparse file to make; zero pages become holes. */
@@ -17,7 +18,7 @@ export interface PageMoves {
     readonly path: string
     readonly sizeBytes: bigint
     readonly moves: readonly PageMove[]
-    /** What of other memory files it begins with; `moves` go over it. */
+    /** Parts of other memory files to copy first; `moves` overwrite them. */
     readonly bases?: readonly (PageMove & { readonly path: string })[]
   }
 }
@@ -36,19 +37,19 @@ export interface SummedFile {
 }
 
 export interface SealedMemory extends SummedFile {
-  /** When it was last written to, by us. Another time means that somebody else did. */
+  /** Time of our last write. Another time means that something else wrote to the file. */
   readonly mtimeNs: bigint
 }
 
-/** Moves all pages of a dump. Answers the memory files it made, which are not on disk yet. */
+/** Moves all pages of a dump. Returns the memory files that it made, which are not synced yet. */
 export interface PageMover {
   move(tasks: readonly PageMoves[]): Promise<SealedMemory[]>
 }
 
 /**
- * The native program that moves pages, makes checksums and waits for the disk. It is started before it is needed and
- * does one thing after the other; no page passes through this process. When something fails it is gone, and with it all
- * later calls.
+ * The native program that moves pages, computes checksums and syncs files. It is started ahead of need and executes
+ * requests in order. No page passes through this process. After a failure the program has ended, and all later calls
+ * fail too.
  */
 export class PageWorker implements AsyncDisposable, PageMover {
   readonly #program: Program
@@ -63,7 +64,7 @@ export class PageWorker implements AsyncDisposable, PageMover {
   #said = ''
   #unread = ''
 
-  /** `isIdle`: whatever else the host has to do comes first. An abort ends it, and all calls fail with the reason. */
+  /** `isIdle` runs it at the lowest priority. An abort ends it, and all calls fail with the reason. */
   constructor({ isIdle = false, signal }: { isIdle?: boolean; signal?: AbortSignal } = {}) {
     signal?.throwIfAborted()
     this.#program = startProgram({ argv: [pagesProgram], stdio: ['pipe', 'pipe', 'pipe'] })
@@ -73,16 +74,15 @@ export class PageWorker implements AsyncDisposable, PageMover {
       this.#said = (this.#said + text).slice(0, ERROR_MAX_CHARACTERS)
     })
     answers.setEncoding('utf8').on('data', (text: string) => this.#read(text))
-    // A program that gave up reads no further; its own message says more than the broken pipe.
+    // A program that failed stops reading; its own message says more than the broken pipe.
     input.on('error', () => {})
     if (isIdle) input.write('gently=\0')
-    const stop = () => this.#program.kill('SIGKILL')
-    signal?.addEventListener('abort', stop, { once: true })
+    const listener = onAbort(signal, () => this.#program.kill('SIGKILL'))
     this.#closed = this.#program.closed.then(
       ({ exitCode, signal: killedBy }) => exitCode ?? `killed by ${killedBy}`,
     )
     void this.#closed.then((ending) => {
-      signal?.removeEventListener('abort', stop)
+      listener[Symbol.dispose]()
       this.#failure = signal?.aborted ? signal.reason : workError(this.#said.trim(), ending)
       for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
     })
@@ -92,38 +92,38 @@ export class PageWorker implements AsyncDisposable, PageMover {
     return tasks.length === 0 ? [] : this.moveEncoded(encodeMoves(tasks))
   }
 
-  /** As `move`, with what `encodeMoves` has made of the tasks, perhaps on another thread. */
+  /** Like `move`, for the output of `encodeMoves`, perhaps from another thread. */
   async moveEncoded(moves: Uint8Array): Promise<SealedMemory[]> {
     return (await this.#askEncoded(moves)).map(parseMemory)
   }
 
-  /** What was known of memory files when they were made. They are not read. */
+  /** Returns size, checksum and time of existing memory files without reading them. */
   async recall(paths: readonly string[]): Promise<SealedMemory[]> {
     return (await this.#ask(paths.map((path) => `known=${path}`))).map(parseMemory)
   }
 
-  /** Checksums of files, from their content. */
+  /** Reads files and returns their checksums. */
   async sum(paths: readonly string[]): Promise<SummedFile[]> {
     return (await this.#ask(paths.map((path) => `file=${path}`))).map(parseFile)
   }
 
-  /** Checksums of all files in a directory, by name. Burrows may read them afterwards. */
+  /** Returns the checksums of all files in a directory, by name, and lets burrows read the files. */
   async seal(directory: string): Promise<SummedFile[]> {
     const files = (await this.#ask([`files=${directory}`])).map(parseFile)
     return files.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
 
-  /** Post: these files and directories, and all below them, are on disk. */
+  /** Post: these files and directories, and everything below them, are on disk. */
   async sync(paths: readonly string[]): Promise<void> {
     await this.#ask(paths.map((path) => `sync=${path}`))
   }
 
-  /** Removes names that somebody else has made: no symlink in them is followed. What is not there is fine. */
+  /** Removes names that a sandbox chose, without following symlinks. Missing names are ignored. */
   async unlinkBeneath(root: string, paths: readonly string[]): Promise<void> {
     await this.#ask([`root=${root}`, ...paths.map((path) => `unlink=${path.replace(/^[./]+/, '')}`)])
   }
 
-  /** Post: it is gone and writes nothing any more. */
+  /** Post: the program has ended and writes nothing any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#program.kill('SIGKILL')
     await this.#closed

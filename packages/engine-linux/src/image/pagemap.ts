@@ -4,11 +4,11 @@ import { findUint, getUint, type Message, setUint } from './message.ts'
 
 export const PAGE_BYTES = 4096n
 
-/** Consecutive pages of a task that are in its pages image, one run behind the other. */
+/** Consecutive pages of a task that are in its pages image, which stores runs one after the other. */
 export interface PageRun {
   readonly start: bigint
   readonly end: bigint
-  /** Where the first page is in the pages image. */
+  /** Offset of the first page in the pages image. */
   readonly offset: bigint
   readonly message: Message
 }
@@ -20,7 +20,7 @@ export interface Pagemap {
 }
 
 const HEAD_PAGES_ID = 1
-// CRIU 4.2 counts in `pages` and writes 0 to the 32-bit field; before, there was only that one.
+// CRIU 4.2 stores the count in `pages` and writes 0 to the 32-bit field. Older versions have only the latter.
 const ENTRY = { address: 1, compatPages: 2, inParent: 3, flags: 4, pages: 5 } as const
 const FLAG_PARENT = 1n
 const FLAG_PRESENT = 4n
@@ -45,7 +45,7 @@ export function readPagemap({ records: [head, ...entries] }: ImageFile): Pagemap
   return { pagesId: getUint(head.message, HEAD_PAGES_ID), runs }
 }
 
-/** The same image with other runs; each keeps the fields of the run it was cut from. */
+/** Returns the image with other runs. Each keeps the fields of the run that it was cut from. */
 export function withRuns(image: ImageFile, runs: readonly PageRun[]): ImageFile {
   const [head] = image.records
   if (head === undefined) throw new Error('the pagemap has no head')
@@ -62,8 +62,8 @@ function toEntry({ start, end, message }: PageRun): Message {
 }
 
 /**
- * Cuts the runs at the borders of `areas` (sorted, not overlapping) and tells each piece with the area it lies in.
- * Adjacent mappings share a run when their pages are consecutive.
+ * Cuts the runs at the borders of `areas` (sorted, not overlapping) and yields each piece with the area that contains
+ * it. Adjacent mappings share a run when their pages are consecutive.
  */
 export function* cutRuns<Area extends { start: bigint; end: bigint }>(
   runs: readonly PageRun[],
@@ -85,7 +85,7 @@ export function* cutRuns<Area extends { start: bigint; end: bigint }>(
   }
 }
 
-/** How many bytes of each area are in the pages image. */
+/** Returns how many bytes of each area are in the pages image. */
 export function presentBytes<Area extends { start: bigint; end: bigint }>(
   runs: readonly PageRun[],
   areas: readonly Area[],

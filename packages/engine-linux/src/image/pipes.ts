@@ -1,25 +1,25 @@
-import { rm, stat } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readImage, writeImage } from './image-file.ts'
+import { findImage, writeImage } from './image-file.ts'
 import { findUint, getUint, type Message } from './message.ts'
 
 const PIPE_DATA = { bytes: 2, size: 3 } as const
-/** What a pipe has when nobody asked for another size. */
+/** The kernel's default size of a pipe. */
 const DEFAULT_SIZE_BYTES = 65_536n
-/** What the kernel gives at least, to a user who has used up the pages for pipes. */
+/** The kernel's minimum, for a user who has used up the pages for pipes. */
 const LEAST_SIZE_BYTES = 8_192n
 
 /**
- * CRIU sets the size of every pipe it restores, and gives up when the kernel refuses. The kernel does refuse once the
- * pipes of all processes of a uid are too many, and all sandboxes share their uids: one that opens many pipes would
- * keep the others from waking. A pipe of the usual size gets that size by itself, or a smaller one in such times, which
- * is no reason not to wake.
+ * CRIU sets the size of every pipe that it restores, and fails when the kernel refuses. The kernel refuses once the
+ * processes of one uid have too many pipe pages, and all sandboxes share their uids: a sandbox with many pipes would
+ * keep others from waking. So this removes the size of pipes that have the default. The kernel then gives them the
+ * default size, or a smaller one when pages are short.
  */
 export async function mendPipes(imageDir: string): Promise<void> {
   for (const name of ['pipes-data.img', 'fifo-data.img']) {
     const path = join(imageDir, name)
-    if (!(await stat(path).catch(() => undefined))) continue
-    const image = await readImage(path)
+    const image = await findImage(path)
+    if (image === undefined) continue
     const records = image.records.map((record) => ({ ...record, message: mendPipe(record.message) }))
     await rm(path)
     await writeImage(path, { ...image, records })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findStranger, type TreeProcess } from './sessions.ts'
+import { findUnrestorable, type TreeProcess } from './sessions.ts'
 
 /** pid, parent, session */
 function tree(...rows: readonly (readonly [number, number, number])[]): TreeProcess[] {
@@ -8,7 +8,7 @@ function tree(...rows: readonly (readonly [number, number, number])[]): TreeProc
 
 const ROOT = [2, 0, 2] as const
 
-describe('findStranger', () => {
+describe('findUnrestorable', () => {
   it.each([
     { what: 'a plain tree', rows: tree(ROOT, [3, 2, 3], [4, 3, 3], [5, 4, 3]) },
     { what: 'a leader of its own session', rows: tree(ROOT, [3, 2, 3], [4, 3, 4], [5, 4, 4]) },
@@ -21,7 +21,7 @@ describe('findStranger', () => {
       rows: tree(ROOT, [3, 2, 3], [4, 3, 4], [5, 4, 3]),
     },
   ])('finds none in $what', ({ rows }) => {
-    expect(findStranger(rows)).toBeUndefined()
+    expect(findUnrestorable(rows)).toBeUndefined()
   })
 
   it.each([
@@ -41,6 +41,6 @@ describe('findStranger', () => {
       pid: 7,
     },
   ])('finds $what', ({ rows, pid }) => {
-    expect(findStranger(rows)?.pid).toBe(pid)
+    expect(findUnrestorable(rows)?.pid).toBe(pid)
   })
 })

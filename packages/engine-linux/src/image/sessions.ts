@@ -10,7 +10,7 @@ export interface TreeProcess {
   readonly session: number
 }
 
-/** The processes of a dump; the first is the root of the tree. */
+/** Reads the processes of a dump. The first is the root of the tree. */
 export async function readTree(imageDir: string): Promise<TreeProcess[]> {
   const { records } = await readImage(join(imageDir, 'pstree.img'))
   const read = (field: number) => (record: (typeof records)[number]) => Number(getUint(record.message, field))
@@ -22,16 +22,17 @@ export async function readTree(imageDir: string): Promise<TreeProcess[]> {
 }
 
 /**
- * A process gets its session by being born into it: from a parent that is its member, or that was before it began one
- * of its own. CRIU works out who was born where, and fails at the restore when it cannot: for orphans taken in by
- * another process than the root, whose session's leader is not among their ancestors. Answers the first such process.
+ * A process inherits its session at birth: from a parent that is in the session, or was before it started a session of
+ * its own. CRIU reconstructs in which session each process was born. It fails at the restore when it cannot: for an
+ * orphan adopted by a process other than the root, if the leader of its session is not among its ancestors. Returns the
+ * first such process.
  */
-export function findStranger(tree: readonly TreeProcess[]): TreeProcess | undefined {
+export function findUnrestorable(tree: readonly TreeProcess[]): TreeProcess | undefined {
   const [root] = tree
   const byPid = new Map(tree.map((each) => [each.pid, each]))
   const bornIn = new Map<number, number>()
-  const isAtHome = (each: TreeProcess) => {
-    // Children of the root get a helper that stands in for the leader of their session.
+  const canRestore = (each: TreeProcess) => {
+    // For children of the root CRIU makes a helper process that stands in for the session leader.
     if (each.parent === root?.pid || each.session === each.pid) return true
     let ancestor = byPid.get(each.parent)
     if (ancestor?.session === each.session) return true
@@ -42,5 +43,5 @@ export function findStranger(tree: readonly TreeProcess[]): TreeProcess | undefi
     }
     return ancestor !== undefined
   }
-  return tree.find((each) => each !== root && !isAtHome(each))
+  return tree.find((each) => each !== root && !canRestore(each))
 }

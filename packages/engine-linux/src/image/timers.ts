@@ -7,10 +7,9 @@ const TIMERFD = { settimeFlags: 6, valueSeconds: 7, valueNs: 8, intervalSeconds:
 const TFD_TIMER_ABSTIME = 1n
 
 /**
- * The kernel shows of a timerfd how long it has left, whatever it was set to; CRIU hands that back as if it were what
- * had been set. A periodic timer that has gone off and was not read has nothing left: set to that, it would never go
- * off again. And an absolute time is added to the clock in whole seconds, which makes it go off too early. Both are
- * mended in files.img.
+ * The kernel reports only the time left of a timerfd, and CRIU restores that as the time that was set. A periodic timer
+ * that has expired and was not read has 0 left: set to 0, it would never expire again. And CRIU adds an absolute time
+ * to the clock in whole seconds, so the timer would expire too early. This fixes both in files.img.
  */
 export function mendTimers({ records }: ImageFile): void {
   for (const { message } of records) {

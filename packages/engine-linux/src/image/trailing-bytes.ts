@@ -1,8 +1,8 @@
 import { findUint, getUint, type Message } from './message.ts'
 
 /**
- * How many raw bytes follow a record. Most images are records only; these carry data between them, with a length that
- * only the record before tells. `rest` is everything up to the end of the file.
+ * How many raw bytes follow a record. Most images consist of records only. These contain data between records, with a
+ * length that depends on the record before. `rest` is everything up to the end of the file.
  */
 export type TrailingBytes = (record: Message, index: number) => number | 'rest'
 
@@ -31,10 +31,11 @@ export const TRAILING_BYTES: ReadonlyMap<number, TrailingBytes> = new Map<number
   [MAGIC.fifoData, pipeData],
   [MAGIC.socketQueues, (record) => count(record, 2)],
   [MAGIC.tcpStream, (record) => count(record, 1) + count(record, 3)],
-  // The first record is the file; with its `chunks` flag the others are pieces of a sparse file, each with its bytes.
+  // The first record describes the file. If its `chunks` flag is set, each further record is a piece of a sparse file,
+  // followed by its bytes.
   [MAGIC.ghostFile, ghostFileBytes()],
   [MAGIC.sharedMemory, (record) => (findUint(record, 3) === 1n ? 0 : roundUp(Number(getUint(record, 2)), 4))],
-  // A queue's record is followed by its messages, which are records of another kind: all of it is kept as it is.
+  // A queue's record is followed by its messages, which are records of another type. They are kept unparsed.
   [MAGIC.messageQueues, () => 'rest'],
   [MAGIC.semaphores, (record) => roundUp(count(record, 2) * 2, 8)],
   [MAGIC.bpfMapData, (record) => count(record, 2) + count(record, 3)],

@@ -8,9 +8,9 @@ const WATCH_HANDLE = 7
 const HANDLE_PATH = 4
 const SOCKET = { name: 11, directory: 14 } as const
 
-/** A path that an inotify watches, in files.img; `path` is undefined when CRIU found none. */
+/** A path that an inotify instance watches, in files.img. `path` is undefined when CRIU found none. */
 export interface Watch {
-  /** Of the inotify. */
+  /** The inotify instance. */
   readonly fileId: bigint
   readonly path: string | undefined
 }
@@ -27,7 +27,7 @@ export function readWatches({ records }: ImageFile): Watch[] {
   })
 }
 
-/** Their numbers stay free: to the process they are watches of something that is gone. */
+/** Removes watches. Their descriptors stay unused, so to the process the watched file is gone. */
 export function dropWatches({ records }: ImageFile, isDropped: (watch: Watch) => boolean): void {
   for (const { message } of records) {
     const inotify = findMessage(message, FILE.inotify)
@@ -41,7 +41,7 @@ export function dropWatches({ records }: ImageFile, isDropped: (watch: Watch) =>
   }
 }
 
-/** Where Unix sockets are bound, in files.img. Without those that have no name or an abstract one. */
+/** Returns the paths that Unix sockets are bound to, in files.img. Skips unnamed and abstract sockets. */
 export function readSocketPaths({ records }: ImageFile): string[] {
   return records.flatMap(({ message }) => {
     const socket = findMessage(message, FILE.unixSocket)

@@ -197,7 +197,10 @@ async function undoAndResume(
     return undefined
   })
   if (finished !== undefined) return finished
-  await removeRemapLinks(burrow.first.pid, remapLinks).catch(() => {})
+  await removeRemapLinks(burrow.first.pid, remapLinks).catch((error: unknown) => {
+    const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
+    failures.report('removal', error, fields, 'links that CRIU made in a sandbox were not removed')
+  })
   await burrow.resumeAfterFailedSave({ areStopped })
   return undefined
 }

@@ -5,7 +5,7 @@ import type { TemplateDescription } from './description.ts'
 import { type PipIndexes, writePipConf } from './host-pip.ts'
 import { MATERIALS_PROGRAM } from './materials.ts'
 
-/** Marks the lines by which the hooks say what they are doing; the rest of their output is for error messages. */
+/** Prefix of lines in which the hooks report progress. Other output is for error messages. */
 export const HOOK_MARK = 'dormouse: '
 
 const PREPARE = `
@@ -13,7 +13,7 @@ groupadd --gid 1000 user
 useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash user
 `
 
-// mmdebstrap copies the builder's own hostname and resolver into the root; a template must not carry them on.
+// mmdebstrap copies the hostname and resolver of the build host into the root. A template must not contain them.
 const FINISH = `
 echo sandbox > /etc/hostname
 printf '127.0.0.1\\tlocalhost\\n127.0.0.1\\tsandbox\\n::1\\tlocalhost ip6-localhost ip6-loopback\\n' > /etc/hosts
@@ -31,9 +31,9 @@ rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/l
 `
 
 export interface BuildHooks {
-  /** Executables, in order. mmdebstrap passes them the root. */
+  /** Executables, in order. mmdebstrap calls them with the root as argument. */
   readonly hooks: string[]
-  /** What the template is made of, as `parseMaterials` reads it, once they have run. */
+  /** File that lists the packages once the hooks have run; `parseMaterials` reads it. */
   readonly materials: string
 }
 
@@ -73,7 +73,7 @@ export async function writeBuildHooks(
 interface HookStep {
   readonly doing: string
   readonly script: string
-  /** A file outside of the root for what it prints. */
+  /** Host file that receives its output. */
   readonly output?: string
 }
 

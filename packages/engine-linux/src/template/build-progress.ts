@@ -1,7 +1,7 @@
 import type { ReportProgress } from '../host/progress.ts'
 import { HOOK_MARK } from './build-hooks.ts'
 
-/** Which share of the bar each phase of mmdebstrap takes, by the time it takes. */
+/** The part of the progress bar of each phase of mmdebstrap, in proportion to its time. */
 const PHASES = [
   { starts: 'running apt-get update', doing: 'reading package lists', from: 0, to: 3 },
   { starts: 'downloading packages', doing: 'downloading the base system', from: 3, to: 8 },
@@ -10,12 +10,12 @@ const PHASES = [
   { starts: 'installing remaining', doing: 'installing packages', from: 22, to: 75 },
   { starts: 'creating tarball', doing: 'packing', from: 85, to: 90 },
 ] as const
-/** apt names every package when it fetches it, unpacks it and sets it up. */
+/** apt prints each package when it fetches, unpacks and configures it. */
 const MENTIONS_PER_PACKAGE = 3
-/** The base system is about this many packages; apt tells the number only for the others. */
+/** Approximate number of packages in the base system; apt prints the number only for the others. */
 const BASE_PACKAGES = 60
 
-/** Follows the lines of `mmdebstrap --verbose` and turns them into a bar that moves while packages do. */
+/** Turns the lines of `mmdebstrap --verbose` into progress reports. */
 export function followBuild(report: ReportProgress): (line: string) => void {
   let phase: (typeof PHASES)[number] = PHASES[0]
   let percent = 0

@@ -21,9 +21,9 @@ import {
   templateDirectory,
 } from './template-store.ts'
 
-/** Raise when the same description would give another result: it is part of every template's hash. */
+/** Part of every template's hash. Raise it when the same description would give another result. */
 const BUILDER_VERSION = 3
-/** What the agent, the kernel and the builder itself need in every template. */
+/** Packages that the agent, the kernel and the builder need in every template. */
 const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
 const EXCLUDED_EVERYWHERE = [
   '/usr/share/man/*',
@@ -31,7 +31,7 @@ const EXCLUDED_EVERYWHERE = [
   '/usr/share/info/*',
   '/usr/share/locale/*',
 ]
-/** Licences must stay with what they cover. */
+/** Licences must stay with the files that they cover. */
 const INCLUDED_EVERYWHERE = ['/usr/share/doc/*/copyright']
 
 export interface BuildTemplate {
@@ -42,8 +42,8 @@ export interface BuildTemplate {
 }
 
 /**
- * Builds the template, or finds the build that the same description gave before, and makes it current.
- * When it fails or is interrupted, the template that was current still is.
+ * Builds the template, or finds an earlier build of the same description, and makes it current.
+ * If it fails or is interrupted, the current template stays current.
  */
 export async function buildTemplate(options: BuildTemplate): Promise<Template> {
   const { description, dataDir } = options
@@ -55,7 +55,7 @@ export async function buildTemplate(options: BuildTemplate): Promise<Template> {
   await switchCurrent(final)
   const template = await readTemplate(final)
   if (template === undefined)
-    throw new DormouseError('internal', 'a template vanished right after it was built')
+    throw new DormouseError('internal', 'The template disappeared right after it was built.')
   return template
 }
 
@@ -69,7 +69,7 @@ async function lockBuild(directory: string, name: string): Promise<FileLock> {
   if (lock instanceof FileLock) return lock
   throw new DormouseError(
     'conflict',
-    `Template "${name}" is being built by process ${lock.heldBy ?? 'unknown'}`,
+    `Process ${lock.heldBy ?? '(unknown)'} is building template "${name}"`,
     {
       hint: 'Wait for that build to end.',
     },
@@ -135,10 +135,10 @@ function mmdebstrapArgv(build: {
     '--verbose',
     '--variant=apt',
     '--format=tar',
-    // A burrow brings its own /dev; device nodes cannot be made in a user namespace anyway.
+    // A burrow has its own /dev, and device nodes cannot be made in a user namespace anyway.
     '--skip=output/dev',
     ...apt.options.map((option) => `--aptopt=${option}`),
-    // Whoever controls the mirror or the way to it cannot go back to packages older than this.
+    // An attacker who controls the mirror or the network cannot serve packages older than this.
     '--aptopt=Acquire::Check-Valid-Until "true"',
     `--aptopt=Acquire::Min-ValidTime "${minValidSeconds(apt.options)}"`,
     '--aptopt=APT::Install-Recommends "false"',

@@ -19,17 +19,17 @@ export const templateNameSchema = z
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'must be 1-40 of a-z, 0-9 and "-", starting with a letter')
 
 /**
- * Root of the host builds it: only `./dormouse template build` and set-up take one. What an API key describes is built
- * in a sandbox.
+ * What root of the host builds: only `./dormouse template build` and set-up accept one. Templates described by an API
+ * key are built in a sandbox.
  */
 export const templateDescriptionSchema = z.strictObject({
   name: templateNameSchema,
   description: z.string().max(1_000).optional(),
   suite,
   packages: z.array(debianPackage).max(LIST_MAX_ENTRIES).default([]),
-  /** Run by bash in a chroot, as root of the host and with its network, after the packages are installed. */
+  /** Run by bash in a chroot after the packages are installed, as root of the host and with its network. */
   commands: z.array(command).max(LIST_MAX_ENTRIES).default([]),
-  /** Modules that a new sandbox has imported already. */
+  /** Modules that are already imported in a new sandbox. */
   preload: z.array(pythonModule).max(LIST_MAX_ENTRIES).default([]),
 })
 

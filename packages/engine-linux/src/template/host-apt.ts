@@ -3,9 +3,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { runCommand } from '../host/run-command.ts'
 
-/** Where the host gets Debian's packages from, and how; both are to be the same in a template. */
+/** Where and how the host fetches Debian packages. Templates use the same settings. */
 export interface AptSettings {
-  /** Lines of a sources.list; none means Debian's own servers. */
+  /** Lines of a sources.list. Empty means Debian's own servers. */
   readonly sources: readonly string[]
   /** Lines of an apt.conf. */
   readonly options: readonly string[]
@@ -14,22 +14,22 @@ export interface AptSettings {
 export const DEBIAN_KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const HELPER = '/usr/lib/apt/apt-helper'
 const PROBE_TIMEOUT_MS = 60_000
-/** These have no -updates and no -security. */
+/** Suites without -updates and -security. */
 const ROLLING_SUITES = new Set(['sid', 'unstable', 'experimental'])
 /**
- * What tells of the way to the mirror. Proxies are not among them: a sandbox's connections are made by the host, which
- * knows its own way out. Nor is anything that trusts more than Debian does.
+ * apt options about reaching the mirror. Not proxies: the host makes a sandbox's connections and uses its own proxy.
+ * Nothing that extends trust beyond Debian's keys.
  */
 const PASSED_ON =
   /^Acquire::(Check-Date|Max-FutureTime|Min-ValidTime|Max-ValidTime|Retries|ForceIPv4|ForceIPv6|By-Hash|https?::(Timeout|Pipeline-Depth|Dl-Limit|AllowRedirect)) "[\w.-]*";$/
 
 /**
- * How old a mirror may be: suites say themselves when they expire, mostly after a week, and mirrors of testing lag by
+ * How old a mirror may be. Suites expire by themselves, usually after a week, and mirrors of testing lag behind by
  * more.
  */
 const MIRROR_MAX_AGE_SECONDS = 60 * 24 * 3600
 
-/** `Acquire::Min-ValidTime` of these settings: ours, or a longer one of the host's. */
+/** Returns `Acquire::Min-ValidTime`: ours, or the host's if that is longer. */
 export function minValidSeconds(options: readonly string[]): number {
   const ofHost = options.flatMap((line) => /^Acquire::Min-ValidTime "(\d+)";$/.exec(line)?.[1] ?? [])
   return Math.max(MIRROR_MAX_AGE_SECONDS, ...ofHost.map(Number))
@@ -57,7 +57,7 @@ interface Mirrors {
   readonly security?: string
 }
 
-/** Of lines `origin|label|uri`. A mirror that wants a password is of no use inside, where nobody knows it. */
+/** Parses lines of `origin|label|uri`. Skips mirrors that need a password, which is not known inside. */
 export function findMirrors(targets: string): Mirrors {
   const uris = new Map<string, string>()
   for (const line of targets.split('\n')) {
@@ -71,7 +71,7 @@ export function findMirrors(targets: string): Mirrors {
   return { ...(archive && { archive }), ...(security && { security }) }
 }
 
-/** The host may be of another release than the template, and its mirror need not have all of them. */
+/** The host may run another release than the template, and its mirror need not have every release. */
 async function hasSuite(
   { archive, security }: Mirrors,
   { suite, workDir, signal }: { suite: string; workDir: string; signal?: AbortSignal | undefined },

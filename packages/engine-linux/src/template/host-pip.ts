@@ -1,16 +1,16 @@
 import { runCommand } from '../host/run-command.ts'
 
-/** Where the host installs Python packages from, as far as a sandbox can use it too. */
+/** Where the host installs Python packages from, as far as a sandbox can use it. */
 export interface PipIndexes {
   readonly indexUrl?: string
   readonly extraIndexUrls: readonly string[]
   readonly trustedHosts: readonly string[]
 }
 
-/** Later ones replace earlier ones, as they do for `pip install`. */
+/** Later sections override earlier ones, as for `pip install`. */
 const SECTIONS = ['global', 'install', ':env:']
 
-/** Of pip itself, which knows its files and variables best. A host without pip has no such settings. */
+/** Asks pip, which knows its own files and variables. A host without pip has no such settings. */
 export async function readPipIndexes(signal: AbortSignal | undefined): Promise<PipIndexes> {
   for (const argv of [['python3', '-m', 'pip'] as const, ['pip'] as const]) {
     const { exitCode, stdout } = await runCommand({ argv: [...argv, 'config', 'list'], signal })
@@ -19,7 +19,9 @@ export async function readPipIndexes(signal: AbortSignal | undefined): Promise<P
   return parsePipConfig('')
 }
 
-/** Lines like `global.index-url='https://example.com/simple'`; a value of several lines has them as `\n`. */
+/**
+ * Parses lines like `global.index-url='https://example.com/simple'`. A value of several lines contains them as `\n`.
+ */
 export function parsePipConfig(listing: string): PipIndexes {
   const lines = listing.split('\n')
   const words = (name: string) => {
@@ -40,7 +42,7 @@ export function parsePipConfig(listing: string): PipIndexes {
   }
 }
 
-/** What a sandbox can read is no place for the host's passwords, and its directories mean nothing inside. */
+/** Removes passwords, because a sandbox can read the file, and drops local directories, which do not exist inside. */
 function withoutCredentials(text: string): string[] {
   if (!URL.canParse(text)) return []
   const url = new URL(text)
@@ -50,7 +52,7 @@ function withoutCredentials(text: string): string[] {
   return [url.href]
 }
 
-/** The system's pip.conf of a template. */
+/** Returns the content of /etc/pip.conf for a template. */
 export function writePipConf({ indexUrl, extraIndexUrls, trustedHosts }: PipIndexes): string {
   const list = (name: string, values: readonly string[]) =>
     values.length === 0 ? [] : [[`${name} =`, ...values].join('\n    ')]

@@ -3,15 +3,16 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, type Material, type Materials, materialSchema } from '@dormouse/contracts'
 
-/** More than Debian has packages for one machine to hold. */
+/** More packages than any one machine has installed. */
 const MATERIALS_MAX = 20_000
-/** pip writes here what it has installed, when a build tells it to; the next list takes it up. */
+/** File in which pip reports what it installed, when a build asks for that. The program below reads it. */
 export const PIP_REPORT = '/var/tmp/dormouse-pip.json'
 const FILE = 'materials.json'
 
 /**
- * Python that prints the packages of the system that it runs in, a JSON array each: type, name, version, architecture,
- * SHA-256. Digests of .deb files are those of the package lists, so it runs before the lists are removed.
+ * A Python program that prints the packages of the system that it runs in, one JSON array each: type, name, version,
+ * architecture, SHA-256. The digests of .deb files come from apt's package lists, so it runs before the lists are
+ * removed.
  */
 export const MATERIALS_PROGRAM = `
 import glob, json, re, subprocess
@@ -55,9 +56,9 @@ for found in metadata.distributions(path=glob.glob("/usr/local/lib/python3*/*-pa
 `
 
 /**
- * Of what the program printed; `base` has the digests of what was there before. Whoever built the template may have
- * made all of it up: it says what the build used, not that the build is to be trusted. Throws `setup_failed` when it is
- * no such list.
+ * Parses the output of the program. `base` has the digests of packages that were there before. A build can forge all of
+ * it: the list says what the build claims to have used, not that it can be trusted. Throws `setup_failed` when it is
+ * not such a list.
  */
 export function parseMaterials(text: string, base: readonly Material[] = []): Materials {
   const known = new Map(base.map((material) => [identity(material), material.sha256]))
@@ -103,7 +104,7 @@ function identity({ type, name, version, architecture }: Material): string {
   return `${type} ${name} ${version} ${architecture ?? '-'}`
 }
 
-/** Beside a template.json, so that it need not be read with it. */
+/** The content of materials.json. It is a separate file, so that reading template.json stays cheap. */
 export function encodeMaterials({ items }: Materials): string {
   return `[\n${items.map((item) => `  ${JSON.stringify(item)}`).join(',\n')}\n]\n`
 }
@@ -112,9 +113,12 @@ export function materialsFile(buildDirectory: string): string {
   return join(buildDirectory, FILE)
 }
 
-/** undefined for templates that were built before there were such lists. */
+/** Returns undefined for templates built before such lists existed. */
 export async function readMaterials(buildDirectory: string): Promise<Materials | undefined> {
-  const text = await readFile(materialsFile(buildDirectory), 'utf8').catch(() => undefined)
+  const text = await readFile(materialsFile(buildDirectory), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return undefined
+  })
   if (text === undefined) return undefined
   try {
     return digestOf(materialSchema.array().parse(JSON.parse(text)))

@@ -4,13 +4,13 @@ import { DormouseError } from '@dormouse/contracts'
 import { inOwnNamespaces, runCommandOrFail } from '../host/run-command.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 
-/** The host uid (and gid) of root inside, and how many ids a sandbox has. */
+/** The host uid (and gid) of root inside a sandbox, and how many ids a sandbox has. */
 export const UID_BASE = 100_000
 export const UID_COUNT = 65_536
 
 const SHIFT_PROGRAM = join(nativeBuildDir, 'dormouse-shift')
 
-// /run and /tmp are emptied by mmdebstrap, /dev is left out: what burrows mount over is made here.
+// mmdebstrap empties /run and /tmp and leaves out /dev. This makes the mount points of burrows.
 const MAKE_MOUNT_POINTS = `
 set -eu
 mkdir -p /.dormouse /proc /sys /dev /run/shm /tmp
@@ -20,7 +20,7 @@ chmod 555 /proc /sys
 chmod 1777 /tmp /run/shm
 `
 
-// A template that fails any of these would make sandboxes that misbehave much later.
+// A template that fails one of these checks would break sandboxes much later.
 const VERIFY = `
 set -eu
 python3 -B -c 'import IPython'
@@ -38,8 +38,8 @@ export interface UnpackShifted {
 }
 
 /**
- * Unpacks as root of a user namespace whose ids start at UID_BASE: the kernel then stores shifted owners, keeps
- * setuid bits and writes file capabilities that only count inside such a namespace.
+ * Unpacks as root of a user namespace whose ids start at UID_BASE. So the kernel stores shifted owners, keeps setuid
+ * bits and writes file capabilities that are valid only inside such a namespace.
  */
 export async function unpackShifted({ archive, rootfs, signal }: UnpackShifted): Promise<void> {
   await access(SHIFT_PROGRAM).catch((cause) => {

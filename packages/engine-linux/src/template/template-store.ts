@@ -44,11 +44,11 @@ export async function listTemplates(dataDir: string): Promise<Template[]> {
   return found.filter((template) => template !== undefined)
 }
 
-/** undefined when no build of it has finished. A manifest that cannot be read is an error, never "absent". */
+/** Returns undefined when no build of it has finished. A manifest that cannot be read is an error, not "absent". */
 export async function findTemplate(dataDir: string, name: string): Promise<Template | undefined> {
   parseInput(templateNameSchema, name, 'template')
   const current = join(templateDirectory(dataDir, name), 'current')
-  const directory = await realpath(current).catch(() => undefined)
+  const directory = await realpath(current).catch(undefinedWhenAbsent)
   return directory === undefined ? undefined : readTemplate(directory)
 }
 
@@ -60,22 +60,19 @@ export async function getTemplate(dataDir: string, name: string): Promise<Templa
   })
 }
 
-/** What the current build was made of; undefined when that was not recorded. Throws `template_not_found`. */
+/** Returns the packages of the current build; undefined when they were not recorded. Throws `template_not_found`. */
 export async function readTemplateMaterials(dataDir: string, name: string): Promise<Materials | undefined> {
   const { rootfs } = await getTemplate(dataDir, name)
   return readMaterials(dirname(rootfs))
 }
 
-/** All builds of it. Pre: no sandbox and no snapshot stands on one of them. */
+/** Removes all builds. Pre: no sandbox and no snapshot uses one of them. */
 export async function removeTemplate(dataDir: string, name: string): Promise<void> {
   parseInput(templateNameSchema, name, 'template')
   await removeTree(templateDirectory(dataDir, name))
 }
 
-/**
- * One build of a template, which need not be the current one. Throws `snapshot_unusable`: only snapshots ask for a
- * build.
- */
+/** Returns one build of a template, current or not. Throws `snapshot_unusable`: only snapshots refer to a build. */
 export async function getTemplateBuild(
   dataDir: string,
   { name, hash }: { name: string; hash: string },
@@ -88,17 +85,17 @@ export async function getTemplateBuild(
   )
 }
 
-/** Builds that are in use at the same time; more only cost reading again. */
+/** Builds in use at the same time. More than this only costs reading them again. */
 const REMEMBERED_BUILDS = 64
 const builds = new FileCache<Template | undefined>(REMEMBERED_BUILDS)
 
-/** undefined when the directory or its manifest is not there. */
+/** Returns undefined when the directory or its manifest does not exist. */
 export function readTemplate(directory: string): Promise<Template | undefined> {
   return builds.get(join(directory, 'template.json'), () => parseTemplate(directory))
 }
 
 async function parseTemplate(directory: string): Promise<Template | undefined> {
-  const text = await readFile(join(directory, 'template.json'), 'utf8').catch(() => undefined)
+  const text = await readFile(join(directory, 'template.json'), 'utf8').catch(undefinedWhenAbsent)
   if (text === undefined) return undefined
   const manifest = parseManifest(text, directory)
   return { name: manifest.name, hash: manifest.hash, rootfs: join(directory, 'rootfs'), manifest }
@@ -117,6 +114,10 @@ function parseManifest(text: string, directory: string): TemplateManifest {
       },
     )
   }
+}
+
+function undefinedWhenAbsent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }
 
 function emptyWhenAbsent(error: NodeJS.ErrnoException): string[] {
