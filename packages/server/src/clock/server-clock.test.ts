@@ -143,6 +143,6 @@ test('jumps are logged, each once', () => {
   host.wall -= DAY_MS
   pass(clock, 12 * MINUTE_MS)
   expect(messages).toMatchObject(
-    [/jumped forward/, /is believed/, /set back/].map((one) => expect.stringMatching(one)),
+    [/jumped forward/, /is confirmed/, /set back/].map((one) => expect.stringMatching(one)),
   )
 })
