@@ -181,7 +181,7 @@ describe('dormouse key with mistakes', () => {
     [['create', 'a\u0007'], 'name'],
     [['create', 'a', '--max-running=1.5'], 'quotas.running'],
     [['create', 'a', '--rate=0'], 'rateLimit.perSecond'],
-    [['update', '222222222222'], 'nothing to change'],
+    [['update', '222222222222'], 'at least one field to change'],
   ])('%j is refused by the schema', async (args, field) => {
     await expect(key(...args)).rejects.toMatchObject({
       code: 'invalid_argument',

@@ -222,7 +222,7 @@ describe('a database whose server was killed', () => {
     expect(() => open()).toThrow(
       expect.objectContaining({
         code: 'database_corrupt',
-        hint: expect.stringContaining('Nothing was written'),
+        hint: expect.stringContaining('wrote nothing'),
       }),
     )
     expect(fingerprint()).toEqual(before)
