@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
 import { countTests } from './count-tests.mjs'
+import { failedFiles } from './failed-files.mjs'
 
+let files = 0
 const file = (status: string, ...tests: string[]) => ({
+  name: `file-${++files}`,
   status,
   assertionResults: tests.map((test) => ({ status: test })),
 })
@@ -17,4 +20,26 @@ it('countTests counts tests by outcome, and a file that could not be loaded as o
 
 it('countTests finds nothing in a report that was never written', () => {
   expect(countTests('')).toEqual({ passed: 0, failed: 0, skipped: 0 })
+})
+
+it('countTests takes the later of two results of a file', () => {
+  const first = file('failed', 'passed', 'failed')
+  const second = { ...file('passed', 'passed', 'passed'), name: first.name }
+  const reports = [[first, file('passed', 'passed')], [second]].map((testResults) =>
+    JSON.stringify({ testResults }),
+  )
+  expect(countTests(...reports)).toEqual({ passed: 3, failed: 0, skipped: 0 })
+})
+
+it('failedFiles names the files that failed, unless they are many', () => {
+  const report = (count: number) =>
+    JSON.stringify({
+      testResults: [
+        { name: '/root/ok.test.ts', status: 'passed' },
+        ...Array.from({ length: count }, (_, at) => ({ name: `/root/a/${at}.test.ts`, status: 'failed' })),
+      ],
+    })
+  expect(failedFiles(report(2), '/root')).toEqual(['a/0.test.ts', 'a/1.test.ts'])
+  expect(failedFiles(report(13), '/root')).toEqual([])
+  expect(failedFiles('', '/root')).toEqual([])
 })
