@@ -144,6 +144,13 @@ export function describeInterrupts(factory: EngineFactory): void {
       }
     })
 
+    test('an interrupt right after output ends code that begins to sleep, every time', async () => {
+      for (let round = 0; round < 40; round += 1) {
+        const events = await interrupted('import time; print("on", flush=True); time.sleep(1000)')
+        expect(events).toContainEqual(expect.objectContaining({ type: 'error', name: 'KeyboardInterrupt' }))
+      }
+    })
+
     test('interrupting an unknown run is refused', async () => {
       await expect(shared.guest.runs.interrupt('run-unknown')).rejects.toMatchObject({ code: 'not_found' })
     })

@@ -162,7 +162,18 @@ class Context:
             # A kernel that has not begun the run yet reads this message and knows that the signal is for the run.
             self.kernel.process.send({"type": "interrupt", "id": self.current.id})
             self.kernel.process.interrupt()
+            self._agent.loop.call_later(limits.INTERRUPT_NUDGE_S, self._nudge, self.current)
         self._grace = self._agent.loop.call_later(limits.INTERRUPT_GRACE_S, self._kill_current)
+
+    def _nudge(self, run: Run) -> None:
+        """Repeats a signal without effect until the run ends.
+
+        Python runs the handler of SIGINT between two instructions. If user code enters a long system call right after
+        the signal, nothing runs the handler before the call returns. Another signal ends the call early.
+        """
+        if self.current is run and self.kernel.ready:
+            self.kernel.process.notify()
+            self._agent.loop.call_later(limits.INTERRUPT_NUDGE_S, self._nudge, run)
 
     def _kill_current(self) -> None:
         self._grace = None

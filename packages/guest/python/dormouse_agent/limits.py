@@ -79,6 +79,8 @@ KERNEL_START_ATTEMPTS = 3
 KERNEL_RETRY_FIRST_S = 0.2
 KERNEL_RETRY_LAST_S = 1.0
 INTERRUPT_GRACE_S = float(os.environ.get("DORMOUSE_INTERRUPT_GRACE_S", "5"))
+# How often the agent nudges a kernel that has been interrupted and still runs.
+INTERRUPT_NUDGE_S = 0.1
 
 # Sleep and wake. How long a request may undo its work, and how long the host may take to read its answer.
 QUIESCE_S = 5.0
