@@ -29,6 +29,8 @@ async function bundle(name: 'serve' | 'serve-faulty'): Promise<void> {
   const made = await rolldown({
     input: join(here, `${name}.mjs`),
     platform: 'node',
+    // Every statement stays, as in the build: the bundler drops calls that it takes to be pure, also those that throw.
+    treeshake: false,
     external: (specifier) => !BUNDLED.test(specifier),
     plugins: [
       {

@@ -15,8 +15,8 @@ export function requireUtf8Queries(app: App): void {
 function isUtf8(encoded: string): boolean {
   if (!encoded.includes('%')) return true
   try {
-    decodeURIComponent(encoded)
-    return true
+    // The result is used, so that no bundler drops the call: it throws for what is not UTF-8.
+    return decodeURIComponent(encoded).length > 0
   } catch {
     return false
   }
