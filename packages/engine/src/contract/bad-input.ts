@@ -11,7 +11,7 @@ type Call = readonly [method: `${Group}.${string}`, ...args: unknown[]]
 const MIB = 1024 ** 2
 const LONG = 'x'.repeat(5000)
 
-const RUNS: Call[] = ['run', 'stream', 'start'].flatMap((method): Call[] => [
+const RUNS: Call[] = ['run', 'stream'].flatMap((method): Call[] => [
   [`runs.${method}`, {}],
   [`runs.${method}`, { code: 5 }],
   [`runs.${method}`, { code: null }],

@@ -9,7 +9,7 @@ export function explainWhy(sandbox: Sandbox): WhyAnswer {
   const sleepsInMs = untilSleep(sandbox)
   const storesInMs = untilStored(sandbox)
   const inTime = (ms: number | undefined) =>
-    ms === undefined ? undefined : new Date(clock.wallMs() + ms).toISOString()
+    ms === undefined ? undefined : new Date(Math.round(clock.wallMs() + ms)).toISOString()
   return {
     state: row.state,
     tier: row.tier,
