@@ -107,7 +107,8 @@ function longComputation(): Survivor {
       expect(more.map(({ seq }) => seq)).toEqual(more.map((_event, index) => index))
       const lines = textOf(more, 'stdout').trim().split('\n')
       expect(lines).toEqual(lines.map((_line, index) => String(index)))
-      expect(await guest.runs.interrupt(runId)).toBe('interrupting')
+      // The run continues: the next group of tests copies this burrow again.
+      expect(more.filter(({ type }) => type === 'exit')).toEqual([])
     },
   }
 }
