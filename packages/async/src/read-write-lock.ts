@@ -35,7 +35,7 @@ export class ReadWriteLock {
     return this.#hasWriter || this.#queue.some(({ isWriter }) => isWriter)
   }
 
-  /** Returns the lock itself, not a promise, when nobody is in the way: the usual case skips the microtask queue. */
+  /** Returns the lock itself, not a promise, when it is free: the usual case skips the microtask queue. */
   read(signal?: AbortSignal): Held | Promise<Held> {
     if (!this.#hasWriter && this.#queue.length === 0) return this.#enterReader()
     return this.#wait(false, signal)

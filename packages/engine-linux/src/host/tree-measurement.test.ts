@@ -53,7 +53,7 @@ describe('TreeMeasurement', () => {
     expect({ isOver: bytes > 50_000 && bytes < 100_000, isWhole }).toEqual({ isOver: true, isWhole: false })
   })
 
-  test('stands still between turns, goes on in the next, and is gone when it is given up', async () => {
+  test('stops between time slices, continues in the next, and ends when it is cancelled', async () => {
     const path = await directory('large')
     await exec('python3', ['-c', `import os\nfor i in range(60000): open(f"${path}/{i}", "w").close()`])
     using weighing = new TreeMeasurement(path)

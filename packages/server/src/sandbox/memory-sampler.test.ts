@@ -48,7 +48,7 @@ it('MemorySampler takes no more of a CPU when there are many, and those who ask 
   expect(all[0]!.state.looks).toBe(2)
 })
 
-it('MemorySampler has nothing to say of one that has ended, and goes on with the others', async () => {
+it('MemorySampler measures nothing for a burrow that has ended, and continues with the others', async () => {
   const broken = {
     ended: Promise.resolve(),
     memory: () => Promise.reject(new Error('gone')),

@@ -91,7 +91,7 @@ describe('rules for names', () => {
     expect(reached).toEqual([])
   })
 
-  test('let protocols through that name nobody', async () => {
+  test('let protocols through that send no host name', async () => {
     await using world = await World.open(RULES, {}, say)
     await world.serve('11.0.0.1', 22, echo)
     await world.lookUp('good.example')
@@ -131,7 +131,7 @@ describe('rules for names', () => {
     expect(await world.exchange('11.8.0.1', 80, 'x')).toBe('reset')
   })
 
-  test('end connections that were opened when nobody looked at their names', async () => {
+  test('close connections that were opened before names were checked', async () => {
     await using world = await World.open(OPEN, {}, say)
     await world.serve('11.0.0.1', 80, echo)
     await world.lookUp('good.example')
