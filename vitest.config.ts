@@ -77,6 +77,8 @@ export default defineConfig({
         test: {
           name: 'alone',
           include: ALONE,
+          // One worker loads our sources once for all of these files.
+          isolate: false,
           fileParallelism: false,
           sequence: { groupOrder: 1 },
           ...settings,

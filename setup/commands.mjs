@@ -43,7 +43,7 @@ async function up(context) {
     config: loadConfig({ env: readEnv(), flags, dataDir }),
     signal,
     ...(isJson
-      ? { tell: (news) => stdout.write(`${JSON.stringify(news)}\n`) }
+      ? { tell: (report) => stdout.write(`${JSON.stringify(report)}\n`) }
       : { print: (line) => stdout.write(`${line}\n`) }),
   })
   return 0

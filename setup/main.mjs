@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { commandIndex, hasJsonFlag, parseArguments, takeHelpFlags, UsageError } from './arguments.mjs'
-import { isClientCommand } from './client-commands.mjs'
+import { CLIENT_COMMANDS, isClientCommand } from './client-commands.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
 const interruption = new AbortController()
@@ -48,7 +48,10 @@ async function runCommandLine() {
   const { wantsHelp: hasHelpFlag, others } = takeHelpFlags(args)
   const wantsHelp = known !== undefined && command !== 'test' && hasHelpFlag
   const chosen = wantsHelp ? COMMANDS.help : known
-  if (chosen === undefined) throw new UsageError(`there is no command "${command}"`)
+  if (chosen === undefined) {
+    const names = [...Object.keys(COMMANDS), ...CLIENT_COMMANDS].filter((name) => !name.startsWith('-'))
+    throw new UsageError(`there is no command "${command}"${await suggestionFor(command, names)}`)
+  }
   if (chosen.needsRoot && process.getuid?.() !== 0) {
     const { failureLine } = await import('./show-failure.mjs')
     const message = `\`${command}\` needs root to make namespaces, cgroups and mounts.`
@@ -68,6 +71,17 @@ async function runCommandLine() {
   const output = isJson ? { write: () => {} } : stderr
   const commandArgs = wantsHelp ? [command, ...others] : args
   return chosen.run({ repoDir, dataDir, signal, args: commandArgs, isJson, output, stdout, stderr })
+}
+
+/**
+ * Before the first build there is no suggestion.
+ * @param {string} command
+ * @param {string[]} names
+ */
+async function suggestionFor(command, names) {
+  const client = await import('@dormouse/cli/client').catch(() => undefined)
+  const suggestion = client?.didYouMeanCommand(command, names) ?? ''
+  return suggestion === '' ? '' : `. ${suggestion.trimEnd()}`
 }
 
 /** @param {NodeJS.Signals} name */

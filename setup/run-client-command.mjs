@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { hasJsonFlag } from './arguments.mjs'
@@ -40,6 +41,8 @@ const UNREAD_MS = 10_000
 export function clientIo() {
   const { stdin, stdout, stderr, env } = process
   const interruption = new AbortController()
+  // Every request that is under way adds a listener; `top` and `cp` have many at once.
+  setMaxListeners(0, interruption.signal)
   for (const [signal, number] of /** @type {const} */ ([
     ['SIGINT', 2],
     ['SIGTERM', 15],

@@ -5,8 +5,10 @@ import { findHierarchies } from '../../packages/engine-linux/dist/cgroup/find-hi
 import { findCriu } from '../../packages/engine-linux/dist/criu/find-criu.js'
 import { GUARD_IN_TOOLS } from '../../packages/engine-linux/dist/guest-tools.js'
 import { FailureLog } from '../../packages/engine-linux/dist/host/failure-log.js'
+import { ImageThreads } from '../../packages/engine-linux/dist/image-thread/image-threads.js'
 import { Dumper } from '../../packages/engine-linux/dist/snapshot/dumper.js'
 import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-snapshot.js'
+import { VerifiedSnapshots } from '../../packages/engine-linux/dist/storage/verify-snapshot.js'
 
 /**
  * Saves a burrow the way stock CRIU does: its memory stays in CRIU's own page images, and every restore copies all of
@@ -16,15 +18,17 @@ import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-sna
 export async function takeStockSnapshot({ layout, dataDir }, burrow) {
   const { cgroupName } = layout
   const [criu, hierarchies, failures] = [await findCriu(dataDir), await findHierarchies(), new FailureLog()]
-  const dumper = new Dumper(criu, { hierarchies, cgroupName, failures })
+  const dumper = new Dumper(criu, { hierarchies, cgroupName, failures, ownCgroups: new Set() })
+  const imageThreads = new ImageThreads()
   try {
     const toolsDir = await toolsWithoutGuard(layout)
-    const host = { layout, hierarchies, failures }
+    const host = { layout, hierarchies, failures, imageThreads, verified: new VerifiedSnapshots() }
     const { manifest, leftover } = await takeSnapshot(host, { burrow, dumper, toolsDir })
     await rm(leftover, { recursive: true, force: true })
     return manifest
   } finally {
     await dumper[Symbol.asyncDispose]()
+    await imageThreads[Symbol.asyncDispose]()
   }
 }
 

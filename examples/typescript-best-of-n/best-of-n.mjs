@@ -1,5 +1,5 @@
-// Tries several ideas for one problem, each in a fork of the same prepared sandbox. Keeps the best fork and deletes the
-// others. Start a server, then run: node examples/typescript-best-of-n/best-of-n.mjs
+// Tries several ideas for one problem, each in a fork of the same prepared sandbox. The sandbox continues as the best
+// fork. Start a server, then run: node examples/typescript-best-of-n/best-of-n.mjs
 import assert from 'node:assert/strict'
 import { Sandbox } from 'dormouse'
 
@@ -22,7 +22,8 @@ assert.deepEqual(
   [2, 1, 0, 3],
 )
 
-const degree = await winner.runCode('model.order') // the winner is a sandbox with its model in memory
+await winner.promote() // the sandbox continues with the winner's model in memory; the fork is deleted
+const degree = await sandbox.runCode('model.order')
 console.log(`a polynomial of degree ${degree.text} won`)
 assert.equal(degree.text, '5')
-await Promise.all([sandbox.delete(), winner.delete()])
+await sandbox.delete()

@@ -54,5 +54,5 @@ await clean.delete()
 
 assert.deepEqual(shown.slice(0, 2), ['0', '3'])
 assert.match(shown[2], /Error$/)
-assert.equal(shown[3], 'KeyboardInterrupt')
+assert.equal(shown[3], 'RunTimeout')
 assert.deepEqual(shown.slice(4), ['0', '499999500000'])

@@ -28,6 +28,7 @@ from ._async.resources import (
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.watch import AsyncWatch
+from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
     AuthenticationError,
@@ -37,12 +38,13 @@ from ._errors import (
     LimitError,
     NotFoundError,
     RunFailedError,
+    RunTimeoutError,
     ServerUnreachableError,
 )
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
-from ._network import Denied, NetworkCounters, NetworkInfo, NetworkReport
-from ._ports import Port, PortLink
+from ._network import Denied, FailedLookup, NetworkCounters, NetworkInfo, NetworkReport
+from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
 from ._result import Result
 from ._sync.client import Client
@@ -79,8 +81,8 @@ from ._values import (
     UsageNumbers,
     Volume,
     VolumeMount,
-    Why,
 )
+from ._why import MemoryNotice, Why
 from ._version import VERSION as __version__
 
 __all__ = [
@@ -111,6 +113,7 @@ __all__ = [
     "CommandResult",
     "Commands",
     "ConflictError",
+    "Completions",
     "ContextInfo",
     "Contexts",
     "DamagedSnapshot",
@@ -121,6 +124,7 @@ __all__ = [
     "Events",
     "Execution",
     "Expires",
+    "FailedLookup",
     "FileChange",
     "FileStat",
     "FileStream",
@@ -132,6 +136,7 @@ __all__ = [
     "Material",
     "MaterialsSummary",
     "MapOutcome",
+    "MemoryNotice",
     "Memory",
     "Metrics",
     "NetworkCounters",
@@ -140,6 +145,7 @@ __all__ = [
     "NotFoundError",
     "Port",
     "PortLink",
+    "PortResponse",
     "Ports",
     "ProcessInfo",
     "Pty",
@@ -152,6 +158,7 @@ __all__ = [
     "RunFailedError",
     "RunInfo",
     "RunStream",
+    "RunTimeoutError",
     "Runs",
     "Sandbox",
     "SandboxDamage",

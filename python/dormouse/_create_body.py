@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._json import given, milliseconds
+from ._arguments import Size, milliseconds, optional_amount, optional_count, parse_size
+from ._json import given
 from ._network import Network, network_body
-from ._values import Expires, Mounts, mounts_body
+from ._values import Expires, Mounts, Snapshot, mounts_body
 
 # If a program dies inside its `with` block, the server deletes the sandbox after an hour without use.
 ABANDONED_SECONDS = 3600.0
+NEVER_HINT = "0 means that it never goes to sleep by itself."
 
 
 def create_body(
     *,
     template: Optional[str] = None,
+    snapshot: Union[str, Snapshot, None] = None,
     name: Optional[str] = None,
     persistent: bool = False,
     metadata: Optional[Mapping[str, str]] = None,
     env: Optional[Mapping[str, str]] = None,
     idle_timeout: Optional[float] = None,
     store_after: Optional[float] = None,
+    max_background: Optional[float] = None,
+    wake_on_timer: Optional[bool] = None,
+    at_memory_limit: Optional[str] = None,
     expires: Optional[Expires] = None,
-    memory_bytes: Optional[int] = None,
+    memory_bytes: Optional[Size] = None,
     cpus: Optional[float] = None,
     pids: Optional[int] = None,
-    disk_bytes: Optional[int] = None,
+    disk_bytes: Optional[Size] = None,
     files: Optional[int] = None,
     volumes: Optional[Mounts] = None,
     network: Optional[Network] = None,
@@ -36,11 +42,15 @@ def create_body(
         expires = Expires(idle=ABANDONED_SECONDS)
     return given(
         template=template,
+        snapshot=None if snapshot is None else snapshot_ref(snapshot),
         name=name,
         metadata=metadata,
         env=env,
-        idle_timeout_ms=milliseconds(idle_timeout),
-        store_after_ms=milliseconds(store_after),
+        idle_timeout_ms=milliseconds("idle_timeout", idle_timeout, hint=NEVER_HINT),
+        store_after_ms=milliseconds("store_after", store_after),
+        max_background_ms=milliseconds("max_background", max_background),
+        wake_on_timer=wake_on_timer,
+        at_memory_limit=at_memory_limit,
         expires=None if expires is None else expires.body(),
         limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
         volumes=mounts_body(volumes),
@@ -51,10 +61,21 @@ def create_body(
 
 
 def limits_body(
-    memory_bytes: Optional[int],
+    memory_bytes: Optional[Size],
     cpus: Optional[float],
     pids: Optional[int],
-    disk_bytes: Optional[int],
+    disk_bytes: Optional[Size],
     files: Optional[int],
 ) -> Optional[dict[str, Any]]:
-    return given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes, files=files) or None
+    limits = given(
+        memory_bytes=parse_size("memory_bytes", memory_bytes),
+        cpus=optional_amount("cpus", cpus),
+        pids=optional_count("pids", pids),
+        disk_bytes=parse_size("disk_bytes", disk_bytes),
+        files=optional_count("files", files),
+    )
+    return limits or None
+
+
+def snapshot_ref(snapshot: Union[str, Snapshot]) -> str:
+    return snapshot if isinstance(snapshot, str) else snapshot.id

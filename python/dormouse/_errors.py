@@ -74,6 +74,10 @@ class RunFailedError(DormouseError):
     execution: Any = None
 
 
+class RunTimeoutError(RunFailedError):
+    """`check()` found that code or a command was ended because its `timeout` had passed."""
+
+
 _CLASSES = {
     "invalid_argument": InvalidArgumentError,
     "unauthorized": AuthenticationError,
@@ -88,6 +92,7 @@ _CLASSES = {
     "rate_limited": LimitError,
     "server_unreachable": ServerUnreachableError,
     "run_failed": RunFailedError,
+    "run_timed_out": RunTimeoutError,
 }
 
 # May pass in a moment: a request that can be repeated is tried again.
@@ -98,6 +103,11 @@ _UNCHANGED = {"overloaded", "rate_limited"}
 
 def error_of(code: str, message: str, **more: Any) -> DormouseError:
     return _CLASSES.get(code, DormouseError)(code, message, **more)
+
+
+def timed_out(seconds: float) -> DormouseError:
+    hint = "Give a longer `timeout`. What was started in the sandbox continues."
+    return error_of("timed_out", f"The call did not end within its timeout of {seconds:g} s.", hint=hint)
 
 
 def error_from_answer(

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional
 
 from ._json import decode
 from ._bounded_text import BoundedText
-from ._errors import RunFailedError
+from ._errors import RunFailedError, RunTimeoutError
 from ._result import Result
 
 
@@ -16,8 +16,9 @@ from ._result import Result
 class Event:
     """One event of a run or a process. `type` says which other fields are set.
 
-    `start`: `run_id` or `pid`. `stdout`, `stderr`: `data` is text. `result`: `data` is a Result. `error`: `name`,
-    `message`, `traceback`. `truncated`: `bytes` that were left out. `exit`, the last event: `code`.
+    `start`: `run_id`, or `process_id` and `pid`. `stdout`, `stderr`: `data` is text. `result`: `data` is a Result.
+    `input`: `prompt`, and `hidden` for passwords. `error`: `name`, `message`, `traceback`. `truncated`: `bytes` that were
+    left out. `exit`, the last event: `code`.
     """
 
     seq: int
@@ -26,6 +27,7 @@ class Event:
     code: Optional[int] = None
     run_id: Optional[str] = None
     context: Optional[str] = None
+    process_id: Optional[str] = None
     pid: Optional[int] = None
     name: Optional[str] = None
     message: Optional[str] = None
@@ -40,6 +42,10 @@ class Event:
     interrupted: Optional[bool] = None
     context_restarted: Any = None
     signal: Optional[str] = None
+    prompt: Optional[str] = None
+    # What is typed must not be shown.
+    hidden: Optional[bool] = None
+    out_of_memory: Optional[str] = None
 
     @property
     def exit_code(self) -> Optional[int]:
@@ -92,6 +98,8 @@ class Execution:
     interrupted: bool = False
     # Why the kernel was replaced before or during this run.
     context_restarted: Optional[str] = None
+    # Linux killed a process of this run because the sandbox reached its memory limit: the figures, and how to raise it.
+    out_of_memory: Optional[str] = None
     truncated: Optional[Truncated] = None
 
     @property
@@ -109,11 +117,18 @@ class Execution:
         return None if self.result is None else self.result.text
 
     def check(self) -> Execution:
-        """Returns the execution. Raises `run_failed` if the exit code is not 0."""
+        """Returns the execution. Raises `run_failed` if the exit code is not 0, `run_timed_out` after a time-out."""
         if self.ok:
             return self
-        reason = f"{self.error.name}: {self.error.message}" if self.error else f"exit code {self.exit_code}"
-        failed = RunFailedError("run_failed", reason, hint="`error.execution` has its output.")
+        if self.error:
+            reason = f"{self.error.name}: {self.error.message}"
+        else:
+            reason = self.out_of_memory or f"exit code {self.exit_code}"
+        hint = "`error.execution` has its output."
+        if self.timed_out:
+            failed: RunFailedError = RunTimeoutError("run_timed_out", reason, hint=hint)
+        else:
+            failed = RunFailedError("run_failed", reason, hint=hint)
         failed.execution = self
         raise failed
 
@@ -171,9 +186,7 @@ class RunCollector:
         lost = Truncated(self._stdout.lost_bytes, self._stderr.lost_bytes, self._lost_result_bytes)
         truncated = None if lost == Truncated() else lost
         known: dict[str, Any] = {"run_id": "", **self._known}
-        return Execution(
-            stdout=stdout, stderr=stderr, results=self._results, truncated=truncated, **known
-        )
+        return Execution(stdout=stdout, stderr=stderr, results=self._results, truncated=truncated, **known)
 
     def _add_result(self, result: Result) -> None:
         size = sum(len(value) if isinstance(value, str) else len(repr(value)) for value in result.values())
@@ -189,6 +202,7 @@ class RunCollector:
             duration_ms=event.duration_ms,
             timed_out=bool(event.timed_out),
             interrupted=bool(event.interrupted),
+            out_of_memory=event.out_of_memory,
         )
         if event.context_restarted:
             error = self._known.get("error")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Sequence, Union
 
-from ._errors import error_of
+from ._arguments import invalid_argument, require_count
 
 # Code to run in a child, or a function of `(child, index)`.
 Candidate = Union[str, Callable[[Any, int], Any]]
@@ -58,7 +58,7 @@ def candidates_of(
         listed = given if wanted is None else wanted
         if isinstance(listed, str) or callable(listed) or (wanted is not None and given is not None):
             hint = "Give a list of candidates, or their number first."
-            raise error_of("invalid_argument", f"n: must be a whole number from 1 (saw {wanted!r})", hint=hint)
+            raise invalid_argument("n", f"must be a whole number from 1 (saw {wanted!r})", hint=hint)
         return _require_some(listed)
     require_count("n", wanted)
     if given is not None:
@@ -66,12 +66,7 @@ def candidates_of(
     if run is not None:
         return [run] * wanted
     hint = "Give `candidates`, or `run` for all children."
-    raise error_of("invalid_argument", f"n: there are {wanted} children, but no candidates", hint=hint)
-
-
-def require_count(name: str, count: Any) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise error_of("invalid_argument", f"{name}: must be a whole number from 1 (saw {count!r})")
+    raise invalid_argument("n", f"there are {wanted} children, but no candidates", hint=hint)
 
 
 def _for_each_child(n: int, given: Candidates) -> List[Candidate]:
@@ -87,16 +82,15 @@ def _for_each_child(n: int, given: Candidates) -> List[Candidate]:
                 "Make n at least the number of candidates, or leave it out; "
                 "`concurrency` limits how many children exist at once."
             )
-            raise error_of("invalid_argument", f"candidates: {len(listed)} candidates for n = {n}", hint=hint)
+            raise invalid_argument("candidates", f"{len(listed)} candidates for n = {n}", hint=hint)
         made = [listed[index % len(listed)] for index in range(n)]
     for each in made:
         if not isinstance(each, str) and not callable(each):
-            message = f"candidates: must be code, or functions of a child (saw {each!r})"
-            raise error_of("invalid_argument", message)
+            raise invalid_argument("candidates", f"must be code, or functions of a child (saw {each!r})")
     return made
 
 
 def _require_some(listed: Optional[Sequence[Candidate]]) -> Sequence[Candidate]:
     if not listed:
-        raise error_of("invalid_argument", "candidates: must not be empty")
+        raise invalid_argument("candidates", "must not be empty")
     return listed

@@ -36,11 +36,6 @@ def format_time(time: Optional[datetime]) -> Optional[str]:
     return time.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def milliseconds(seconds: Optional[float]) -> Optional[int]:
-    """Rounded up: a short time does not become zero."""
-    return None if seconds is None else max(-int(-seconds * 1000 // 1), 0)
-
-
 def given(**values: Any) -> dict[str, Any]:
     """The values that are not None. `snake_case` becomes `camelCase`."""
     return {_camel(name): value for name, value in values.items() if value is not None}

@@ -40,6 +40,16 @@ class Denied:
 
 
 @dataclass(frozen=True)
+class FailedLookup:
+    """A name that the policy allows to look up, but that gave the sandbox no address."""
+
+    name: str
+    reason: str
+    # The last time.
+    at: datetime
+
+
+@dataclass(frozen=True)
 class NetworkCounters:
     connections: int
     denied: int
@@ -53,3 +63,5 @@ class NetworkReport(NetworkInfo):
     counters: Optional[NetworkCounters] = None
     # Newest first.
     denied: Sequence[Denied] = ()
+    # Newest first. Names that the policy refused are in `denied`.
+    failed_lookups: Sequence[FailedLookup] = ()

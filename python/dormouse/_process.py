@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ._bounded_text import BoundedText
-from ._errors import RunFailedError
+from ._errors import RunFailedError, RunTimeoutError
 from ._execution import Event, Truncated
 
 
 @dataclass(frozen=True)
 class CommandResult:
+    process_id: str
     pid: int
     stdout: str = ""
     stderr: str = ""
@@ -20,6 +21,8 @@ class CommandResult:
     timed_out: bool = False
     # The signal that ended it, such as `SIGKILL`.
     signal: Optional[str] = None
+    # Linux killed it because the sandbox reached its memory limit: the figures, and how to raise the limit.
+    out_of_memory: Optional[str] = None
     truncated: Optional[Truncated] = None
 
     @property
@@ -27,10 +30,13 @@ class CommandResult:
         return self.exit_code == 0
 
     def check(self) -> CommandResult:
-        """Returns the result. Raises `run_failed` if the exit code is not 0."""
+        """Returns the result. Raises `run_failed` if the exit code is not 0, `run_timed_out` after a time-out."""
         if self.ok:
             return self
-        failed = RunFailedError("run_failed", f"exit code {self.exit_code}: {self.stderr[-500:]}")
+        failed = RunFailedError("run_failed", self.out_of_memory or f"exit code {self.exit_code}: {self.stderr[-500:]}")
+        if self.timed_out:
+            message = f"The command was ended after {self.duration_ms / 1000:.3g} s, because its time-out had passed."
+            failed = RunTimeoutError("run_timed_out", message)
         failed.execution = self
         raise failed
 
@@ -49,7 +55,8 @@ class PtyExit:
 class CommandCollector:
     """Collects the events of a process into a result of bounded size."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, process_id: str, pid: int) -> None:
+        self._process_id = process_id
         self._pid = pid
         self._stdout = BoundedText()
         self._stderr = BoundedText()
@@ -68,10 +75,11 @@ class CommandCollector:
                 "duration_ms": event.duration_ms,
                 "timed_out": bool(event.timed_out),
                 "signal": event.signal,
+                "out_of_memory": event.out_of_memory,
             }
 
     def result(self) -> CommandResult:
         stdout, stderr = self._stdout.text(), self._stderr.text()
         lost = Truncated(self._stdout.lost_bytes, self._stderr.lost_bytes)
         truncated = None if lost == Truncated() else lost
-        return CommandResult(self._pid, stdout, stderr, truncated=truncated, **self._end)
+        return CommandResult(self._process_id, self._pid, stdout, stderr, truncated=truncated, **self._end)

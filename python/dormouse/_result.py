@@ -4,7 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Optional
+import json
+import os
+from typing import Any, Optional, Union
+
+from ._arguments import invalid_argument
+
+# By the ending of a file.
+_MIME_TYPES = {
+    ".txt": "text/plain",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".md": "text/markdown",
+    ".tex": "text/latex",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+}
 
 
 class Result(dict):  # type: ignore[type-arg]
@@ -51,14 +72,37 @@ class Result(dict):  # type: ignore[type-arg]
         return self.data_of("image/jpeg")
 
     def data_of(self, mime_type: str) -> Optional[bytes]:
-        """The bytes of a binary value; None if there is none."""
+        """The bytes of a binary value; None if there is none, or if it is not base64."""
         value = self.get(mime_type)
         if not isinstance(value, str):
             return None
         try:
-            return base64.b64decode(value)
+            return base64.b64decode("".join(value.split()), validate=True)
         except (binascii.Error, ValueError):
             return None
+
+    def save_to(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes it to a file of this machine. The ending says in which form: `plot.png`, `table.html`, `data.json`."""
+        ending = os.path.splitext(os.fspath(path))[1].lower()
+        mime_type = _MIME_TYPES.get(ending)
+        content = None if mime_type is None else self._content_of(mime_type)
+        if content is None:
+            known = [each for each, of in _MIME_TYPES.items() if self._content_of(of) is not None]
+            hint = f"This result can be saved as {', '.join(known)}." if known else ""
+            problem = f"the result has no form for a file that ends in {ending!r}"
+            raise invalid_argument("path", problem, hint=hint)
+        with open(path, "wb") as file:
+            file.write(content)
+
+    def _content_of(self, mime_type: str) -> Optional[bytes]:
+        value = self.get(mime_type)
+        if value is None:
+            return None
+        if mime_type == "application/json":
+            return json.dumps(value, ensure_ascii=False, indent=2).encode()
+        if mime_type.startswith("text/") or mime_type == "image/svg+xml":
+            return value.encode() if isinstance(value, str) else None
+        return self.data_of(mime_type)
 
     def __repr__(self) -> str:
         return self.text if self.text is not None else f"Result({', '.join(self)})"
@@ -85,3 +129,12 @@ class Result(dict):  # type: ignore[type-arg]
 
     def _repr_svg_(self) -> Optional[str]:
         return self.svg
+
+    def _repr_markdown_(self) -> Optional[str]:
+        return self.markdown
+
+    def _repr_latex_(self) -> Optional[str]:
+        return self.latex
+
+    def _repr_json_(self) -> Any:
+        return self.json

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._json import decode, decode_all, format_time, given, milliseconds, parse_time
+from ._arguments import milliseconds
+from ._json import decode, decode_all, format_time, given, parse_time
 from ._damage import SandboxDamage, SnapshotDamage
 from ._network import Denied, NetworkCounters, NetworkInfo
 
@@ -21,8 +22,8 @@ class Expires:
 
     def body(self) -> dict[str, Any]:
         return given(
-            after_ms=milliseconds(self.after),
-            idle_ms=milliseconds(self.idle),
+            after_ms=milliseconds("expires.after", self.after),
+            idle_ms=milliseconds("expires.idle", self.idle),
             at=format_time(self.at),
             action="delete",
         )
@@ -75,6 +76,9 @@ class SandboxInfo:
     template: str
     idle_timeout_ms: int
     store_after_ms: int
+    max_background_ms: int
+    # At its memory limit: `kill` a process, or `pause` the sandbox until the limit is raised.
+    at_memory_limit: str
     ephemeral: bool
     created_at: datetime
     last_active_at: datetime
@@ -93,39 +97,11 @@ class SandboxInfo:
     forked_from: Optional[str] = None
     # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
+    wake_on_timer: bool = False
+    # When a timer wakes it, while it sleeps.
+    wakes_at: Optional[datetime] = None
     # The snapshot that it would wake from is damaged; the server does not restore it.
     damage: Optional[SandboxDamage] = None
-
-
-@dataclass(frozen=True)
-class Work:
-    kind: str
-    what: str
-    since: datetime
-
-
-@dataclass(frozen=True)
-class CannotSleep:
-    reason: str
-    retry_at: datetime
-
-
-@dataclass(frozen=True)
-class Why:
-    """What keeps a sandbox awake, and when it will sleep."""
-
-    state: str
-    summary: str
-    tier: Optional[str] = None
-    work: Sequence[Work] = ()
-    sleeps_at: Optional[datetime] = None
-    stores_at: Optional[datetime] = None
-    expires_at: Optional[datetime] = None
-    cannot_sleep: Optional[CannotSleep] = None
-    damage: Optional[SandboxDamage] = None
-
-    def __str__(self) -> str:
-        return self.summary
 
 
 @dataclass(frozen=True)
@@ -182,6 +158,9 @@ class RunInfo:
     started_at: datetime
     finished_at: Optional[datetime] = None
     exit_code: Optional[int] = None
+    # Its beginning if `is_code_cut`. None if an older server started the run.
+    code: Optional[str] = None
+    is_code_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -224,6 +203,8 @@ class FileChange:
 
 @dataclass(frozen=True)
 class ProcessInfo:
+    # Never used again. The pid may be.
+    process_id: str
     pid: int
     command: str
     user: str
@@ -290,7 +271,7 @@ class Template:
     name: str
     # building, ready or failed
     state: str
-    # built_in, description or snapshot
+    # built_in, host (built there with `dormouse template build`), description or snapshot
     source: str
     created_at: datetime
     description: Optional[str] = None

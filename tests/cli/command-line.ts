@@ -29,6 +29,8 @@ export interface CommandLine {
   // biome-ignore lint/suspicious/noExplicitAny: tests only compare the values
   json(args: readonly string[], typed?: Typed): Promise<any>
   terminal(args: readonly string[], env?: Record<string, string>): Terminal
+  /** The same in a terminal that does not send SIGHUP when it goes away. */
+  uncontrolledTerminal(args: readonly string[]): Terminal
 }
 
 export function useCommandLine(config: object = {}): CommandLine {
@@ -61,6 +63,7 @@ export function useCommandLine(config: object = {}): CommandLine {
       return JSON.parse(stdout)
     },
     terminal: (args, env) => new Terminal(args, { ...environment(), ...env }),
+    uncontrolledTerminal: (args) => new Terminal(['--wait', launcher, ...args], environment(), 'setsid'),
   }
 }
 
@@ -145,6 +148,11 @@ export class Terminal {
   async status(): Promise<number> {
     await this.#ended
     return JSON.parse(/\{"status": .*\}/.exec(this.#reports)?.[0] ?? '{}').status
+  }
+
+  /** Takes the terminal away, as when its window is closed. */
+  hangUp(): void {
+    this.#order({ hang_up: true })
   }
 
   /** Closes the terminal; a program that still runs gets SIGHUP. */

@@ -39,108 +39,6 @@ describe('names', () => {
   })
 })
 
-describe('run', () => {
-  test('shows output as it arrives and results as text, keeps variables, and exits with the status of the code', async () => {
-    expect(await cli.run(['run', 'alpha', 'x = 6; print("out")'])).toEqual({
-      status: 0,
-      stdout: 'out\n',
-      stderr: '',
-    })
-    expect(await cli.run(['run', 'alpha', 'x * 7'])).toEqual({ status: 0, stdout: '42\n', stderr: '' })
-    const failed = await cli.run(['run', 'alpha', '1/0'])
-    expect(failed).toMatchObject({ status: 1, stdout: '' })
-    expect(failed.stderr).toContain('ZeroDivisionError')
-    expect((await cli.run(['run', 'alpha', 'raise SystemExit(9)'])).status).toBe(9)
-    expect((await cli.run(['run', 'alpha', '-l', 'bash', 'echo $0; exit 4'])).status).toBe(4)
-    expect((await cli.run(['run', 'alpha', '-'], { input: 'print("piped")' })).stdout).toBe('piped\n')
-    expect((await cli.run(['run', 'alpha'], { input: 'print("piped too")' })).stdout).toBe('piped too\n')
-    expect(await cli.json(['run', 'alpha', 'x'])).toMatchObject({ text: '6', exitCode: 0, stdout: '' })
-  })
-
-  test('--new leaves no sandbox behind, also when the code fails', async () => {
-    const before = (await cli.json(['ls', '-q'])).length
-    expect((await cli.run(['run', '--new', 'print(1 + 1)'])).stdout).toBe('2\n')
-    expect((await cli.run(['run', '--new', 'raise SystemExit(3)'])).status).toBe(3)
-    expect((await cli.json(['ls', '-q'])).length).toBe(before)
-  })
-
-  test('Ctrl-C interrupts the code, shows its last output, and exits with 130; the context survives', async () => {
-    const code = 'y = 1; import time; print("begun", flush=True); time.sleep(1000)'
-    const stopped = await cli.run(['run', 'alpha', code], { interruptAt: { shows: /begun/ } })
-    expect(stopped.status).toBe(130)
-    expect(stopped.stderr).toContain('KeyboardInterrupt')
-    expect((await cli.run(['run', 'alpha', 'y'])).stdout).toBe('1\n')
-  })
-
-  test('--timeout interrupts the code', async () => {
-    const { status, stderr } = await cli.run(['run', 'alpha', '--timeout', '300ms', 'while True: pass'])
-    expect(status).not.toBe(0)
-    expect(stderr).toContain('interrupted after its timeout')
-  })
-})
-
-describe('exec', () => {
-  test('streams stdin, stdout and stderr, and exits with the status of the program', async () => {
-    const { status, stdout, stderr } = await cli.run(
-      ['exec', 'alpha', '-w', '/tmp', '-e', 'WHO=me', '--', 'bash', '-c', 'cat; pwd; echo $WHO >&2; exit 7'],
-      { input: 'fed\n' },
-    )
-    expect({ status, stdout, stderr }).toEqual({ status: 7, stdout: 'fed\n/tmp\n', stderr: 'me\n' })
-    const megabytes = 'x'.repeat(3_000_000)
-    expect((await cli.run(['exec', 'alpha', 'wc', '-c'], { input: megabytes })).stdout).toBe('3000000\n')
-    expect((await cli.run(['exec', 'alpha', '--', 'true'], { input: megabytes })).status).toBe(0)
-    expect((await cli.run(['exec', 'alpha', '--', 'no-such-program'])).status).toBe(127)
-    const result = await cli.run(['exec', '--json', 'alpha', 'cat'], { input: 'told' })
-    expect(JSON.parse(result.stdout)).toMatchObject({ stdout: 'told', exitCode: 0 })
-  })
-
-  test('Ctrl-C sends SIGINT to the program, and the exit status is 130', async () => {
-    const program = "trap 'echo bye; exit 5' INT; echo begun; while :; do sleep 0.05; done"
-    const { status, stdout } = await cli.run(['exec', 'alpha', '--', 'bash', '-c', program], {
-      interruptAt: { shows: /begun/ },
-    })
-    expect(stdout).toBe('begun\nbye\n')
-    expect(status).toBe(130)
-  })
-})
-
-test('a context is created on first use, and has its own variables', async () => {
-  const run = async (...args: string[]) => (await cli.run(['run', 'alpha', ...args])).stdout
-  await run('mine = 1')
-  expect(await run('--context', 'other', 'mine = 2; print(mine)')).toBe('2\n')
-  expect(await run('--context', 'other', 'print(mine)')).toBe('2\n')
-  expect(await run('print(mine)')).toBe('1\n')
-  const { stdout } = await cli.run(['repl', 'alpha', '--context', 'third'], { input: 'mine = 3\nmine\n' })
-  expect(stdout).toBe('3\n')
-})
-
-describe('when the reader of the output goes away', () => {
-  const untilOne = (args: string, to = '') =>
-    spawnSync('bash', ['-o', 'pipefail', '-c', `${launcher} ${args} ${to} | head -1`], {
-      encoding: 'utf8',
-      env: cli.env,
-      timeout: 30_000,
-    })
-  const FOREVER = `'while True: print("more", flush=True)'`
-
-  test('run and exec end what they started, as a local pipe does', async () => {
-    expect(untilOne(`run alpha ${FOREVER}`)).toMatchObject({ status: 0, stdout: 'more\n', stderr: '' })
-    expect(untilOne('exec alpha yes')).toMatchObject({ status: 0, stdout: 'y\n', stderr: '' })
-    await expect.poll(async () => (await cli.run(['exec', 'alpha', 'pgrep', '-x', 'yes'])).status).toBe(1)
-    // This run waits for the one before it.
-    const { stdout } = await cli.run(['run', 'alpha', 'print("free")', '--timeout', '20s'])
-    expect(stdout).toBe('free\n')
-  })
-
-  test('run --new deletes its sandbox, also when the reader of stderr goes away', async () => {
-    const before = (await cli.json(['ls'])).sandboxes.length
-    const loud = `'import sys\nwhile True: print("more", file=sys.stderr, flush=True)'`
-    expect(untilOne(`run --new ${FOREVER}`)).toMatchObject({ status: 0, stdout: 'more\n', stderr: '' })
-    expect(untilOne(`run --new $${loud}`, '2>&1')).toMatchObject({ status: 0, stdout: 'more\n' })
-    expect((await cli.json(['ls'])).sandboxes).toHaveLength(before)
-  })
-})
-
 test('completion in a real bash offers the names that fit each argument', async () => {
   await cli.json(['volume', 'create', 'shelf'])
   await cli.json(['snapshot', 'alpha', '--name', 'saved'])
@@ -184,6 +82,28 @@ describe('lifecycle', () => {
     expect(
       (await cli.json(['snapshot', 'ls', 'alphabet'])).snapshots.map(({ id }: { id: string }) => id),
     ).toContain(snapshot.id)
+  })
+
+  test('create --snapshot starts from a snapshot, and promote lets the parent continue as the fork', async () => {
+    await cli.run(['create', 'origin'])
+    await cli.run(['run', 'origin', 'v = 1'])
+    const { id } = await cli.json(['snapshot', 'origin', '--name', 'ready'])
+    expect((await cli.run(['snapshot', 'origin', '--name', 'ready'])).stderr).toContain(
+      'already has a snapshot',
+    )
+    await cli.json(['create', 'second', '--snapshot', 'origin/ready'])
+    await cli.run(['run', 'second', 'v += 1'])
+    await cli.json(['snapshot', 'second', '--name', 'more'])
+    await cli.json(['rollback', 'origin', 'second/more'])
+    expect((await cli.run(['run', 'origin', 'print(v)'])).stdout).toBe('2\n')
+    await cli.run(['run', 'second', 'v += 1'])
+    expect(await cli.json(['promote', 'second', '--keep'])).toMatchObject({ name: 'origin' })
+    expect((await cli.run(['run', 'origin', 'print(v)'])).stdout).toBe('3\n')
+    expect((await cli.run(['promote', 'second'])).stderr).toContain('origin continues as second')
+    expect((await cli.run(['run', 'second', 'print(v)'])).status).not.toBe(0)
+    expect((await cli.run(['create', '--snapshot', id, '--template', 'python'])).status).toBe(2)
+    await cli.json(['snapshot', 'rm', 'origin/ready', 'more'])
+    await cli.json(['rm', 'origin'])
   })
 
   test('snapshot verify checks the named snapshots, or all, and reports each damaged one', async () => {
@@ -294,98 +214,5 @@ describe('lifecycle', () => {
     expect(broken).toMatchObject({ status: 1, stderr: expect.stringContaining('allow') })
     expect((await cli.json(['create', 'alone', '--network', 'none'])).network.mode).toBe('none')
     await cli.json(['rm', 'reach', 'alone'])
-  })
-})
-
-describe('reports', () => {
-  test('logs show past runs, find one by a prefix of its id, and follow runs that start later', async () => {
-    await cli.json(['create', 'logged'])
-    const { runId } = await cli.json(['run', 'logged', 'print("early")'])
-    await cli.run(['run', 'logged', 'print("late")'])
-    expect((await cli.run(['logs', 'logged'])).stdout).toBe('early\nlate\n')
-    expect((await cli.run(['logs', 'logged', '-n', '1'])).stdout).toBe('late\n')
-    expect((await cli.run(['logs', 'logged', runId.slice(0, 14)])).stdout).toBe('early\n')
-    const following = cli.run(['logs', '-f', 'logged'], { interruptAt: { shows: /later/ } })
-    await new Promise((resolve) => setTimeout(resolve, 1500))
-    await cli.run(['run', 'logged', 'print("even later")'])
-    const { status, stdout } = await following
-    expect(stdout).toBe('early\nlate\neven later\n')
-    expect(status).toBe(130)
-    const { stdout: lines } = await cli.run(['logs', 'logged', '--json'])
-    const events = lines
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line))
-    expect(events.filter(({ type }) => type === 'stdout').map(({ data }) => data.trim())).toEqual([
-      'early',
-      'late',
-      'even later',
-    ])
-  })
-
-  test('top shows state, private and shared memory and the last wake; live, it redraws on the alternate screen', async () => {
-    await cli.json(['standby', 'alpha', '--stored'])
-    await cli.json(['resume', 'alpha'])
-    const { sandboxes } = await cli.json(['top', '--once'])
-    const row = sandboxes.find(({ info }: { info: { name: string } }) => info.name === 'alpha')
-    expect(row).toMatchObject({
-      usage: { memoryBytes: expect.any(Number) },
-      memory: { privateBytes: expect.any(Number), sharedBytes: expect.any(Number), at: expect.any(String) },
-      lastWake: { tier: 'stored', cause: 'resume' },
-    })
-    const { stdout } = await cli.run(['top', '--once'])
-    expect(stdout).toMatch(
-      /NAME +STATE +MEMORY +PRIVATE +SHARED[\s\S]*alpha +running +[\d.]+ MB +[\d.]+ MB +[\d.]+ MB/,
-    )
-    const first = (await cli.json(['top', '--once', '--lines', '1'])).sandboxes
-    expect(first).toHaveLength(1)
-    expect(first[0].info.state).toBe('running')
-    const terminal = cli.terminal(['top'])
-    await terminal.shows(/\[\?1049h/)
-    await terminal.shows(/alpha[\s\S]*alpha/)
-    terminal.type('\x03')
-    await terminal.shows(/\[\?1049l/)
-    expect(await terminal.status()).toBe(130)
-  })
-
-  test('why, usage, template ls and volume ls are tables for people and JSON for programs', async () => {
-    expect((await cli.run(['why', 'alpha'])).stdout).toMatch(
-      /it sleeps in (5\d|60) min\.\nsleeps +in \d+ min[\s\S]*WHEN +EVENT[\s\S]*created/,
-    )
-    expect((await cli.json(['why', 'alpha'])).ledger.length).toBeGreaterThan(0)
-    expect((await cli.run(['usage'])).stdout).toMatch(/SANDBOX +RUNNING[\s\S]*alpha[\s\S]*total/)
-    expect((await cli.json(['usage', 'alpha'])).sandboxes).toHaveLength(1)
-    expect((await cli.run(['template', 'ls'])).stdout).toMatch(/python +ready +built_in/)
-    expect((await cli.json(['template', 'list'])).templates[0]).toMatchObject({ name: 'python' })
-    const { state, materials } = await cli.json(['template', 'show', 'python'])
-    expect(state).toBe('ready')
-    expect((await cli.json(['template', 'show', 'python', '--materials'])).items).toHaveLength(
-      materials.count,
-    )
-    expect((await cli.run(['template', 'show', 'python'])).stdout).toContain(materials.sha256)
-    expect((await cli.run(['template', 'show', 'python', '--materials'])).stdout).toMatch(
-      /TYPE +NAME[\s\S]*deb +bash .* [0-9a-f]{64}\n/,
-    )
-    expect(await cli.json(['volume', 'ls'])).toEqual({ volumes: [] })
-  })
-
-  test('a template is made from a snapshot by its name, used, and deleted', async () => {
-    await cli.run(['run', 'alpha', 'ready = "to go"'])
-    await cli.json(['snapshot', 'create', 'alpha', '--name', 'loaded'])
-    expect(await cli.json(['template', 'create', 'mine', '--snapshot', 'loaded'])).toMatchObject({
-      state: 'ready',
-    })
-    expect((await cli.run(['run', '--new', '--template', 'mine', 'print(ready)'])).stdout).toBe('to go\n')
-    expect(await cli.json(['template', 'rm', 'mine'])).toEqual({ deleted: ['mine'] })
-  })
-
-  test('a template is built by commands, and a failed build shows its log', async () => {
-    const built = ['template', 'create', 'built', '--from', 'python', '--network', 'none', '--run', 'true']
-    expect((await cli.run(built)).stdout).toBe('built\n')
-    const failed = await cli.run(['template', 'create', 'broken', '--run', 'echo the reason; exit 3'])
-    expect(failed.status).toBe(1)
-    expect(failed.stderr).toMatch(/the reason\n[\s\S]*command 1 of 1: .*exit code 3/)
-    expect((await cli.run(['template', 'show', 'broken'])).stdout).toMatch(/failed[\s\S]*the reason/)
-    expect(await cli.json(['template', 'rm', 'built', 'broken'])).toEqual({ deleted: ['built', 'broken'] })
   })
 })

@@ -13,6 +13,7 @@ test.each([
   [['run', 'box', '--language', 'cobol', 'x'], 'python, bash'],
   [['run', 'box', 'x', '-f', 'y'], 'not both'],
   [['run', '--new', 'a', 'b'], 'the only argument is the code'],
+  [['run', 'box', '1', '--memory', '2g'], '--memory needs --new'],
   [['create', '--idle', 'soon'], '15s'],
   [['create', '--memory', 'lots'], '4GiB'],
   [['create', '--env', 'novalue'], 'NAME=VALUE'],
@@ -50,6 +51,39 @@ test.each([
   const { status, stdout, stderr } = await cli.run(args)
   expect(stderr).toMatch(message)
   expect({ status, stdout }).toEqual({ status: 1, stdout: '' })
+})
+
+test.each([
+  [['creat'], 'Did you mean "create"?'],
+  [['delete', 'box'], 'Did you mean "rm"?'],
+  [['ls', '--jsno'], 'Did you mean --json?'],
+  [['template', 'shw', 'python'], 'Did you mean show?'],
+])('%j suggests what may have been meant', async (args, suggestion) => {
+  const { status, stdout, stderr } = await cli.run(args)
+  expect(stderr).toContain(suggestion)
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+})
+
+test('a wrong name of a sandbox, snapshot or template suggests a similar one', async () => {
+  await cli.json(['create', 'analysis'])
+  await cli.json(['snapshot', 'create', 'analysis', '--name', 'loaded'])
+  const suggests = async (args: readonly string[], name: string) =>
+    expect(await cli.run(args), args.join(' ')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining(`Did you mean "${name}"?`),
+    })
+  await suggests(['resume', 'anlaysis'], 'analysis')
+  await suggests(['rollback', 'analysis', 'laoded'], 'loaded')
+  await suggests(['snapshot', 'rm', 'laoded'], 'loaded')
+  for (const args of [
+    ['create', '--template', 'pyton'],
+    ['run', '--new', '--template', 'pyton', '1'],
+    ['template', 'show', 'pyton'],
+    ['template', 'rm', 'pyton'],
+  ])
+    await suggests(args, 'python')
+  await cli.json(['snapshot', 'rm', 'loaded'])
+  await cli.json(['rm', 'analysis'])
 })
 
 test('a copy between sandboxes and a secret without a value are refused with a hint', async () => {

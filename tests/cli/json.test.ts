@@ -127,6 +127,8 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['ssh-key rm', ['mine']],
   ['logs', ['box']],
   ['why', ['box']],
+  ['show', ['box']],
+  ['ledger', ['box']],
   ['network', ['box']],
   ['top', ['--once']],
   ['usage', []],
@@ -136,7 +138,7 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['rm', ['box']],
 ]
 /** Commands that other tests use with --json. */
-const ELSEWHERE = ['demo', 'sh', 'ssh-key confirm']
+const ELSEWHERE = ['demo', 'promote', 'sh', 'ssh-key confirm']
 
 describe('with --json, commands print JSON', () => {
   test('the list has every client command', () => {
@@ -154,7 +156,7 @@ describe('with --json, commands print JSON', () => {
   test('sh, which needs a terminal', async () => {
     await cli.json(['create', 'shell'])
     const terminal = cli.terminal(['sh', '--json', 'shell', '--', 'true'])
-    await terminal.shows(/\{"pid":\d+,"how":"exited","exitCode":0\}/)
+    await terminal.shows(/\{"processId":"pr-\w+","pid":\d+,"how":"exited","exitCode":0\}/)
     expect(await terminal.status()).toBe(0)
     await cli.json(['rm', 'shell'])
   })
@@ -223,8 +225,10 @@ describe('with --json, commands print JSON', () => {
 
   test('a server reports when it is ready, and its address', async () => {
     const { lines, url } = cli.server
-    const news = lines.filter((line) => line.startsWith('news ')).map((line) => JSON.parse(line.slice(5)))
-    expect(news).toEqual([
+    const reports = lines
+      .filter((line) => line.startsWith('report '))
+      .map((line) => JSON.parse(line.slice('report '.length)))
+    expect(reports).toEqual([
       expect.objectContaining({
         type: 'ready',
         url,

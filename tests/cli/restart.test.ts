@@ -7,9 +7,13 @@ test('run shows all output once when the server is killed and restarted during t
   await cli.json(['create', 'box'])
   const code = 'import time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.2)\n'
   const running = cli.run(['run', 'box', code])
-  const begun = async () => (await cli.server.ok('/v1/sandboxes/box/runs')).items.length
-  await expect.poll(begun, { timeout: 30_000 }).toBe(1)
-  await new Promise((resolve) => setTimeout(resolve, 1000))
+  const printed = async () => {
+    const { items } = await cli.server.ok('/v1/sandboxes/box/runs')
+    if (items.length === 0) return ''
+    const { body } = await cli.server.fetch(`/v1/sandboxes/box/runs/${items[0].runId}/events?follow=false`)
+    return new Response(body).text()
+  }
+  await expect.poll(printed, { timeout: 30_000 }).toContain('"3\\n"')
   await cli.server.kill()
   await cli.server.begin()
   const { status, stdout } = await running

@@ -48,13 +48,13 @@ test('sh detaches with ~. and returns to the same shell with --attach; it leaves
   await terminal.shows(/\[\?1049hready/)
   terminal.type('\r~.')
   await terminal.shows(/\[\?1049l/)
-  await terminal.shows(/Detached; the shell keeps running\. Return with `dormouse sh shell --attach (\d+)`/)
+  await terminal.shows(/Detached; the shell keeps running\. Return with `dormouse sh shell --attach pr-\w+`/)
   expect(await terminal.status()).toBe(0)
   const { items } = await cli.server.ok('/v1/sandboxes/shell/processes')
-  const { pid } = items.find(
+  const { processId } = items.find(
     (process: { pty: boolean; state: string }) => process.pty && process.state === 'running',
   )
-  const again = cli.terminal(['sh', 'shell', '--attach', String(pid)])
+  const again = cli.terminal(['sh', 'shell', '--attach', processId])
   again.type('echo was-$x ~""~; exit\r')
   await again.shows(/was-kept ~~\r\n/)
   expect(await again.status()).toBe(0)

@@ -52,8 +52,16 @@ def main() -> None:
                     resize(terminal, *order["size"])
                 elif "signal" in order:
                     os.kill(pid, getattr(signal, order["signal"]))
+                elif "hang_up" in order:
+                    # The kernel sends SIGHUP to the program, unless the terminal does not control it.
+                    os.close(terminal)
+                    return wait(pid)
                 elif "modes" in order:
                     print(json.dumps({"modes": modes(terminal)}), file=sys.stderr, flush=True)
+    wait(pid)
+
+
+def wait(pid: int) -> None:
     _, status = os.waitpid(pid, 0)
     print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), file=sys.stderr, flush=True)
 

@@ -18,19 +18,39 @@ test('create sets the disk limit, and update changes only the named settings', a
   })
   const changed = await cli.json([
     ...['update', 'box', '--memory', '1GiB', '--cpus', '0.5', '--idle', '1h', '--store-after', '2h'],
-    ...['--metadata', 'team=red', '--metadata', 'ring=1', '--expires-idle', '7d', '--ephemeral'],
+    ...[
+      '--max-background',
+      '3h',
+      '--metadata',
+      'team=red',
+      '--metadata',
+      'ring=1',
+      '--expires-idle',
+      '7d',
+      '--at-memory-limit',
+      'pause',
+      '--ephemeral',
+      '--wake-on-timer',
+    ],
   ])
   expect(changed).toMatchObject({
     name: 'box',
     limits: { ...made.limits, memoryBytes: 1024 ** 3, cpus: 0.5 },
     idleTimeoutMs: 3_600_000,
     storeAfterMs: 7_200_000,
+    maxBackgroundMs: 10_800_000,
+    wakeOnTimer: true,
+    atMemoryLimit: 'pause',
     metadata: { team: 'red', ring: '1' },
     expires: { idleMs: 604_800_000, action: 'delete' },
     ephemeral: true,
   })
-  const undone = await cli.json(['update', 'box', '--no-metadata', '--no-expires', '--no-ephemeral'])
-  expect(undone).toMatchObject({ metadata: {}, ephemeral: false, idleTimeoutMs: 3_600_000 })
+  const undone = await cli.json([
+    ...['update', 'box', '--no-metadata', '--no-expires', '--no-ephemeral', '--no-wake-on-timer'],
+  ])
+  expect(undone).toMatchObject({
+    ...{ metadata: {}, ephemeral: false, wakeOnTimer: false, idleTimeoutMs: 3_600_000 },
+  })
   expect(undone).not.toHaveProperty('expires')
   expect(await cli.json(['update', 'box', '--no-name'])).not.toHaveProperty('name')
   const named = await cli.run(['update', id, '--name', 'box'])

@@ -29,7 +29,7 @@ async function removeAll(): Promise<string[]> {
   for (const kind of ['sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
     const { items } = await server.ok(`/v1/${kind}`)
     for (const { id, name, source } of items) {
-      if (source === 'built_in') continue
+      if (source === 'built_in' || source === 'host') continue
       left.push(`${kind}/${id ?? name}`)
       await server.call(`/v1/${kind}/${id ?? name}`, { method: 'DELETE' })
     }
@@ -78,7 +78,7 @@ describe('a block is refused', () => {
     ['output that is not as said', 'console', '$ echo one\ntwo', /echo one/],
     ['a program that ends with an error', 'js', 'process.exitCode = 1', /to be \+0/],
     ['TypeScript', 'js', 'const one: number = 1', /SyntaxError/],
-    ['a language that nobody runs', 'ts', 'const one = 1', /is written as js/],
+    ['a language that no test runs', 'ts', 'const one = 1', /is written as js/],
     ['what is not JSON', 'json', '{ port: 8080 }', /JSON/],
     ['a setting that does not exist', 'json', '{ "idleTimeoutMs": 1, "prot": 8080 }', /prot/],
     ['a template that cannot be built', 'json', '{ "name": "a b", "suite": "trixie" }', /name/],

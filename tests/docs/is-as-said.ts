@@ -21,7 +21,7 @@ function isLineAsSaid(shown: string, said: string): boolean {
 
 function steady(line: string): string {
   return line
-    .replace(/\b(sb|sn|run)-[2-9a-km-np-z]{16}\b/g, '<$1>')
+    .replace(/\b(sb|sn|run|pr)-[2-9a-km-np-z]{16}\b/g, '<$1>')
     .replace(/\b\d+(\.\d+)? (ms|s|min|h)\b/g, '<time>')
     .replace(/\b\d+(\.\d+)? [kMGT]?i?B\b/g, '<size>')
     .replace(/\s+/g, ' ')

@@ -143,7 +143,7 @@ import socket
 try: print(socket.create_connection(("192.0.2.1", 80), 20).recv(9))
 except OSError as error: print(type(error).__name__)`
 
-test('its gate is open before it is asked for, and closed if nobody asks', async () => {
+test('its gate is open before a create claims it, and is closed if none does', async () => {
   const before = await create()
   await serve(await before.openGate())
   const [id] = await untilWaiting(1)
@@ -161,7 +161,7 @@ test('its gate is open before it is asked for, and closed if nobody asks', async
   expect(await python(unasked, CONNECT)).toBe("b'hello'\n")
 })
 
-/** Says hello to whoever comes out, until the burrow ends. */
+/** Greets every connection that comes out, until the burrow ends. */
 async function serve(gate: Gate): Promise<void> {
   const server = createServer((socket) => socket.end('hello')).listen({ fd: gate.tcp })
   await once(server, 'listening')

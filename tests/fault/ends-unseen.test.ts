@@ -20,12 +20,17 @@ afterAll(async () => {
   await factory.cleanUp()
 })
 
-async function firstPid(): Promise<number> {
-  return Number((await readFile(factory.layout.burrow(burrow.id).pidFile, 'utf8')).split(' ')[0])
+async function agentOf(one: Burrow): Promise<number> {
+  const first = await firstPid(one)
+  return Number((await readFile(`/proc/${first}/task/${first}/children`, 'utf8')).split(' ')[0])
+}
+
+async function firstPid(one = burrow): Promise<number> {
+  return Number((await readFile(factory.layout.burrow(one.id).pidFile, 'utf8')).split(' ')[0])
 }
 
 async function expectEnded(reason: string): Promise<void> {
-  const late = sleep(10_000).then(() => 'nobody noticed')
+  const late = sleep(10_000).then(() => 'not noticed')
   expect(await Promise.race([burrow.ended, late])).toMatchObject({ reason })
   await expect(burrow.guest.info()).rejects.toMatchObject({ code: 'burrow_ended' })
   await burrow.destroy()
@@ -34,7 +39,7 @@ async function expectEnded(reason: string): Promise<void> {
 const HINDRANCE = 'import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)'
 
 describe('the end of a burrow is noticed', () => {
-  test('after a snapshot that was refused, when nobody has called since', async () => {
+  test('after a snapshot that was refused, without a call since', async () => {
     await burrow.guest.runs.run({ code: HINDRANCE })
     await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
       code: 'snapshot_refused',
@@ -92,19 +97,19 @@ describe('the end of a burrow is noticed', () => {
 })
 
 describe('an agent that does not answer', () => {
-  test('keeps nobody waiting for a snapshot, nor for the end of its burrow', async () => {
-    const first = await firstPid()
-    const [agent] = (await readFile(`/proc/${first}/task/${first}/children`, 'utf8')).split(' ')
-    process.kill(Number(agent), 'SIGSTOP')
-    await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
-      code: 'agent_unreachable',
-    })
-    process.kill(Number(agent), 'SIGCONT')
+  test('delays neither a snapshot nor the end of its burrow for ever', async () => {
+    const other = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+    const agents = await Promise.all([agentOf(burrow), agentOf(other)])
+    for (const agent of agents) process.kill(agent, 'SIGSTOP')
+    const save = (one: Burrow) =>
+      engine.snapshot(one, { leave: 'gone' }).catch((error: { code: string }) => error.code)
+    // One is destroyed while it is being saved, the other continues.
+    const saving = Promise.all([save(burrow), save(other)])
+    await other.destroy()
+    expect(await saving).toEqual(['agent_unreachable', 'agent_unreachable'])
+    process.kill(agents[0], 'SIGCONT')
     await burrow.guest.info()
     expect((await burrow.guest.runs.run({ code: 'print(7)' })).stdout).toBe('7\n')
-    process.kill(Number(agent), 'SIGSTOP')
-    const saving = engine.snapshot(burrow, { leave: 'gone' }).catch((error: { code: string }) => error.code)
     await burrow.destroy()
-    expect(await saving).toBe('agent_unreachable')
   }, 120_000)
 })

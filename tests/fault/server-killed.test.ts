@@ -38,7 +38,7 @@ describe('server killed with SIGKILL', () => {
     '%i ms into creating burrows, the next engine has them all and nothing else',
     async (delayMs) => {
       const acknowledged = await killAfter(delayMs)
-      // A dormouse-init that was under way goes on by itself.
+      // A dormouse-init that was under way continues by itself.
       await sleep(300)
       const engine = await factory.open()
       const { burrows } = await engine.adoptBurrows()

@@ -77,7 +77,7 @@ const CALLS: readonly ((client: AgentClient) => Promise<unknown>)[] = [
   (client) => all(client.contexts.output('default')),
   (client) => client.processes.list(),
   (client) => all(client.processes.stream({ args: ['true'] })),
-  (client) => client.processes.writeStdin(5, Buffer.alloc(3_000_000)),
+  (client) => client.processes.writeStdin('5', Buffer.alloc(3_000_000)),
   async (client) => {
     const process = await client.processes.connect({ args: ['true'] })
     process.write(Buffer.alloc(100)).catch(() => {})
@@ -106,11 +106,12 @@ const TEXTS = [
   '{"protocol":1}',
   '{"type":"open"}',
   '{"type":"end"}',
-  '{"type":"start","pid":5}',
+  '{"type":"start","processId":"pr-2222222222222222","pid":5}',
   '{"exitCode":0}',
   '{"exitCode":1e999}',
   '{"bytes":-1}',
   '{"pid":9007199254740993}',
+  '{"processId":"pr-2222222222222222"}',
   '{"state":"finished"}',
   '{"runs":[]}',
   '{"runs":[null]}',
@@ -118,7 +119,7 @@ const TEXTS = [
   '{"contexts":[{"context":"x"}]}',
   '{"ports":[{"port":70000,"address":"x"}]}',
   '{"seq":0,"type":"start","runId":"r","context":"c"}',
-  '{"seq":0,"type":"start","pid":3}',
+  '{"seq":0,"type":"start","processId":"pr-2222222222222222","pid":3}',
   '{"seq":1,"type":"stdout","data":"x"}',
   '{"seq":2,"type":"result","data":{"a":[[[]]]}}',
   '{"seq":2,"type":"result","data":[1]}',

@@ -17,7 +17,7 @@ import { parseImage, serializeImage } from '../../packages/engine-linux/src/imag
 import type { Message } from '../../packages/engine-linux/src/image/message.ts'
 import { PageWorker } from '../../packages/engine-linux/src/image/page-worker.ts'
 import { DumpImages } from '../../packages/engine-linux/src/image-thread/dump-images.ts'
-import { onImageThread } from '../../packages/engine-linux/src/image-thread/image-threads.ts'
+import { ImageThreads } from '../../packages/engine-linux/src/image-thread/image-threads.ts'
 import { guardLibrary } from '../../packages/engine-linux/src/native-programs.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { heldBytes } from '../held-memory.ts'
@@ -31,6 +31,7 @@ const READ =
   /^(files|pstree|inventory|remap-fpath|pipes-data|fifo-data)\.img$|^(mm|pagemap|ids|fdinfo|tcp-stream|timens)-/
 
 const factory = await linuxFactory()
+const imageThreads = new ImageThreads()
 const root = mkdtempSync(join(tmpdir(), 'dormouse-fuzz-'))
 let images = ''
 let memory = ''
@@ -60,6 +61,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   rmSync(root, { recursive: true, force: true })
+  await imageThreads[Symbol.asyncDispose]()
   await factory.cleanUp()
 })
 
@@ -90,16 +92,21 @@ async function playCase(dice: Dice): Promise<void> {
 async function takeIn(rawDir: string, work: string): Promise<void> {
   const [outDir, memoryDir] = [join(work, 'out'), join(work, 'memory')]
   for (const path of [outDir, memoryDir]) mkdirSync(path)
-  await using dump = new DumpImages(rawDir)
   await using pages = new PageWorker()
   const mounts = [{ volumeId: newVolumeId(), path: '/tmp', readOnly: false }]
   const into = { outDir, memoryDir, memoryId: 'fuzz', guard: { hostPath: guardLibrary } }
-  await answered(dump.read())
-  await answered(dump.detachFromVolumes({ mounts, volumesDir: work }))
-  await answered(dump.refuseLoss([]))
-  await answered(dump.mend())
-  await answered(dump.map(into, pages))
-  await answered(dump.findRemapLinks())
+  await imageThreads.use(async (thread) => {
+    const reading = DumpImages.read(thread, rawDir)
+    await answered(reading)
+    const dump = await reading.catch(() => undefined)
+    if (dump !== undefined) {
+      await answered(dump.detachFromVolumes({ mounts, volumesDir: work }))
+      await answered(dump.refuseLoss([]))
+      await answered(dump.mend())
+      await answered(dump.map(into, pages))
+    }
+    await answered(thread.run('findRemapLinks', { rawDir }))
+  })
   // Nothing is made but what has a name of ours.
   expect(readdirSync(memoryDir).filter((name) => !/^fuzz-\d+$/.test(name))).toEqual([])
   expect(readdirSync(outDir).filter((name) => !/^[\w-]+\.img$/.test(name))).toEqual([])
@@ -114,7 +121,7 @@ async function readSaved(imagesDir: string, work: string): Promise<void> {
     ...{ fileId, kind: 'file' as const, path: '/tmp/x', mode: 0o100644, isWritten: false },
     ...{ mappedBytes: 4096, privateBytes: 0 },
   }))
-  await onImageThread(async (thread) => {
+  await imageThreads.use(async (thread) => {
     await answered(thread.run('findOpenPaths', { imagesDir }))
     await answered(thread.run('findHiddenFile', { imagesDir, added: mounts, before: [] }))
     await answered(

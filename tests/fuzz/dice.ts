@@ -36,7 +36,7 @@ export const FUZZ_TIMEOUT_MS = SECONDS * 1000 + 120_000
 
 /**
  * Plays one case after the other until the time is over. A case that throws is named with the seed that brings it back:
- * `FUZZ_SEED=<that> FUZZ_SECONDS=0` plays it alone, `FUZZ_SECONDS=3600` goes on for an hour.
+ * `FUZZ_SEED=<that> FUZZ_SECONDS=0` plays it alone, `FUZZ_SECONDS=3600` plays for an hour.
  */
 export async function fuzz(play: (dice: Dice) => Promise<void>): Promise<number> {
   const end = Date.now() + SECONDS * 1000

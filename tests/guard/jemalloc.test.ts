@@ -54,7 +54,7 @@ for line in sys.stdin:
 `
 
 interface Started {
-  readonly pid: number
+  readonly processId: string
   seen: number
 }
 
@@ -84,15 +84,19 @@ function hold(made: Burrow): Burrow {
 /** Python itself is on jemalloc as well: all of its objects come through the sleep with it. */
 async function start(conf: string): Promise<Started> {
   const env = { LD_PRELOAD: LIBRARY, MALLOC_CONF: conf, PYTHONMALLOC: 'malloc' }
-  const pid = await burrow.guest.processes.start({ args: ['python3', '/opt/program.py'], env, stdin: true })
-  const started = { pid, seen: -1 }
+  const processId = await burrow.guest.processes.start({
+    args: ['python3', '/opt/program.py'],
+    env,
+    stdin: true,
+  })
+  const started = { processId, seen: -1 }
   expect(await nextLine(started)).toBe('full')
   return started
 }
 
 async function nextLine(process: Started): Promise<string> {
   let text = ''
-  const events: AsyncIterable<ProcessEvent> = burrow.guest.processes.events(process.pid, {
+  const events: AsyncIterable<ProcessEvent> = burrow.guest.processes.events(process.processId, {
     after: process.seen,
   })
   for await (const event of events) {
@@ -104,7 +108,7 @@ async function nextLine(process: Started): Promise<string> {
 }
 
 async function ask(process: Started, question: string): Promise<string> {
-  await burrow.guest.processes.writeStdin(process.pid, `${question}\n`, { close: false })
+  await burrow.guest.processes.writeStdin(process.processId, `${question}\n`, { close: false })
   return nextLine(process)
 }
 
@@ -121,8 +125,8 @@ test('jemalloc purges what a wake has mapped, and callocs zeros; without the gua
 
 test('the guard comes behind the libraries that a process asks for, so that theirs replace its functions', async () => {
   const env = { LD_PRELOAD: LIBRARY }
-  const pid = await burrow.guest.processes.start({ args: ['printenv', 'LD_PRELOAD'], env })
-  expect(await nextLine({ pid, seen: -1 })).toBe(`${LIBRARY}:/.dormouse/lib/libdormouse-guard.so`)
+  const processId = await burrow.guest.processes.start({ args: ['printenv', 'LD_PRELOAD'], env })
+  expect(await nextLine({ processId, seen: -1 })).toBe(`${LIBRARY}:/.dormouse/lib/libdormouse-guard.so`)
 })
 
 async function woken(): Promise<Burrow> {

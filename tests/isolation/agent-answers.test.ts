@@ -18,8 +18,8 @@ afterAll(async () => {
 
 test('a list shows the beginning of a long command', async () => {
   const { guest } = burrow
-  const pid = await guest.processes.start({ args: ['/bin/true', 'x'.repeat(100_000)] })
-  const listed = (await guest.processes.list()).find((process) => process.pid === pid)
+  const processId = await guest.processes.start({ args: ['/bin/true', 'x'.repeat(100_000)] })
+  const listed = (await guest.processes.list()).find((process) => process.processId === processId)
   expect(listed?.command).toMatch(/^\/bin\/true x+…$/)
   expect(listed?.command).toHaveLength(4097)
 })
@@ -35,7 +35,7 @@ test('an answer that is too long for its frame is refused by an honest agent, an
   for (let batch = 0; batch < 10; batch++)
     await Promise.all(Array.from({ length: 24 }, () => guest.processes.start({ args })))
   await expect(guest.processes.list()).rejects.toMatchObject({ code: 'too_large' })
-  await guest.processes.writeStdin((start as { pid: number }).pid, 'still here\n')
+  await guest.processes.writeStdin((start as { processId: string }).processId, 'still here\n')
   expect((await follow.next()).value).toMatchObject({ type: 'stdout', data: 'still here\n' })
 })
 

@@ -73,7 +73,7 @@ tried = [attempt(deep), attempt(lambda: open(LINK + "/file", "wb").write(bytes(1
          attempt(lambda: os.link(LINK + "/agent.sock", LINK + "/other")), attempt(lambda: os.symlink("x", LINK + "/symlink"))]
 open("/tried", "w").write("\\n".join(tried))`)
     const burrow = await boot()
-    expect(readdirSync(runOf(burrow)).sort()).toEqual(['end', 'pid'])
+    expect(readdirSync(runOf(burrow)).sort()).toEqual(['end', 'limits', 'pid'])
     const tried = readFileSync(join(factory.layout.burrow(burrow.id).upper, 'tried'), 'utf8')
     expect(new Set(tried.split('\n'))).toEqual(new Set(['No space left on device']))
     await burrow.destroy()
@@ -123,7 +123,7 @@ while True:
       code: 'import os; print(os.listdir("/.dormouse/run"), os.path.exists("/made"))',
     })
     expect(stdout.trim()).toBe("['agent.sock'] False")
-    expect(readdirSync(runOf(woken)).sort()).toEqual(['end', 'pid'])
+    expect(readdirSync(runOf(woken)).sort()).toEqual(['end', 'limits', 'pid'])
     await woken.destroy()
   }
   expect(await factory.traces()).toEqual([])

@@ -54,7 +54,7 @@ libc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p
 while True: ctypes.memset(libc.shmat(libc.shmget(0, 2**24, 0o1600), None, 0), 1, 2**24)`,
     ],
     [
-      'messages nobody reads',
+      'messages without a reader',
       `import socket
 kept = []
 while True:

@@ -82,7 +82,7 @@ describe("an agent that answers with another sandbox's snapshot", () => {
 })
 
 describe('an agent that does not answer', () => {
-  test('while it is told who it is: the rollback fails in time, and the sandbox is as before', async () => {
+  test('while it is introduced: the rollback fails in time, and the sandbox is as before', async () => {
     const attacker = await create()
     const before = attacker.view()
     const rolledBack = takeOverAgent(core, attacker, { 'agent.configure': 'silence' })
@@ -91,7 +91,7 @@ describe('an agent that does not answer', () => {
     expect(await runIn(core, attacker, 'print("here")')).toBe('here\n')
   })
 
-  test('while a server starts: the server is ready all the same, and others wake', async () => {
+  test('while a server starts: the server becomes ready, and other sandboxes wake', async () => {
     const attacker = await create()
     await takeOverAgent(core, attacker, { 'agent.info': 'silence' })
     core = await core.restart()

@@ -41,7 +41,6 @@ describe.each(EVERYONE)('the kernel’s files tell %s nothing of the host', (who
     '/proc/scsi',
     '/sys/firmware',
     '/sys/fs/bpf',
-    '/sys/fs/cgroup',
     '/sys/hypervisor',
     '/sys/kernel/debug',
     '/sys/kernel/tracing',
@@ -116,6 +115,7 @@ describe.each(EVERYONE)('devices: %s', (who) => {
   test('finds the harmless ones only', async () => {
     const names = await attackers.attempt(who, 'sorted(os.listdir("/dev"))')
     expect(names).toEqual([
+      '.limits',
       '.masked',
       'fd',
       'full',
@@ -179,6 +179,12 @@ describe.each(EVERYONE)('what is ours is out of reach of %s', (who) => {
     ['rename /dev', 'os.rename("/dev", "/dev2")'],
     ['exchange /proc', 'exchange("/proc", "/mnt")'],
     ['remove /dev/pts', 'os.rmdir("/dev/pts")'],
+    ['write its memory limit', 'os.open("/sys/fs/cgroup/memory.max", os.O_WRONLY)'],
+    ['remove its memory limit', 'os.unlink("/sys/fs/cgroup/memory.max")'],
+    ['add to its cgroup', 'os.open("/sys/fs/cgroup/new", os.O_CREAT | os.O_WRONLY)'],
+    ['write /proc/meminfo', 'os.open("/proc/meminfo", os.O_WRONLY)'],
+    ['chmod /proc/meminfo', 'os.chmod("/proc/meminfo", 0o666)'],
+    ['write the numbers of the guard', 'os.open("/dev/.limits/numbers", os.O_WRONLY)'],
   ])('cannot %s', async (_title, action) => {
     await attackers.python(who, EXCHANGE)
     expect(refused).toContain(await attackers.attempt(who, `tries(lambda: ${action})`))
@@ -206,10 +212,14 @@ describe('the root of the sandbox is all there is', () => {
     expect(seen).toBe(await attackers.attempt('root', 'repr(sorted(os.listdir("/")))'))
   })
 
-  test('mount points and environment tell of no path on the host but that of the tools', async () => {
+  test('mount points and environment show no path of the host but those of tools and shown limits', async () => {
     const mounts = (await attackers.attempt('user', 'reads("/proc/self/mountinfo", 65536)')) as string
-    const lines = mounts.split('\n').filter((line) => !/ \/\.dormouse(\/\w+)? /.test(line))
-    // The overlay's layers are told relative to a directory that the sandbox does not know.
+    const shown =
+      '/dev/.limits /proc/meminfo /proc/cpuinfo /sys/devices/system/cpu/online /sys/fs/cgroup'.split(' ')
+    const lines = mounts
+      .split('\n')
+      .filter((line) => !/ \/\.dormouse(\/\w+)? /.test(line) && !shown.includes(line.split(' ')[4] ?? ''))
+    // The overlay's layers are named relative to a directory that the sandbox does not know.
     expect(lines.join('\n')).not.toMatch(/dir=\/|:\/|dormouse-test|\/work|bw-/)
     expect(lines.find((line) => line.includes(' / / '))).toMatch(/nodev/)
     const environment = await attackers.attempt('user', 'json.dumps(dict(os.environ))')

@@ -93,9 +93,9 @@ for uid in range(2000, 2008):
         time.sleep(1000)
 `
     const bomber = await attackers.create({ user: 'root' })
-    const pid = await bomber.guest.processes.start({ args: ['python3', '-c', greedy], user: 'root' })
+    const processId = await bomber.guest.processes.start({ args: ['python3', '-c', greedy], user: 'root' })
     let full = 0
-    for await (const event of bomber.guest.processes.events(pid)) {
+    for await (const event of bomber.guest.processes.events(processId)) {
       if (event.type === 'stdout') full += event.data.split('full').length - 1
       if (full === 8) break
     }

@@ -49,7 +49,7 @@ describe('volumes and a hostile sandbox', () => {
     expect(await printed(awake!, 'open("/data/x", "w")')).toMatch(/Read-only/)
   })
 
-  test('the place of a volume cannot be taken away; moved along with its parent it is not saved, and goes on when it is back', async () => {
+  test('the mount point of a volume cannot be removed; while its parent is moved the sandbox is not saved, and continues when it is back', async () => {
     const burrow = await bench.mounting({ volumeId: id, path: '/srv/a/data', readOnly: false })
     for (const line of ['os.rmdir("/srv/a/data")', 'os.rename("/srv/a/data", "/srv/x")'])
       expect(await printed(burrow, `import os; ${line}`)).toMatch(/^OSError.*busy/)
@@ -128,7 +128,7 @@ for up in ["${outside}/d", "../../../../../../..${outside}/d", "/proc/1/root${ou
     }
   })
 
-  test('a volume shows nothing of the host beside itself, and what is on it belongs to nobody there', async () => {
+  test('a volume shows no other files of the host, and its files belong to no user of the host', async () => {
     await writeFile(join(factory.layout.volumesDir, 'beside'), 'secret')
     const code = `import os
 print(os.path.exists("/data/../beside"), os.listdir("/data"))

@@ -44,7 +44,7 @@ describe('privileges are exactly these', () => {
   })
 })
 
-describe('nobody becomes root by a program', () => {
+describe('no user becomes root by a program', () => {
   test('su asks the user for a password and does not get one', async () => {
     const { output, exitCode } = await sandbox.shell('user', 'su -c id root < /dev/null')
     expect(exitCode).not.toBe(0)

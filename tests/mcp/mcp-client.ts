@@ -20,9 +20,19 @@ export class McpClient implements AsyncDisposable {
   #http: StreamableHTTPClientTransport | undefined
   #stdio: StdioClientTransport | undefined
 
-  static async overStdio(server: ServerProcess, sandbox?: string): Promise<McpClient> {
+  static async overStdio(
+    server: ServerProcess,
+    sandbox?: string,
+    flags: readonly string[] = [],
+  ): Promise<McpClient> {
     const mcp = new McpClient()
-    const args = ['mcp', '--url', server.url, ...(sandbox === undefined ? [] : ['--sandbox', sandbox])]
+    const args = [
+      'mcp',
+      '--url',
+      server.url,
+      ...(sandbox === undefined ? [] : ['--sandbox', sandbox]),
+      ...flags,
+    ]
     const env = { PATH: process.env['PATH'] ?? '', DORMOUSE_API_KEY: server.key }
     mcp.#stdio = new StdioClientTransport({ command: launcher, args, env })
     await mcp.client.connect(mcp.#stdio)

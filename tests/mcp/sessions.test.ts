@@ -110,16 +110,6 @@ describe('conversations', () => {
 })
 
 describe('over stdio', () => {
-  test('interrupts calls in progress when the client disconnects', async () => {
-    const name = `left-${unique()}`
-    await using mcp = await McpClient.overStdio(server, name)
-    const code = 'import time\nprint("begun", flush=True)\nwhile True: time.sleep(0.01)'
-    await begun((onprogress) => mcp.call('run_python', { code }, { onprogress }))
-    await mcp.end()
-    await using next = await McpClient.overStdio(server, name)
-    expect(await next.text('run_python', { code: '"alive"' })).toBe("'alive'")
-  })
-
   test('a wrong key is a tool error with a hint', async () => {
     const other = { url: server.url, key: 'dm_wrong_key' } as ServerProcess
     await using mcp = await McpClient.overStdio(other)

@@ -55,6 +55,17 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(answer.isError).toBeUndefined()
   })
 
+  test('a kernel that ends is an error, and the next call says that the variables are lost', async () => {
+    const died = await mcp.call('run_python', { code: 'lost = 1; import os; os._exit(0)' })
+    expect(died).toMatchObject({ isError: true, structuredContent: { exitCode: 1 } })
+    expect(textOf(died)).toMatch(/KernelDied: the kernel exited with code 0; .*its variables are gone/)
+    const next = await mcp.call('run_python', { code: '"lost" in globals()' })
+    expect(textOf(next)).toMatch(
+      /^\[The earlier variables are lost: the kernel exited with code 0.*\]\nFalse$/,
+    )
+    expect(next.structuredContent).toMatchObject({ contextRestarted: expect.stringMatching(/code 0/) })
+  })
+
   test('a plot comes as an image', async () => {
     const code = 'import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()'
     const { content, structuredContent } = await mcp.call('run_python', { code })
@@ -204,6 +215,16 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     }
   })
 
+  test('the parent of a fork continues as the fork', async () => {
+    await mcp.call('run_python', { code: 'way = 0' })
+    const forked = await mcp.call('fork_sandbox')
+    const [{ id }] = forked.structuredContent.children
+    await mcp.call('run_python', { code: 'way = 1', sandbox: id })
+    const parent = await mcp.call('promote_sandbox', { sandbox: id })
+    expect(parent.structuredContent.id).toBe(forked.structuredContent.parent)
+    expect(await mcp.text('run_python', { code: 'way' })).toBe('1')
+  })
+
   test('a rollback brings back memory and files', async () => {
     await mcp.call('run_python', { code: 'precious = 1; open("/root/f", "w").write("old")' })
     const saved = await mcp.call('snapshot_sandbox', { name: 'before' })
@@ -228,7 +249,7 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
 
   test('other sandboxes are made, listed and used by name', async () => {
     const name = `other-${crypto.randomUUID().slice(0, 8)}`
-    const made = await mcp.call('create_sandbox', { name, memoryMb: 512 })
+    const made = await mcp.call('create_sandbox', { name, memoryMb: 512, wakeOnTimer: true })
     expect(made.structuredContent).toMatchObject({ name, state: 'running' })
     const again = await mcp.call('create_sandbox', { name })
     expect(again.structuredContent.id).toBe(made.structuredContent.id)

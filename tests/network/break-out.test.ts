@@ -80,7 +80,7 @@ describe('the host', () => {
   /** What listens on the host: a service of its own, the server's HTTP and its SSH. */
   const ports = () => [CANARY_PORT, world.serverPort, world.sshPort]
 
-  /** Not a byte, whoever it would be from. */
+  /** Not a byte, from any sender. */
   async function hearsNothing(address: string, sandbox = id): Promise<void> {
     await world.forget()
     const visits = await world.canaryVisits()
@@ -188,7 +188,7 @@ describe('listening where the way out is', () => {
   })
 })
 
-test('a name server of its own inside takes the way out from nobody else, and is told of', async () => {
+test('a name server inside a sandbox closes no other gate, and is reported', async () => {
   const server = await world.create()
   await world.server.run(
     server,

@@ -79,7 +79,7 @@ test('connections that send nothing, or never read, are bounded too', async () =
     'held = []\nfor i in range(60):\n  s = socket.create_connection(("11.22.33.44", 80), 5)\n  s.sendall(b"GET /bytes?50000000 HTTP/1.1\\r\\n\\r\\n") if i % 2 else None\n  held.append(s)\ntime.sleep(2)',
   )
   expect(await world.inside(neighbour, 'get("web.example", timeout=10)')).toMatch(/^reached/)
-  // Thirty answers of 50 MB that nobody reads.
+  // Thirty answers of 50 MB without a reader.
   expect(memory() - before).toBeLessThan(300)
 })
 

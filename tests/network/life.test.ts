@@ -25,7 +25,7 @@ const standby = (id: string, tier: string) =>
 
 describe('sleep', () => {
   test.each(['frozen', 'stored'])(
-    '%s: what was open inside goes on, what was open outside ends as connections do, and new ones work',
+    '%s: connections inside continue, connections to the outside end, and new ones work',
     async (tier) => {
       const id = await world.create()
       await world.server.run(id, HOLD)
@@ -39,7 +39,7 @@ describe('sleep', () => {
     },
   )
 
-  test('an open connection keeps nobody awake', async () => {
+  test('an open connection does not keep the sandbox awake', async () => {
     const id = await world.create()
     await world.server.run(id, HOLD)
     await world.server.ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json: { idleTimeoutMs: 500 } })
@@ -139,7 +139,7 @@ threads = [threading.Thread(target=hammer) for _ in range(8)]; [t.start() for t 
 })
 
 describe('the server', () => {
-  test('killed and started again: code goes on untouched, and has its network again', async () => {
+  test('killed and started again: code continues untouched, and has its network again', async () => {
     const id = await world.create({ mode: 'allow', allow: ['web.example', '11.22.33.45'] })
     const asleep = await world.create({ mode: 'none' })
     const count = `

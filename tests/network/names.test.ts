@@ -21,7 +21,7 @@ describe('a name that changes its mind', () => {
     expect(connections.filter((where) => !where.startsWith('11.22.33.44'))).toEqual([])
   })
 
-  test('public and private at once: only the public one is told', async () => {
+  test('public and private at once: only the public one is returned', async () => {
     const id = await world.create()
     await world.say({
       'both.example': {
@@ -92,7 +92,7 @@ except OSError as error:
     expect(connections).toEqual([])
   })
 
-  test('that do not exist, in any number, is answered and harms nobody', async () => {
+  test('that do not exist, in any number, is answered and does not affect other sandboxes', async () => {
     const id = await world.create()
     const neighbour = await world.create()
     const flood =

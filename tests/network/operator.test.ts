@@ -52,7 +52,7 @@ describe('what the operator decides', () => {
     expect(await world.inside(open, 'get("192.168.7.7", 5432)')).not.toContain('reached')
   })
 
-  test('the host itself is reached by nobody, whatever was opened', async () => {
+  test('no sandbox reaches the host itself, whatever the operator opened', async () => {
     const json = { network: { mode: 'allow', allow: ['127.0.0.1'] } }
     expect((await world.server.call('/v1/sandboxes', { json })).status).toBe(400)
     const id = await world.create({ mode: 'allow', allow: ['11.0.0.0/24'] })

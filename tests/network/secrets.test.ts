@@ -159,7 +159,7 @@ describe('a sandbox that wants the value', () => {
     expect(await take()).toEqual([])
   })
 
-  test('does not lead it to a server that is somebody else', async () => {
+  test('does not lead it to another server', async () => {
     const said = await bash(`curl -sS -w '%{http_code}' ${AUTHORIZATION} https://liar.example:8443/`)
     expect(said).toMatch(/"unverified".*liar\.example.*502$/s)
     expect(await take()).toEqual([])

@@ -53,6 +53,17 @@ describe('a sandbox that nothing was said about', () => {
     expect(Number(/^dormouse_network_connections_total (\d+)$/m.exec(text)?.[1])).toBeGreaterThan(200)
   })
 
+  test('finds in its report which names it could not resolve, and why', async () => {
+    for (const name of ['absent.example', 'nas.local', 'web.example'])
+      await world.inside(id, `lookup("${name}")`)
+    const report = await world.server.ok(`/v1/sandboxes/${id}/network`)
+    expect(report.failedLookups.slice(0, 2)).toEqual([
+      { at: expect.any(String), name: 'nas.local', reason: expect.stringContaining('a local name') },
+      { at: expect.any(String), name: 'absent.example', reason: 'the name does not exist' },
+    ])
+    expect(report.denied).toEqual([])
+  })
+
   test('other UDP than for names is refused at once, so that clients fall back', async () => {
     const quic = `(lambda s: (s.settimeout(60), s.connect(("11.22.33.44", 443)), s.send(b"hello"), s.recv(100)))(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))`
     const began = Date.now()
@@ -113,7 +124,7 @@ describe('a sandbox with a list', () => {
 })
 
 describe('a sandbox without a network', () => {
-  test('reaches nothing and nothing is asked for it, while it is itself as ever', async () => {
+  test('reaches nothing, no question is sent for it, and it works as before', async () => {
     const id = await world.create({ mode: 'none' })
     await world.forget()
     expect(await world.inside(id, 'lookup("web.example")')).toBe('gaierror')

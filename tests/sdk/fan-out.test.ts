@@ -42,7 +42,7 @@ describe('map', () => {
     expect(failed?.ok === false && failed.error).toMatchObject({
       code: 'run_failed',
       message: 'ZeroDivisionError: division by zero',
-      details: { run: { exitCode: 1 } },
+      result: { exitCode: 1 },
     })
     expect(await server.ids()).toEqual([parent.id])
   })
@@ -76,11 +76,13 @@ describe('map', () => {
 
   test('deletes every child before it throws when aborted', async () => {
     const controller = new AbortController()
-    setTimeout(() => controller.abort(), 700)
     const mapping = parent.map([1, 2, 3, 4, 5, 6], 'time.sleep(60)', {
       concurrency: 3,
       signal: controller.signal,
     })
+    mapping.catch(() => {})
+    await expect.poll(() => server.ids()).toHaveLength(1 + 3)
+    controller.abort()
     await expect(mapping).rejects.toMatchObject({ code: 'cancelled' })
     expect(await server.ids()).toEqual([parent.id])
   })

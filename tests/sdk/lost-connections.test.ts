@@ -103,9 +103,16 @@ describe('a connection that breaks', () => {
     })()
     await watching
     expect(types.slice(0, 2)).toEqual(['ready', 'overflow'])
-    const running = sandbox.commands.run('for i in $(seq 100); do echo $i; sleep 0.01; done')
-    setTimeout(() => cutter.cut(), 400)
-    setTimeout(() => cutter.cut(), 700)
+    let shown = ''
+    const cutAt = [20, 60]
+    const onStdout = (text: string) => {
+      shown += text
+      if (!shown.includes(`\n${cutAt[0]}\n`)) return
+      cutAt.shift()
+      cutter.cut()
+    }
+    const command = 'for i in $(seq 100); do echo $i; sleep 0.01; done'
+    const running = sandbox.commands.run(command, { onStdout })
     expect((await running).stdout).toBe(Array.from({ length: 100 }, (_, i) => `${i + 1}\n`).join(''))
   })
 
@@ -146,11 +153,14 @@ describe('a server that is killed and started again', () => {
     const found = await Sandbox.connect(sandbox.id, { client })
     const code = 'import time\nfor i in range(100): print(i, flush=True); time.sleep(0.03)\n"over"'
     await Promise.all(['one', 'two'].map((context) => found.contexts.create(context)))
+    let printed = () => {}
+    const underWay = new Promise<void>((resolve) => (printed = resolve))
+    const onStdout = (text: string) => (text.includes('20') ? printed() : undefined)
     const running = Promise.all([
       found.runCode(code, { context: 'one' }),
-      sandbox.runCode(code, { context: 'two' }),
+      sandbox.runCode(code, { context: 'two', onStdout }),
     ])
-    await new Promise((resolve) => setTimeout(resolve, 1_200))
+    await underWay
     await server.process.kill()
     await server.process.begin()
     const expected = Array.from({ length: 100 }, (_, i) => `${i}\n`).join('')
@@ -220,7 +230,7 @@ describe('waiting', () => {
     expect(error).toMatchObject({ code: 'server_unreachable' })
     const client = new Dormouse(options)
     await expect(client.health({ signal: AbortSignal.timeout(50) })).rejects.toMatchObject({
-      code: 'cancelled',
+      code: 'timed_out',
     })
   })
 })

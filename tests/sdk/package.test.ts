@@ -11,6 +11,8 @@ import { useSdkServer } from './sdk-server.ts'
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const sdk = join(root, 'packages/sdk')
+const TSC = join(root, 'node_modules/typescript/bin/tsc')
+const TSX = join(root, 'node_modules/tsx/dist/cli.mjs')
 
 test('src/contract is up to date with the contract', async () => {
   const written = await Promise.all(
@@ -21,22 +23,31 @@ test('src/contract is up to date with the contract', async () => {
   expect(new Map(written), 'write it again: npm run contract -w packages/sdk').toEqual(makeContract())
 })
 
-/** A program outside this repository. */
+/** A program outside this repository, for Node and for browsers. */
 const PROGRAM = `
-import { Dormouse, DormouseError, type RunResult, Sandbox } from 'dormouse'
+import { Dormouse, DormouseError, type Result, type RunResult, Sandbox } from 'dormouse'
 
-const client = new Dormouse({ url: process.argv[2], apiKey: process.argv[3] })
+const client = new Dormouse()
 const sandbox: Sandbox = await Sandbox.create({ ephemeral: true, limits: { pids: 64 } }, { client })
+const [left, right] = await sandbox.fork(2)
+await Promise.all([left.delete(), right.delete()])
+const [only] = await sandbox.fork()
+await only.delete()
+const some: number = 1
+const [perhaps] = await sandbox.fork(some)
+await perhaps?.delete()
 const result: RunResult = await sandbox.runCode('print(6 * 7)')
 const state: 'running' | 'standby' | string = sandbox.info.state
 const { memory } = await sandbox.metrics({ memory: true })
 const bytes: number | undefined = memory?.privateBytes
+const shown: Result | undefined = (await sandbox.runCode('6 * 7', { timeoutMs: 10_000 })).check().result
+const [text, png]: [string | undefined, Uint8Array | undefined] = [shown?.text, shown?.png]
 await sandbox.close()
 try {
   await Sandbox.connect(sandbox.id, { client })
 } catch (error) {
   if (error instanceof DormouseError && error.code === 'not_found')
-    console.log(result.stdout.trim(), state, typeof bytes, error.code)
+    console.log(result.stdout.trim(), state, typeof bytes, error.code, text, png)
 }
 `
 /** A program that must not compile. */
@@ -44,6 +55,9 @@ const WRONG = `
 import { Sandbox } from 'dormouse'
 const sandbox = await Sandbox.create({ limits: { memory: 1 } })
 const code: number = (await sandbox.runCode('1')).stdout
+const [one, two, three] = await sandbox.fork(2)
+const some: number = 2
+const perhaps: Sandbox = (await sandbox.fork(some))[0]
 `
 
 describe('the package as it is published', () => {
@@ -55,26 +69,39 @@ describe('the package as it is published', () => {
     directory = await mkdtemp(join(tmpdir(), 'dormouse-package-'))
     const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', directory], { cwd: sdk })
     const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[')))
-    await writeFile(join(directory, 'package.json'), '{"type":"module","private":true}')
+    await run('npm', ['init', '-y'], { cwd: directory })
     const install = ['install', '--offline', '--ignore-scripts', '--no-audit', join(directory, filename)]
     await run('npm', install, { cwd: directory })
-    await writeFile(join(directory, 'program.ts'), PROGRAM)
-    await writeFile(join(directory, 'wrong.ts'), WRONG)
+    await writeFile(join(directory, 'program.mts'), PROGRAM)
+    await writeFile(join(directory, 'wrong.mts'), WRONG)
   })
   afterAll(() => rm(directory, { recursive: true, force: true }))
 
   /** The output of the compiler, which also checks every declaration of the package. */
   async function compile(file: string, ...flags: string[]): Promise<string> {
     const args = [
-      ...['--ignoreConfig', '--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'],
-      ...['--target', 'es2023', '--lib', 'es2023,esnext.disposable,dom,dom.asynciterable', '--outDir', 'out'],
-      ...['--typeRoots', join(root, 'node_modules/@types'), ...flags, file],
+      ...['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--outDir', 'out'],
+      ...[
+        '--skipLibCheck',
+        'false',
+        '--target',
+        'es2022',
+        '--typeRoots',
+        join(root, 'node_modules/@types'),
+        ...flags,
+        file,
+      ],
     ]
-    const tsc = join(root, 'node_modules/typescript/bin/tsc')
-    return run(process.execPath, [tsc, ...args], { cwd: directory }).then(
+    return run(process.execPath, [TSC, ...args], { cwd: directory }).then(
       () => '',
       (error: { stdout: string }) => error.stdout,
     )
+  }
+
+  async function runNode(...args: string[]): Promise<string> {
+    const { url, key } = server.process
+    const env = { ...process.env, DORMOUSE_URL: url, DORMOUSE_API_KEY: key }
+    return (await run(process.execPath, args, { cwd: directory, env })).stdout
   }
 
   test('imports no other package of ours, and has no dependencies', async () => {
@@ -114,19 +141,37 @@ describe('the package as it is published', () => {
   })
 
   test.each([
-    ['Node', ['--module', 'nodenext', '--types', 'node']],
-    ['bundlers', ['--module', 'esnext', '--moduleResolution', 'bundler', '--types', 'node']],
-  ])('a program against it compiles as %s resolves it; one that is wrong does not', async (_what, flags) => {
-    expect(await compile('program.ts', ...flags)).toBe('')
-    const problems = await compile('wrong.ts', ...flags)
+    ['Node, without the types of browsers', ['--module', 'nodenext', '--lib', 'es2022', '--types', 'node']],
+    ['Node and the types of both', ['--module', 'nodenext', '--lib', 'es2022,dom', '--types', 'node']],
+    ['browsers', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom']],
+  ])('a program against it compiles for %s; one that is wrong does not', async (_what, flags) => {
+    expect(await compile('program.mts', ...flags)).toBe('')
+    const problems = await compile('wrong.mts', ...flags)
     expect(problems).toContain("'memory' does not exist in type")
     expect(problems).toContain("Type 'string' is not assignable to type 'number'")
+    expect(problems).toContain("Tuple type '[Sandbox, Sandbox]' of length '2' has no element at index '2'")
+    expect(problems).toContain("Type 'Sandbox | undefined' is not assignable to type 'Sandbox'")
   })
 
   test('that program runs', async () => {
-    expect(await compile('program.ts', '--module', 'nodenext', '--types', 'node')).toBe('')
-    const { url, key } = server.process
-    const { stdout } = await run(process.execPath, ['out/program.js', url, key], { cwd: directory })
-    expect(stdout).toBe('42 running number not_found\n')
+    expect(await compile('program.mts', '--module', 'nodenext', '--types', 'node')).toBe('')
+    expect(await runNode('out/program.mjs')).toBe('42 running number not_found 42 undefined\n')
+    expect(await server.ids()).toEqual([])
+  })
+
+  test('the first example of the README runs after `npm init -y`, with tsx and with tsc', async () => {
+    const readme = await readFile(join(sdk, 'README.md'), 'utf8')
+    const [, example = ''] = /^```ts\n([\s\S]*?)^```$/m.exec(readme) ?? []
+    await writeFile(join(directory, 'hello.mts'), example)
+    // The commands of the README, without npx, which would look for them on the network.
+    expect(readme).toContain('npx tsx hello.mts\n')
+    expect(await runNode(TSX, 'hello.mts')).toBe('499500\n')
+    expect(readme).toContain('npx tsc --module nodenext hello.mts && node hello.mjs\n')
+    const { stdout } = await run(process.execPath, [TSC, '--module', 'nodenext', 'hello.mts'], {
+      cwd: directory,
+    })
+    expect(stdout).toBe('')
+    expect(await runNode('hello.mjs')).toBe('499500\n')
+    expect(await server.ids()).toEqual([])
   })
 })

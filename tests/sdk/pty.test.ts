@@ -59,6 +59,8 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
       env: { WHO: 'me' },
       onData: shown.onData,
     })
+    await expect(pty.wait({ timeoutMs: 50 })).rejects.toMatchObject({ code: 'timed_out' })
+    await expect(pty.wait({ signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'cancelled' })
     await pty.write('echo "$WHO in $PWD $TERM"\n')
     await shown.shows('me in /tmp xterm-256color')
     await pty.write('stty size\n')
@@ -78,7 +80,7 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     pty.disconnect()
     await expect(pty.wait()).rejects.toMatchObject({ code: 'cancelled' })
     const shown = screen()
-    const again = await sandbox.pty.connect(pty.pid, { onData: shown.onData })
+    const again = await sandbox.pty.connect(pty.id, { onData: shown.onData })
     await again.write('echo "still $secret"\n')
     await shown.shows('still 42')
     await again.kill()
@@ -96,7 +98,7 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
       hint: expect.stringContaining('pty.create'),
     }
     await expect(withinSeconds(ended.write('too late\n'))).rejects.toMatchObject(late)
-    const again = await sandbox.pty.connect(ended.pid)
+    const again = await sandbox.pty.connect(ended.id)
     await expect(withinSeconds(again.write('too late\n'))).rejects.toMatchObject(late)
 
     const left = await sandbox.pty.create({ command: ['cat'] })
@@ -122,8 +124,8 @@ describe.each(Object.entries(lines))('a terminal over %s', (_name, socket) => {
     const shown = screen()
     const command = 'for i in $(seq 400); do echo "line-$i."; sleep 0.005; done'
     const pty = await sandbox.pty.create({ command, onData: shown.onData })
-    for (let cuts = 0; cuts < 5; cuts += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 300))
+    for (const line of [40, 90, 140, 190, 240]) {
+      await shown.shows(`line-${line}.`)
       cutter.cut()
     }
     expect(await pty.wait()).toMatchObject({ exitCode: 0 })

@@ -1,4 +1,7 @@
-import type { RunEvent, Sandbox } from 'dormouse'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type RunEvent, RunFailedError, RunTimeoutError, type Sandbox } from 'dormouse'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { useSdkServer } from './sdk-server.ts'
 
@@ -22,6 +25,16 @@ describe('runCode', () => {
     expect(run.error?.traceback).toContain('ZeroDivisionError')
   })
 
+  test('fails when the kernel ends, whatever its exit code, and the next run says that the context is new', async () => {
+    const died = await sandbox.runCode('lost = 1; import os; os._exit(0)')
+    expect(died).toMatchObject({ exitCode: 1, error: { name: 'KernelDied' } })
+    expect(died.stderr).toMatch(/^KernelDied: the kernel exited with code 0; .*its variables are gone\n$/)
+    const next = await sandbox.runCode('"lost" in globals()')
+    expect(next).toMatchObject({ exitCode: 0, text: 'False' })
+    expect(next.contextRestarted).toMatch(/exited with code 0.*its variables are gone/)
+    expect((await sandbox.runCode('1')).contextRestarted).toBeUndefined()
+  })
+
   test('calls listeners while it runs', async () => {
     const heard: string[] = []
     await sandbox.runCode('import sys\nprint("a")\nprint("b", file=sys.stderr)\n"c"', {
@@ -32,13 +45,62 @@ describe('runCode', () => {
     expect(heard.sort()).toEqual(['err b', 'out a', "result 'c'"])
   })
 
-  test('runs bash, and ends at its time-out', async () => {
-    expect((await sandbox.runCode('echo $((40 + 2))', { language: 'bash' })).stdout).toBe('42\n')
-    const late = await sandbox.runCode('import time; time.sleep(60)', { timeoutMs: 200 })
-    expect(late.timedOut).toBe(true)
+  test('asks for input, and interrupts the run when the answer fails', async () => {
+    const code = 'import getpass\n[input("name? "), getpass.getpass("key? ")]'
+    const asked: string[] = []
+    const run = await sandbox.runCode(code, {
+      onInput: async ({ prompt, hidden }) => {
+        asked.push(`${prompt}${hidden}`)
+        return hidden ? 'secret' : 'Ada'
+      },
+    })
+    expect(run.text).toBe("['Ada', 'secret']")
+    expect(asked).toEqual(['name? false', 'key? true'])
+    const ended = await sandbox.runCode('input()', { onInput: () => undefined })
+    expect(ended.error?.name).toBe('EOFError')
+    expect((await sandbox.runCode('input()')).error?.message).toMatch(/no keyboard/)
+    const failed = sandbox.runCode('input()', {
+      onInput: () => {
+        throw new Error('no idea')
+      },
+    })
+    await expect(failed).rejects.toThrow('no idea')
+    expect((await sandbox.runCode('"free"')).text).toBe("'free'")
   })
 
-  test('ends by its time when somebody puts the sandbox to standby, and says where the run is', async () => {
+  test('is listed with its code, and contexts complete half-typed code', async () => {
+    const { runId } = await sandbox.runCode('vole_count = 7')
+    expect(await sandbox.runs.get(runId)).toMatchObject({ code: 'vole_count = 7' })
+    expect((await sandbox.contexts.complete('default', 'vole_c')).matches).toEqual(['vole_count'])
+  })
+
+  test('runs bash, and ends at its time-out', async () => {
+    expect((await sandbox.runCode('echo $((40 + 2))', { language: 'bash' })).stdout).toBe('42\n')
+    const late = await sandbox.runCode('kept = 2; import time; time.sleep(60)', { timeoutMs: 200 })
+    expect(late).toMatchObject({ timedOut: true, error: { name: 'RunTimeout' } })
+    const thrown = thrownBy(() => late.check())
+    expect(thrown).toBeInstanceOf(RunTimeoutError)
+    expect(thrown).toMatchObject({ code: 'run_timed_out', result: late })
+    expect((await sandbox.runCode('kept')).check().text).toBe('2')
+  })
+
+  test('check throws what the code raised', async () => {
+    const failedRun = await sandbox.runCode('raise ValueError("no")')
+    const thrown = thrownBy(() => failedRun.check())
+    expect(thrown).toBeInstanceOf(RunFailedError)
+    expect(thrown).toMatchObject({ code: 'run_failed', message: 'ValueError: no', result: failedRun })
+  })
+
+  test('creates the context that it names', async () => {
+    const runs = ['a = 1', 'a = 2', 'a = 3'].map((code) => sandbox.runCode(code, { context: 'made' }))
+    expect((await Promise.all(runs)).map(({ exitCode }) => exitCode)).toEqual([0, 0, 0])
+    expect((await sandbox.runCode('a in (1, 2, 3)', { context: 'made' })).text).toBe('True')
+    const gone = await server.create()
+    await gone.delete()
+    await expect(gone.runCode('1', { context: 'made' })).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('ends by its time when another caller puts the sandbox to standby, and says where the run is', async () => {
     const other = await server.create()
     const run = other.runCode('import time; time.sleep(600)', { timeoutMs: 1_000 }).catch((error) => error)
     await expect.poll(async () => (await other.runs.list().all())[0]?.state).toBe('running')
@@ -49,10 +111,32 @@ describe('runCode', () => {
     await other.delete()
   })
 
-  test('returns a picture as base64', async () => {
-    const run = await sandbox.runCode('import matplotlib.pyplot as plt; _ = plt.plot([1, 2]); plt.show()')
-    const picture = run.results.map((data) => data['image/png']).find((data) => data !== undefined)
-    expect(Buffer.from(String(picture), 'base64').subarray(1, 4).toString()).toBe('PNG')
+  test('returns pictures and tables that can be saved', async () => {
+    const run = await sandbox.runCode(`
+import matplotlib.pyplot as plt, pandas as pd
+_ = plt.plot([1, 2]); plt.show()
+display({'application/json': {'a': 1}}, raw=True)
+pd.DataFrame({'a': [1]})`)
+    const [plot, json, table] = run.results
+    expect(String(plot?.['image/png'])).toMatch(/^iVBORw0KGgo/)
+    expect(plot?.png?.subarray(1, 4)).toEqual(new TextEncoder().encode('PNG'))
+    expect([json?.json, json?.isMain, table?.isMain]).toEqual([{ a: 1 }, false, true])
+    expect(run.result).toBe(table)
+    expect(table?.html).toContain('<table')
+    const directory = await mkdtemp(join(tmpdir(), 'dormouse-results-'))
+    await plot?.saveTo(join(directory, 'plot.png'))
+    expect(new Uint8Array(await readFile(join(directory, 'plot.png')))).toEqual(plot?.png)
+    await rm(directory, { recursive: true })
+    // The journal has the same results.
+    const stored = await sandbox.runs.get(run.runId)
+    expect(stored.result?.results[0]?.png).toEqual(plot?.png)
+    const events: RunEvent[] = []
+    for await (const event of sandbox.runs.events(run.runId)) events.push(event)
+    expect(events.flatMap((event) => (event.type === 'result' ? [event.data.isMain] : []))).toEqual([
+      false,
+      false,
+      true,
+    ])
   })
 
   test('keeps the beginning and the end of long output, and listeners get all of it', async () => {
@@ -122,6 +206,13 @@ describe('aborting', () => {
     expect((await sandbox.runCode('kept', { timeoutMs: 5_000 })).text).toBe('1')
   })
 
+  test('by a signal that is a time-out interrupts the run, and is a time-out', async () => {
+    const signal = AbortSignal.timeout(500)
+    const run = sandbox.runCode('import time\nwhile True: time.sleep(0.05)', { signal })
+    await expect(run).rejects.toMatchObject({ code: 'timed_out', cause: { name: 'TimeoutError' } })
+    expect((await sandbox.runCode('1', { timeoutMs: 5_000 })).text).toBe('1')
+  })
+
   test('cancels a run that waits in the queue', async () => {
     const first = sandbox.runCode('import time; time.sleep(1.5); "first"')
     const controller = new AbortController()
@@ -140,3 +231,11 @@ describe('aborting', () => {
     expect((await sandbox.runCode('1', { timeoutMs: 5_000 })).text).toBe('1')
   })
 })
+
+function thrownBy(work: () => unknown): unknown {
+  try {
+    return work()
+  } catch (error) {
+    return error
+  }
+}

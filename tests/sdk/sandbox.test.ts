@@ -85,6 +85,26 @@ describe('a sandbox', () => {
     await Promise.all([sandbox, ...children].map((each) => each.delete()))
   })
 
+  test('is created from a snapshot by name, and its parent continues as it', async () => {
+    const sandbox = await server.create({ name: 'origin' })
+    await sandbox.runCode('x = 1')
+    const { id } = await sandbox.snapshot({ name: 'ready' })
+    expect((await server.client.snapshots.get('origin/ready')).id).toBe(id)
+    await sandbox.runCode('x = 2')
+    await sandbox.rollback('ready')
+    expect((await sandbox.runCode('x')).text).toBe('1')
+    const second = await server.create({ snapshot: 'origin/ready' })
+    await second.runCode('x += 10')
+    const parent = await second.promote()
+    expect([parent.id, parent.name]).toEqual([sandbox.id, 'origin'])
+    expect((await sandbox.runCode('x')).text).toBe('11')
+    await expect(second.refresh()).rejects.toMatchObject({ code: 'not_found' })
+    const [fork] = await sandbox.fork()
+    await fork?.promote({ keep: true })
+    expect((await fork?.refresh())?.state).toBe('running')
+    await Promise.all([sandbox.delete(), fork?.delete(), server.client.snapshots.delete('origin/ready')])
+  })
+
   test('is printed and becomes JSON as its info, without its client', async () => {
     const sandbox = await server.create({ name: 'shown' })
     expect(JSON.parse(JSON.stringify({ sandbox }))).toEqual({ sandbox: sandbox.info })
@@ -126,6 +146,29 @@ describe('a sandbox', () => {
     expect(sandbox.name).toBe('renamed')
     expect((await sandbox.refresh()).metadata).toEqual({ a: 'b' })
     await sandbox.delete()
+  })
+
+  test('tells when a timer wakes it', async () => {
+    const sandbox = await server.create({ wakeOnTimer: true })
+    await sandbox.runCode(
+      'import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()',
+    )
+    await sandbox.idle()
+    const { wakesAt = '', stateSince } = await sandbox.refresh()
+    expect(Date.parse(wakesAt)).toBeGreaterThan(Date.parse(stateSince))
+    expect((await sandbox.why()).summary).toContain('A timer wakes it in')
+    expect(await sandbox.update({ wakeOnTimer: false })).toMatchObject({ wakeOnTimer: false })
+    expect(await sandbox.refresh()).not.toHaveProperty('wakesAt')
+    await sandbox.delete()
+  })
+
+  test('that is ephemeral survives a sleep, and is deleted when it is closed', async () => {
+    const sandbox = await server.create({ ephemeral: true, idleTimeoutMs: 500 })
+    await sandbox.runCode('kept = 5')
+    await expect.poll(async () => (await sandbox.refresh()).state, { timeout: 15_000 }).toBe('standby')
+    expect((await sandbox.runCode('kept')).text).toBe('5')
+    await sandbox.close()
+    await expect(sandbox.refresh()).rejects.toMatchObject({ code: 'not_found' })
   })
 
   test('is deleted after its block if it is ephemeral, and stays otherwise', async () => {

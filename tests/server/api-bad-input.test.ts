@@ -94,7 +94,7 @@ const CASES: readonly Case[] = [
     'template_not_found',
   ],
   ['a name that is taken', ...post('/v1/sandboxes', { name: 'taken' }), 'name_taken'],
-  ['an unknown context', ...post(`${at}/run`, { code: '1', context: 'nowhere' }), 'not_found'],
+  ['an unknown context', `${at}/contexts/nowhere`, { method: 'DELETE' }, 'not_found'],
   ['an unknown snapshot', ...post(`${at}/rollback`, { snapshotId: 'sn-2222222222222222' }), 'not_found'],
   ['an unknown run', `${at}/runs/run-2222222222222222`, {}, 'not_found'],
   ['an unknown process', `${at}/processes/99999`, {}, 'not_found'],
@@ -155,7 +155,7 @@ describe('bad input', () => {
         const address = path
           .replace('{id}', deleted)
           .replace('{runId}', 'run-2222222222222222')
-          .replace('{pid}', '5')
+          .replace('{processId}', '5')
           .replace('{port}', '8000')
         const query = parameters.some(({ name }) => name === 'path') ? '?path=/a' : ''
         const json =
@@ -213,6 +213,8 @@ const BODIES: Record<string, unknown> = {
   '{port}': { access: 'public' },
   run: { code: '1' },
   contexts: { name: 'a' },
+  complete: { code: '1' },
+  input: { seq: 1 },
   mkdir: { path: '/a' },
   move: { from: '/a', to: '/b' },
   processes: { command: 'true' },

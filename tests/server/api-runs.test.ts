@@ -60,7 +60,7 @@ describe('a run', () => {
     expect((await run({ code: 'print(kept)' })).stdout).toBe('7\n')
   })
 
-  test('is interrupted when somebody asks, and one that waits never begins', async () => {
+  test('is interrupted on request, and a run that waits never begins', async () => {
     const long = server.ok(`${at}/run`, { json: { code: 'import time\nn = 1\ntime.sleep(60)' } })
     await expect.poll(async () => (await server.ok(`${at}/runs?limit=1`)).items[0].state).toBe('running')
     const [{ runId }] = (await server.ok(`${at}/runs?limit=1`)).items
@@ -76,6 +76,61 @@ describe('a run', () => {
     expect(await interrupt(runId)).toEqual({ outcome: 'finished' })
   })
 
+  test('has its code, in lists too, or the beginning of it', async () => {
+    const short = await run({ code: 'print("short")' })
+    const long = await run({ code: `# ${'ä'.repeat(3000)}\n1` })
+    const { items } = await server.ok(`${at}/runs?limit=2`)
+    expect(items).toMatchObject([
+      { runId: long.runId, isCodeCut: true },
+      { runId: short.runId, code: 'print("short")' },
+    ])
+    expect(items[0].code).toMatch(/^# ä+$/)
+    expect(Buffer.byteLength(items[0].code)).toBeLessThanOrEqual(4096)
+    expect((await server.ok(`${at}/runs/${short.runId}`)).code).toBe('print("short")')
+  })
+
+  test('asks a caller who answers, also across standby, and one answer counts', async () => {
+    const headers = { accept: NDJSON }
+    const json = { code: 'print("hello", input("who? "))', input: true }
+    const response = await server.fetch(`${at}/run`, { json, headers })
+    const runId = response.headers.get('x-run-id')
+    const events = (async () => {
+      let text = ''
+      for await (const chunk of response.body ?? []) text += new TextDecoder().decode(chunk as Uint8Array)
+      return text
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    })()
+    const question = async () =>
+      (await (await server.fetch(`${at}/runs/${runId}/events?follow=false`, { headers })).text())
+        .split('\n')
+        .find((line) => line.includes('"input"'))
+    await expect.poll(question).toBe('{"seq":1,"type":"input","prompt":"who? "}')
+    await server.ok(`${at}/standby`, { json: { tier: 'stored' } })
+    const answer = (body: object) => server.call(`${at}/runs/${runId}/input`, { json: body })
+    expect((await answer({ seq: 0, text: 'x' })).body.error.code).toBe('conflict')
+    expect((await answer({ seq: 1, text: 5 })).body.error.code).toBe('invalid_argument')
+    const both = await Promise.all([answer({ seq: 1, text: 'Ada' }), answer({ seq: 1, text: 'Ada' })])
+    expect(both.map(({ status }) => status).sort()).toEqual([204, 409])
+    expect((await events).map(({ type }: Json) => type)).toEqual(['start', 'input', 'stdout', 'exit'])
+    expect((await events)[2].data).toBe('hello Ada\n')
+    expect((await answer({ seq: 1, text: 'late' })).body.error.code).toBe('conflict')
+    const bash = await server.call(`${at}/run`, { json: { code: 'read x', language: 'bash', input: true } })
+    expect(bash.body.error.code).toBe('invalid_argument')
+  })
+
+  test('is completed while it is typed', async () => {
+    await run({ code: 'dormice_asleep = 3' })
+    const complete = (name: string, code: string) =>
+      server.call(`${at}/contexts/${name}/complete`, { json: { code } })
+    expect((await complete('default', 'print(dormice_')).body).toEqual({
+      ...{ matches: ['dormice_asleep'], replaces: 'dormice_', more: false },
+    })
+    expect((await complete('nowhere', 'x')).body.error.code).toBe('not_found')
+    expect((await complete('default', 'x'.repeat(70_000))).body.error.code).toBe('invalid_argument')
+  })
+
   test('with an idempotency key is done once, and the key is for one request only', async () => {
     await run({ code: 'count = 0' })
     const again = { code: 'count += 1\nprint(count)', idempotencyKey: 'k-1' }
@@ -88,7 +143,7 @@ describe('a run', () => {
   })
 })
 
-describe('a caller who goes away', () => {
+describe('a caller that disconnects', () => {
   const code = 'import time\nprint("on", flush=True)\nfor _ in range(15): time.sleep(0.1)\ndone = True'
 
   test('does not end the run', async () => {
@@ -110,7 +165,7 @@ describe('a caller who goes away', () => {
 })
 
 describe('events', () => {
-  test('as SSE carry ids, go on after `Last-Event-ID`, and end with 204', async () => {
+  test('as SSE carry ids, continue after `Last-Event-ID`, and end with 204', async () => {
     const { runId } = await run({ code: 'for i in range(3): print(i, flush=True)' })
     const events = `${at}/runs/${runId}/events`
     const read = async (headers: Record<string, string> = {}, query = '') => {
@@ -144,7 +199,11 @@ describe('events', () => {
       json: { code: 'import time\nfor i in range(12):\n  print(i, flush=True)\n  time.sleep(0.25)' },
       headers: { accept: NDJSON },
     })
-    await sleep(400)
+    const soFar = async () => {
+      const [run] = (await server.ok(`${at}/runs?limit=1`)).items
+      return (await server.fetch(`${at}/runs/${run.runId}/events?follow=false`)).text()
+    }
+    await expect.poll(soFar).toContain('"1\\n"')
     await server.ok(`${at}/standby`, { json: { tier: 'stored' } })
     const [{ runId }] = (await server.ok(`${at}/runs?limit=1`)).items
     const snapshot = await (await server.fetch(`${at}/runs/${runId}/events?follow=false`)).text()

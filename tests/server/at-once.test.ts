@@ -67,7 +67,7 @@ describe('quotas, when many ask at once', () => {
 })
 
 describe('restores, of which there may be one at a time', () => {
-  test('of a fork and of a standby in memory wait for their turn, and go on before those who wake', async () => {
+  test('of a fork and of a standby in memory wait for their turn, and continue before those of wakes', async () => {
     const caller = tenant('restores')
     const { starts } = core.sandboxes.deps
     const [parent, frozen, asleep] = [await create(caller), await create(caller), await create(caller)]

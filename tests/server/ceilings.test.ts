@@ -13,6 +13,7 @@ let server: ServerProcess
 beforeAll(async () => {
   server = await ServerProcess.start({
     ceilings: { memoryBytes: 2 * GIB, cpus: 1.5, pids: 600, diskBytes: 11 * GIB, files: 2_000_000 },
+    defaults: { memoryBytes: 3 * GIB, cpus: 1 },
     minFreeMemoryBytes: HOST_MEMORY,
   })
 })
@@ -44,7 +45,11 @@ describe('ceilings of the server', () => {
 
   test('hold for changes, too, and for volumes', async () => {
     const { id, limits } = await server.ok('/v1/sandboxes', { json: { limits: { cpus: 1.5 } } })
-    expect(limits).toEqual({ memoryBytes: GIB, cpus: 1.5, pids: 512, diskBytes: 10 * GIB, files: 1_000_000 })
+    // The default is above the ceiling.
+    expect(limits).toEqual({
+      ...{ memoryBytes: 2 * GIB, cpus: 1.5, pids: 512 },
+      ...{ diskBytes: 10 * GIB, files: 1_000_000 },
+    })
     for (const [name, amount] of TOO_MUCH) {
       const json = { limits: { [name]: amount } }
       expect(await server.call(`/v1/sandboxes/${id}`, { method: 'PATCH', json })).toMatchObject(refusal(name))
@@ -80,7 +85,7 @@ describe('ceilings of a key', () => {
       )
     }
     expect(await server.ok('/v1/volumes', { key, json: { name: 'v' } })).toMatchObject({ sizeBytes: GIB })
-    // What is there may go on with what it has, and be changed in other ways.
+    // An existing sandbox keeps what it has, and may be changed in other ways.
     await server.ok(`/v1/keys/${keyId}`, { method: 'PATCH', json: { quotas: { sandboxPids: 50 } } })
     await server.ok(`/v1/sandboxes/${id}`, {
       key,

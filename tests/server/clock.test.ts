@@ -75,7 +75,7 @@ test('what expires does so in its time, also when the clock is set back meanwhil
   await Promise.all([
     create({ expires: { afterMs: 3_000 } }),
     create({ expires: { idleMs: 3_000 } }),
-    create({ idleTimeoutMs: 3_000, ephemeral: true }),
+    create({ idleTimeoutMs: 1_000, expires: { idleMs: 3_000 }, ephemeral: true }),
   ])
   setByMs = -DAY_MS
   await expect.poll(present).toEqual([])

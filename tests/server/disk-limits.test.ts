@@ -48,7 +48,7 @@ async function expectAsleep(name: string): Promise<void> {
 }
 
 describe('limits of one sandbox', () => {
-  test('one that makes more files than it may sleeps, cannot wake, and is let in again when it may have more', async () => {
+  test('a sandbox with more files than its limit sleeps, and wakes only when the limit is raised', async () => {
     await create('many', { limits: { files: 1_000 } })
     await create('few', { limits: { files: 1_000 } })
     await server.run('few', 'for i in range(500): open(f"/root/{i}", "w").close()')

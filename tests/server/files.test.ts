@@ -165,7 +165,7 @@ describe('files over HTTP', () => {
     },
   )
 
-  test('an upload that is refused in the middle is answered, and the connection of others goes on', async () => {
+  test('an upload that is refused in the middle is answered, and other connections continue', async () => {
     async function* pieces() {
       for (let n = 0; n < 40; n += 1) yield Buffer.alloc(MIB)
     }
@@ -248,7 +248,7 @@ describe('files over HTTP', () => {
     expect(await codeOf(none)).toBe('404 not_found')
   })
 
-  test('a watch streams changes, keeps the sandbox awake, and goes on across a standby', async () => {
+  test('a watch streams changes, keeps the sandbox awake, and continues across a standby', async () => {
     await server.bash('rm -rf /tmp/seen; mkdir /tmp/seen')
     const gone = new AbortController()
     const response = await server.call('/files/watch?path=/tmp/seen&recursive=true', { signal: gone.signal })
@@ -262,7 +262,7 @@ describe('files over HTTP', () => {
     await server.sandbox.standby({ tier: 'stored', cause: 'asked' })
     await put('/tmp/seen/b', 'x')
     expect(await next()).toEqual({ type: 'overflow', path: '/tmp/seen' })
-    // Written while nobody watched, or after: from here on nothing is missed.
+    // Written before the watch began again, or after: from here on nothing is missed.
     await put('/tmp/seen/c', 'x')
     let seen = await next()
     while (seen?.path !== '/tmp/seen/c') seen = await next()
@@ -271,7 +271,7 @@ describe('files over HTTP', () => {
     expect(await codeOf(await server.call('/files/watch?path=/tmp/none'))).toBe('404 not_found')
   })
 
-  test('a download goes on across a standby', async () => {
+  test('a download continues across a standby', async () => {
     await server.bash('head -c 40M /dev/urandom > /tmp/slow')
     const expected = await server.bash('sha256sum < /tmp/slow')
     const response = await get('/tmp/slow')

@@ -15,7 +15,7 @@ const RECORDS_MIB = 32
 
 let host: TestHost
 let core: TestCore
-/** Where the server has its records: a file system of their own, so that filling it disturbs nobody else. */
+/** Where the server has its records: a file system of their own, so that filling it disturbs no other test. */
 let records = ''
 
 beforeAll(async () => {
@@ -74,7 +74,7 @@ async function start(code: string) {
 }
 
 describe('a full disk', () => {
-  test('a run goes on, its readers are told, and with room again nothing of it is missing', async () => {
+  test('a run continues, its readers get an error, and with room again no event is missing', async () => {
     const { sandbox, run, go } = await start(talkative(2048))
     await fillDisk()
     await go()
@@ -97,7 +97,7 @@ describe('a full disk', () => {
     await fillDisk()
     await go()
     await expect(run.result()).rejects.toMatchObject({ code: 'no_space' })
-    // It has said everything by then, to nobody.
+    // It has printed everything by then, without a reader.
     const hasSaid = (guest: Guest) =>
       guest.files.stat('/tmp/said').then(
         () => true,
@@ -113,7 +113,7 @@ describe('a full disk', () => {
     await sandbox.delete()
   })
 
-  test('what cannot be written down is refused, and the server lives on', async () => {
+  test('a run that cannot be recorded is refused, and the server continues', async () => {
     const { sandbox } = await core.sandboxes.create(wanted(), core.caller)
     const code = 'print(1)'
     // As if it had been used up: with it all of these runs would find room.

@@ -34,7 +34,7 @@ afterAll(async () => {
   await server?.cleanUp()
 })
 
-describe('requests that nobody would send, made from the OpenAPI document', () => {
+describe('malformed requests, made from the OpenAPI document', () => {
   test(
     'every route: no inner error, no leak, answers as documented, and what is refused changes nothing',
     async () => {

@@ -64,14 +64,20 @@ describe.concurrent('a run whose sandbox loses its processes', () => {
     process.kill(victim === 'agent' ? await agentOf(sandbox) : firstOf(sandbox), 'SIGKILL')
     expect(await whole).toMatchObject({
       status: 200,
-      body: { stdout: 'on\n', exitCode: -1, error: { name: 'RunLost' } },
+      body: {
+        stdout: 'on\n',
+        stderr: expect.stringMatching(/RunLost: .*\n$/),
+        exitCode: -1,
+        error: { name: 'RunLost' },
+      },
     })
     // The next run wakes the sandbox, and is not sent to the processes that are gone.
     expect(await answer(call(sandbox, '/run', { code: 'print("back")' }))).toMatchObject({
       status: 200,
       body: { stdout: 'back\n', exitCode: 0 },
     })
-    expect((await followed).slice(-2)).toMatchObject([
+    expect((await followed).slice(-3)).toMatchObject([
+      { type: 'stderr' },
       { type: 'error', name: 'RunLost' },
       { type: 'exit', exitCode: -1 },
     ])
@@ -100,7 +106,7 @@ describe.concurrent('the caller of a run with a time-out', () => {
     await sandbox.delete()
   })
 
-  test('gets an answer by then from an agent that is stopped, and the result when it goes on', async () => {
+  test('gets an answer by then from an agent that is stopped, and the result when it continues', async () => {
     const sandbox = await server.newSandbox()
     const { whole, view } = await begin(sandbox, { timeoutMs: 1_500 })
     const agent = await agentOf(sandbox)
@@ -124,7 +130,7 @@ describe.concurrent('the caller of a run with a time-out', () => {
 })
 
 describe.concurrent('an agent that does not answer', () => {
-  test('keeps no call waiting, and is asked again when it goes on', async () => {
+  test('delays no call for ever, and answers again when it continues', async () => {
     const sandbox = await server.newSandbox()
     const { whole, follow, runId, view } = await begin(sandbox)
     const followed = follow()

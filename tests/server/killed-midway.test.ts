@@ -92,7 +92,7 @@ describe('a power cut', () => {
     expect(await get('older')).toBe('None late')
   })
 
-  test('after which the next start is cut off, too: files are kept all the same', async () => {
+  test('after which the next start is cut off, too: files are still kept', async () => {
     for (const name of ['young', 'older', 'asleep', 'iced']) await create(name)
     for (const name of ['older', 'asleep', 'iced']) await set(name, 'saved')
     for (const name of ['older', 'asleep']) await store(name)
@@ -248,7 +248,7 @@ describe('kill -9 of the server', () => {
     expect(await get('one')).toBe('late late')
   })
 
-  test('when a snapshot that nobody needs is about to go: it stays gone, however new it is', async () => {
+  test('when an unneeded snapshot is about to be deleted: it stays deleted, however new it is', async () => {
     await create('one')
     await set('one', 'early')
     const { id } = await server.ok('/v1/sandboxes/one/snapshots', { json: { name: 'early' } })

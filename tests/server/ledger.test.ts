@@ -39,7 +39,7 @@ describe('the ledger', () => {
     await sandbox.delete()
   })
 
-  test('a wake that never saw its latency written is in it all the same', async () => {
+  test('a wake whose latency was never recorded is still listed', async () => {
     const sandbox = await create()
     await sandbox.standby({ tier: 'frozen', cause: 'asked' })
     await sandbox.resume('resume')

@@ -92,7 +92,7 @@ describe('sleep and wake', () => {
     await sandbox.delete()
   })
 
-  test('standby in the middle of a run: the run goes on after the wake, and its events have no gap', async () => {
+  test('standby in the middle of a run: the run continues after the wake, and its events have no gap', async () => {
     const sandbox = await create()
     const started = await core.services.runs.start(sandbox, {
       language: 'python',
@@ -151,8 +151,8 @@ describe('sleep and wake', () => {
     await sandbox.delete()
   })
 
-  test('ephemeral ones are gone when idle, and expiry deletes also what sleeps', async () => {
-    const brief = await create({ idleTimeoutMs: HOUR_MS, ephemeral: true })
+  test('ephemeral ones are gone after an hour without use, and expiry deletes also what sleeps', async () => {
+    const brief = await create({ ephemeral: true })
     const asleep = await create({ expires: { afterMs: 2 * HOUR_MS, action: 'delete' } })
     await asleep.standby({ tier: 'stored', cause: 'asked' })
     await untilLater(() => [brief, asleep].every(({ id }) => core.sandboxes.find(id) === undefined))
@@ -206,7 +206,7 @@ describe('fork, snapshot, rollback', () => {
     await sandbox.delete()
   })
 
-  test('a fork in the middle of a run: it goes on in the parent and in the child', async () => {
+  test('a fork in the middle of a run: the run continues in the parent and in the child', async () => {
     const sandbox = await create()
     const started = await core.services.runs.start(sandbox, {
       language: 'python',

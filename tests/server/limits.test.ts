@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { highestUntilSteady } from '../highest-until-steady.ts'
 import { ServerProcess } from './server-process.ts'
 
 const MIB = 1024 ** 2
@@ -60,11 +61,7 @@ describe('clients that do not read', () => {
     })
     const before = rssMib()
     const sockets = [1, 2, 3].map(() => ask('GET', '/v1/sandboxes/main/files?path=/root/big', '', '*/*'))
-    let most = before
-    for (let step = 0; step < 16; step += 1) {
-      await sleep(250)
-      most = Math.max(most, rssMib())
-    }
+    const most = (await highestUntilSteady(() => rssMib() * MIB)) / MIB
     for (const socket of sockets) socket.destroy()
     expect(most - before).toBeLessThan(GROWTH_MIB)
   })
@@ -115,7 +112,7 @@ describe('usage and metrics', () => {
     await server.ok('/v1/sandboxes/used', { method: 'DELETE' })
   })
 
-  test('memory of its own and shared is told when asked for, also while frozen, and wakes nothing', async () => {
+  test('private and shared memory are reported on request, also while frozen, without a wake', async () => {
     const { id } = await server.ok('/v1/sandboxes', { json: { idleTimeoutMs: 0, storeAfterMs: 0 } })
     const memory = async (query = '?memory=true') =>
       (await server.ok(`/v1/sandboxes/${id}/metrics${query}`)).memory

@@ -23,7 +23,7 @@ afterAll(async () => {
 const ROUNDS = 6
 /** The engine fills its reserve of two burrows in the background, before or after the first count. */
 const RESERVE = 2
-/** What goes on in the background after a sleep is over by then. */
+/** Background work after a sleep is over by then. */
 const PATIENCE_MS = 20_000
 
 /** How many of each the server holds on to; the query collects garbage first. */

@@ -94,13 +94,13 @@ describe.each(['blocks', 'inodes'] as const)('a data disk with no %s left at all
     await post('asleep/standby', { tier: 'stored' })
   })
 
-  test('refuses a standby, and the sandbox runs on', async () => {
+  test('refuses a standby, and the sandbox keeps running', async () => {
     expect(await post('awake/standby', { tier: 'stored' })).toMatchObject(NO_SPACE)
     expect(await stateOf('awake')).toBe('running')
     expect(await server.run('awake', 'print(x)')).toBe('late\n')
   })
 
-  test('rolls back while the reserve has room for it; otherwise it says `no_space`, and the sandbox runs on', async () => {
+  test('rolls back while the reserve has room for it; otherwise it says `no_space`, and the sandbox keeps running', async () => {
     const answer = await post('awake/rollback', { snapshotId })
     if (answer.status !== 200) expect(answer).toMatchObject(NO_SPACE)
     expect(await server.run('awake', 'print(x)')).toBe(answer.status === 200 ? 'awake\n' : 'late\n')

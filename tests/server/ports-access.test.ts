@@ -71,6 +71,28 @@ describe('who may reach a port', () => {
     await server.ok(`/v1/sandboxes/${own}`, { method: 'DELETE' })
   })
 
+  test('by name: with a key by host name and path, with a link by path alone', async () => {
+    await server.ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json: { name: 'my-app' } })
+    const named = { host: `8000-my-app.${DOMAIN}` }
+    const { token, pathUrl } = await linkOf()
+    const path = '/v1/sandboxes/my-app/ports/8000/'
+    expect(await send(server, '/', { headers: { ...named, ...key() } })).toMatchObject({ status: 200 })
+    expect(await send(server, path, { headers: key() })).toMatchObject({ status: 200 })
+    expect(await send(server, `${path}?dormouse-token=${token}`)).toMatchObject({ status: 200 })
+    expect(await send(server, `/?dormouse-token=${token}`, { headers: named })).toMatchObject({ status: 401 })
+    expect((await fetch(pathUrl)).status).toBe(200)
+    await server.ok(at, { method: 'PUT', json: { access: 'public' } })
+    expect(await send(server, '/', { headers: named })).toMatchObject({
+      status: 401,
+      headers: { 'dormouse-refused': 'true' },
+    })
+    await server.ok(at, { method: 'PUT', json: { access: 'private' } })
+    const other = await newKey(['run'])
+    const stranger = { authorization: `Bearer ${other.key}` }
+    expect(await send(server, '/', { headers: { ...named, ...stranger } })).toMatchObject({ status: 404 })
+    await server.ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json: { name: null } })
+  })
+
   test('an Authorization that is not one of our keys is for the server inside', async () => {
     await server.ok(at, { method: 'PUT', json: { access: 'public' } })
     const authorization = 'Basic dXNlcjpwYXNz'
@@ -80,7 +102,7 @@ describe('who may reach a port', () => {
     expect(await byHost('/', { authorization })).toMatchObject({ status: 401 })
   })
 
-  test('a public port is open to anybody, and to a stranger with a key, until it is private again', async () => {
+  test('a public port is open to every client, with or without a key, until it is private again', async () => {
     expect(await server.ok(at, { method: 'PUT', json: { access: 'public' } })).toMatchObject({
       access: 'public',
       isListening: true,
@@ -217,7 +239,7 @@ describe('signed links', () => {
     expect(await byHost('/', { cookie: `dormouse-preview=${short.token}` })).toMatchObject({ status: 401 })
   })
 
-  test('a link ends with the key that made it, and only who may run makes one', async () => {
+  test('a link ends with the key that made it, and only a key that may run makes one', async () => {
     const maker = await newKey(['admin'])
     const { target } = await linkOf({}, { key: maker.key })
     expect(await byHost(target)).toMatchObject({ status: 200 })
@@ -271,7 +293,7 @@ describe('sleep and connections', () => {
     expect(items.at(-1)).toMatchObject({ event: 'woke', cause: 'port' })
   })
 
-  test('twenty requests at once wake it once, and all are answered; without a right nobody wakes it', async () => {
+  test('twenty requests at once wake it once, and all are answered; a request without a right does not wake it', async () => {
     await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
     expect(await byHost('/')).toMatchObject({ status: 401 })
     expect(await state()).toBe('standby')
@@ -304,7 +326,7 @@ describe('sleep and connections', () => {
     await policy(0)
   })
 
-  test('a standby that somebody asks for ends a TCP connection with "going away"', async () => {
+  test('a requested standby ends a TCP connection with "going away"', async () => {
     const socket = new EchoSocket(`${server.url}${at}/tcp`, { headers: key() })
     expect(JSON.parse(await socket.message(0))).toEqual({ type: 'start' })
     await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })

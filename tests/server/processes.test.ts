@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import type { Sandbox } from '@dormouse/server'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { lines, useServer } from './harness.ts'
 
 const NDJSON = { accept: 'application/x-ndjson' }
 type Event = { seq: number; type: string; data?: string; exitCode?: number; events?: number; bytes?: number }
-type Process = { pid: number; state: string; exitCode?: number }
+type Process = { processId: string; pid: number; state: string; exitCode?: number }
 
 describe('processes over HTTP', () => {
   const server = useServer()
@@ -21,6 +21,24 @@ describe('processes over HTTP', () => {
     for await (const event of lines<Event>(await server.call(path, { headers: NDJSON }))) events.push(event)
     return events
   }
+
+  // The server gives a process half a minute to read its stdin. The other tests run meanwhile.
+  let stuck: { readonly sandbox: Sandbox; readonly answer: Promise<Response> }
+  beforeAll(async () => {
+    const sandbox = await server.newSandbox()
+    const at = `${server.url}/v1/sandboxes/${sandbox.id}/processes`
+    const headers = { authorization: `Bearer ${server.key}` }
+    const started = await fetch(at, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ command: 'sleep 1000', stdin: true }),
+    })
+    const { processId } = (await started.json()) as Process
+    const body = Buffer.alloc(1_000_000)
+    const answer = fetch(`${at}/${processId}/stdin`, { method: 'POST', headers, body })
+    answer.catch(() => {})
+    stuck = { sandbox, answer }
+  })
 
   test('wait collects what it wrote and how it ended', async () => {
     expect(await wait({ command: 'echo out; echo err >&2; exit 3' })).toMatchObject({
@@ -41,22 +59,24 @@ describe('processes over HTTP', () => {
   })
 
   test('in the background it is listed, looked at, followed and signalled', async () => {
-    const { pid, state } = await start({
+    const { processId, state } = await start({
       command: 'trap "echo told; exit 5" TERM; echo ready; while :; do sleep 0.05; done',
     })
     expect(state).toBe('running')
     const { items } = await server.json<{ items: Process[] }>('/processes')
-    expect(items.find((one) => one.pid === pid)).toMatchObject({ state: 'running', pty: false })
-    const following = eventsOf(`/processes/${pid}/events`)
-    const soFar = () => eventsOf(`/processes/${pid}/events?follow=false`)
+    expect(items.find((one) => one.processId === processId)).toMatchObject({ state: 'running', pty: false })
+    const following = eventsOf(`/processes/${processId}/events`)
+    const soFar = () => eventsOf(`/processes/${processId}/events?follow=false`)
     await expect.poll(soFar).toContainEqual(expect.objectContaining({ data: 'ready\n' }))
-    expect((await post(`/processes/${pid}/signal`, { signal: 'SIGTERM' })).status).toBe(204)
+    expect((await post(`/processes/${processId}/signal`, { signal: 'SIGTERM' })).status).toBe(204)
     const events = await following
     const told = events.filter(({ type }) => type !== 'stderr').map(({ type, data }) => data ?? type)
     expect(told).toEqual(['start', 'ready\n', 'told\n', 'exit'])
-    expect(await server.json(`/processes/${pid}`)).toMatchObject({ state: 'exited', exitCode: 5 })
-    expect(await refusal(await post(`/processes/${pid}/signal`, { signal: 'SIGTERM' }))).toBe('409 conflict')
-    expect(await eventsOf(`/processes/${pid}/events?after=1`)).toEqual(events.slice(2))
+    expect(await server.json(`/processes/${processId}`)).toMatchObject({ state: 'exited', exitCode: 5 })
+    expect(await refusal(await post(`/processes/${processId}/signal`, { signal: 'SIGTERM' }))).toBe(
+      '409 conflict',
+    )
+    expect(await eventsOf(`/processes/${processId}/events?after=1`)).toEqual(events.slice(2))
   })
 
   test('events stream from the start as NDJSON and as SSE', async () => {
@@ -110,22 +130,23 @@ describe('processes over HTTP', () => {
       signal: gone.signal,
     })
     const seen: Event[] = []
-    let pid = 0
-    for await (const event of lines<Event & { pid?: number }>(response)) {
+    let processId = ''
+    for await (const event of lines<Event & { processId?: string }>(response)) {
       seen.push(event)
-      pid = event.pid ?? pid
+      processId = event.processId ?? processId
       if (seen.length === 3) break
     }
     gone.abort()
-    seen.push(...(await eventsOf(`/processes/${pid}/events?after=${seen.at(-1)?.seq}`)))
+    seen.push(...(await eventsOf(`/processes/${processId}/events?after=${seen.at(-1)?.seq}`)))
     expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_event, index) => index))
     expect(seen.map(({ data }) => data ?? '').join('')).toBe('1\n2\n3\n4\n5\n6\n7\n8\n')
   })
 
   test('followed across a standby: nothing is missed and nothing told twice', async () => {
-    const { pid } = await start({ command: 'for i in $(seq 1 20); do echo $i; sleep 0.1; done' })
-    const following = eventsOf(`/processes/${pid}/events`)
-    await sleep(500)
+    const { processId } = await start({ command: 'for i in $(seq 1 20); do echo $i; sleep 0.1; done' })
+    const following = eventsOf(`/processes/${processId}/events`)
+    const soFar = () => eventsOf(`/processes/${processId}/events?follow=false`)
+    await expect.poll(soFar).toContainEqual(expect.objectContaining({ data: '3\n' }))
     await server.sandbox.standby({ tier: 'stored', cause: 'asked' })
     await server.sandbox.resume('resume')
     const events = await following
@@ -136,39 +157,31 @@ describe('processes over HTTP', () => {
   })
 
   test('stdin streams in, in pieces or at once, and is closed when asked', async () => {
-    const { pid } = await start({ command: 'sha256sum', stdin: true })
+    const { processId } = await start({ command: 'sha256sum', stdin: true })
     const half = Buffer.alloc(3_000_000, 'ab')
     const stdin = (raw: BodyInit, more = '') =>
-      server.json(`/processes/${pid}/stdin${more}`, { method: 'POST', raw })
+      server.json(`/processes/${processId}/stdin${more}`, { method: 'POST', raw })
     expect(await stdin(half, '?close=false')).toEqual({ bytes: 3_000_000 })
     expect(await stdin(half)).toEqual({ bytes: 3_000_000 })
-    const events = await eventsOf(`/processes/${pid}/events`)
+    const events = await eventsOf(`/processes/${processId}/events`)
     const expected = await server.bash("head -c 6000000 < <(yes ab | tr -d '\\n') | sha256sum")
     expect(events.map(({ data }) => data ?? '').join('')).toBe(expected)
-    const late = await server.call(`/processes/${pid}/stdin`, { method: 'POST', raw: 'x' })
+    const late = await server.call(`/processes/${processId}/stdin`, { method: 'POST', raw: 'x' })
     expect(await refusal(late)).toBe('409 conflict')
     const deaf = await start({ command: 'sleep 1' })
-    const unasked = await server.call(`/processes/${deaf.pid}/stdin`, { method: 'POST', raw: 'x' })
+    const unasked = await server.call(`/processes/${deaf.processId}/stdin`, { method: 'POST', raw: 'x' })
     expect(await refusal(unasked)).toBe('409 conflict')
   })
 
   test.each(['', '?close=false'])('input that ends its process is no conflict (%s)', async (query) => {
     const answers = []
     for (let index = 0; index < 15; index += 1) {
-      const { pid } = await start({ command: 'read line', stdin: true })
+      const { processId } = await start({ command: 'read line', stdin: true })
       answers.push(
-        (await server.call(`/processes/${pid}/stdin${query}`, { method: 'POST', raw: 'x\n' })).status,
+        (await server.call(`/processes/${processId}/stdin${query}`, { method: 'POST', raw: 'x\n' })).status,
       )
     }
     expect(answers).toEqual(Array(15).fill(200))
-  })
-
-  test('a process that does not read its stdin is given up and does not keep the sandbox from its standby', async () => {
-    const { pid } = await start({ command: 'sleep 1000', stdin: true })
-    const stuck = server.call(`/processes/${pid}/stdin`, { method: 'POST', raw: Buffer.alloc(1_000_000) })
-    expect(await refusal(await stuck)).toBe('409 conflict')
-    expect((await server.sandbox.standby({ tier: 'stored', cause: 'asked' })).state).toBe('standby')
-    await post(`/processes/${pid}/signal`, { signal: 'SIGKILL' })
   })
 
   test.each([
@@ -186,10 +199,21 @@ describe('processes over HTTP', () => {
   ])('%s is refused and starts nothing', async (_what, body) => {
     // Not how they are: those of earlier tests may end meanwhile.
     const pids = async () =>
-      (await server.json<{ items: Process[] }>('/processes')).items.map(({ pid }) => pid)
+      (await server.json<{ items: Process[] }>('/processes')).items.map(({ processId }) => processId)
     const before = await pids()
     expect(await refusal(await post('/processes', body))).toBe('400 invalid_argument')
     expect(await pids()).toEqual(before)
+  })
+
+  test('the pid of a running process names it too, and the pid of an ended one names nothing', async () => {
+    const { processId, pid } = await start({ command: 'sleep 1000' })
+    expect(await server.json(`/processes/${pid}`)).toMatchObject({ processId, pid, state: 'running' })
+    expect((await post(`/processes/${pid}/signal`, { signal: 'SIGKILL' })).status).toBe(204)
+    await eventsOf(`/processes/${processId}/events`)
+    expect(await server.json(`/processes/${processId}`)).toMatchObject({ state: 'exited', pid })
+    expect(await refusal(await server.call(`/processes/${pid}`))).toBe('404 not_found')
+    const again = await post(`/processes/${pid}/signal`, { signal: 'SIGKILL' })
+    expect(await refusal(again)).toBe('404 not_found')
   })
 
   test('what does not exist is said to be so', async () => {
@@ -200,6 +224,8 @@ describe('processes over HTTP', () => {
       '400 invalid_argument',
     )
     expect(await refusal(await server.call('/processes/0'))).toBe('400 invalid_argument')
+    expect(await refusal(await server.call('/processes/pr-oooooooooooooooo'))).toBe('400 invalid_argument')
+    expect(await refusal(await server.call('/processes/pr-2222222222222222'))).toBe('404 not_found')
     const missing = { args: ['/no/such/program'] }
     expect(await refusal(await post('/processes', missing))).toBe('404 not_found')
   })
@@ -226,5 +252,11 @@ describe('processes over HTTP', () => {
     await server.json('/contexts/second', { method: 'DELETE', status: 204 })
     expect(await refusal(await server.call('/contexts/second', { method: 'DELETE' }))).toBe('404 not_found')
     expect(await refusal(await server.call('/contexts/second/output'))).toBe('404 not_found')
+  })
+
+  test('a process that does not read its stdin is given up and does not keep the sandbox from its standby', async () => {
+    expect(await refusal(await stuck.answer)).toBe('409 conflict')
+    expect((await stuck.sandbox.standby({ tier: 'stored', cause: 'asked' })).state).toBe('standby')
+    await stuck.sandbox.delete()
   })
 })

@@ -43,21 +43,22 @@ describe('terminals over WebSocket', () => {
     expect(await socket.hears('exit')).toMatchObject({ exitCode: 137, signal: 'SIGKILL' })
   })
 
-  test('the shell lives on when its socket drops; a new one shows what came after', async () => {
+  test('the shell continues when its socket drops; a new socket shows what came after', async () => {
     const first = await shell()
-    const { pid, seq } = await first.hears('start')
+    const { processId, seq } = await first.hears('start')
     expect(seq).toBe(0)
-    first.type('x=kept; (sleep 0.5; echo meanwhile) &\r')
-    await first.shows(/meanwhile\) &\r\n[\s\S]*prompt> $/)
+    const wait = 'until test -e /tmp/gone; do sleep 0.02; done'
+    first.type(`x=kept; (${wait}; echo meanwhile; touch /tmp/said) &\r`)
+    await first.shows(/said\) &\r\n[\s\S]*prompt> $/)
     const after = first.binaryMessages
     first.raw.terminate()
-    await sleep(900)
-    const second = server.socket(`/processes/${pid}/pty?after=${after}`)
-    expect(await second.hears('start')).toMatchObject({ pid, seq: after })
+    await server.bash('touch /tmp/gone; until test -e /tmp/said; do sleep 0.02; done')
+    const second = server.socket(`/processes/${processId}/pty?after=${after}`)
+    expect(await second.hears('start')).toMatchObject({ processId, seq: after })
     await second.shows(/^meanwhile\r\n/)
     second.type('echo $x\r')
     await second.shows(/kept\r\n/)
-    const whole = server.socket(`/processes/${pid}/pty`)
+    const whole = server.socket(`/processes/${processId}/pty`)
     await whole.shows(/prompt> [\s\S]*meanwhile[\s\S]*kept\r\n/)
     // Two at one terminal: both see, both type.
     whole.type('echo bo""th; exit\r')
@@ -67,9 +68,9 @@ describe('terminals over WebSocket', () => {
   test('what was typed before hanging up arrives, however soon that was', async () => {
     const first = server.socket(`/pty?command=${encodeURIComponent('stty -echo; echo ready; cat')}`)
     await first.shows(/ready/)
-    const { pid } = await first.hears('start')
+    const { processId } = await first.hears('start')
     for (let i = 0; i < 20; i++) {
-      const socket = server.socket(`/processes/${pid}/pty?after=1000`)
+      const socket = server.socket(`/processes/${processId}/pty?after=1000`)
       await socket.hears('start')
       socket.type(`line ${i}\r`)
       socket.raw.close()
@@ -80,11 +81,11 @@ describe('terminals over WebSocket', () => {
     await first.hears('exit')
   })
 
-  test('it keeps the sandbox awake, sleeps with it when somebody asks, and typing wakes both', async () => {
+  test('it keeps the sandbox awake, sleeps with it on request, and typing wakes both', async () => {
     const socket = await shell()
-    const { pid } = await socket.hears('start')
+    const { processId } = await socket.hears('start')
     const why = await server.sandbox.why()
-    expect(why.work.map(({ what }) => what)).toContain(`following process ${pid}`)
+    expect(why.work.map(({ what }) => what)).toContain(`following process ${processId}`)
     socket.type('y=asleep\r')
     await socket.shows(/y=asleep\r\n[\s\S]*prompt> $/)
     expect((await server.sandbox.standby({ tier: 'stored', cause: 'asked' })).state).toBe('standby')
@@ -99,8 +100,8 @@ describe('terminals over WebSocket', () => {
     const socket = await shell()
     socket.raw.pause()
     const before = heldBytes()
-    socket.type('head -c 20000000 /dev/zero | base64 -w 100; echo do""ne\r')
-    await sleep(4_000)
+    socket.type('head -c 20000000 /dev/zero | base64 -w 100; touch /tmp/shown; echo do""ne\r')
+    await server.bash('until test -e /tmp/shown; do sleep 0.02; done')
     expect(heldBytes() - before).toBeLessThan(12 * 1024 ** 2)
     socket.raw.resume()
     await socket.shows(/done\r\n/)
@@ -137,21 +138,21 @@ describe('terminals over WebSocket', () => {
     expect(await server.socket('/pty?cols=0').ended).toBe(400)
     expect(await server.socket('/pty?colour=red').ended).toBe(400)
     expect(await server.socket('/processes/999999/pty').ended).toBe(404)
-    const { pid } = await server.json<{ pid: number }>('/processes', {
+    const { processId } = await server.json<{ processId: string }>('/processes', {
       method: 'POST',
       body: { command: 'sleep 5' },
       status: 201,
     })
-    expect(await server.socket(`/processes/${pid}/pty`).ended).toBe(409)
+    expect(await server.socket(`/processes/${processId}/pty`).ended).toBe(409)
     expect((await server.call('/pty')).status).toBe(400)
-    const nobody = server.socket('/pty?user=nobody-here')
-    expect(await nobody.hears('error')).toMatchObject({ error: { code: 'invalid_argument' } })
-    expect(await nobody.ended).toBe(1008)
+    const refused = server.socket('/pty?user=nobody-here')
+    expect(await refused.hears('error')).toMatchObject({ error: { code: 'invalid_argument' } })
+    expect(await refused.ended).toBe(1008)
     const foreign = server.socket('/../sb-2222222222222222/pty')
     expect(await foreign.ended).toBe(404)
   })
 
-  test('a message that makes no sense is answered, and the terminal goes on', async () => {
+  test('a message that makes no sense is answered, and the terminal continues', async () => {
     const socket = await shell()
     socket.raw.send('not json')
     socket.say({ type: 'resize', cols: -1, rows: 5 })
@@ -165,9 +166,9 @@ describe('terminals over WebSocket', () => {
 
   test('an ended process shows its terminal again', async () => {
     const first = server.socket('/pty?command=echo%20once')
-    const { pid } = await first.hears('start')
+    const { processId } = await first.hears('start')
     await first.hears('exit')
-    const again = server.socket(`/processes/${pid}/pty`)
+    const again = server.socket(`/processes/${processId}/pty`)
     expect(await again.hears('exit')).toMatchObject({ exitCode: 0 })
     expect(again.text).toBe('once\r\n')
   })

@@ -1,7 +1,9 @@
+import { availableParallelism, totalmem } from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from './server-process.ts'
 
 const MIB = 1024 ** 2
+const GIB = 1024 ** 3
 
 let server: ServerProcess
 let key = ''
@@ -101,6 +103,20 @@ describe('quotas of a key', () => {
     })
   })
 
+  test('memory: a sandbox that names no limit gets a quarter of the quota or 1 GiB, and counts in full', async () => {
+    await withQuotas({ memoryBytes: 2.5 * GIB }, async () => {
+      const create = () => call('/v1/sandboxes', { json: { idleTimeoutMs: 0 } })
+      expect([(await create()).body, (await create()).body]).toMatchObject(
+        Array(2).fill({ limits: { memoryBytes: GIB } }),
+      )
+      expectRefusal(await create(), 'memoryBytes')
+    })
+    await withQuotas({ memoryBytes: 600 * MIB }, async () => {
+      const { body } = await call('/v1/sandboxes', { json: {} })
+      expect(body.limits.memoryBytes).toBe(600 * MIB)
+    })
+  })
+
   test('disk: what is over it is made no more, what exists can sleep and wake', async () => {
     await withQuotas({}, async () => {
       const a = (await create()).body.id
@@ -133,7 +149,7 @@ describe('quotas of a key', () => {
       expectRefusal(await create(), 'diskBytes')
       expectRefusal(await call(`/v1/sandboxes/${id}/fork`, { json: {} }), 'diskBytes')
       expect((await call(`/v1/sandboxes/${id}/snapshots`, { json: {} })).status).toBe(429)
-      // What exists goes on, and can make room.
+      // Existing sandboxes continue, and can make room.
       expect(
         (await ok(`/v1/sandboxes/${id}/run`, { json: { code: 'import os; os.remove("/data/f")' } })).exitCode,
       ).toBe(0)
@@ -153,5 +169,50 @@ describe('quotas of a key', () => {
         2,
       )
     })
+  })
+})
+
+describe('without a quota', () => {
+  test('sandboxes start and wake although their limits add up to more than the host has', async () => {
+    const limits = { memoryBytes: Math.floor((totalmem() * 0.9) / MIB) * MIB }
+    const json = { idleTimeoutMs: 0, limits }
+    const ids = [await create(json), await create(json), await create(json)].map(({ body }) => body.id)
+    await ok(`/v1/sandboxes/${ids[0]}/standby`, { json: { tier: 'stored' } })
+    for (const id of ids) {
+      expect((await ok(`/v1/sandboxes/${id}/run`, { json: { code: 'print(1)' } })).stdout).toBe('1\n')
+      await ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+    }
+  })
+
+  test('a sandbox that names no limit gets a share of the host, and sees what it has and uses', async () => {
+    const { id, limits } = await ok('/v1/sandboxes', { json: { idleTimeoutMs: 0 } })
+    expect(limits.memoryBytes).toBe(Math.min(8 * GIB, Math.max(GIB, Math.floor(totalmem() / 2 / MIB) * MIB)))
+    expect(limits.cpus).toBe(Math.min(4, Math.max(1, Math.floor(availableParallelism() / 2))))
+    const code = `
+import json, os, shutil
+def meminfo(name): return next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith(name)) * 1024
+disk = shutil.disk_usage("/")
+print(json.dumps([meminfo("MemTotal"), meminfo("MemAvailable"), os.cpu_count(), disk.total, disk.used]))`
+    const look = async (): Promise<number[]> =>
+      JSON.parse((await ok(`/v1/sandboxes/${id}/run`, { json: { code } })).stdout)
+    expect(await look()).toEqual([
+      ...[limits.memoryBytes, expect.any(Number), limits.cpus],
+      ...[limits.diskBytes, expect.any(Number)],
+    ])
+    // The next measurement finds what was allocated and written.
+    await ok(`/v1/sandboxes/${id}/run`, {
+      json: { code: 'b = bytearray(300 * 2**20); open("/root/f", "wb").write(bytes(200 * 2**20))' },
+    })
+    const left = limits.memoryBytes - 300 * MIB
+    await expect.poll(async () => (await look())[1], { timeout: 10_000 }).toBeLessThan(left)
+    await expect.poll(async () => (await look())[4], { timeout: 20_000 }).toBeGreaterThanOrEqual(200 * MIB)
+
+    const json = { limits: { memoryBytes: 700 * MIB, diskBytes: GIB } }
+    await ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json })
+    const shown = [700 * MIB, expect.any(Number), limits.cpus, GIB, expect.any(Number)]
+    expect(await look()).toEqual(shown)
+    await ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
+    expect(await look()).toEqual(shown)
+    await ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
   })
 })

@@ -140,7 +140,7 @@ describe('a bit that a disk lost, with the times of its file kept', () => {
 
     await server.ok(`/v1/sandboxes/${name}/rollback`, { json: { snapshotId: early } })
     expect(await state(name)).toBe("early b'e' True\n")
-    // The damaged one was nobody's any more, and has gone.
+    // Nothing referred to the damaged one any more, and it was deleted.
     await expect.poll(async () => (await server.ok('/v1/scrub')).damagedSnapshots).toEqual([])
     expect((await look(name)).damage).toBeUndefined()
     await server.ok(`/v1/sandboxes/${name}`, { method: 'DELETE' })
@@ -181,7 +181,7 @@ describe('a bit that a disk lost, with the times of its file kept', () => {
     await server.ok('/v1/sandboxes/shared', { method: 'DELETE' })
   })
 
-  test('is found soon after a sleep, without a question', async () => {
+  test('is found soon after a sleep, without a request', async () => {
     await restartWith({ delayMs: 3_000 })
     const { early, head } = await newSleeper('soon')
     await flip(await memoryOf(head))

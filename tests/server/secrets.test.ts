@@ -148,7 +148,7 @@ describe('secrets over HTTP', () => {
     expect(await variable(id, 'BOOTED')).toBe(`${placeholder}\n`)
   })
 
-  test('a sandbox that breaks what we wrote is served all the same', async () => {
+  test('a sandbox that breaks the files of the server is still served', async () => {
     await secret('BROKEN')
     const { id } = await sandbox(['BROKEN'])
     await server.run(
@@ -206,7 +206,7 @@ describe('secrets over HTTP', () => {
     }
   })
 
-  test('one that is used goes only by force, and everything is as before after a restart', async () => {
+  test('one that is in use is deleted only by force, and everything is as before after a restart', async () => {
     const { placeholder } = await secret('STAYS')
     const { id } = await sandbox(['STAYS'])
     expect(await variable(id, 'STAYS')).toBe(`${placeholder}\n`)

@@ -10,5 +10,5 @@ await runServer({
   toolsDir,
   signal: stop.signal,
   print: (line) => console.log(line),
-  tell: (news) => console.log(`news ${JSON.stringify(news)}`),
+  tell: (report) => console.log(`report ${JSON.stringify(report)}`),
 })

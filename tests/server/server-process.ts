@@ -142,7 +142,7 @@ export class ServerProcess {
     const remove = async (kind: string, named: 'id' | 'name') => {
       const { items } = await this.ok(`/v1/${kind}`)
       for (const item of items) {
-        if (item.source === 'built_in') continue
+        if (item.source === 'built_in' || item.source === 'host') continue
         const { status, body } = await this.call(`/v1/${kind}/${item[named]}`, { method: 'DELETE' })
         if (status !== 204 && status !== 404) throw new Error(`${kind}: ${status} ${JSON.stringify(body)}`)
       }

@@ -38,7 +38,7 @@ describe('SIGTERM', () => {
     await create(server, 'stuck')
     const [agent = 0] = await agents(server)
     await create(server, 'well')
-    // It answers nobody, so saving it does not get anywhere.
+    // It does not answer, so it cannot be saved.
     process.kill(agent, 'SIGSTOP')
     stopped.add(agent)
     await server.stop()
@@ -77,7 +77,7 @@ describe('SIGTERM', () => {
     }
   })
 
-  test('puts to standby also what is just waking', async () => {
+  test('puts a sandbox to standby that is just waking', async () => {
     server = await ServerProcess.start({ restoresAtOnce: 1 })
     const names = ['a', 'b', 'c', 'd']
     for (const name of names) await create(server, name)

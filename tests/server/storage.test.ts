@@ -32,7 +32,7 @@ async function bytesOnDisk(): Promise<number> {
 const sum = (bytes: Iterable<number>) => [...bytes].reduce((total, one) => total + one, 0)
 
 describe('what is stored', () => {
-  test('shared memory and files are counted once, whoever shares them, and all of it is somebody’s', async () => {
+  test('shared memory and files are counted once, and every byte has an owner', async () => {
     const { sandbox: parent } = await core.sandboxes.create(wanted(), core.caller)
     await run(
       parent,

@@ -27,7 +27,7 @@ async function expectNothingLeft(): Promise<void> {
   await expect.poll(() => readdirSync(layout.layersDir), { timeout: 10_000 }).toEqual([])
 }
 
-/** A command that waits for somebody to let it go on. */
+/** A command that waits until the test lets it continue. */
 const WAIT = 'touch /srv/waiting; until [ -e /srv/go ]; do sleep 0.05; done'
 
 /** The sandbox of a build that waits. */
@@ -142,7 +142,7 @@ describe('a build that fails', () => {
     })
     expect(failed).toMatchObject({
       state: 'failed',
-      error: expect.stringMatching(/^command 2 of 3: seq .*exit code 7\.$/),
+      error: expect.stringMatching(/^command 2 of 3: seq .*exit code 7\. Its last output: the reason$/),
     })
     const tail = failed.logTail.split('\n')
     expect(tail.at(-1)).toBe('the reason')
@@ -169,7 +169,7 @@ describe('a build that fails', () => {
     expect((await server.call('/v1/templates/mine', { key })).status).toBe(404)
   })
 
-  test('is told when its sandbox is deleted', async () => {
+  test('learns when its sandbox is deleted', async () => {
     await server.ok('/v1/templates', { json: { name: 'broken', commands: [WAIT] } })
     const { id } = await waitingSandbox()
     await server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
@@ -210,7 +210,7 @@ test('deleting a template ends its build', async () => {
   expect((await server.call('/v1/templates/gone')).status).toBe(404)
 })
 
-test('a template whose processes cannot go on here boots on its files', async () => {
+test('a template whose processes cannot continue here boots on its files', async () => {
   const { snapshotId } = await buildTemplate(server, { name: 'moved', commands: ['echo here > /srv/it'] })
   const { manifest } = server.factory.layout.snapshot(snapshotId as SnapshotId)
   const text = readFileSync(manifest, 'utf8')

@@ -40,7 +40,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** As somebody types it who trusts the authority, or does not. */
+/** As a user types it who trusts the authority, or does not. */
 const environment = (more: Record<string, string> = {}) => ({
   ...(process.env as Record<string, string>),
   DORMOUSE_DATA: server.factory.stateDir,
@@ -121,7 +121,7 @@ describe('a server with TLS', () => {
     expect(other.stderr).toMatch(/certificate/)
   })
 
-  test('answers nothing to who speaks without TLS, and nothing older than TLS 1.2', async () => {
+  test('does not answer a client without TLS, or with an older version than TLS 1.2', async () => {
     const plain = new Promise((resolve, reject) => {
       getPlain(server.url.replace('https', 'http'), resolve).on('error', reject)
     })

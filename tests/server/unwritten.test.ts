@@ -50,7 +50,7 @@ function fillDisk(): () => void {
   }
   const spies = [
     vi.spyOn(db, 'transaction').mockImplementation(refuse),
-    vi.spyOn(db, 'quickTransaction').mockImplementation(refuse),
+    vi.spyOn(db, 'transactionWithoutSync').mockImplementation(refuse),
   ]
   return () => {
     for (const spy of spies) spy.mockRestore()
@@ -74,7 +74,7 @@ function fillDiskAfter(method: 'createBurrow' | 'snapshot' | 'restore'): () => v
   }
 }
 
-/** The disk is full from the moment at which the parent of a fork goes on. */
+/** The disk is full from the moment at which the parent of a fork continues. */
 function fillDiskWhenParentGoesOn(): () => void {
   let makeRoom = () => {}
   const target = engine()
@@ -184,7 +184,7 @@ describe('when the outcome cannot be written down', () => {
     expect(core.sandboxes.list({ limit: 10 }, core.caller).items).toHaveLength(1)
   })
 
-  test('of a refusal: it runs on as soon as there is room', async () => {
+  test('of a refusal: it continues as soon as there is room', async () => {
     await create()
     await set('late')
     const refusal = new DormouseError('snapshot_refused', 'Not now.')
@@ -228,7 +228,7 @@ describe('when the outcome cannot be written down', () => {
     expect(sandbox().view().lostSince).toBeTypeOf('string')
   })
 
-  test('of a standby: it is written down as soon as there is room, also when nobody calls', async () => {
+  test('of a standby: it is recorded as soon as there is room, also without a call', async () => {
     await create()
     const makeRoom = fillDiskAfter('snapshot')
     await expect(sandbox().standby({ tier: 'stored', cause: 'asked' })).rejects.toMatchObject(NO_SPACE)
@@ -237,7 +237,7 @@ describe('when the outcome cannot be written down', () => {
     await vi.waitFor(() => expect(sandbox().view().tier).toBe('stored'), 20_000)
   })
 
-  test('it can be deleted all the same', async () => {
+  test('it can still be deleted', async () => {
     await create()
     await set('late')
     const makeRoom = fillDiskAfter('snapshot')

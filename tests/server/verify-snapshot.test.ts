@@ -30,8 +30,7 @@ const verify = (id: string, options: { key?: string } = {}) =>
   server.call(`/v1/snapshots/${id}/verify`, { method: 'POST', ...options })
 
 /**
- * The one with the file, once somebody has looked through it: before that nobody can tell that a file of it has
- * changed.
+ * The layer with the file, once its checksums are made: before that a changed file cannot be noticed.
  */
 async function layerWith(name: string): Promise<string> {
   const { layersDir, sumsDir } = server.factory.layout
@@ -133,8 +132,8 @@ describe('a snapshot that is verified', () => {
   })
 })
 
-describe('who may verify', () => {
-  test('is who may run code, and only what is theirs', async () => {
+describe('access to verify', () => {
+  test('is for keys that may run code, and only for their own snapshots', async () => {
     const [reader, other] = await Promise.all(
       [['read'], ['run']].map((scopes) => server.ok('/v1/keys', { json: { name: 'k', scopes } })),
     )

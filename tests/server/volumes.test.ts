@@ -97,7 +97,7 @@ describe('volumes over HTTP', () => {
       json: { code: 'open("/data/x", "w")' },
       key: otherKey,
     })
-    // The first one's is another, and nobody mounts it.
+    // The first one's is another, and no sandbox mounts it.
     expect((await look('mine')).body.usedBy).toEqual([])
     expect((await remove('mine')).status).toBe(204)
     expect((await remove('mine', otherKey)).body.error.code).toBe('in_use')
@@ -161,7 +161,7 @@ describe('volumes over HTTP', () => {
     }
   })
 
-  test('after kill -9 sandboxes have their volumes; deletions go on; directories of no record are left alone', async () => {
+  test('after kill -9 sandboxes have their volumes; deletions continue; directories without a record are left alone', async () => {
     await volume('lasting')
     const { body: one } = await sandbox([{ volume: 'lasting', path: '/data' }])
     await server.run(one.id, 'f = open("/data/note", "w"); print(f.write("x"), flush=True)')

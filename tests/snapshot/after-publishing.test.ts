@@ -81,7 +81,7 @@ async function expectGoingOn(): Promise<void> {
 }
 
 describe('what goes wrong after a snapshot is on disk does not look like a refusal', () => {
-  test('a burrow that cannot be removed: it is told where all is saved, and destroying it does not hang', async () => {
+  test('a burrow that cannot be removed: the caller learns the snapshot, and destroying it does not hang', async () => {
     const release = await pin(burrow)
     const snapshotId = await expectSaved(engine.snapshot(burrow, { leave: 'gone' }))
     expect(await within(5_000, burrow.ended)).toEqual({ reason: 'stored', snapshotId })
@@ -126,7 +126,7 @@ describe('what goes wrong after a snapshot is on disk does not look like a refus
     expect((await engine.listSnapshots()).map(({ id }) => id)).toContain(snapshotId)
   })
 
-  test('one that goes on but cannot be frozen is asleep on disk', async () => {
+  test('one that continues but cannot be frozen is asleep on disk', async () => {
     const { freeze } = BurrowCgroup.prototype
     // It is frozen for the dump as well.
     vi.spyOn(BurrowCgroup.prototype, 'freeze').mockImplementation(function (this: BurrowCgroup) {
@@ -138,7 +138,7 @@ describe('what goes wrong after a snapshot is on disk does not look like a refus
     expect(await factory.traces()).toEqual([])
   })
 
-  test('one whose new name may not last runs on, and the snapshot is gone', async () => {
+  test('one whose snapshot cannot be synced keeps running, and the snapshot is gone', async () => {
     const before = await readdir(snapshotsDir)
     {
       using _broken = new BrokenDisk({ sync: (path) => path === snapshotsDir })
@@ -178,7 +178,7 @@ describe('a burrow that is removed halfway', () => {
 })
 
 describe('a refusal that cannot be undone', () => {
-  test('leaves nobody stopped and no file lost, and the next snapshot is as good as any', async () => {
+  test('leaves no process stopped and no file lost, and the next snapshot is as good as any', async () => {
     {
       using _broken = new BrokenDisk({ rename: (_from, to) => dirname(to) === layersDir })
       await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({ code: 'EIO' })
@@ -195,7 +195,7 @@ describe('a refusal that cannot be undone', () => {
       await print(burrow, 'open("/root/g", "w").write("later")')
     }
     {
-      // A collection finds the layer, which is nobody's but the burrow's.
+      // A collection finds the layer, to which only the burrow refers.
       const other = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
       await engine.deleteSnapshot((await engine.snapshot(other, { leave: 'gone' })).snapshot.id)
       await expectGoingOn()

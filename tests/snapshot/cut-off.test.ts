@@ -65,6 +65,7 @@ describe('a CRIU that saves', () => {
       hierarchies,
       cgroupName: factory.layout.cgroupName,
       failures: new FailureLog(),
+      ownCgroups: new Set(),
     })
     await linux.quiesce()
     const dump = await dumper.take()

@@ -41,7 +41,7 @@ afterAll(async () => {
   await factory.cleanUp()
 })
 
-/** All but the one goes on as before; when it is mended, all of it is there. */
+/** All others continue as before; when it is repaired, all of it is there. */
 async function expectOthersWell(): Promise<void> {
   await engine[Symbol.asyncDispose]()
   engine = await factory.open()
@@ -58,7 +58,7 @@ async function expectOthersWell(): Promise<void> {
   await expect(engine.getSnapshot(other)).rejects.toMatchObject({ code: 'not_found' })
 }
 
-describe('a snapshot whose manifest cannot be read keeps nobody from anything, and loses nothing', () => {
+describe('a snapshot whose manifest cannot be read hinders no other sandbox, and loses nothing', () => {
   test.each<[string, (before: string) => Promise<() => Promise<unknown>>]>([
     [
       'it was cut off',

@@ -37,7 +37,7 @@ async function expectWell(): Promise<void> {
 describe('disk full while a snapshot is taken', () => {
   // Nothing fits; the dump does not fit; the dump fits, and what is made of it does not.
   test.each([16 * 1024, ...[1, 8, 30, 50, 60, 70, 80, 90, 100, 120, 140, 160, 200].map((size) => size * MB)])(
-    'with %i bytes left: the sandbox runs on, nothing is left over, and the error says why',
+    'with %i bytes left: the sandbox keeps running, nothing is left over, and the error says why',
     async (freeBytes) => {
       await disk.fillUpTo(freeBytes)
       const before = [await readdir(layout.snapshotsDir), await readdir(layout.layersDir)]

@@ -68,6 +68,7 @@ test('a process outside the tree does not run while CRIU dumps the tree', async 
     hierarchies,
     cgroupName: factory.layout.cgroupName,
     failures: new FailureLog(),
+    ownCgroups: new Set(),
   })
   await linux.quiesce()
   try {

@@ -1,6 +1,7 @@
 import { closeSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { availableParallelism } from 'node:os'
 import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -44,7 +45,7 @@ async function leftovers(): Promise<unknown> {
   ]
 }
 
-describe('what cannot be saved is refused, and the sandbox goes on', () => {
+describe('what cannot be saved is refused, and the sandbox continues', () => {
   test.each([
     {
       what: 'a process that is traced',
@@ -132,7 +133,7 @@ os.link("/root/names/one", "/root/names/two"); os.unlink("/root/names/one")`)
     await print('f.close()')
   })
 
-  test('a process that was stopped before stays stopped, and the others go on', async () => {
+  test('a process that was stopped before stays stopped, and the others continue', async () => {
     await print(`
 import os, signal, subprocess
 fd = os.eventfd(1, os.EFD_SEMAPHORE)
@@ -151,7 +152,7 @@ describe('a snapshot that is refused', () => {
   const refused = () =>
     expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({ code: 'snapshot_refused' })
 
-  test('does not look to a shell as if somebody had stopped its job', async () => {
+  test('does not look to a shell as if its job had been stopped', async () => {
     await print(HINDRANCE)
     await print(`
 import os, pty, select, time
@@ -190,7 +191,7 @@ child = subprocess.Popen(["sleep", "1000"])`)
 })
 
 describe('connections', () => {
-  test('inside go on after a snapshot that was refused', async () => {
+  test('inside continue after a snapshot that was refused', async () => {
     await print(`
 import os, socket
 server = socket.create_server(("127.0.0.1", 0))
@@ -244,4 +245,21 @@ describe('what could not be saved cannot be made', () => {
     expect(await fails('clone', `56, ${flag} | 17, 0, 0, 0, 0`)).toBe('-1 EPERM')
     expect(await fails('clone3', '435, ctypes.create_string_buffer(88), 88')).toBe('-1 ENOSYS')
   })
+})
+
+test('more snapshots that fail at once than there are image threads are all refused', async () => {
+  const create = async () => {
+    const made = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+    await made.guest.runs.run({ code: 'import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)' })
+    return made
+  }
+  const count = Math.max(2, availableParallelism()) + 1
+  const burrows = await Promise.all(Array.from({ length: count }, create))
+  const save = (one: Burrow) =>
+    engine.snapshot(one, { leave: 'gone' }).catch((error: { code: string }) => error.code)
+  expect(await Promise.all(burrows.map(save))).toEqual(burrows.map(() => 'snapshot_refused'))
+  for (const one of burrows) {
+    expect((await one.guest.runs.run({ code: 'print(fd > 0)' })).stdout).toBe('True\n')
+    await one.destroy()
+  }
 })

@@ -165,7 +165,7 @@ class Holder:
             check(entry)
 
 
-# Threads have malloc arenas of their own. They go on through the sleeps, and never wait for them.
+# Threads have malloc arenas of their own. They continue through the sleeps, and never wait for them.
 failures = []
 
 
@@ -178,7 +178,7 @@ def keep_working(holder):
         failures.append(traceback.format_exc())
 
 
-# A child has the memory of its parent, restored or not, and goes on through later sleeps with it.
+# A child has the memory of its parent, restored or not, and keeps it through later sleeps.
 def serve(pipe, holder):
     while True:
         count = pipe.recv()

@@ -17,7 +17,7 @@ afterAll(async () => {
 })
 
 describe('what a snapshot takes on disk', () => {
-  test('is told of files in any number and at any depth, without a list of them in this process', async () => {
+  test('counts files in any number and at any depth, without a list of them in this process', async () => {
     const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
     const code = `
 import os

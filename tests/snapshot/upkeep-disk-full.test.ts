@@ -49,7 +49,7 @@ describe('disk full during upkeep', () => {
     await engine.upkeep()
     const { manifest, names, parts } = await readState()
     expect(manifest).toMatchObject({ generation: 1 })
-    // Layers that nobody needs go a little later.
+    // Unneeded layers are removed a little later.
     const kept = [id, ...manifest.layers].sort()
     expect(names).toEqual(expect.arrayContaining(kept))
     await expect.poll(readState, { timeout: 10_000 }).toMatchObject({ names: kept })

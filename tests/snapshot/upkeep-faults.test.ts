@@ -55,7 +55,7 @@ async function expectTidy(): Promise<void> {
   await expectLayers(own)
 }
 
-/** Those that nobody needs go a little later. */
+/** Unneeded layers are removed a little later. */
 async function expectLayers(names: readonly string[]): Promise<void> {
   const wanted = [...names].sort()
   await expect.poll(async () => (await readdir(layersDir)).sort(), { timeout: 10_000 }).toEqual(wanted)

@@ -33,7 +33,7 @@ const CHECK = 'print(hashlib.sha256(data).digest() == seal, id(data) == address)
 
 const depth = (sandbox: Sandbox) => sandbox.view().tier
 
-describe('upkeep in the life of a sandbox that nobody puts to sleep', () => {
+describe('upkeep in the life of a sandbox that goes to sleep by itself', () => {
   test('comes when it is asleep on disk, after it was in memory only', async () => {
     const policy = wanted({ idleTimeoutMs: 300, storeAfterMs: 3_000 })
     const { sandbox } = await core.sandboxes.create(policy, core.caller)

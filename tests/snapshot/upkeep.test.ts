@@ -8,7 +8,7 @@ import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 /** More for longer runs by hand. */
-const SLEEPS = Number(process.env['DORMOUSE_UPKEEP_SLEEPS'] ?? 30)
+const SLEEPS = Number(process.env['DORMOUSE_UPKEEP_SLEEPS'] ?? 24)
 const MB = 1024 ** 2
 
 const factory = await linuxFactory()

@@ -31,7 +31,7 @@ describe('who gets in', () => {
     expect(old.code).toBe(255)
   })
 
-  test('nobody else, in the same words whether the sandbox exists or not', async () => {
+  test('no other key, with the same message whether the sandbox exists or not', async () => {
     const stranger = bench.client.keygen('stranger')
     expect(await say(stranger, 'box')).toMatchObject(DENIED)
     expect(await say(stranger, 'nothing')).toMatchObject(DENIED)
@@ -102,7 +102,7 @@ describe('who gets in', () => {
     for (const { id } of [first, second]) await server.ok(`/v1/keys/${id}`, { method: 'DELETE' })
   })
 
-  test('a key that only reads cannot let anybody in', async () => {
+  test('a key that only reads cannot add an SSH key', async () => {
     const reader = await newKey(['read'])
     const publicKey = await readFile(`${bench.client.keygen('reader')}.pub`, 'utf8')
     const refused = await bench.server.call('/v1/ssh-keys', {
@@ -113,7 +113,7 @@ describe('who gets in', () => {
   })
 })
 
-describe('a public key that somebody else adds', () => {
+describe('a public key that another API key adds', () => {
   test('leads its holder nowhere: not before, beside or after the holder adds it', async () => {
     const { server, client } = bench
     const [squatter, victim] = [await newKey(['run']), await newKey(['run'])]
@@ -286,7 +286,7 @@ describe('the door', () => {
     const greeted = standing.filter(({ greeting }) => greeting?.startsWith('SSH-2.0-dormouse'))
     expect(greeted.length).toBe(32)
     for (const { socket } of standing) socket.destroy()
-    // Until those that stood there have left, nobody is let in for their number; after that, for their failures.
+    // Until the waiting connections have left, their number refuses new ones; after that, their failures do.
     await expect.poll(async () => knockAndLeave(), { timeout: 20_000, interval: 5 }).toBeDefined()
     for (let failures = 0; failures < 2 * FAILURES_BURST; failures++) await knockAndLeave()
     expect(await knockAndLeave()).toBe(undefined)

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { connectRaw, execRaw } from './raw-client.ts'
 import { sha256, useSsh } from './ssh-client.ts'
+import { untilStalled } from './until-stalled.ts'
 
 const MIB = 1024 ** 2
 const bench = useSsh()
@@ -18,7 +18,7 @@ describe('a command over SSH', () => {
     expect((await exec('exit 255')).code).toBe(255)
   })
 
-  test('that a signal ended is told as one', async () => {
+  test('that a signal ended is reported as such', async () => {
     const told = ['LogLevel=DEBUG']
     expect(await exec('kill -TERM $$', { settings: told })).toMatchObject({
       code: 255,
@@ -89,7 +89,7 @@ describe('a command over SSH', () => {
     child.stderr?.on('data', (piece) => {
       said += piece
     })
-    await sleep(1500)
+    await untilStalled(bench, 'head')
     expect(said).toBe('')
     let bytes = 0
     child.stdout?.on('data', (piece: Buffer) => {
@@ -109,7 +109,7 @@ describe('a command over SSH', () => {
     await expect.poll(async () => (await exec(`kill -0 ${pid}`)).code, { timeout: 20_000 }).toBe(1)
   })
 
-  test('ends when all who can write have; what is piped to a shell is a script', async () => {
+  test('ends when all writers have closed; a shell executes what is piped to it', async () => {
     expect((await exec('(sleep 0.4; echo later) & echo now')).stdout.toString()).toBe('now\nlater\n')
     const script = await bench.client.ssh(bench.key, ['box@127.0.0.1'], {
       input: 'x=5\necho $((x + 1))\nexit 9\n',

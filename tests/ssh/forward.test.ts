@@ -106,7 +106,7 @@ describe('ports over SSH', () => {
     expect(piped.stdout.toString()).toBe('12')
   })
 
-  test('a port that nobody listens on, and other hosts, are refused with the reason', async () => {
+  test('a port without a listener, and other hosts, are refused with the reason', async () => {
     const settings = ['LogLevel=INFO']
     const to = (address: string) =>
       bench.client.ssh(bench.key, ['-W', address, 'box@127.0.0.1'], { settings })

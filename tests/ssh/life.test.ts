@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { finish, useSsh } from './ssh-client.ts'
 
@@ -33,9 +32,15 @@ describe('SSH and sleep', () => {
   })
 
   test('a command that says nothing keeps it awake until it ends', async () => {
-    const { ended } = await open(['box@127.0.0.1', 'echo begun; sleep 2.5; echo done; exit 6'])
-    await sleep(2000)
+    const sleeps = async () =>
+      (await bench.server.ok('/v1/sandboxes/box/ledger?limit=1000')).items.filter(
+        ({ event }: { event: string }) => event === 'slept',
+      ).length
+    const { child, ended } = await open(['box@127.0.0.1', 'echo begun; sleep 2.5; echo done; exit 6'])
+    const before = await sleeps()
+    await once(child.stdout as NonNullable<typeof child.stdout>, 'data')
     expect(await state()).toBe('running')
+    expect(await sleeps()).toBe(before)
     expect(await ended).toMatchObject({ code: 6, stdout: Buffer.from('begun\ndone\n') })
     await expect.poll(() => state(), { timeout: 20_000 }).not.toBe('running')
   })

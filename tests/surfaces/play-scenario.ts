@@ -85,7 +85,7 @@ function ranOf({ stdout, stderr, exitCode, text, error }: Ran): object {
   }
 }
 
-/** Output is live when the first of it is there well before the end; the run goes on for two seconds behind it. */
+/** Output is live when the first of it is there well before the end; the run continues for two seconds after it. */
 const LIVE_MS = 1_000
 
 async function streamed(run: (see: (output: string) => void) => Promise<void>): Promise<object> {

@@ -1,4 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { floatingPromises } from './floating-promises.ts'
 import { broken, brokenByTree, type SourceFile } from './rules.ts'
 
 // A rule that can never be broken proves nothing: each gets one file that breaks it.
@@ -109,4 +113,17 @@ test('a suite may be longer than 60 lines, the tests and functions in it may not
   expect(check({ path: 'a.test.ts', text: `describe('a', () => {\n  test('b', ${long})\n})` })).not.toEqual(
     [],
   )
+})
+
+test('a promise of another package that nothing handles is found; handled ones are not', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'dormouse-floating-'))
+  try {
+    const handled = 'await one()\nvoid one()\none().catch(() => {}).finally(two)\none().then(two, two)\n'
+    await writeFile(join(directory, 'tsconfig.json'), '{ "compilerOptions": { "noEmit": true } }')
+    await writeFile(join(directory, 'a.ts'), 'export const one = async () => 1\nexport const two = () => 2\n')
+    await writeFile(join(directory, 'b.ts'), `import { one, two } from './a'\ntwo()\n${handled}one()\n`)
+    expect(floatingPromises(join(directory, 'tsconfig.json'))).toEqual(['b.ts:7'])
+  } finally {
+    await rm(directory, { recursive: true })
+  }
 })

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { floatingPromises } from './floating-promises.ts'
 import { NOT_YET } from './not-yet.ts'
 import { broken, brokenByTree, type SourceFile } from './rules.ts'
 
@@ -28,6 +29,10 @@ describe('tidy', () => {
 
   test.each(Object.entries(brokenByTree))('%s', (rule, check) => {
     expect(without(NOT_YET[rule], check(files))).toEqual([])
+  })
+
+  test('no promise floats, also one that another package returns', () => {
+    expect(floatingPromises(join(root, 'tests/tidy/tsconfig.json'))).toEqual([])
   })
 
   test('every package and boundary folder says what lives in it', () => {

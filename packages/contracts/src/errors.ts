@@ -23,7 +23,7 @@ export const ERRORS = {
   template_not_found: {
     status: 404,
     retry: false,
-    hint: 'List the templates with `dormouse template list`.',
+    hint: 'List the templates with `dormouse template ls`.',
   },
   method_not_allowed: { status: 405, retry: false, hint: 'Use one of the methods in the `Allow` header.' },
   not_acceptable: {
@@ -70,6 +70,11 @@ export const ERRORS = {
   },
   headers_too_large: { status: 431, retry: false, hint: 'Send shorter headers and a shorter URL.' },
   limit_reached: { status: 429, retry: true, hint: 'End or delete something first, or raise the limit.' },
+  memory_limit: {
+    status: 409,
+    retry: false,
+    hint: 'Raise the limit: `dormouse update SANDBOX --memory SIZE`, or `limits.memoryBytes` of an update by HTTP or an SDK. Then the sandbox wakes and its run continues.',
+  },
   rate_limited: { status: 429, retry: true, hint: 'Wait for the time in `Retry-After`.' },
   cancelled: { status: 499, retry: true, hint: 'The caller cancelled the request.' },
   snapshot_refused: {

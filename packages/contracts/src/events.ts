@@ -3,6 +3,7 @@ export type RunEvent =
   | { seq: number; type: 'start'; runId: string; context: string; contextRestarted?: string }
   | OutputEvent
   | { seq: number; type: 'result'; data: ResultData; main?: boolean }
+  | InputEvent
   | { seq: number; type: 'error'; name: string; message: string; traceback: string }
   | TruncatedEvent
   | {
@@ -15,13 +16,24 @@ export type RunEvent =
       /** The kernel was replaced during this run: its variables are lost. */
       contextRestarted?: boolean
       signal?: string
+      /** Linux killed a process of it because the sandbox reached its memory limit: what happened, in words. */
+      outOfMemory?: string
     }
 
 export type ProcessEvent =
-  | { seq: number; type: 'start'; pid: number }
+  | { seq: number; type: 'start'; processId: string; pid: number }
   | OutputEvent
   | TruncatedEvent
-  | { seq: number; type: 'exit'; exitCode: number; durationMs: number; timedOut?: boolean; signal?: string }
+  | {
+      seq: number
+      type: 'exit'
+      exitCode: number
+      durationMs: number
+      timedOut?: boolean
+      signal?: string
+      /** As of a run. */
+      outOfMemory?: string
+    }
 
 export interface OutputEvent {
   seq: number
@@ -29,6 +41,14 @@ export interface OutputEvent {
   data: string
   /** Written while the context had no active run. */
   between?: boolean
+}
+
+/** The code waits for an answer to `input()`. `hidden`: what is typed must not be shown, as for a password. */
+export interface InputEvent {
+  seq: number
+  type: 'input'
+  prompt: string
+  hidden?: boolean
 }
 
 /** Stands for dropped events. `seq` is that of the last one. */
@@ -61,6 +81,8 @@ export interface RunResult {
   interrupted?: boolean
   /** Why the kernel was replaced before or during this run. */
   contextRestarted?: string
+  /** Linux killed a process of this run because the sandbox reached its memory limit: what happened, in words. */
+  outOfMemory?: string
   /** Bytes that are missing in the fields above because of their limits. */
   truncated?: { stdoutBytes: number; stderrBytes: number; resultBytes: number }
 }

@@ -23,6 +23,7 @@ export const newVolumeId = (): VolumeId => newId('vol') as VolumeId
 export const newRunId = (): RunId => newId('run') as RunId
 
 const ID_PATTERN = /^(?<kind>sb|bw|sn|ly|vol|run)-[2-9a-km-np-z]{16}$/
+const PROCESS_ID_PATTERN = /^pr-[2-9a-km-np-z]{16}$/
 
 export function isSandboxId(value: string): value is SandboxId {
   return ID_PATTERN.exec(value)?.groups?.kind === 'sb'
@@ -42,6 +43,11 @@ export function isLayerId(value: string): value is LayerId {
 
 export function isVolumeId(value: string): value is VolumeId {
   return ID_PATTERN.exec(value)?.groups?.kind === 'vol'
+}
+
+/** The agent makes the ids of processes. */
+export function isProcessId(value: string): boolean {
+  return PROCESS_ID_PATTERN.test(value)
 }
 
 function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'vol' | 'run'): string {

@@ -10,6 +10,7 @@ export {
   isErrorCode,
 } from './errors.ts'
 export type {
+  InputEvent,
   OutputEvent,
   ProcessEvent,
   ResultData,
@@ -22,6 +23,7 @@ export {
   type BurrowId,
   isBurrowId,
   isLayerId,
+  isProcessId,
   isSandboxId,
   isSnapshotId,
   isVolumeId,
@@ -46,8 +48,11 @@ export {
   DEFAULT_VOLUME_BYTES,
   ENV_MAX_BYTES,
   ENV_MAX_ENTRIES,
+  KEPT_CODE_MAX_BYTES,
+  MAX_CPUS,
   MAX_DISK_BYTES,
   MAX_FILES,
+  MAX_MEMORY_BYTES,
   MAX_PIDS,
   MIN_CPUS,
   MIN_DISK_BYTES,

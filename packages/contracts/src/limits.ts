@@ -1,6 +1,9 @@
 /** Bounds that several packages must agree on. Each has its unit in its name, and a reason. */
 
-/** Default limits of a sandbox. A small VPS can hold a few such sandboxes. */
+/**
+ * Limits of a burrow, unless the server says otherwise, and the least that it gives a sandbox by default. A small VPS can
+ * hold a few such sandboxes.
+ */
 export const DEFAULT_MEMORY_BYTES = 1024 ** 3
 export const DEFAULT_CPUS = 1
 export const DEFAULT_PIDS = 512
@@ -29,6 +32,12 @@ export const MAX_PIDS = 32768
 
 /** Host, agent and kernel each hold the code in memory. Longer code belongs in a file. */
 export const CODE_MAX_BYTES = 8 * 1024 ** 2
+/** What the journal keeps of the code of a run: enough to recognise it. */
+export const KEPT_CODE_MAX_BYTES = 4 * 1024
+/** One answer to `input()`. People type it. */
+export const RUN_INPUT_MAX_BYTES = 64 * 1024
+/** Code to complete. People type it. */
+export const COMPLETED_CODE_MAX_BYTES = 64 * 1024
 /**
  * What a run result keeps of each stream: its beginning and its end. The journal has its own bound
  * (`journal.runBytes`).

@@ -1,12 +1,11 @@
 import type { z } from 'zod'
 import { DormouseError } from './errors.ts'
 
-const withheld = new WeakSet<z.ZodType>()
+const WITHHELD = Symbol('values are withheld')
 
 /** Keeps `parseInput` from showing received values of `schema` in errors: any field may hold a secret by mistake. */
 export function withhold<Schema extends z.ZodType>(schema: Schema): Schema {
-  withheld.add(schema)
-  return schema
+  return Object.assign(schema, { [WITHHELD]: true })
 }
 
 /** Parses input at the edge. The error names the first wrong field and shows a shortened value. */
@@ -25,7 +24,7 @@ export function parseInput<Schema extends z.ZodType>(
         ? [...issue.path, issue.keys[0]]
         : issue.path
   const field = path.length === 0 ? what : path.join('.')
-  const seen = withheld.has(schema) ? '' : ` (saw ${describe(valueAt(value, path))})`
+  const seen = WITHHELD in schema ? '' : ` (saw ${describe(valueAt(value, path))})`
   throw new DormouseError(
     'invalid_argument',
     `${path.length === 0 ? what : `${what}: ${field}`}: ${issue?.message ?? 'is not valid'}${seen}`,

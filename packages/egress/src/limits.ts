@@ -71,6 +71,10 @@ export const DENIAL_WINDOW_MS = 2_000
 /** Events of one sandbox within that time. Further denials are counted in one more event. */
 export const DENIAL_EVENTS_MAX = 10
 
+/** Reports of failed look-ups of one sandbox: a loop that tries new names must not flood the main thread. */
+export const FAILED_LOOKUPS_BURST = 20
+export const FAILED_LOOKUPS_PER_SECOND = 5
+
 /** How long a reading of the host's addresses counts: interfaces come and go. */
 export const HOST_ADDRESSES_TTL_MS = 1_000
 export const IPV6_ROUTE_TTL_MS = 30_000

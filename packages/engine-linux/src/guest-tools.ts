@@ -21,6 +21,7 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
   const final = guestToolsDir(dataDir, hash.digest('hex').slice(0, 16))
   const place = { parent: dirname(final), prefix: '.building-' }
   await removeAbandoned(place)
+  // Missing: this version of the tools was not installed yet.
   if (await stat(final).catch(() => undefined)) return final
 
   await mkdir(dirname(final), { recursive: true, mode: 0o711 })

@@ -136,7 +136,8 @@ export class LinuxEngine implements Engine {
     ])
     const criu = found !== undefined && isUsable(found) ? found : undefined
     const failures = new FailureLog(options.log)
-    const parent = new ParentCgroup(hierarchies, layout.cgroupName, await sandboxShare(hostMemoryBytes))
+    const share = await sandboxShare(hostMemoryBytes)
+    const parent = new ParentCgroup({ hierarchies, name: layout.cgroupName, share, failures })
     const spares = new SparePool({ layout, hierarchies, failures, criu, parent })
     const kdat = criu !== undefined && { kdatDir: kdatDirectory(criu) }
     const host = { layout, hierarchies, spares, failures, ...kdat }
@@ -319,7 +320,8 @@ export class LinuxEngine implements Engine {
   }
 
   #storageMeter(): StorageMeter {
-    this.#storage ??= new StorageMeter(this.#parts.host.layout, this.#snapshots.store)
+    const { layout, failures } = this.#parts.host
+    this.#storage ??= new StorageMeter(layout, this.#snapshots.store, failures)
     return this.#storage
   }
 

@@ -20,6 +20,12 @@ export type EngineFailureKind =
   | 'reserve'
   /** An empty burrow, or a CRIU, was not made ahead of need. */
   | 'spare'
+  /** The space of a layer or snapshot was not measured, so the report on storage counts it as nothing. */
+  | 'measurement'
+  /** A snapshot was taken without the timers of its processes, so none of them wakes the sandbox in time. */
+  | 'timer'
+  /** The kernel refused a limit or a weight that all burrows share. */
+  | 'limit'
   /** A burrow that outlived the last server was neither adopted nor saved. */
   | 'adoption'
   /** Connections of a burrow were not held or closed around a snapshot. */

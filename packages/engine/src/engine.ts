@@ -6,6 +6,7 @@ import type {
   SnapshotId,
   VolumeId,
 } from '@dormouse/contracts'
+import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
 
@@ -68,28 +69,6 @@ export type BurrowEnd =
   /** The whole tree was killed from outside, or the host ran out of memory. */
   | { readonly reason: 'killed' }
 
-export interface BurrowUsage {
-  readonly memoryBytes: number
-  readonly memoryPeakBytes: number
-  readonly cpuMs: number
-  readonly pids: number
-  /** How often the kernel killed a process inside because memory ran out. */
-  readonly oomKills: number
-}
-
-/** How much of the memory of a burrow's processes belongs to it alone. */
-export interface BurrowMemory {
-  /** Memory that only this burrow has; it is freed when the burrow ends. */
-  readonly privateBytes: number
-  /**
-   * Mapped pages of files: programs, and unchanged memory of the snapshot that the burrow came from. Its siblings map
-   * the same pages. A page that several of its processes map is counted several times.
-   */
-  readonly sharedBytes: number
-  /** The burrow's part when every page is divided among all processes on the host that map it. */
-  readonly proportionalBytes: number
-}
-
 /** The live thing: namespaces, cgroup, mounts and the process tree. */
 export interface Burrow extends AsyncDisposable {
   readonly id: BurrowId
@@ -109,7 +88,19 @@ export interface Burrow extends AsyncDisposable {
    * next run. Other variables stay.
    */
   addEnv(env: Readonly<Record<string, string>>): Promise<void>
+  /** Programs inside see the memory that this reports in /proc/meminfo and in the files of their cgroup. */
   usage(): Promise<BurrowUsage>
+  /** With `atMemoryLimit: 'pause'`: whether processes inside wait because the burrow has reached its memory limit. */
+  waitsForMemory(): Promise<boolean>
+  /**
+   * While `work` runs, processes that wait for memory get a little more than the limit, so that the agent answers and
+   * a snapshot can be taken. They get at most a quarter more, and not as fast as they can use it.
+   */
+  withHeadroom<Value>(work: () => Promise<Value>): Promise<Value>
+  /** Memory that Linux cannot give back without ending processes: no page cache. Costs more than `usage`. */
+  anonymousBytes(): Promise<number>
+  /** Engines do not limit the disk; they only show the limits inside. Never throws. */
+  showDisk(disk: ShownDisk): void
   /** Bytes that its processes have written to disks so far, roughly: for comparing with a later value. Cheap. */
   writtenSoFar(): Promise<number>
   /**
@@ -269,6 +260,11 @@ export interface Snapshot {
   readonly volumes: readonly VolumeMount[]
   /** Its size on disk; memory files may be shared with other snapshots. */
   readonly bytes: { readonly images: number; readonly memory: number }
+  /**
+   * When the earliest timer or time-out of its processes ends, by the wall clock. Only a hint: processes inside decide
+   * what it says. Absent when there is none, or when `SnapshotOptions.keepTimers` was not set.
+   */
+  readonly deadline?: Date
 }
 
 /** The disk space of a directory tree. */
@@ -331,6 +327,8 @@ export interface SnapshotOptions {
   readonly leave: 'running' | 'frozen' | 'gone'
   /** `full` by default. */
   readonly kind?: 'full' | 'files'
+  /** With kind `full`: finds the `deadline`, and lets sleeping threads continue with the time they have left. */
+  readonly keepTimers?: boolean
   /** Limits the restore that continues the sandbox. When it refuses, the sandbox stays saved and asleep. */
   readonly limitRestore?: LimitRestore
 }
@@ -356,6 +354,11 @@ export interface RestoreOptions {
   readonly reason?: 'create' | 'resume' | 'fork' | 'rollback'
   /** Whether random generators get a new seed; true by default. */
   readonly reseed?: boolean
+  /**
+   * Whether the time since the snapshot was taken has passed for its processes: then their clocks and timers are that
+   * much further. False by default: the monotonic clock and timers stood still.
+   */
+  readonly passTime?: boolean
   readonly signal?: AbortSignal
 }
 

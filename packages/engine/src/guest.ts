@@ -35,6 +35,26 @@ export interface StartRun {
   readonly context?: string
   readonly timeoutMs?: number
   readonly runId?: RunId
+  /** Whether the caller answers the `input` events of the code. Only for Python. */
+  readonly input?: boolean
+}
+
+/** The answer to an `input` event. */
+export interface RunInput {
+  /** The `seq` of the event. */
+  readonly seq: number
+  /** Undefined: the input has ended, and the code gets an EOFError. */
+  readonly text?: string
+}
+
+/** Names that fit half-typed code. */
+export interface Completions {
+  /** At most 200. */
+  readonly matches: readonly string[]
+  /** The end of the code, which a match replaces. */
+  readonly replaces: string
+  /** There are more matches than these. */
+  readonly more: boolean
 }
 
 export interface GuestRuns {
@@ -46,6 +66,8 @@ export interface GuestRuns {
   stream(request: StartRun, options?: { signal?: AbortSignal }): AsyncIterable<RunEvent>
   events(runId: string, options?: Follow): AsyncIterable<RunEvent>
   interrupt(runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
+  /** Throws `conflict` when the run does not wait for this answer. */
+  input(runId: string, answer: RunInput): Promise<void>
 }
 
 export interface CreateContext {
@@ -71,6 +93,8 @@ export interface GuestContexts {
    * Imports modules in the context `default`, in this order, at most 64. Returns those that failed; `output` says why.
    */
   preload(modules: readonly string[], options?: { signal?: AbortSignal }): Promise<readonly string[]>
+  /** Completes Python code. Throws `conflict` while the context has a run. */
+  complete(context: string, code: string, options?: { signal?: AbortSignal }): Promise<Completions>
   /** Output of threads and children that outlive their runs. */
   output(context: string, options?: Follow): AsyncIterable<RunEvent>
 }
@@ -101,6 +125,7 @@ export interface ProcessExit {
 
 /** A process whose input and output are this connection, byte for byte. Each side waits for the other to read. */
 export interface ProcessConnection {
+  readonly processId: string
   readonly pid: number
   /**
    * The output of the process. The process waits until it is read. Ends when the process has ended and none of its
@@ -122,6 +147,9 @@ export interface ProcessConnection {
 }
 
 export interface ProcessInfo {
+  /** Never used again in this sandbox. */
+  readonly processId: string
+  /** Another process may get it after this one has ended. */
   readonly pid: number
   readonly command: string
   readonly user: string
@@ -131,27 +159,39 @@ export interface ProcessInfo {
   readonly pty: boolean
 }
 
+/** A process that works although no run or request waits for it. */
+export interface BackgroundProcess {
+  readonly pid: number
+  readonly command: string
+}
+
+/** `process` is the id of a process, or the pid of one that runs now, as text. */
 export interface GuestProcesses {
-  /** Starts in the background and returns its pid. */
-  start(request: StartProcess): Promise<number>
+  /** Starts in the background and returns its id. */
+  start(request: StartProcess): Promise<string>
   /** Starts and yields events. Leaving the loop does not end the process. */
   stream(request: StartProcess, options?: { signal?: AbortSignal }): AsyncIterable<ProcessEvent>
-  events(pid: number, options?: Follow): AsyncIterable<ProcessEvent>
+  events(process: string, options?: Follow): AsyncIterable<ProcessEvent>
   /** Starts a process. Its output goes only to the connection. Aborting `signal` disconnects at any time. */
   connect(request: ConnectProcess, options?: { signal?: AbortSignal }): Promise<ProcessConnection>
   list(): Promise<readonly ProcessInfo[]>
+  /**
+   * Follows the background processes: yields all of them now and whenever one of them has ended. Ends when there is
+   * none. Processes with `DORMOUSE_KEEP_AWAKE=0` in their environment do not count.
+   */
+  background(options?: { signal?: AbortSignal }): AsyncIterable<readonly BackgroundProcess[]>
   /** Signals the whole process group. */
-  signal(pid: number, signal: string): Promise<void>
+  signal(process: string, signal: string): Promise<void>
   /**
    * Returns the number of bytes written. Closes stdin afterwards unless `close` is false. Several writers take turns by
    * chunk.
    */
   writeStdin(
-    pid: number,
+    process: string,
     data: ByteSource,
     options?: { close?: boolean; signal?: AbortSignal },
   ): Promise<number>
-  resize(pid: number, size: { cols: number; rows: number }): Promise<void>
+  resize(process: string, size: { cols: number; rows: number }): Promise<void>
 }
 
 /** Bytes of any length: at once, or as a stream. */

@@ -1,9 +1,8 @@
+export type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 export type {
   AdoptedBurrows,
   Burrow,
   BurrowEnd,
-  BurrowMemory,
-  BurrowUsage,
   CheckPartOptions,
   CreateBurrow,
   DiskUse,
@@ -27,7 +26,9 @@ export type {
 } from './engine.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
 export type {
+  BackgroundProcess,
   ByteSource,
+  Completions,
   ConnectProcess,
   ContextInfo,
   CreateContext,
@@ -48,6 +49,7 @@ export type {
   ProcessExit,
   ProcessInfo,
   ProcessOutput,
+  RunInput,
   StartProcess,
   StartRun,
 } from './guest.ts'

@@ -7,7 +7,15 @@ const stat = {
   ...{ path: '/a', name: 'a', type: 'file', sizeBytes: 1, mode: 0o644, uid: 0, gid: 0 },
   ...{ user: 'root', group: 'root', modifiedAt: 0 },
 }
-const process = { pid: 3, command: 'a', user: 'root', state: 'running', startedAt: 0, pty: false }
+const process = {
+  processId: 'pr-k3v9x2m4p7q8r5t6',
+  pid: 3,
+  command: 'a',
+  user: 'root',
+  state: 'running',
+  startedAt: 0,
+  pty: false,
+}
 const malformed = expect.objectContaining({ code: 'agent_unreachable' })
 
 describe('what an agent says', () => {
@@ -37,6 +45,7 @@ describe('what an agent says', () => {
     ['the result of a process', checkProcessEvent, { seq: 0, type: 'result', data: {} }],
     ['a date that no calendar has', checkFileStat, { ...stat, modifiedAt: 9e15 }],
     ['a size below zero', checkFileStat, { ...stat, sizeBytes: -1 }],
+    ['a process without an id', checkProcessInfo, { ...process, processId: '../keys' }],
     ['a process without a number', checkProcessInfo, { ...process, pid: 0 }],
     [
       'a context in an unknown state',

@@ -1,4 +1,4 @@
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, isProcessId } from '@dormouse/contracts'
 
 /** The latest time that a JavaScript Date can hold. */
 const TIME_MAX_MS = 8.64e15
@@ -49,6 +49,11 @@ export class AgentValue {
 
   pid(name: string): number {
     return this.#integer(name, 1, INT32_MAX)
+  }
+
+  processId(name: string): string {
+    const value = this.text(name)
+    return isProcessId(value) ? value : this.fail()
   }
 
   port(name: string): number {

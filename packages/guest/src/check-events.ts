@@ -1,7 +1,7 @@
 import type { OutputEvent, ProcessEvent, RunEvent, TruncatedEvent } from '@dormouse/contracts'
 import { AgentValue } from './agent-value.ts'
 
-const TYPES = ['stdout', 'stderr', 'start', 'result', 'error', 'truncated', 'exit'] as const
+const TYPES = ['stdout', 'stderr', 'start', 'result', 'input', 'error', 'truncated', 'exit'] as const
 
 /** Returns the fields that PROTOCOL.md lists, and no others. Throws `agent_unreachable` for a malformed event. */
 export function checkRunEvent(value: unknown): RunEvent {
@@ -16,6 +16,8 @@ export function checkRunEvent(value: unknown): RunEvent {
   }
   if (type === 'result')
     return { seq, type, data: event.object('data'), ...(event.isTrue('main') && { main: true }) }
+  if (type === 'input')
+    return { seq, type, prompt: event.text('prompt'), ...(event.isTrue('hidden') && { hidden: true }) }
   if (type === 'error') {
     const [name, message, traceback] = [event.text('name'), event.text('message'), event.text('traceback')]
     return { seq, type, name, message, traceback }
@@ -33,7 +35,7 @@ export function checkProcessEvent(value: unknown): ProcessEvent {
   const type = event.oneOf('type', TYPES)
   if (type === 'stdout' || type === 'stderr') return outputEvent(event, seq, type)
   if (type === 'truncated') return truncatedEvent(event, seq)
-  if (type === 'start') return { seq, type, pid: event.pid('pid') }
+  if (type === 'start') return { seq, type, processId: event.processId('processId'), pid: event.pid('pid') }
   if (type === 'exit') return exitEvent(event, seq)
   return event.fail()
 }

@@ -1,7 +1,7 @@
 import type { RunEvent } from '@dormouse/contracts'
-import type { ContextInfo, CreateContext, Follow, GuestContexts } from '@dormouse/engine'
+import type { Completions, ContextInfo, CreateContext, Follow, GuestContexts } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
-import { checkContextInfo, checkList, checkText } from './check-answers.ts'
+import { checkCompletions, checkContextInfo, checkList, checkText } from './check-answers.ts'
 import { checkRunEvent } from './check-events.ts'
 
 export class AgentContexts implements GuestContexts {
@@ -28,6 +28,14 @@ export class AgentContexts implements GuestContexts {
     { signal }: { signal?: AbortSignal } = {},
   ): Promise<readonly string[]> {
     return checkList(await this.#client.call('context.preload', { modules }, { signal }), 'failed', checkText)
+  }
+
+  async complete(
+    context: string,
+    code: string,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<Completions> {
+    return checkCompletions(await this.#client.call('context.complete', { context, code }, { signal }))
   }
 
   output(context: string, { signal, ...position }: Follow = {}): AsyncIterable<RunEvent> {

@@ -3,6 +3,7 @@ import type { AgentClient } from './agent-client.ts'
 import { malformed } from './agent-value.ts'
 import { requireByteSource } from './channel.ts'
 import { checkFileChange, checkFileStat } from './check-files.ts'
+import { dependsOnHome, refuseSystemPath } from './system-paths.ts'
 
 export class AgentFiles implements GuestFiles {
   readonly #client: AgentClient
@@ -60,12 +61,16 @@ export class AgentFiles implements GuestFiles {
 
   async move(
     paths: { from: string; to: string },
-    { signal, ...options }: FileUser & { overwrite?: boolean } = {},
+    as: FileUser & { overwrite?: boolean } = {},
   ): Promise<FileStat> {
+    const { signal, ...options } = as
+    await this.#requireRemovable('from', paths.from, as)
     return checkFileStat(await this.#client.call('file.move', { ...paths, ...options }, { signal }))
   }
 
-  async remove(path: string, { signal, ...options }: FileUser & { recursive?: boolean } = {}): Promise<void> {
+  async remove(path: string, as: FileUser & { recursive?: boolean } = {}): Promise<void> {
+    const { signal, ...options } = as
+    await this.#requireRemovable('path', path, as)
     await this.#client.call('file.remove', { path, ...options }, { signal })
   }
 
@@ -74,6 +79,15 @@ export class AgentFiles implements GuestFiles {
     { signal, ...options }: FileUser & { recursive?: boolean } = {},
   ): AsyncIterable<FileChange> {
     return this.#client.stream('file.watch', { path, ...options }, { check: checkFileChange, signal })
+  }
+
+  async #requireRemovable(field: string, path: unknown, as: FileUser): Promise<void> {
+    // The agent refuses anything else.
+    if (typeof path !== 'string') return
+    const { user, signal } = as
+    const who = { ...(user !== undefined && { user }), ...(signal !== undefined && { signal }) }
+    const absolute = dependsOnHome(path) ? (await this.stat(path, { follow: false, ...who })).path : path
+    refuseSystemPath(field, absolute)
   }
 }
 

@@ -26,6 +26,7 @@ export class PortConnection extends Duplex {
       throw malformed('answer to port.connect')
     }
     const connection = new PortConnection(channel)
+    // The reader of the connection gets the error.
     channel.result.catch(() => connection.#stopWaiting())
     void connection.#follow(received)
     return connection

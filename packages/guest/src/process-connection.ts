@@ -1,6 +1,6 @@
 import { Mutex } from '@dormouse/async'
 import type { ProcessConnection, ProcessExit, ProcessOutput } from '@dormouse/engine'
-import { malformed } from './agent-value.ts'
+import { AgentValue, malformed } from './agent-value.ts'
 import type { Channel } from './channel.ts'
 
 /** By the first byte of DATA (PROTOCOL.md, Connected processes). */
@@ -9,6 +9,7 @@ const SIGNAL = /^SIG[A-Z0-9]{1,16}$/
 
 /** The host's end of `process.connect`. */
 export class AgentProcessConnection implements ProcessConnection {
+  readonly processId: string
   readonly pid: number
   readonly output: AsyncIterable<ProcessOutput>
   readonly exit: Promise<ProcessExit>
@@ -16,9 +17,10 @@ export class AgentProcessConnection implements ProcessConnection {
   /** Keeps pieces in order for callers that do not wait. */
   readonly #writing = new Mutex()
 
-  private constructor(channel: Channel, pid: number, received: AsyncGenerator<unknown, void>) {
+  private constructor(channel: Channel, start: AgentValue, received: AsyncGenerator<unknown, void>) {
     this.#channel = channel
-    this.pid = pid
+    this.processId = start.processId('processId')
+    this.pid = start.pid('pid')
     this.output = outputOf(received)
     this.exit = channel.result.then(checkExit)
     // The reader of the output sees the failure there.
@@ -29,12 +31,14 @@ export class AgentProcessConnection implements ProcessConnection {
   static async open(channel: Channel): Promise<AgentProcessConnection> {
     const received = channel.received()
     const first = await received.next()
-    const { type, pid } = (first.value ?? {}) as { type?: unknown; pid?: unknown }
-    if (type !== 'start' || !Number.isSafeInteger(pid) || (pid as number) < 1) {
+    try {
+      const start = new AgentValue(first.value, 'answer to process.connect')
+      start.oneOf('type', ['start'])
+      return new AgentProcessConnection(channel, start, received)
+    } catch (error) {
       await received.return(undefined)
-      throw malformed('answer to process.connect')
+      throw error
     }
-    return new AgentProcessConnection(channel, pid as number, received)
   }
 
   write(data: Uint8Array): Promise<boolean> {

@@ -1,5 +1,6 @@
 import type { ProcessEvent } from '@dormouse/contracts'
 import type {
+  BackgroundProcess,
   ByteSource,
   ConnectProcess,
   Follow,
@@ -10,7 +11,13 @@ import type {
 } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { requireByteSource } from './channel.ts'
-import { checkCount, checkList, checkProcessInfo } from './check-answers.ts'
+import {
+  checkBackgroundProcesses,
+  checkCount,
+  checkList,
+  checkProcessId,
+  checkProcessInfo,
+} from './check-answers.ts'
 import { checkProcessEvent } from './check-events.ts'
 import { AgentProcessConnection } from './process-connection.ts'
 
@@ -21,16 +28,20 @@ export class AgentProcesses implements GuestProcesses {
     this.#client = client
   }
 
-  async start(request: StartProcess): Promise<number> {
-    return checkCount(await this.#client.call('process.start', { ...request, follow: false }), 'pid')
+  async start(request: StartProcess): Promise<string> {
+    return checkProcessId(await this.#client.call('process.start', { ...request, follow: false }))
   }
 
   stream(request: StartProcess, { signal }: { signal?: AbortSignal } = {}): AsyncIterable<ProcessEvent> {
     return this.#client.stream('process.start', request, { check: checkProcessEvent, signal })
   }
 
-  events(pid: number, { signal, ...position }: Follow = {}): AsyncIterable<ProcessEvent> {
-    return this.#client.stream('process.events', { pid, ...position }, { check: checkProcessEvent, signal })
+  events(process: string, { signal, ...position }: Follow = {}): AsyncIterable<ProcessEvent> {
+    return this.#client.stream(
+      'process.events',
+      { process, ...position },
+      { check: checkProcessEvent, signal },
+    )
   }
 
   async connect(
@@ -45,22 +56,26 @@ export class AgentProcesses implements GuestProcesses {
     return checkList(await this.#client.call('process.list', {}), 'processes', checkProcessInfo)
   }
 
-  async signal(pid: number, signal: string): Promise<void> {
-    await this.#client.call('process.signal', { pid, signal })
+  background({ signal }: { signal?: AbortSignal } = {}): AsyncIterable<readonly BackgroundProcess[]> {
+    return this.#client.stream('background.watch', {}, { check: checkBackgroundProcesses, signal })
+  }
+
+  async signal(process: string, signal: string): Promise<void> {
+    await this.#client.call('process.signal', { process, signal })
   }
 
   async writeStdin(
-    pid: number,
+    process: string,
     data: ByteSource,
     { close = true, signal }: { close?: boolean; signal?: AbortSignal } = {},
   ): Promise<number> {
     requireByteSource(data)
-    const channel = await this.#client.open('process.stdin', { pid, close }, { signal })
+    const channel = await this.#client.open('process.stdin', { process, close }, { signal })
     await channel.send(data)
     return checkCount(await this.#client.answer(channel, channel.result), 'bytes')
   }
 
-  async resize(pid: number, size: { cols: number; rows: number }): Promise<void> {
-    await this.#client.call('process.resize', { pid, ...size })
+  async resize(process: string, size: { cols: number; rows: number }): Promise<void> {
+    await this.#client.call('process.resize', { process, ...size })
   }
 }

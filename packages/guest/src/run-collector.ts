@@ -57,6 +57,7 @@ export class RunCollector {
     this.#result.durationMs = event.durationMs
     if (event.timedOut === true) this.#result.timedOut = true
     if (event.interrupted === true) this.#result.interrupted = true
+    if (event.outOfMemory !== undefined) this.#result.outOfMemory = event.outOfMemory
     if (event.contextRestarted === true) {
       this.#result.contextRestarted =
         this.#result.error?.message ?? 'The kernel was replaced; its variables are gone.'

@@ -1,5 +1,5 @@
 import { newRunId, type RunEvent, type RunResult } from '@dormouse/contracts'
-import type { Follow, GuestRuns, StartRun } from '@dormouse/engine'
+import type { Follow, GuestRuns, RunInput, StartRun } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { AgentValue } from './agent-value.ts'
 import { checkRunEvent } from './check-events.ts'
@@ -31,5 +31,9 @@ export class AgentRuns implements GuestRuns {
   async interrupt(runId: string): Promise<'interrupting' | 'cancelled' | 'finished'> {
     const answer = new AgentValue(await this.#client.call('run.interrupt', { runId }), 'state of a run')
     return answer.oneOf('state', ['interrupting', 'cancelled', 'finished'])
+  }
+
+  async input(runId: string, answer: RunInput): Promise<void> {
+    await this.#client.call('run.input', { runId, ...answer })
   }
 }

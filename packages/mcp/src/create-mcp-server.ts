@@ -1,5 +1,6 @@
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import {
   CallToolRequestSchema,
   type CallToolResult,
@@ -16,6 +17,7 @@ import { Conversation, type ConversationOptions } from './conversation.ts'
 import { instructionsFor } from './instructions.ts'
 import { CONCURRENT_CALLS_MAX } from './limits.ts'
 import { Progress, type SendProgress } from './progress.ts'
+import { serveResources } from './resources/serve-resources.ts'
 import type { Tool } from './tool.ts'
 import { invalidInput, toolError, toolErrorFrom } from './tool-error.ts'
 import { TOOLS } from './tools/all.ts'
@@ -31,8 +33,8 @@ export interface McpServerOptions extends ConversationOptions {
 }
 
 export interface McpServer {
-  /** Connect it to a transport. */
   readonly server: Server
+  connect(transport: Transport): Promise<void>
   callsInProgress(): number
   /** Resolves when the calls in progress have ended. */
   callsEnded(): Promise<void>
@@ -51,18 +53,24 @@ export function createMcpServer({
   const server = new Server(
     { name: 'dormouse', title: 'Dormouse sandboxes', version: VERSION },
     {
-      capabilities: { tools: {} },
+      capabilities: { tools: {}, resources: {} },
       instructions: instructionsFor(conversation.name, conversation.isNamed),
     },
   )
   server.onerror = (error) => onClientError?.(error)
   const calls = new Set<Promise<unknown>>()
+  let isDisconnected = false
+  serveResources(server, conversation)
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: LISTED }))
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
     const tool = TOOLS.find(({ name }) => name === params.name)
     if (tool === undefined) throw new McpError(ErrorCode.InvalidParams, `Unknown tool: ${params.name}`)
     if (calls.size >= CONCURRENT_CALLS_MAX) return TOO_MANY_CALLS
-    const call = callTool(tool, params.arguments ?? {}, { conversation, extra }).catch((error: unknown) => {
+    const call = callTool(tool, params.arguments ?? {}, {
+      conversation,
+      extra,
+      isDisconnected: () => isDisconnected,
+    }).catch((error: unknown) => {
       const known = toolErrorFrom(error)
       if (known !== undefined) return known
       onInternalError?.(error)
@@ -79,6 +87,13 @@ export function createMcpServer({
   })
   return {
     server,
+    connect: (transport) => {
+      // Called before the server aborts its calls, which does not say why it aborts them.
+      transport.onclose = () => {
+        isDisconnected = true
+      }
+      return server.connect(transport)
+    },
     callsInProgress: () => calls.size,
     callsEnded: async () => void (await Promise.all(calls)),
   }
@@ -90,16 +105,32 @@ const TOO_MANY_CALLS = toolError({
   hint: 'Wait until some of them have ended.',
 })
 
+interface CallContext {
+  readonly conversation: Conversation
+  readonly extra: Extra
+  readonly isDisconnected: () => boolean
+}
+
+/**
+ * Whether a client cancelled a request because it waited too long. The protocol makes it send the same notification as
+ * for a user who cancels; only the reason differs.
+ */
+function isTimeout(reason: unknown): boolean {
+  return /time[ds]?[ -]?out/i.test(String(reason))
+}
+
 async function callTool(
   tool: Tool,
   given: object,
-  { conversation, extra }: { conversation: Conversation; extra: Extra },
+  { conversation, extra, isDisconnected }: CallContext,
 ): Promise<CallToolResult> {
   const input = tool.input.safeParse(given)
   if (!input.success) return invalidInput(input.error)
   using progress = new Progress(progressOf(extra))
   const { signal } = extra
-  const answer = await tool.call(input.data as never, { conversation, signal, onOutput: progress.show })
+  const endedBy = () => (isDisconnected() ? 'disconnect' : isTimeout(signal.reason) ? 'timeout' : 'user')
+  const call = { conversation, signal, endedBy, onOutput: progress.show }
+  const answer = await tool.call(input.data as never, call)
   const structuredContent = tool.output.parse(answer.structured)
   return {
     structuredContent,

@@ -1,11 +1,12 @@
 import type { SandboxInfo } from 'dormouse'
 import { z } from 'zod'
-import { TIMEOUT_MAX_MS } from './limits.ts'
+import { TIMEOUT_MAX_MS, WAIT_DEFAULT_MS } from './limits.ts'
 
 /** Inputs and outputs of several tools. */
 
 export const sandboxInput = z
   .string()
+  .min(1)
   .optional()
   .describe('Id or name of a sandbox. Default: the sandbox of this conversation, created on first use.')
 
@@ -15,6 +16,16 @@ export const timeoutInput = z
   .max(TIMEOUT_MAX_MS)
   .optional()
   .describe('Stop it after this many milliseconds. Default: no limit.')
+
+export const waitInput = z
+  .int()
+  .min(0)
+  .max(TIMEOUT_MAX_MS)
+  .optional()
+  .describe(
+    `How many milliseconds to wait for its end. Then returns its id and the output so far; it continues, and get_run \
+fetches the rest. 0: run it in the background. Default: ${WAIT_DEFAULT_MS}.`,
+  )
 
 export const noteOutput = z.string().optional().describe('Something unexpected that you must know.')
 

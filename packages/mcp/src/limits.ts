@@ -10,11 +10,27 @@ export const FILE_READ_DEFAULT_BYTES = 50_000
 /** Larger files are for code inside the sandbox, or for other clients. */
 export const FILE_READ_MAX_BYTES = 4 * 1024 ** 2
 export const FILES_LISTED_MAX = 500
+/** Files of the home directory that are listed as resources. */
+export const RESOURCES_LISTED_MAX = 100
+/** The newest runs whose plots are listed as resources. Each costs a request. */
+export const RUNS_WITH_PLOTS_MAX = 10
 export const SANDBOXES_LISTED_MAX = 100
 export const SNAPSHOTS_LISTED_MAX = 100
+export const TEMPLATES_LISTED_MAX = 100
 
 /** The maximum of the server. */
 export const TIMEOUT_MAX_MS = 24 * 3600 * 1000
+
+/** The maximum of the server: one tebibyte. */
+export const MEMORY_MAX_MB = 1024 ** 2
+
+/** Maximums of the server: of a hold, a link to a port, and the wait for a port. */
+export const HOLD_MAX_MINUTES = 24 * 60
+export const LINK_MAX_MINUTES = 30 * 24 * 60
+export const PORT_WAIT_MAX_MS = 10 * 60_000
+
+/** Shorter than the time-out of common clients, which is a minute. */
+export const WAIT_DEFAULT_MS = 50_000
 
 /** Many clients cancel calls that send no progress for a minute. */
 export const PROGRESS_INTERVAL_MS = 5_000

@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import { onAbort } from '@dormouse/async'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Dormouse } from 'dormouse'
+import type { ConversationOptions } from './conversation.ts'
 import { newConversationName } from './conversation-name.ts'
 import { createMcpServer } from './create-mcp-server.ts'
 import { STDIO_MESSAGE_MAX_BYTES } from './limits.ts'
@@ -11,6 +12,8 @@ export interface RunStdio {
   readonly client: Dormouse
   /** The sandbox for calls that name none. The same name continues with the same state. Default: a new one. */
   readonly sandbox?: string | undefined
+  /** Options of that sandbox, for the case that it does not exist. */
+  readonly create?: ConversationOptions['create']
   readonly stdin: Readable
   /** Nothing else may be written to it. */
   readonly stdout: Writable
@@ -19,14 +22,23 @@ export interface RunStdio {
 }
 
 /**
- * Serves one client over stdin and stdout until the client disconnects or `signal` aborts. Interrupts the calls that
- * still run then.
+ * Serves one client over stdin and stdout until the client disconnects or `signal` aborts. Calls end then; the runs that
+ * they wait for continue.
  */
-export async function runStdio({ client, sandbox, stdin, stdout, stderr, signal }: RunStdio): Promise<void> {
+export async function runStdio({
+  client,
+  sandbox,
+  create,
+  stdin,
+  stdout,
+  stderr,
+  signal,
+}: RunStdio): Promise<void> {
   const log = (error: unknown) =>
     stderr.write(`dormouse mcp: ${error instanceof Error ? error.message : error}\n`)
-  const { server, callsEnded } = createMcpServer({
+  const { server, connect, callsEnded } = createMcpServer({
     client,
+    create,
     sandbox: sandbox ?? newConversationName(),
     isNamed: sandbox !== undefined,
     onInternalError: log,
@@ -38,7 +50,7 @@ export async function runStdio({ client, sandbox, stdin, stdout, stderr, signal 
   stdin.once('end', disconnect).once('close', disconnect).once('error', disconnect)
   stdout.once('error', disconnect)
   using _listener = onAbort(signal, disconnect)
-  await server.connect(new StdioServerTransport(stdin, stdout, { maxBufferSize: STDIO_MESSAGE_MAX_BYTES }))
+  await connect(new StdioServerTransport(stdin, stdout, { maxBufferSize: STDIO_MESSAGE_MAX_BYTES }))
   server.onclose = disconnect
   if (!end.signal.aborted) await once(end.signal, 'abort')
   await server.close()

@@ -4,8 +4,10 @@ import type { Conversation } from './conversation.ts'
 
 export interface ToolCall {
   readonly conversation: Conversation
-  /** Aborted when the client cancels the call. */
+  /** Aborted when the call ends before its answer. */
   readonly signal: AbortSignal
+  /** What aborted `signal`: a user who cancelled, a client that waited too long, or the end of the connection. */
+  readonly endedBy: () => 'user' | 'timeout' | 'disconnect'
   /** Shows output as progress to a client that asked for it. */
   readonly onOutput: (output: string) => void
 }

@@ -1,10 +1,19 @@
-import type { ContextAnswer, ContextListAnswer, CreateContextBody } from './contract/index.ts'
+import { pathPart } from './check.ts'
+import type {
+  CompletionsAnswer,
+  ContextAnswer,
+  ContextListAnswer,
+  CreateContextBody,
+} from './contract/index.ts'
 import { follow } from './http/follow.ts'
 import type { Http } from './http/http.ts'
-import type { Abortable } from './options.ts'
-import type { RunEvent } from './runs/run-options.ts'
+import type { CallOptions } from './options.ts'
+import { type RunEvent, readRunEvents, type SentRunEvent } from './runs/run-event.ts'
+import { eachWithinTime } from './timing.ts'
 
 export type Context = ContextAnswer
+
+export type Completions = CompletionsAnswer
 
 /** The REPLs of a sandbox. `default` always exists. */
 export class Contexts {
@@ -19,29 +28,47 @@ export class Contexts {
   /** Makes a REPL for `runCode(code, { context: name })`. */
   create(
     name: string,
-    { signal, ...options }: Abortable & Omit<CreateContextBody, 'name'> = {},
+    { signal, timeoutMs, ...options }: CallOptions & Omit<CreateContextBody, 'name'> = {},
   ): Promise<Context> {
-    return this.#http.json({ method: 'POST', path: this.#path, json: { name, ...options }, signal })
+    return this.#http.json({
+      method: 'POST',
+      path: this.#path,
+      json: { name, ...options },
+      signal,
+      timeoutMs,
+    })
   }
 
-  async list({ signal }: Abortable = {}): Promise<readonly Context[]> {
-    return (await this.#http.json<ContextListAnswer>({ path: this.#path, signal })).items
+  async list({ signal, timeoutMs }: CallOptions = {}): Promise<readonly Context[]> {
+    return (await this.#http.json<ContextListAnswer>({ path: this.#path, signal, timeoutMs })).items
   }
 
   /** Interrupts its runs. `default` is replaced by a new one. */
-  delete(name: string, { signal }: Abortable = {}): Promise<void> {
-    return this.#http.delete({ path: `${this.#path}/${encodeURIComponent(name)}`, signal })
+  async delete(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<void> {
+    return this.#http.delete({ path: `${this.#path}/${pathPart('name', name)}`, signal, timeoutMs })
+  }
+
+  /**
+   * Names that fit the end of half-typed Python code, as after Tab in a notebook. Throws `conflict` while the context has
+   * a run.
+   */
+  complete(name: string, code: string, { signal, timeoutMs }: CallOptions = {}): Promise<Completions> {
+    const path = `${this.#path}/${pathPart('name', name)}/complete`
+    return this.#http.json({ method: 'POST', path, json: { code }, repeatable: true, signal, timeoutMs })
   }
 
   /** What threads and child processes write between runs. Reading keeps the sandbox awake. */
-  output(name: string, { after, signal }: Abortable & { after?: number } = {}): AsyncIterable<RunEvent> {
-    const path = `${this.#path}/${encodeURIComponent(name)}/output`
+  output(name: string, { after, ...limits }: CallOptions & { after?: number } = {}): AsyncIterable<RunEvent> {
+    const path = `${this.#path}/${pathPart('name', name)}/output`
     const headers = { accept: 'text/event-stream' }
-    return follow<RunEvent>({
-      open: (seen) => this.#http.open({ path, headers, query: { after: seen }, signal }),
-      isLast: () => false,
-      after,
-      signal,
-    })
+    const events = eachWithinTime(limits, (signal) =>
+      follow<SentRunEvent>({
+        open: (seen) => this.#http.open({ path, headers, query: { after: seen }, signal }),
+        isLast: () => false,
+        after,
+        signal,
+      }),
+    )
+    return readRunEvents(events)
   }
 }

@@ -1,9 +1,10 @@
+import { pathPart } from './check.ts'
 import type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UsageAnswer } from './contract/index.ts'
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
-import type { Abortable } from './options.ts'
+import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
-import type { RunResult } from './runs/run-options.ts'
+import type { RunResult } from './runs/run-result.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
 import { Snapshots } from './snapshots.ts'
@@ -30,7 +31,7 @@ export interface DormouseOptions extends HttpOptions {
 /** A sandbox, as of the last answer about it. */
 export type SandboxInfo = SandboxAnswer
 
-export interface ListSandboxes extends Abortable {
+export interface ListSandboxes extends CallOptions {
   readonly state?: SandboxInfo['state'] | undefined
   readonly template?: string | undefined
   readonly name?: string | undefined
@@ -38,7 +39,7 @@ export interface ListSandboxes extends Abortable {
   readonly metadata?: Readonly<Record<string, string>> | undefined
 }
 
-export interface UsageOptions extends Abortable {
+export interface UsageOptions extends CallOptions {
   /** ISO 8601. Default: the start of this month. */
   readonly from?: string | undefined
   /** Default: now. */
@@ -75,13 +76,13 @@ export class Dormouse {
   }
 
   /** Whether the server is up. */
-  health({ signal }: Abortable = {}): Promise<Health> {
-    return this.http.json({ path: '/healthz', signal })
+  health({ signal, timeoutMs }: CallOptions = {}): Promise<Health> {
+    return this.http.json({ path: '/healthz', signal, timeoutMs })
   }
 
   /** What was used, per sandbox and in total. */
-  usage({ signal, ...query }: UsageOptions = {}): Promise<UsageAnswer> {
-    return this.http.json({ path: '/v1/usage', query, signal })
+  usage({ signal, timeoutMs, ...query }: UsageOptions = {}): Promise<UsageAnswer> {
+    return this.http.json({ path: '/v1/usage', query, signal, timeoutMs })
   }
 
   /**
@@ -93,22 +94,34 @@ export class Dormouse {
   }
 
   /** Repeated after a lost connection only with `getOrCreate`: otherwise it could create two sandboxes. */
-  createSandbox(body: CreateSandboxBody, { signal }: Abortable = {}): Promise<SandboxInfo> {
+  createSandbox(body: CreateSandboxBody, { signal, timeoutMs }: CallOptions = {}): Promise<SandboxInfo> {
     const repeatable = body.getOrCreate === true
-    return this.http.json({ method: 'POST', path: '/v1/sandboxes', json: body, repeatable, signal })
+    return this.http.json({
+      method: 'POST',
+      path: '/v1/sandboxes',
+      json: body,
+      repeatable,
+      signal,
+      timeoutMs,
+    })
   }
 
-  getSandbox(idOrName: string, { signal }: Abortable = {}): Promise<SandboxInfo> {
-    return this.http.json({ path: `/v1/sandboxes/${encodeURIComponent(idOrName)}`, signal })
+  async getSandbox(idOrName: string, { signal, timeoutMs }: CallOptions = {}): Promise<SandboxInfo> {
+    return this.http.json({ path: `/v1/sandboxes/${pathPart('idOrName', idOrName)}`, signal, timeoutMs })
   }
 
-  listSandboxes({ signal, metadata = {}, ...filter }: ListSandboxes = {}): Pages<SandboxInfo> {
+  listSandboxes({ signal, timeoutMs, metadata = {}, ...filter }: ListSandboxes = {}): Pages<SandboxInfo> {
     const wanted: Query = {
       ...filter,
       ...Object.fromEntries(Object.entries(metadata).map(([key, value]) => [`metadata[${key}]`, value])),
     }
     return new Pages((page) =>
-      this.http.json<SandboxPageAnswer>({ path: '/v1/sandboxes', query: { ...wanted, ...page }, signal }),
+      this.http.json<SandboxPageAnswer>({
+        path: '/v1/sandboxes',
+        query: { ...wanted, ...page },
+        signal,
+        timeoutMs,
+      }),
     )
   }
 }

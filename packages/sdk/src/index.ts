@@ -1,4 +1,4 @@
-export type { Context } from './contexts.ts'
+export type { Completions, Context } from './contexts.ts'
 export {
   Dormouse,
   type DormouseOptions,
@@ -7,26 +7,32 @@ export {
   type SandboxInfo,
   type UsageOptions,
 } from './dormouse.ts'
-export { DormouseError, type DormouseErrorCode } from './error.ts'
+export { DormouseError, type DormouseErrorCode, RunFailedError, RunTimeoutError } from './error.ts'
 export type { Candidate, Candidates } from './fan-out/candidates.ts'
+export type { Children } from './fan-out/children.ts'
 export type { MapOptions, MapOutcome, MapWork } from './fan-out/map.ts'
 export type { RaceEntry, RaceOptions, RaceOutcome, Score } from './fan-out/race.ts'
+export type { DirectoryOptions } from './files/directories.ts'
 export type { FileChange, FileContent, FileOptions, FileStat, WriteOptions } from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
-export type { Abortable } from './options.ts'
-export type { Port, PortAccess, PortLink } from './ports.ts'
+export type { Abortable, CallOptions } from './options.ts'
+export type { Port, PortAccess, PortFetchOptions, PortLink } from './ports.ts'
 export type { Command } from './processes/command.ts'
 export type {
   CommandLine,
-  CommandResult,
   OutputListeners,
   ProcessEvent,
   ProcessInfo,
   RunCommandOptions,
   StartOptions,
 } from './processes/command-options.ts'
+export type { CommandResult } from './processes/command-result.ts'
+export type { Result } from './runs/result.ts'
+export type { RunEvent } from './runs/run-event.ts'
 export type { RunOnceOptions } from './runs/run-once.ts'
-export type { ResultData, RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
+export type { InputQuestion, ResultData, RunOptions, RunStreamOptions } from './runs/run-options.ts'
+export type { RunResult } from './runs/run-result.ts'
+export type { Run } from './runs/runs.ts'
 export {
   type ClientOptions,
   type CreateOptions,
@@ -38,7 +44,7 @@ export {
 } from './sandbox.ts'
 export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
-export type { Snapshot } from './snapshots.ts'
+export type { Snapshot, SnapshotRef } from './snapshots.ts'
 export type { AddSshKey, SshEndpoint, SshKey } from './ssh-keys.ts'
 export type { CreateTemplate, Template, TemplateMaterials } from './templates.ts'
 export type { Pty } from './terminals/pty.ts'

@@ -1,3 +1,5 @@
+// `Symbol.asyncDispose` is in no library of TypeScript before ESNext; programs get it with this package.
+/// <reference lib="esnext.disposable" preserve="true" />
 import { Contexts } from './contexts.ts'
 import type {
   CreateSandboxBody,
@@ -9,6 +11,7 @@ import type {
   NetworkBody,
   NetworkMode,
   NetworkReportAnswer,
+  PromoteBody,
   SandboxMetricsAnswer,
   StandbyBody,
   UpdateSandboxBody,
@@ -25,24 +28,31 @@ import {
 } from './dormouse.ts'
 import { hasCode } from './error.ts'
 import type { Candidate, Candidates } from './fan-out/candidates.ts'
+import type { Children } from './fan-out/children.ts'
 import { type MapOptions, type MapOutcome, type MapWork, mapOverForks } from './fan-out/map.ts'
 import { type RaceOptions, type RaceOutcome, raceForks } from './fan-out/race.ts'
 import { Files } from './files/files.ts'
 import { Pages } from './http/pages.ts'
-import type { Abortable } from './options.ts'
+import type { Abortable, CallOptions } from './options.ts'
 import { type Port, Ports } from './ports.ts'
 import { Commands } from './processes/commands.ts'
+import { answerRun } from './runs/answer-run.ts'
 import { collectRun } from './runs/collect-run.ts'
-import type { RunEvent, RunOptions, RunResult, RunStreamOptions } from './runs/run-options.ts'
+import type { RunEvent } from './runs/run-event.ts'
+import type { RunOptions, RunStreamOptions } from './runs/run-options.ts'
+import type { RunResult } from './runs/run-result.ts'
 import { Runs } from './runs/runs.ts'
 import { streamRun } from './runs/stream-run.ts'
-import type { Snapshot } from './snapshots.ts'
+import { type Snapshot, type SnapshotRef, snapshotRef } from './snapshots.ts'
 import { Ptys } from './terminals/ptys.ts'
 
 /** A client, or the options to make one. */
-export type ClientOptions = DormouseOptions & { readonly client?: Dormouse | undefined } & Abortable
+export type ClientOptions = DormouseOptions & { readonly client?: Dormouse | undefined } & CallOptions
 
-export type CreateOptions = Omit<CreateSandboxBody, 'getOrCreate'>
+export interface CreateOptions extends Omit<CreateSandboxBody, 'getOrCreate' | 'snapshot'> {
+  /** Starts from a snapshot: its id, `SANDBOX/NAME`, or the snapshot itself. */
+  readonly snapshot?: SnapshotRef
+}
 export type LedgerEntry = LedgerPageAnswer['items'][number]
 export type NetworkOptions = NetworkBody
 export type NetworkReport = NetworkReportAnswer
@@ -81,7 +91,7 @@ export class Sandbox {
   /** Creates a sandbox. It stays until it is deleted, unless it is `ephemeral` or `expires`. */
   static async create(options: CreateOptions = {}, which: ClientOptions = {}): Promise<Sandbox> {
     const client = clientFrom(which)
-    return new Sandbox(client, await client.createSandbox(options, which))
+    return new Sandbox(client, await client.createSandbox(createBody(options), which))
   }
 
   /** Returns the sandbox of that name, unchanged, or creates one. */
@@ -91,7 +101,8 @@ export class Sandbox {
     which: ClientOptions = {},
   ): Promise<Sandbox> {
     const client = clientFrom(which)
-    return new Sandbox(client, await client.createSandbox({ ...options, name, getOrCreate: true }, which))
+    const body = { ...createBody(options), name, getOrCreate: true }
+    return new Sandbox(client, await client.createSandbox(body, which))
   }
 
   /** Returns a sandbox that exists, by its id or name. Does not wake it. */
@@ -108,10 +119,13 @@ export class Sandbox {
   }
 
   /** `for await (const sandbox of Sandbox.list())`, or `await Sandbox.list().all()`. */
-  static list({ signal, ...filter }: ListSandboxes = {}, which: ClientOptions = {}): Pages<Sandbox> {
+  static list(
+    { signal, timeoutMs, ...filter }: ListSandboxes = {},
+    which: ClientOptions = {},
+  ): Pages<Sandbox> {
     const client = clientFrom(which)
     return client
-      .listSandboxes({ ...filter, signal: signal ?? which.signal })
+      .listSandboxes({ ...filter, signal: signal ?? which.signal, timeoutMs: timeoutMs ?? which.timeoutMs })
       .map((info) => new Sandbox(client, info))
   }
 
@@ -138,13 +152,15 @@ export class Sandbox {
     return inspect === undefined ? this.#info : `Sandbox ${inspect(this.#info, options)}`
   }
 
-  async refresh(options: Abortable = {}): Promise<SandboxInfo> {
+  async refresh(options: CallOptions = {}): Promise<SandboxInfo> {
     return this.#note(await this.client.getSandbox(this.id, options))
   }
 
   /** Runs code in a REPL that keeps its variables. An exception in the code is in `error` of the result. */
   runCode(code: string, options: RunOptions = {}): Promise<RunResult> {
-    return collectRun(this.runCodeStream(code, options), options)
+    const { onInput } = options
+    const events = this.runCodeStream(code, { ...options, input: onInput !== undefined || undefined })
+    return collectRun(onInput === undefined ? events : answerRun(events, this.runs, onInput), options)
   }
 
   /** Like `runCode`, event by event. Leaving the loop early does not end the run; aborting the signal interrupts it. */
@@ -152,48 +168,63 @@ export class Sandbox {
     return streamRun(this.client.http, this.#path, code, options)
   }
 
-  /** Makes children with the memory, processes and files of this sandbox. This sandbox continues. */
-  async fork(
-    count = 1,
-    { signal, ...options }: Abortable & Pick<ForkBody, 'reseed'> = {},
-  ): Promise<Sandbox[]> {
-    const { children } = await this.#post<ForkAnswer>('/fork', { count, ...options }, { signal })
-    return children.map((info) => new Sandbox(this.client, info))
+  /**
+   * Makes children with the memory, processes and files of this sandbox. This sandbox continues. `fork(2)` is typed as
+   * a tuple: `const [left, right] = await sandbox.fork(2)`.
+   */
+  async fork<const Count extends number = 1>(
+    count?: Count,
+    { signal, timeoutMs, ...options }: CallOptions & Pick<ForkBody, 'reseed'> = {},
+  ): Promise<Children<Count>> {
+    const body = { count: count ?? 1, ...options }
+    const { children } = await this.#post<ForkAnswer>('/fork', body, { signal, timeoutMs })
+    return children.map((info) => new Sandbox(this.client, info)) as Children<Count>
   }
 
   /** Puts it to sleep and returns its id for `Sandbox.resume()`. Tier `stored`: on disk only. */
-  async idle({ signal, ...options }: Abortable & StandbyBody = {}): Promise<string> {
-    this.#note(await this.#post<SandboxInfo>('/standby', options, { signal, repeatable: true }))
+  async idle({ signal, timeoutMs, ...options }: CallOptions & StandbyBody = {}): Promise<string> {
+    this.#note(await this.#post<SandboxInfo>('/standby', options, { signal, timeoutMs, repeatable: true }))
     return this.id
   }
 
   /** Wakes it. Other calls wake it by themselves. */
-  async resume({ signal }: Abortable = {}): Promise<this> {
-    this.#note(await this.#post<SandboxInfo>('/resume', undefined, { signal, repeatable: true }))
+  async resume({ signal, timeoutMs }: CallOptions = {}): Promise<this> {
+    this.#note(await this.#post<SandboxInfo>('/resume', undefined, { signal, timeoutMs, repeatable: true }))
     return this
   }
 
   /** Saves its state; it continues. */
-  snapshot({ signal, ...options }: Abortable & CreateSnapshotBody = {}): Promise<Snapshot> {
-    return this.#post('/snapshots', options, { signal })
+  snapshot({ signal, timeoutMs, ...options }: CallOptions & CreateSnapshotBody = {}): Promise<Snapshot> {
+    return this.#post('/snapshots', options, { signal, timeoutMs })
   }
 
-  /** Puts it back to one of its snapshots, under the same id. Later changes are lost. */
-  async rollback(snapshot: string | Pick<Snapshot, 'id'>, { signal }: Abortable = {}): Promise<this> {
-    const snapshotId = typeof snapshot === 'string' ? snapshot : snapshot.id
-    this.#note(await this.#post<SandboxInfo>('/rollback', { snapshotId }, { signal }))
+  /**
+   * Puts it back to a snapshot, under the same id. Later changes are lost. The snapshot is given by id or name, or as
+   * `SANDBOX/NAME`: one of this sandbox, of its forks, or of what it was forked from.
+   */
+  async rollback(snapshot: SnapshotRef, { signal, timeoutMs }: CallOptions = {}): Promise<this> {
+    const snapshotId = snapshotRef(snapshot)
+    this.#note(await this.#post<SandboxInfo>('/rollback', { snapshotId }, { signal, timeoutMs }))
     return this
   }
 
+  /**
+   * The sandbox that this one was forked from continues as this one, under its own id and name; what it did since the
+   * fork is lost. Deletes this one, unless `keep`. Returns the parent.
+   */
+  async promote({ signal, timeoutMs, ...options }: CallOptions & PromoteBody = {}): Promise<Sandbox> {
+    return new Sandbox(this.client, await this.#post<SandboxInfo>('/promote', options, { signal, timeoutMs }))
+  }
+
   /** Changes its name, metadata, time-outs, limits and what it may reach. Does not wake it. */
-  async update({ signal, ...change }: Abortable & UpdateSandboxBody): Promise<SandboxInfo> {
+  async update({ signal, timeoutMs, ...change }: CallOptions & UpdateSandboxBody): Promise<SandboxInfo> {
     const call = { method: 'PATCH', path: this.#path, json: change, repeatable: true } as const
-    return this.#note(await this.client.http.json<SandboxInfo>({ ...call, signal }))
+    return this.#note(await this.client.http.json<SandboxInfo>({ ...call, signal, timeoutMs }))
   }
 
   /** Keeps it awake for work that the server cannot see. */
-  hold(what: string, forMs: number, { signal }: Abortable = {}): Promise<HoldAnswer> {
-    return this.#post('/hold', { what, forMs }, { signal, repeatable: true })
+  hold(what: string, forMs: number, { signal, timeoutMs }: CallOptions = {}): Promise<HoldAnswer> {
+    return this.#post('/hold', { what, forMs }, { signal, timeoutMs, repeatable: true })
   }
 
   /** Waits until a process inside listens on a port. Throws `port_closed` if none does in time. */
@@ -202,26 +233,30 @@ export class Sandbox {
   }
 
   /** What keeps it awake, and when it will sleep. */
-  why({ signal }: Abortable = {}): Promise<WhyAnswer> {
-    return this.client.http.json({ path: `${this.#path}/why`, signal })
+  why({ signal, timeoutMs }: CallOptions = {}): Promise<WhyAnswer> {
+    return this.client.http.json({ path: `${this.#path}/why`, signal, timeoutMs })
   }
 
   /** Every sleep and wake, with cause and latency, oldest first. */
-  ledger({ after, signal }: Abortable & { after?: number } = {}): Pages<LedgerEntry> {
+  ledger({ after, signal, timeoutMs }: CallOptions & { after?: number } = {}): Pages<LedgerEntry> {
     const path = `${this.#path}/ledger`
     return new Pages((page) =>
-      this.client.http.json<LedgerPageAnswer>({ path, query: { after, ...page }, signal }),
+      this.client.http.json<LedgerPageAnswer>({ path, query: { after, ...page }, signal, timeoutMs }),
     )
   }
 
   /** What it uses now: memory, CPU, processes. `memory` adds how much memory is its own. Does not wake it. */
-  metrics({ memory, signal }: Abortable & { memory?: boolean } = {}): Promise<SandboxMetricsAnswer> {
-    return this.client.http.json({ path: `${this.#path}/metrics`, query: { memory }, signal })
+  metrics({
+    memory,
+    signal,
+    timeoutMs,
+  }: CallOptions & { memory?: boolean } = {}): Promise<SandboxMetricsAnswer> {
+    return this.client.http.json({ path: `${this.#path}/metrics`, query: { memory }, signal, timeoutMs })
   }
 
   /** What it may reach, what it reached, and what was refused. Does not wake it. `update` changes the policy. */
-  network({ signal }: Abortable = {}): Promise<NetworkReport> {
-    return this.client.http.json({ path: `${this.#path}/network`, signal })
+  network({ signal, timeoutMs }: CallOptions = {}): Promise<NetworkReport> {
+    return this.client.http.json({ path: `${this.#path}/network`, signal, timeoutMs })
   }
 
   /** What it used between `from` and `to`. Default: this month. */
@@ -265,12 +300,12 @@ export class Sandbox {
   }
 
   /** Deletes it with all its state. */
-  delete({ signal }: Abortable = {}): Promise<void> {
-    return this.client.http.delete({ path: this.#path, signal })
+  delete({ signal, timeoutMs }: CallOptions = {}): Promise<void> {
+    return this.client.http.delete({ path: this.#path, signal, timeoutMs })
   }
 
   /** Deletes it if it is ephemeral. `await using` calls this at the end of its block. */
-  async close(options: Abortable = {}): Promise<void> {
+  async close(options: CallOptions = {}): Promise<void> {
     if (!this.#info.ephemeral) return
     await this.delete(options).catch((error: unknown) => {
       // The server may have deleted it already.
@@ -290,10 +325,14 @@ export class Sandbox {
   #post<Answer>(
     what: string,
     json: object | undefined,
-    options: Abortable & { repeatable?: boolean },
+    options: CallOptions & { repeatable?: boolean },
   ): Promise<Answer> {
     return this.client.http.json({ method: 'POST', path: this.#path + what, json, ...options })
   }
+}
+
+function createBody({ snapshot, ...options }: CreateOptions): CreateSandboxBody {
+  return snapshot === undefined ? options : { ...options, snapshot: snapshotRef(snapshot) }
 }
 
 function clientFrom({ signal: _signal, ...options }: ClientOptions): Dormouse {

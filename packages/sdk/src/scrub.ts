@@ -1,6 +1,6 @@
 import type { ScrubAnswer } from './contract/index.ts'
 import type { Http } from './http/http.ts'
-import type { Abortable } from './options.ts'
+import type { CallOptions } from './options.ts'
 
 export type ScrubStatus = ScrubAnswer
 
@@ -16,12 +16,19 @@ export class Scrub {
   }
 
   /** Its progress and its findings. */
-  status({ signal }: Abortable = {}): Promise<ScrubStatus> {
-    return this.#http.json({ path: '/v1/scrub', signal })
+  status({ signal, timeoutMs }: CallOptions = {}): Promise<ScrubStatus> {
+    return this.#http.json({ path: '/v1/scrub', signal, timeoutMs })
   }
 
   /** Starts a pass unless one runs. Does not wait for its end. */
-  start({ signal }: Abortable = {}): Promise<ScrubStatus> {
-    return this.#http.json({ method: 'POST', path: '/v1/scrub', json: {}, repeatable: true, signal })
+  start({ signal, timeoutMs }: CallOptions = {}): Promise<ScrubStatus> {
+    return this.#http.json({
+      method: 'POST',
+      path: '/v1/scrub',
+      json: {},
+      repeatable: true,
+      signal,
+      timeoutMs,
+    })
   }
 }

@@ -1,7 +1,8 @@
+import { pathPart } from './check.ts'
 import type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './contract/index.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
-import type { Abortable } from './options.ts'
+import type { CallOptions } from './options.ts'
 
 /** Without its value, which the server never returns. */
 export type Secret = SecretAnswer
@@ -17,29 +18,41 @@ export class Secrets {
   }
 
   /** Sandboxes see a placeholder in the variable `name`; HTTPS requests to `domains` carry the value. */
-  create(secret: CreateSecret, { signal }: Abortable = {}): Promise<Secret> {
-    return this.#http.json({ method: 'POST', path: '/v1/secrets', json: secret, signal })
+  create(secret: CreateSecret, { signal, timeoutMs }: CallOptions = {}): Promise<Secret> {
+    return this.#http.json({ method: 'POST', path: '/v1/secrets', json: secret, signal, timeoutMs })
   }
 
-  list({ signal }: Abortable = {}): Pages<Secret> {
-    return new Pages((query) => this.#http.json<SecretPageAnswer>({ path: '/v1/secrets', query, signal }))
+  list({ signal, timeoutMs }: CallOptions = {}): Pages<Secret> {
+    return new Pages((query) =>
+      this.#http.json<SecretPageAnswer>({ path: '/v1/secrets', query, signal, timeoutMs }),
+    )
   }
 
-  get(name: string, { signal }: Abortable = {}): Promise<Secret> {
-    return this.#http.json({ path: pathOf(name), signal })
+  async get(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<Secret> {
+    return this.#http.json({ path: pathOf(name), signal, timeoutMs })
   }
 
   /** Applies to the next requests of all sandboxes that use it. */
-  update(name: string, change: UpdateSecret, { signal }: Abortable = {}): Promise<Secret> {
-    return this.#http.json({ method: 'PATCH', path: pathOf(name), json: change, repeatable: true, signal })
+  async update(name: string, change: UpdateSecret, { signal, timeoutMs }: CallOptions = {}): Promise<Secret> {
+    return this.#http.json({
+      method: 'PATCH',
+      path: pathOf(name),
+      json: change,
+      repeatable: true,
+      signal,
+      timeoutMs,
+    })
   }
 
   /** Refused while a sandbox uses it; `force` takes it from them. */
-  delete(name: string, { force, signal }: Abortable & { force?: boolean } = {}): Promise<void> {
-    return this.#http.delete({ path: pathOf(name), query: { force }, signal })
+  async delete(
+    name: string,
+    { force, signal, timeoutMs }: CallOptions & { force?: boolean } = {},
+  ): Promise<void> {
+    return this.#http.delete({ path: pathOf(name), query: { force }, signal, timeoutMs })
   }
 }
 
 function pathOf(name: string): string {
-  return `/v1/secrets/${encodeURIComponent(name)}`
+  return `/v1/secrets/${pathPart('name', name)}`
 }

@@ -1,3 +1,4 @@
+import { pathPart } from './check.ts'
 import type {
   CreateTemplateBody,
   TemplateAnswer,
@@ -7,8 +8,8 @@ import type {
 import { DormouseError } from './error.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
-import type { Abortable } from './options.ts'
-import { sleep } from './timing.ts'
+import type { CallOptions } from './options.ts'
+import { sleep, withinTime } from './timing.ts'
 
 export type Template = TemplateAnswer
 export type CreateTemplate = CreateTemplateBody
@@ -26,27 +27,37 @@ export class Templates {
   }
 
   /** Makes a template from a snapshot, or starts to build one: `wait` returns when it is ready. */
-  create(template: CreateTemplate, { signal }: Abortable = {}): Promise<Template> {
-    return this.#http.json({ method: 'POST', path: '/v1/templates', json: template, signal })
+  create(template: CreateTemplate, { signal, timeoutMs }: CallOptions = {}): Promise<Template> {
+    return this.#http.json({ method: 'POST', path: '/v1/templates', json: template, signal, timeoutMs })
   }
 
-  list({ signal }: Abortable = {}): Pages<Template> {
-    return new Pages((query) => this.#http.json<TemplatePageAnswer>({ path: '/v1/templates', query, signal }))
+  list({ signal, timeoutMs }: CallOptions = {}): Pages<Template> {
+    return new Pages((query) =>
+      this.#http.json<TemplatePageAnswer>({ path: '/v1/templates', query, signal, timeoutMs }),
+    )
   }
 
-  get(name: string, { signal }: Abortable = {}): Promise<Template> {
-    return this.#http.json({ path: pathOf(name), signal })
+  async get(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<Template> {
+    return this.#http.json({ path: pathOf(name), signal, timeoutMs })
   }
 
   /** Throws `not_found` if they were not recorded. */
-  materials(name: string, { signal }: Abortable = {}): Promise<TemplateMaterials> {
-    return this.#http.json({ path: `${pathOf(name)}/materials`, signal })
+  async materials(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<TemplateMaterials> {
+    return this.#http.json({ path: `${pathOf(name)}/materials`, signal, timeoutMs })
   }
 
   /** Waits until it is ready. A failed build throws `setup_failed` with the end of its log in `details.logTail`. */
   async wait(
     name: string,
-    { signal, onLog }: Abortable & { onLog?: (logTail: string) => void } = {},
+    { onLog, ...limits }: CallOptions & { onLog?: (logTail: string) => void } = {},
+  ): Promise<Template> {
+    return withinTime(limits, (signal) => this.#poll(name, onLog, signal))
+  }
+
+  async #poll(
+    name: string,
+    onLog: ((logTail: string) => void) | undefined,
+    signal: AbortSignal | undefined,
   ): Promise<Template> {
     for (;;) {
       const template = await this.get(name, { signal })
@@ -67,11 +78,11 @@ export class Templates {
   }
 
   /** Refused while a sandbox needs it. Ends a build that runs. */
-  delete(name: string, { signal }: Abortable = {}): Promise<void> {
-    return this.#http.delete({ path: pathOf(name), signal })
+  async delete(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<void> {
+    return this.#http.delete({ path: pathOf(name), signal, timeoutMs })
   }
 }
 
 function pathOf(name: string): string {
-  return `/v1/templates/${encodeURIComponent(name)}`
+  return `/v1/templates/${pathPart('name', name)}`
 }

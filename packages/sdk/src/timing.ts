@@ -1,4 +1,9 @@
-import { cancelled, type DormouseError } from './error.ts'
+import { checkTimeout } from './check.ts'
+import { cancelled, type DormouseError, throwIfAborted, timedOut } from './error.ts'
+import type { CallOptions } from './options.ts'
+
+/** One listener per signal: Node warns of a leak when many calls that share a signal each add their own. */
+const abortListeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 /** Calls `listener` when the signal aborts, at once if it has. Returns a function that removes the listener. */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
@@ -7,8 +12,25 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
     listener()
     return () => {}
   }
-  signal.addEventListener('abort', listener, { once: true })
-  return () => signal.removeEventListener('abort', listener)
+  const waiting = abortListeners.get(signal) ?? listenOnce(signal)
+  // A function of its own, so that the same listener can be added twice.
+  const call = () => listener()
+  waiting.add(call)
+  return () => waiting.delete(call)
+}
+
+function listenOnce(signal: AbortSignal): Set<() => void> {
+  const waiting = new Set<() => void>()
+  abortListeners.set(signal, waiting)
+  signal.addEventListener(
+    'abort',
+    () => {
+      for (const call of waiting) call()
+      waiting.clear()
+    },
+    { once: true },
+  )
+  return waiting
 }
 
 /** Throws `cancelled` if the signal aborts first. */
@@ -65,6 +87,58 @@ export class Deadline {
     this.stopTimer()
     this.#stopListening()
   }
+}
+
+/** Calls `work` with a signal that aborts with the caller's or after `timeoutMs`; the latter throws `timed_out`. */
+export async function withinTime<Value>(
+  { signal, timeoutMs = 0 }: CallOptions,
+  work: (signal: AbortSignal | undefined) => Promise<Value>,
+): Promise<Value> {
+  checkTimeout('timeoutMs', timeoutMs)
+  throwIfAborted(signal)
+  if (timeoutMs === 0) return work(signal)
+  const deadline = new Deadline(signal, timeoutMs)
+  try {
+    return await work(deadline.signal)
+  } catch (error) {
+    throw causeOf(error, deadline, { signal, timeoutMs })
+  } finally {
+    deadline.release()
+  }
+}
+
+/** The same for a stream: the time is for reading all of it. */
+export async function* eachWithinTime<Item>(
+  { signal, timeoutMs = 0 }: CallOptions,
+  open: (signal: AbortSignal | undefined) => AsyncIterable<Item>,
+): AsyncGenerator<Item, void, undefined> {
+  checkTimeout('timeoutMs', timeoutMs)
+  throwIfAborted(signal)
+  const deadline = new Deadline(signal, timeoutMs)
+  try {
+    for await (const item of open(timeoutMs === 0 ? signal : deadline.signal)) yield item
+  } catch (error) {
+    throw causeOf(error, deadline, { signal, timeoutMs })
+  } finally {
+    deadline.release()
+  }
+}
+
+function causeOf(error: unknown, deadline: Deadline, { signal, timeoutMs = 0 }: CallOptions): unknown {
+  if (signal?.aborted) return cancelled(signal)
+  return deadline.hasPassed ? timedOut(timeoutMs) : error
+}
+
+/** Stops waiting when the signal aborts; the promise continues. */
+export function unlessAborted<Value>(
+  promise: Promise<Value>,
+  signal: AbortSignal | undefined,
+): Promise<Value> {
+  if (signal === undefined) return promise
+  return new Promise((resolve, reject) => {
+    const stopListening = onAbort(signal, () => reject(cancelled(signal)))
+    promise.finally(() => stopListening()).then(resolve, reject)
+  })
 }
 
 const FIRST_DELAY_MS = 50

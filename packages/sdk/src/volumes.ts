@@ -1,7 +1,8 @@
+import { pathPart } from './check.ts'
 import type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './contract/index.ts'
 import type { Http } from './http/http.ts'
 import { Pages } from './http/pages.ts'
-import type { Abortable } from './options.ts'
+import type { CallOptions } from './options.ts'
 
 export type Volume = VolumeAnswer
 export type CreateVolume = CreateVolumeBody
@@ -15,29 +16,31 @@ export class Volumes {
     this.#http = http
   }
 
-  create(volume: CreateVolume, { signal }: Abortable = {}): Promise<Volume> {
-    return this.#http.json({ method: 'POST', path: '/v1/volumes', json: volume, signal })
+  create(volume: CreateVolume, { signal, timeoutMs }: CallOptions = {}): Promise<Volume> {
+    return this.#http.json({ method: 'POST', path: '/v1/volumes', json: volume, signal, timeoutMs })
   }
 
-  list({ signal }: Abortable = {}): Pages<Volume> {
-    return new Pages((query) => this.#http.json<VolumePageAnswer>({ path: '/v1/volumes', query, signal }))
+  list({ signal, timeoutMs }: CallOptions = {}): Pages<Volume> {
+    return new Pages((query) =>
+      this.#http.json<VolumePageAnswer>({ path: '/v1/volumes', query, signal, timeoutMs }),
+    )
   }
 
-  get(name: string, { signal }: Abortable = {}): Promise<Volume> {
-    return this.#http.json({ path: pathOf(name), signal })
+  async get(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<Volume> {
+    return this.#http.json({ path: pathOf(name), signal, timeoutMs })
   }
 
   /** Changes how much it may hold. */
-  update(name: string, change: UpdateVolume, { signal }: Abortable = {}): Promise<Volume> {
-    return this.#http.json({ method: 'PATCH', path: pathOf(name), json: change, signal })
+  async update(name: string, change: UpdateVolume, { signal, timeoutMs }: CallOptions = {}): Promise<Volume> {
+    return this.#http.json({ method: 'PATCH', path: pathOf(name), json: change, signal, timeoutMs })
   }
 
   /** Deletes it with its files. Refused while a sandbox mounts it. */
-  delete(name: string, { signal }: Abortable = {}): Promise<void> {
-    return this.#http.delete({ path: pathOf(name), signal })
+  async delete(name: string, { signal, timeoutMs }: CallOptions = {}): Promise<void> {
+    return this.#http.delete({ path: pathOf(name), signal, timeoutMs })
   }
 }
 
 function pathOf(name: string): string {
-  return `/v1/volumes/${encodeURIComponent(name)}`
+  return `/v1/volumes/${pathPart('name', name)}`
 }

@@ -6,7 +6,7 @@ export { type OpenAccess, openStoredAccess } from './access/open-stored-access.t
 export { linuxBuilder } from './composition/linux-builder.ts'
 export { type OpenServer, openServer, type ServerCore } from './composition/open-server.ts'
 export { type RunServer, runServer } from './composition/run-server.ts'
-export type { EndedNews, ReadyNews, ServerNews } from './composition/server-news.ts'
+export type { EndedReport, ReadyReport, ServerReport } from './composition/server-report.ts'
 export { localUrl } from './config/bind.ts'
 export { type LoadConfig, loadConfig, type ServerConfig } from './config/config.ts'
 export { type Env, readEnv } from './config/env.ts'

@@ -6,7 +6,8 @@ import ssl
 from datetime import datetime
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .._json import decode, decode_all, format_time, given, milliseconds
+from .._arguments import Size, milliseconds
+from .._json import decode, decode_all, format_time, given
 from .._execution import Execution
 from .._paths import path_part
 from .._network import Network, network_body
@@ -74,10 +75,10 @@ class AsyncClient:
         template: Optional[str] = None,
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
-        memory_bytes: Optional[int] = None,
+        memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
-        disk_bytes: Optional[int] = None,
+        disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
@@ -95,7 +96,7 @@ class AsyncClient:
             code=code,
             language=language,
             template=template,
-            timeout_ms=milliseconds(timeout),
+            timeout_ms=milliseconds("timeout", timeout),
             env=env,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
             volumes=mounts_body(volumes),
@@ -133,11 +134,11 @@ class AsyncClient:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
-        await self.http.close_and_wait()
+        await self.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Closes connections that are not in use. The client stays usable."""
-        self.http.close()
+        await self.http.close_and_wait()
 
 
 _shared: Optional[AsyncClient] = None

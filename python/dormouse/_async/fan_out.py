@@ -7,8 +7,9 @@ import math
 import time
 from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
+from .._arguments import invalid_argument, require_count
 from .._errors import DormouseError, error_of
-from .._fan_out import Candidate, Candidates, MapOutcome, RaceEntry, candidates_of, ranked, require_count
+from .._fan_out import Candidate, Candidates, MapOutcome, RaceEntry, candidates_of, ranked
 from .io import call_function, clean_up, new_lock, run_concurrently, uninterrupted
 
 # A Python expression to evaluate in the child, or a function of `(value, child)`.
@@ -53,6 +54,8 @@ class Forks:
         failures = self._failures
         async with self._lock:
             self._wanted -= 1
+            if self._is_over:
+                raise _given_up()
             if not self._ready:
                 if self._failure is not None and self._failures > failures:
                     raise self._failure
@@ -72,7 +75,7 @@ class Forks:
         self.alive += children
         if self._is_over:
             await self.drop_all()
-            raise error_of("cancelled", "The caller was cancelled before the end.")
+            raise _given_up()
         self._ready += children
 
     async def drop(self, child: Any) -> None:
@@ -93,6 +96,10 @@ class Forks:
             await self.drop(child)
 
 
+def _given_up() -> DormouseError:
+    return error_of("cancelled", "The caller was cancelled before the end.")
+
+
 async def map_over_forks(
     parent: Any,
     inputs: Sequence[Any],
@@ -103,7 +110,7 @@ async def map_over_forks(
 ) -> List[MapOutcome]:
     require_count("concurrency", concurrency)
     if not variable.isidentifier():
-        raise error_of("invalid_argument", f"variable: {variable!r} is not a Python identifier")
+        raise invalid_argument("variable", f"is not a Python identifier (saw {variable!r})")
     forks = Forks(parent, len(inputs), concurrency)
 
     def job(index: int, value: Any) -> Callable[[], Awaitable[MapOutcome]]:
@@ -143,7 +150,7 @@ async def race_forks(
     """Raises `run_failed`, with the ranking in `details`, if all candidates failed."""
     candidates = candidates_of(wanted, given, run)
     if best not in ("highest", "lowest"):
-        raise error_of("invalid_argument", f'best: must be "highest" or "lowest" (saw {best!r})')
+        raise invalid_argument("best", f'must be "highest" or "lowest" (saw {best!r})')
     at_once = len(candidates) if concurrency is None else concurrency
     require_count("concurrency", at_once)
     forks = Forks(parent, len(candidates), at_once)

@@ -142,6 +142,11 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+def call_later(seconds: float, function: Callable[[], Any]) -> Callable[[], Any]:
+    """Calls `function` after a time, unless the function that it returns is called before."""
+    return asyncio.get_running_loop().call_later(seconds, function).cancel
+
+
 async def call_handler(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
     """Calls a function of the caller, if there is one."""
     return None if function is None else await call_function(function, value)

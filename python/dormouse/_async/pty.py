@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, Optional, Union
 
-from .._json import decode, given, milliseconds
+from .._arguments import bytes_of, milliseconds, require_count
+from .._json import decode, given
 from .._errors import DormouseError, error_from_answer, error_of, is_transient
 from .._backoff import Backoff
 from .._process import PtyExit
 from .commands import AsyncCommand, AsyncCommands, CommandLine, command_body
-from .follow import RECONNECT_SECONDS
+from .follow import RECONNECT_SECONDS, limited
 from .http import Http
 from .io import new_lock, sleep
 from .websocket import WebSocket
@@ -38,18 +39,21 @@ class AsyncPtys:
         timeout: Optional[float] = None,
     ) -> AsyncPty:
         """Starts a shell or another command in a terminal."""
-        options = given(cwd=cwd, user=user, timeout_ms=milliseconds(timeout))
+        options = given(cwd=cwd, user=user, timeout_ms=milliseconds("timeout", timeout))
         body = {
             **command_body(command),
             **options,
             "env": {"TERM": "xterm-256color", **(env or {})},
-            "pty": {"cols": cols, "rows": rows},
+            "pty": {"cols": require_count("cols", cols), "rows": require_count("rows", rows)},
         }
         return AsyncPty(self._http, await self._commands._start(body), -1, is_new=True)
 
-    async def connect(self, pid: int, *, after: int = -1) -> AsyncPty:
-        """Connects to the terminal of a process. `after` skips output up to this `seq`."""
-        return AsyncPty(self._http, await self._commands.connect(pid), after)
+    async def connect(self, id: Union[str, int], *, after: int = -1) -> AsyncPty:
+        """Connects to the terminal of a process, by its id, or by its pid while it runs.
+
+        `after` skips output up to this `seq`.
+        """
+        return AsyncPty(self._http, await self._commands.connect(id), after)
 
 
 class AsyncPty:
@@ -67,8 +71,11 @@ class AsyncPty:
         self._backoff = Backoff(RECONNECT_SECONDS)
         self._seen = after
         self._is_closed = False
+        # The time of a caller of `wait` has passed.
+        self._failure: Optional[DormouseError] = None
         # Started by this object, so it need not be asked whether it has ended.
         self._is_new = is_new
+        self.id = command.id
         self.pid = command.pid
         # How it ended; None before.
         self.exit: Optional[PtyExit] = None
@@ -95,7 +102,7 @@ class AsyncPty:
 
     async def read(self) -> Optional[str]:
         """Returns its next output, with control sequences. None after it has ended or was disconnected."""
-        while self.exit is None and not self._is_closed:
+        while self.exit is None and not self._is_closed and self._failure is None:
             try:
                 message = await (await self._connected()).receive()
                 if message is None:
@@ -110,7 +117,7 @@ class AsyncPty:
                 self._on_message(json.loads(payload))
             except DormouseError as error:
                 self._drop_connection()
-                if self._is_closed:
+                if self._is_closed or self._failure is not None:
                     return None
                 if not is_transient(error):
                     raise
@@ -122,7 +129,7 @@ class AsyncPty:
 
         Raises `conflict` if it has ended or was disconnected.
         """
-        content = data.encode() if isinstance(data, str) else bytes(data)
+        content = bytes_of("data", data)
         for start in range(0, len(content), MESSAGE_BYTES):
             socket = await self._connected(is_typing=True)
             try:
@@ -138,18 +145,25 @@ class AsyncPty:
         """Sends a signal to it and its process group."""
         await self._command.kill(signal)
 
-    async def wait(self) -> int:
-        """Reads to the end and returns the exit code; `exit` has more."""
-        while await self.read() is not None:
-            pass
+    async def wait(self, *, timeout: Optional[float] = None) -> int:
+        """Reads to the end and returns the exit code; `exit` has more.
+
+        Raises `timed_out` after `timeout` seconds; the process continues.
+        """
+        with limited(timeout, self._fail):
+            while await self.read() is not None:
+                pass
+        failure, self._failure = self._failure, None
+        if failure is not None and self.exit is None:
+            raise failure
         if self.exit is None:
             # Disconnected: wait without its output.
-            ended = await self._command.wait()
+            ended = await self._command.wait(timeout=timeout)
             self.exit = PtyExit(ended.exit_code, ended.duration_ms, ended.timed_out, ended.signal)
         return self.exit.exit_code
 
     async def disconnect(self) -> None:
-        """Closes the connection. The process continues; `pty.connect(pid)` connects again."""
+        """Closes the connection. The process continues; `pty.connect(id)` connects again."""
         self._is_closed = True
         socket, self._socket = self._socket, None
         if socket is not None:
@@ -174,13 +188,13 @@ class AsyncPty:
         if self.exit is not None:
             raise self._ended()
         if self._is_closed:
-            raise self._closed_error("was disconnected", "`pty.connect(pid)` connects to it again.")
+            raise self._closed_error("was disconnected", "`pty.connect(id)` connects to it again.")
 
     def _ended(self) -> DormouseError:
         return self._closed_error("has ended", "`pty.wait()` says how; `pty.create()` opens another one.")
 
     def _closed_error(self, why: str, hint: str) -> DormouseError:
-        return error_of("conflict", f"The terminal of process {self.pid} {why}", hint=hint)
+        return error_of("conflict", f"The terminal of process {self.id} {why}", hint=hint)
 
     def _on_message(self, message: Mapping[str, Any]) -> None:
         if message["type"] in ("start", "truncated"):
@@ -190,6 +204,10 @@ class AsyncPty:
             self._drop_connection()
         elif message["type"] == "error":
             raise error_from_answer(message["error"])
+
+    def _fail(self, error: DormouseError) -> None:
+        self._failure = error
+        self._drop_connection()
 
     def _drop_connection(self) -> None:
         socket, self._socket = self._socket, None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, List, Mapping, Optional, Sequence
 
+from .._arguments import Size, milliseconds, parse_size
 from .._json import decode, decode_all, given
+from .._completions import Completions
 from .._damage import ScrubStatus
-from .._errors import error_of
+from .._errors import error_of, timed_out
 from .._execution import Execution
 from .._paths import path_part
 from .._network import Network, network_body
@@ -69,8 +72,13 @@ class AsyncTemplates:
         answer = await self._http.json("GET", f"/v1/templates/{path_part(name)}/materials")
         return decode(TemplateMaterials, answer)
 
-    async def wait(self, name: str, *, on_log: Any = None) -> Template:
-        """Waits until it is ready. A failed build raises `setup_failed` with the end of its log in `details`."""
+    async def wait(self, name: str, *, timeout: Optional[float] = None, on_log: Any = None) -> Template:
+        """Waits until it is ready. A failed build raises `setup_failed` with the end of its log in `details`.
+
+        Raises `timed_out` after `timeout` seconds; the build continues.
+        """
+        seconds = (milliseconds("timeout", timeout) or 0) / 1000
+        end = time.monotonic() + seconds
         while True:
             template = await self.get(name)
             if template.log_tail is not None:
@@ -84,6 +92,8 @@ class AsyncTemplates:
                     hint='The end of its log is in `details["logTail"]`.',
                     details={"logTail": template.log_tail},
                 )
+            if seconds > 0 and time.monotonic() > end:
+                raise timed_out(seconds)
             await sleep(POLL_SECONDS)
 
     async def delete(self, name: str) -> None:
@@ -97,8 +107,8 @@ class AsyncVolumes:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def create(self, name: str, *, size_bytes: Optional[int] = None) -> Volume:
-        body = given(name=name, size_bytes=size_bytes)
+    async def create(self, name: str, *, size_bytes: Optional[Size] = None) -> Volume:
+        body = given(name=name, size_bytes=parse_size("size_bytes", size_bytes))
         return decode(Volume, await self._http.json("POST", "/v1/volumes", body=body))
 
     async def list(self) -> List[Volume]:
@@ -107,9 +117,9 @@ class AsyncVolumes:
     async def get(self, name: str) -> Volume:
         return decode(Volume, await self._http.json("GET", f"/v1/volumes/{path_part(name)}"))
 
-    async def update(self, name: str, *, size_bytes: int) -> Volume:
+    async def update(self, name: str, *, size_bytes: Size) -> Volume:
         """Changes how much it may hold."""
-        body = given(size_bytes=size_bytes)
+        body = given(size_bytes=parse_size("size_bytes", size_bytes))
         return decode(Volume, await self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
 
     async def delete(self, name: str) -> None:
@@ -197,7 +207,10 @@ class AsyncScrub:
 
 
 class AsyncSnapshots:
-    """Saved states: `sandbox.snapshot()` takes one, `sandbox.rollback()` returns to it."""
+    """Saved states: `sandbox.snapshot()` takes one, `sandbox.rollback()` returns to it.
+
+    Each is named by its id, or as `"SANDBOX/NAME"` with the id or name of its sandbox.
+    """
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -251,6 +264,11 @@ class AsyncContexts:
         """Interrupts its runs. `default` is replaced by a new one."""
         await self._http.json("DELETE", await self._sandbox._at("contexts", path_part(name)))
 
+    async def complete(self, name: str, code: str) -> Completions:
+        """Names that fit the end of half-typed code, as after Tab in a notebook. A context with a run is a conflict."""
+        path = await self._sandbox._at("contexts", path_part(name), "complete")
+        return decode(Completions, await self._http.json("POST", path, body={"code": code}, repeatable=True))
+
     def output(self, name: str = "default", *, after: int = -1) -> AsyncEvents:
         """What threads and child processes write between runs. Reading keeps the sandbox awake."""
 
@@ -291,6 +309,10 @@ class AsyncRuns:
             return await self._http.open("GET", path, query=query, headers=SSE)
 
         return AsyncEvents(Follower(open, after, may_end=not follow))
+
+    async def answer(self, run_id: str, *, seq: int, text: Optional[str] = None) -> None:
+        """Answers the `input` event with this `seq`. Without `text` the code gets an EOFError."""
+        await self._http.json("POST", await self._at(run_id, "input"), body=given(seq=seq, text=text))
 
     async def interrupt(self, run_id: str) -> str:
         """Raises KeyboardInterrupt in it. Returns `interrupting`, `cancelled` or `finished`."""

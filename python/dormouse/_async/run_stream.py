@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any, Mapping, Optional
 
+from .._errors import ConflictError, NotFoundError
 from .._execution import Event, Execution, RunCollector, read_event
+from .._json import given
 from .follow import SSE, Follower
 from .http import Http
 from .io import call_handler, clean_up
@@ -43,16 +45,36 @@ class AsyncRunStream:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
-        self.close()
+        await self.close()
 
-    async def wait(self, on_stdout: Any = None, on_stderr: Any = None, on_result: Any = None) -> Execution:
+    async def wait(
+        self, on_stdout: Any = None, on_stderr: Any = None, on_result: Any = None, on_input: Any = None
+    ) -> Execution:
         """Reads the remaining events. Returns the whole run, including events read before."""
         handlers = {"stdout": on_stdout, "stderr": on_stderr, "result": on_result}
         while True:
             event = await self._next()
             if event is None:
                 return self._collector.execution()
+            if event.type == "input" and on_input is not None:
+                await self._answer(event, on_input)
             await call_handler(handlers.get(event.type), event.data)
+
+    async def answer(self, event: Event, text: Optional[str]) -> None:
+        """Answers an `input` event. None ends the input: the code gets an EOFError."""
+        path = await self._sandbox._at("runs", self.run_id, "input")
+        await self._http.json("POST", path, body=given(seq=event.seq, text=text))
+
+    async def _answer(self, event: Event, on_input: Any) -> None:
+        try:
+            await self.answer(event, await call_handler(on_input, event))
+        except ConflictError:
+            # The run was interrupted, or another program answered.
+            pass
+        except BaseException:
+            # Without an answer the run would wait.
+            await clean_up(self.interrupt, INTERRUPT_SECONDS)
+            raise
 
     async def interrupt(self) -> None:
         """Raises KeyboardInterrupt in the run; the REPL keeps its variables. A run in the queue never starts."""
@@ -68,7 +90,7 @@ class AsyncRunStream:
         response = await self._http.open("POST", path, headers=SSE, json_body=body)
         response.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Closes the connection. The run continues, and so can reading."""
         self._follower.drop()
 
@@ -79,7 +101,7 @@ class AsyncRunStream:
             raise
         except BaseException:
             # Cancelled, or Ctrl-C: the caller does not want this run any more.
-            self.close()
+            self._follower.drop()
             await clean_up(self.interrupt, INTERRUPT_SECONDS)
             raise
         if answer is None:
@@ -92,9 +114,23 @@ class AsyncRunStream:
 
     async def _open(self, after: int) -> Any:
         if self.run_id is None:
-            path = await self._sandbox._at("run")
-            response = await self._http.open("POST", path, headers=SSE, json_body=self._body)
+            response = await self._start()
             self.run_id = response.headers.get("x-run-id")
             return response
         path = await self._sandbox._at("runs", self.run_id, "events")
         return await self._http.open("GET", path, query={"after": after}, headers=SSE)
+
+    async def _start(self) -> Any:
+        path = await self._sandbox._at("run")
+        try:
+            return await self._http.open("POST", path, headers=SSE, json_body=self._body)
+        except NotFoundError:
+            if self._body.get("context") is None:
+                raise
+        try:
+            # Raises `not_found` if it is the sandbox that does not exist.
+            await self._sandbox.contexts.create(self._body["context"])
+        except ConflictError as error:
+            if error.code != "already_exists":
+                raise
+        return await self._http.open("POST", path, headers=SSE, json_body=self._body)

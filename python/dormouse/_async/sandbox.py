@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
-from .._json import decode, given, milliseconds, parse_time
+from .._arguments import Size, milliseconds, require_count
+from .._json import decode, given, parse_time
 from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._paths import path_part
@@ -13,7 +14,7 @@ from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, SandboxInfo, Snapshot
-from .._create_body import limits_body, create_body
+from .._create_body import NEVER_HINT, create_body, limits_body, snapshot_ref
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
 from .files import AsyncFiles
@@ -32,9 +33,15 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
     Without `persistent`, the end of its `with` block or `close()` deletes it; if your program dies before, the server
     deletes it after an hour without use. With `persistent` it stays until it is deleted.
 
-    Durations are seconds. It sleeps after `idle_timeout` without work (0: never), and `store_after` later it is only on
-    disk. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it when it would go to sleep. `network` is `"public"`,
-    `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
+    It starts from a `template`, or from a `snapshot`: an id, `"SANDBOX/NAME"`, or what `snapshot()` returned.
+
+    Durations are seconds; sizes are bytes, or text such as `"4GiB"`. It sleeps after `idle_timeout` without work (0:
+    never), and `store_after` later it is only on disk. Background processes keep it awake for `max_background` after
+    its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
+    saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
+    wakes for timers of its processes. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it after an hour without
+    use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are
+    names of `Client().secrets`.
     """
 
     _delete_on_close: bool
@@ -43,17 +50,21 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         self,
         template: Optional[str] = None,
         *,
+        snapshot: Union[str, Snapshot, None] = None,
         name: Optional[str] = None,
         persistent: bool = False,
         metadata: Optional[Mapping[str, str]] = None,
         env: Optional[Mapping[str, str]] = None,
         idle_timeout: Optional[float] = None,
         store_after: Optional[float] = None,
+        max_background: Optional[float] = None,
+        wake_on_timer: Optional[bool] = None,
+        at_memory_limit: Optional[str] = None,
         expires: Optional[Expires] = None,
-        memory_bytes: Optional[int] = None,
+        memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
-        disk_bytes: Optional[int] = None,
+        disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
         volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
@@ -65,12 +76,16 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
     ) -> None:
         body = create_body(
             template=template,
+            snapshot=snapshot,
             name=name,
             persistent=persistent,
             metadata=metadata,
             env=env,
             idle_timeout=idle_timeout,
             store_after=store_after,
+            max_background=max_background,
+            wake_on_timer=wake_on_timer,
+            at_memory_limit=at_memory_limit,
             expires=expires,
             memory_bytes=memory_bytes,
             cpus=cpus,
@@ -175,7 +190,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
 
         `reseed` gives each child its own random numbers. Close each child on its own.
         """
-        answer = await self._post("fork", {"count": n, "reseed": reseed})
+        answer = await self._post("fork", {"count": require_count("n", n), "reseed": reseed})
         return [self._of(self.client, decode(SandboxInfo, child), self._delete_on_close) for child in answer["children"]]
 
     async def standby(self, tier: str = "frozen") -> SandboxInfo:
@@ -198,10 +213,21 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         return decode(Snapshot, await self._post("snapshots", given(name=name, kind=kind)))
 
     async def rollback(self, snapshot: Union[str, Snapshot]) -> AsyncSandbox:
-        """Puts it back to one of its snapshots, under the same id. Later changes are lost."""
-        snapshot_id = snapshot if isinstance(snapshot, str) else snapshot.id
-        self._note(await self._post("rollback", {"snapshotId": snapshot_id}))
+        """Puts it back to a snapshot, under the same id. Later changes are lost.
+
+        The snapshot is given by id or name, or as `"SANDBOX/NAME"`: one of this sandbox, of its forks, or of what it was
+        forked from.
+        """
+        self._note(await self._post("rollback", {"snapshotId": snapshot_ref(snapshot)}))
         return self
+
+    async def promote(self, *, keep: bool = False) -> AsyncSandbox:
+        """The sandbox that this one was forked from continues as this one, under its own id and name.
+
+        What the parent did since the fork is lost. Deletes this one, unless `keep`. Returns the parent, which the end
+        of a `with` block does not delete.
+        """
+        return self._of(self.client, decode(SandboxInfo, await self._post("promote", {"keep": keep})))
 
     async def update(
         self,
@@ -210,21 +236,30 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         metadata: Optional[Mapping[str, str]] = None,
         idle_timeout: Optional[float] = None,
         store_after: Optional[float] = None,
+        max_background: Optional[float] = None,
+        wake_on_timer: Optional[bool] = None,
+        at_memory_limit: Optional[str] = None,
         expires: Union[Expires, None, Unset] = UNSET,
         ephemeral: Optional[bool] = None,
-        memory_bytes: Optional[int] = None,
+        memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
-        disk_bytes: Optional[int] = None,
+        disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
-        """Changes what is given. None removes the name or the expiry. Does not wake it."""
+        """Changes what is given. None removes the name or the expiry.
+
+        Does not wake it, unless it was paused at its memory limit and the limit is raised.
+        """
         body = given(
             metadata=metadata,
-            idle_timeout_ms=milliseconds(idle_timeout),
-            store_after_ms=milliseconds(store_after),
+            idle_timeout_ms=milliseconds("idle_timeout", idle_timeout, hint=NEVER_HINT),
+            store_after_ms=milliseconds("store_after", store_after),
+            max_background_ms=milliseconds("max_background", max_background),
+            wake_on_timer=wake_on_timer,
+            at_memory_limit=at_memory_limit,
             ephemeral=ephemeral,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
             network=network_body(network),
@@ -243,7 +278,8 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
 
     async def hold(self, what: str, seconds: float) -> datetime:
         """Keeps it awake for work that the server cannot see. Returns when the hold ends."""
-        answer = await self._post("hold", {"what": what, "forMs": milliseconds(seconds)}, repeatable=True)
+        body = {"what": what, "forMs": milliseconds("seconds", seconds)}
+        answer = await self._post("hold", body, repeatable=True)
         return parse_time(answer["until"])
 
     async def delete(self) -> None:

@@ -36,7 +36,7 @@ class AsyncWatch:
                     return await self._connect()
                 change = await self._lines.next()
                 if change is None:
-                    self.close()
+                    await self.close()
                     break
                 return self._read(change)
             except DormouseError as error:
@@ -54,9 +54,9 @@ class AsyncWatch:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
-        self.close()
+        await self.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._is_over = True
         self._drop()
 

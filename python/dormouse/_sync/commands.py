@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
-from .._json import decode, decode_all, given, milliseconds
+from .._arguments import bytes_of, milliseconds, require_count
+from .._json import decode, decode_all, given
 from .._errors import DormouseError
 from .._execution import Event, read_event
 from .._paths import path_part
 from .._process import CommandCollector, CommandResult
 from .._values import ProcessInfo
-from .follow import SSE, Follower
+from .follow import SSE, Follower, limited
 from .http import Http
 from .io import call_handler, clean_up, run_concurrently, uninterrupted
 
@@ -39,20 +40,21 @@ class Commands:
     ) -> CommandResult:
         """Runs a command to its end, with `input` as its stdin. Cancelling the task, or Ctrl-C, kills it."""
         known: List[Command] = []
+        content = None if input is None else bytes_of("input", input)
 
         def start() -> None:
             known.append(
                 self.start(
-                    command, cwd=cwd, env=env, user=user, timeout=timeout, stdin=input is not None
+                    command, cwd=cwd, env=env, user=user, timeout=timeout, stdin=content is not None
                 )
             )
 
         try:
-            # Without its pid, a command that was started could not be killed.
+            # Without its id, a command that was started could not be killed.
             uninterrupted(start)
-            if input is None:
+            if content is None:
                 return known[0].wait(on_stdout=on_stdout, on_stderr=on_stderr)
-            return self._feed(known[0], input, on_stdout, on_stderr)
+            return self._feed(known[0], content, on_stdout, on_stderr)
         except Exception:
             raise
         except BaseException:
@@ -69,19 +71,27 @@ class Commands:
         user: Optional[str] = None,
         timeout: Optional[float] = None,
         stdin: bool = False,
+        keep_awake: Optional[bool] = None,
     ) -> Command:
         """Starts a command in the background. It ends by itself, by a signal or by its time-out.
 
-        `stdin` keeps its stdin open for `send_stdin`; otherwise it is empty.
+        `stdin` keeps its stdin open for `send_stdin`; otherwise it is empty. The command keeps the sandbox awake until
+        it ends; with `keep_awake=False`, which suits servers, it does not.
         """
-        options = given(cwd=cwd, env=env, user=user, stdin=stdin or None, timeout_ms=milliseconds(timeout))
+        options = given(
+            cwd=cwd,
+            env=env,
+            user=user,
+            stdin=stdin or None,
+            timeout_ms=milliseconds("timeout", timeout),
+            keep_awake=keep_awake,
+        )
         return self._start({**command_body(command), **options})
 
-    def connect(self, pid: int) -> Command:
-        """A command that was started before."""
-        found = Command(self._http, self._sandbox, pid)
-        found.info()
-        return found
+    def connect(self, id: Union[str, int]) -> Command:
+        """A command that was started before, by its id, or by its pid while it runs."""
+        answer = self._http.json("GET", self._sandbox._at("processes", path_part(id)))
+        return Command(self._http, self._sandbox, answer["processId"], answer["pid"])
 
     def list(self) -> List[ProcessInfo]:
         """The commands that run, and the last ones that have ended."""
@@ -90,15 +100,15 @@ class Commands:
 
     def _start(self, body: Mapping[str, Any]) -> Command:
         answer = self._http.json("POST", self._sandbox._at("processes"), body=body)
-        return Command(self._http, self._sandbox, answer["pid"])
+        return Command(self._http, self._sandbox, answer["processId"], answer["pid"])
 
     def _feed(
-        self, started: Command, input: Union[str, bytes], on_stdout: Any, on_stderr: Any
+        self, started: Command, content: bytes, on_stdout: Any, on_stderr: Any
     ) -> CommandResult:
         # Both at once: it may fill its output before it has read all input.
         def feed() -> None:
             try:
-                started.send_stdin(input, close=True)
+                started.send_stdin(content, close=True)
             except DormouseError:
                 # A command may end without reading all of its input.
                 pass
@@ -112,11 +122,14 @@ class Commands:
 
 
 class Command:
-    """A process in a sandbox. It does not end with this object; `connect(pid)` returns another one."""
+    """A process in a sandbox. It does not end with this object; `connect(id)` returns another one."""
 
-    def __init__(self, http: Http, sandbox: Any, pid: int) -> None:
+    def __init__(self, http: Http, sandbox: Any, id: str, pid: int) -> None:
         self._http = http
         self._sandbox = sandbox
+        # Names the process for good: pids start again after a sleep.
+        self.id = id
+        # Inside the sandbox. Another process may get it after this one has ended.
         self.pid = pid
 
     def info(self) -> ProcessInfo:
@@ -131,19 +144,25 @@ class Command:
 
         return Events(Follower(open, after))
 
-    def wait(self, *, on_stdout: Any = None, on_stderr: Any = None) -> CommandResult:
-        """Waits for its end and returns its output. An exit code other than 0 raises nothing; `check()` does."""
-        collector = CommandCollector(self.pid)
+    def wait(
+        self, *, timeout: Optional[float] = None, on_stdout: Any = None, on_stderr: Any = None
+    ) -> CommandResult:
+        """Waits for its end and returns its output. An exit code other than 0 raises nothing; `check()` does.
+
+        Raises `timed_out` after `timeout` seconds; the command continues.
+        """
+        collector = CommandCollector(self.id, self.pid)
         handlers = {"stdout": on_stdout, "stderr": on_stderr}
         with self.events() as events:
-            for event in events:
-                collector.add(event)
-                call_handler(handlers.get(event.type), event.data)
+            with limited(timeout, events._follower.fail):
+                for event in events:
+                    collector.add(event)
+                    call_handler(handlers.get(event.type), event.data)
         return collector.result()
 
     def send_stdin(self, data: Union[str, bytes], *, close: bool = False) -> None:
         """Writes to its stdin, as fast as it reads. `close` ends its input."""
-        content = data.encode() if isinstance(data, str) else bytes(data)
+        content = bytes_of("data", data)
         self._http.json(
             "POST", self._at("stdin"), query={"close": close}, content=content, timeout=None
         )
@@ -158,15 +177,15 @@ class Command:
 
     def resize(self, cols: int, rows: int) -> None:
         """Resizes its terminal."""
-        body = {"cols": cols, "rows": rows}
+        body = {"cols": require_count("cols", cols), "rows": require_count("rows", rows)}
         self._http.json("POST", self._at("resize"), body=body, repeatable=True)
 
     def _at(self, *what: str) -> str:
-        path: str = self._sandbox._at("processes", path_part(self.pid), *what)
+        path: str = self._sandbox._at("processes", path_part(self.id), *what)
         return path
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.pid}>"
+        return f"<{type(self).__name__} {self.id}>"
 
 
 class Events:

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-from typing import IO, Any, Iterator, Iterable, List, Optional, Union
+from typing import IO, AbstractSet, Any, Iterable, Iterator, List, Mapping, Optional, Union
 
+from .._arguments import bytes_of, invalid_argument, require_count
 from .._json import decode, decode_all, given
 from .._errors import DormouseError, error_of, is_transient
 from .._backoff import Backoff
 from .._values import FileStat
+from .directories import Filter, LocalPath, download_directory, upload_directory
 from .session import Response
 from .upload import PIECE_BYTES, Body
 from .http import RESTART_SECONDS, Http
-from .io import sleep
+from .io import call_function, sleep
 from .watch import Watch
 
-Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], Iterator[bytes]]
+Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], Iterable[bytes]]
 
 
 class Files:
@@ -46,11 +48,14 @@ class Files:
         data: Content,
         *,
         mode: Optional[int] = None,
-        parents: bool = False,
+        parents: bool = True,
         append: bool = False,
         user: Optional[str] = None,
     ) -> FileStat:
-        """Replaces the file: readers see the old one or the new one. Streams an open file or an iterable."""
+        """Replaces the file: readers see the old one or the new one. Streams an open file or an iterable.
+
+        Makes missing directories above it, unless `parents` is false.
+        """
         query = {"path": path, "mode": _octal(mode), "parents": parents, "append": append, "user": user}
         content = _body(data)
         repeatable = not append
@@ -61,9 +66,29 @@ class Files:
         )
         return decode(FileStat, answer)
 
+    def upload_dir(
+        self, local: LocalPath, remote: str, *, filter: Optional[Filter] = None, user: Optional[str] = None
+    ) -> None:
+        """Copies what is in a directory of this machine to the directory `remote`, with the permissions of files.
+
+        Links to files become files. Other links and special files are left out. Does not remove other files. `filter`
+        gets each path below the directory, such as `src/main.py`; False leaves it out, with all that is below it.
+        """
+        upload_directory(self, local, remote, filter, user)
+
+    def download_dir(
+        self, remote: str, local: LocalPath, *, filter: Optional[Filter] = None, user: Optional[str] = None
+    ) -> None:
+        """Copies what is in the directory `remote` to a directory of this machine, as `upload_dir` does.
+
+        Never writes through a link: replaces a link in place of a file, and raises `conflict` for one in place of a
+        directory.
+        """
+        download_directory(self, remote, local, filter, user)
+
     def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
         """Sorted by name, directories before their contents. Does not follow links."""
-        query = {"path": path, "depth": depth, "user": user}
+        query = {"path": path, "depth": require_count("depth", depth), "user": user}
         return decode_all(FileStat, (self._get("list", query))["items"])
 
     def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
@@ -194,31 +219,46 @@ class FileStream:
 
 
 def _octal(mode: Optional[int]) -> Optional[str]:
-    return None if mode is None else f"{mode:04o}"
+    return None if mode is None else f"{require_count('mode', mode, 0):04o}"
 
 
 def _body(data: Any) -> Body:
-    if isinstance(data, str):
-        return data.encode()
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
+    if isinstance(data, (str, bytes, bytearray, memoryview)):
+        return bytes_of("data", data)
+    is_stream = hasattr(data, "read") or isinstance(data, (Iterable, Iterable))
+    if not is_stream or isinstance(data, (Mapping, AbstractSet)):
+        raise _no_content(type(data).__name__)
+    if isinstance(data, (list, tuple)):
+        # Refused before the file is touched.
+        return b"".join(_piece(each) for each in data)
     return _pieces(data)
 
 
 def _pieces(data: Any) -> Iterator[bytes]:
     if hasattr(data, "read"):
         while True:
-            piece = data.read(PIECE_BYTES)
+            piece = call_function(data.read, PIECE_BYTES)
             if not piece:
                 return
-            yield _bytes_of(piece)
-    elif hasattr(data, "__aiter__"):
+            # A file that is open in text mode returns text.
+            yield bytes_of("data", piece)
+    elif isinstance(data, Iterable):
         for piece in data:
-            yield _bytes_of(piece)
+            yield _piece(piece)
     else:
         for piece in data:
-            yield _bytes_of(piece)
+            yield _piece(piece)
 
 
-def _bytes_of(piece: Any) -> bytes:
-    return piece.encode() if isinstance(piece, str) else bytes(piece)
+def _piece(piece: Any) -> bytes:
+    if isinstance(piece, str):
+        raise _no_content("an iterable of text")
+    return bytes_of("data", piece)
+
+
+def _no_content(seen: str) -> DormouseError:
+    return invalid_argument(
+        "data",
+        f"must be text, bytes, an open file or an iterable of bytes (saw {seen})",
+        hint="Give `json.dumps(data)` for JSON, and `open(path, 'rb')` for a file of this machine.",
+    )

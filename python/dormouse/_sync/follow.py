@@ -4,17 +4,31 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Optional
 
-from .._errors import DormouseError, error_from_answer, error_of, is_transient
+from .._arguments import milliseconds
+from .._errors import DormouseError, error_from_answer, error_of, is_transient, timed_out
 from .._backoff import Backoff
 from .session import Response
-from .io import Opener, clean_up, sleep
+from .io import Opener, call_later, clean_up, sleep
 
 SSE = {"accept": "text/event-stream"}
 # How long a reader tries to connect again without receiving another event.
 RECONNECT_SECONDS = 60.0
 END_SECONDS = 1.0
+
+
+@contextmanager
+def limited(timeout: Optional[float], fail: Callable[[DormouseError], Any]) -> Iterator[None]:
+    """Calls `fail` with `timed_out` if the block takes longer. None or 0: no limit."""
+    seconds = (milliseconds("timeout", timeout) or 0) / 1000
+    cancel = None if seconds == 0 else call_later(seconds, lambda: fail(timed_out(seconds)))
+    try:
+        yield
+    finally:
+        if cancel is not None:
+            cancel()
 
 
 class EventLines:
@@ -59,6 +73,7 @@ class Follower:
         self._may_end = may_end
         self._lines: Optional[EventLines] = None
         self._backoff = Backoff(RECONNECT_SECONDS)
+        self._failure: Optional[DormouseError] = None
         self.seen = after
         self.is_over = False
 
@@ -68,6 +83,8 @@ class Follower:
             try:
                 if self._lines is None:
                     self._lines = EventLines(self._open(self.seen))
+                if self._failure is not None:
+                    raise self._failure
                 event = self._lines.next()
                 if event is not None:
                     if not self._is_new(event):
@@ -81,11 +98,19 @@ class Follower:
                 raise error_of("server_unreachable", "The stream ended before the last event.")
             except DormouseError as error:
                 self.drop()
+                if self._failure is not None:
+                    self.is_over = True
+                    raise self._failure from None
                 if not is_transient(error):
                     self.is_over = True
                     raise
                 sleep(self._backoff.next_delay(error))
         return None
+
+    def fail(self, error: DormouseError) -> None:
+        """Makes `next` raise the error, also while a task or thread waits in it."""
+        self._failure = error
+        self.drop()
 
     def drop(self) -> None:
         """Closes the connection. The next event opens a new one."""

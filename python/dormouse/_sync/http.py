@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Mapping, Optional, Union
 
 from .._address import Address, find_address
+from .._arguments import invalid_argument
 from .._backoff import Backoff
 from .._deadline import Deadline
 from .._errors import (
@@ -21,6 +22,7 @@ from .._errors import (
     unreachable,
 )
 from .._paths import with_query
+from .._ports import PortResponse
 from .._unset import UNSET, Unset
 from .._version import VERSION
 from .io import Job, Value, here, is_over, sleep
@@ -34,6 +36,8 @@ FIRST_CONTACT_SECONDS = 2.0
 # The server writes to a stream at least every 15 seconds; one that is silent for three times as long is lost.
 SILENCE_SECONDS = 45.0
 PAGE_ITEMS = 1000
+# On answers of the server itself to a request for a program in a sandbox.
+REFUSED_HEADER = "dormouse-refused"
 
 
 class Http:
@@ -45,9 +49,9 @@ class Http:
         tls: Optional[ssl.SSLContext],
         timeout: Optional[float],
     ) -> None:
-        if timeout is not None and not timeout > 0:
+        if timeout is not None and not 0 < timeout < float("inf"):
             hint = "Give seconds, or None for no limit."
-            raise error_of("invalid_argument", f"timeout: must be more than 0 (saw {timeout!r})", hint=hint)
+            raise invalid_argument("timeout", f"must be more than 0 (saw {timeout!r})", hint=hint)
         self._given_address = (url, api_key, data_dir)
         self._tls = tls
         self._timeout = timeout
@@ -140,6 +144,26 @@ class Http:
         return self._repeat(
             lambda: self.open(method, path, json_body=json_body, headers=headers), can_repeat=False
         )
+
+    def fetch(
+        self, method: str, path: str, *, headers: Mapping[str, str], content: Optional[bytes]
+    ) -> PortResponse:
+        """Returns the response of a program in a sandbox, whatever its status. Not repeated.
+
+        Raises when this server refused the request.
+        """
+        deadline = Deadline(self._timeout)
+        try:
+            response = self._send(method, path, {**self.headers, **headers}, content, deadline)
+        except socket.timeout as cause:
+            raise _late(path) from cause
+        except OSError as cause:
+            raise self.lost(cause) from cause
+        self._has_answered = True
+        body = self._read(response, path, deadline)
+        if REFUSED_HEADER in response.headers:
+            raise error_from_response(response.status, response.headers, body)
+        return PortResponse(response.status, response.headers, body)
 
     def _repeat(self, attempt: Job[Value], can_repeat: bool) -> Value:
         backoff = Backoff(RESTART_SECONDS if self._has_answered else FIRST_CONTACT_SECONDS)

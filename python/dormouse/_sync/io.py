@@ -104,6 +104,14 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def call_later(seconds: float, function: Callable[[], Any]) -> Callable[[], Any]:
+    """Calls `function` after a time, in a thread, unless the function that it returns is called before."""
+    timer = threading.Timer(seconds, function)
+    timer.daemon = True
+    timer.start()
+    return timer.cancel
+
+
 def call_handler(function: Optional[Callable[[Any], Any]], value: Any) -> Any:
     """Calls a function of the caller, if there is one."""
     return None if function is None else function(value)

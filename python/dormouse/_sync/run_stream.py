@@ -6,7 +6,9 @@ from __future__ import annotations
 import uuid
 from typing import Any, Mapping, Optional
 
+from .._errors import ConflictError, NotFoundError
 from .._execution import Event, Execution, RunCollector, read_event
+from .._json import given
 from .follow import SSE, Follower
 from .http import Http
 from .io import call_handler, clean_up
@@ -46,14 +48,34 @@ class RunStream:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def wait(self, on_stdout: Any = None, on_stderr: Any = None, on_result: Any = None) -> Execution:
+    def wait(
+        self, on_stdout: Any = None, on_stderr: Any = None, on_result: Any = None, on_input: Any = None
+    ) -> Execution:
         """Reads the remaining events. Returns the whole run, including events read before."""
         handlers = {"stdout": on_stdout, "stderr": on_stderr, "result": on_result}
         while True:
             event = self._next()
             if event is None:
                 return self._collector.execution()
+            if event.type == "input" and on_input is not None:
+                self._answer(event, on_input)
             call_handler(handlers.get(event.type), event.data)
+
+    def answer(self, event: Event, text: Optional[str]) -> None:
+        """Answers an `input` event. None ends the input: the code gets an EOFError."""
+        path = self._sandbox._at("runs", self.run_id, "input")
+        self._http.json("POST", path, body=given(seq=event.seq, text=text))
+
+    def _answer(self, event: Event, on_input: Any) -> None:
+        try:
+            self.answer(event, call_handler(on_input, event))
+        except ConflictError:
+            # The run was interrupted, or another program answered.
+            pass
+        except BaseException:
+            # Without an answer the run would wait.
+            clean_up(self.interrupt, INTERRUPT_SECONDS)
+            raise
 
     def interrupt(self) -> None:
         """Raises KeyboardInterrupt in the run; the REPL keeps its variables. A run in the queue never starts."""
@@ -80,7 +102,7 @@ class RunStream:
             raise
         except BaseException:
             # Cancelled, or Ctrl-C: the caller does not want this run any more.
-            self.close()
+            self._follower.drop()
             clean_up(self.interrupt, INTERRUPT_SECONDS)
             raise
         if answer is None:
@@ -93,9 +115,23 @@ class RunStream:
 
     def _open(self, after: int) -> Any:
         if self.run_id is None:
-            path = self._sandbox._at("run")
-            response = self._http.open("POST", path, headers=SSE, json_body=self._body)
+            response = self._start()
             self.run_id = response.headers.get("x-run-id")
             return response
         path = self._sandbox._at("runs", self.run_id, "events")
         return self._http.open("GET", path, query={"after": after}, headers=SSE)
+
+    def _start(self) -> Any:
+        path = self._sandbox._at("run")
+        try:
+            return self._http.open("POST", path, headers=SSE, json_body=self._body)
+        except NotFoundError:
+            if self._body.get("context") is None:
+                raise
+        try:
+            # Raises `not_found` if it is the sandbox that does not exist.
+            self._sandbox.contexts.create(self._body["context"])
+        except ConflictError as error:
+            if error.code != "already_exists":
+                raise
+        return self._http.open("POST", path, headers=SSE, json_body=self._body)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
-from .._json import given, milliseconds
-from .._execution import Execution
+from .._arguments import milliseconds
+from .._json import given
+from .._execution import Event, Execution
 from .._fan_out import Candidate, Candidates, MapOutcome
 from .client import Client
 from .fan_out import RaceOutcome, Score, Work, map_over_forks, race_forks
@@ -29,16 +30,26 @@ class Running:
         on_stdout: Optional[Callable[[str], Any]] = None,
         on_stderr: Optional[Callable[[str], Any]] = None,
         on_result: Optional[Callable[[Any], Any]] = None,
+        on_input: Optional[Callable[[Event], Any]] = None,
     ) -> Execution:
         """Runs code in a REPL that keeps its variables. An exception in the code is in `error` of the result.
 
-        After `timeout` seconds the run is interrupted; so it is when the task is cancelled, or by Ctrl-C. The REPL
-        continues. With the `idempotency_key` of an earlier run, returns that run and runs nothing.
+        After `timeout` seconds the run is interrupted, and `check()` raises RunTimeoutError. The run is also interrupted
+        when the task is cancelled, or by Ctrl-C. The REPL continues. A `context` that does not exist is created. With
+        the `idempotency_key` of an earlier run, returns that run and runs nothing.
+
+        `on_input` gets an event with `prompt` and `hidden` when the code calls `input()` or `getpass()`, and returns the
+        answer; None ends the input. Without it they raise EOFError.
         """
         stream = self.run_code_stream(
-            code, language, context=context, timeout=timeout, idempotency_key=idempotency_key
+            code,
+            language,
+            context=context,
+            timeout=timeout,
+            idempotency_key=idempotency_key,
+            input=on_input is not None,
         )
-        return stream.wait(on_stdout, on_stderr, on_result)
+        return stream.wait(on_stdout, on_stderr, on_result, on_input)
 
     def run_code_stream(
         self,
@@ -48,14 +59,19 @@ class Running:
         context: Optional[str] = None,
         timeout: Optional[float] = None,
         idempotency_key: Optional[str] = None,
+        input: bool = False,
     ) -> RunStream:
-        """Like `run_code`, event by event. Leaving the loop early does not end the run."""
+        """Like `run_code`, event by event. Leaving the loop early does not end the run.
+
+        With `input`, answer `input` events with `answer()` of the stream.
+        """
         body = given(
             code=code,
             language=language,
             context=context,
-            timeout_ms=milliseconds(timeout),
+            timeout_ms=milliseconds("timeout", timeout),
             idempotency_key=idempotency_key,
+            input=input or None,
         )
         return RunStream(self.client.http, self, body)
 

@@ -8,7 +8,8 @@ from typing import Optional, Sequence
 
 from .._json import decode, decode_all
 from .._network import NetworkReport
-from .._values import LedgerEntry, Metrics, SandboxInfo, Usage, Why
+from .._values import LedgerEntry, Metrics, SandboxInfo, Usage
+from .._why import Why
 from .client import Client
 
 

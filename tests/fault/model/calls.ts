@@ -1,6 +1,6 @@
 import type { ServerProcess } from '../../server/server-process.ts'
 
-/** Beyond every time-out that a call of the model asks for: whoever waits longer hangs. */
+/** Beyond every time-out that a call of the model asks for: a call that takes longer hangs. */
 const HANG_MS = 90_000
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them

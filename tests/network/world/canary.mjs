@@ -1,4 +1,4 @@
-// A service of the host itself, on every one of its addresses: whoever in a sandbox hears it sing has broken out.
+// A service of the host itself, on every one of its addresses. Code in a sandbox that hears it has broken out.
 import { createServer } from 'node:net'
 
 let visits = 0

@@ -48,8 +48,8 @@ function reply(packet) {
 }
 
 /**
- * One at the name server's own address, so that answers come from there; one at all others, where nobody has business
- * to ask.
+ * One at the name server's own address, so that answers come from there; one at all others, where no sandbox has
+ * business to ask.
  */
 const names = ['11.0.0.53', '::'].map(
   (address) =>

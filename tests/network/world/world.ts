@@ -121,8 +121,8 @@ export class World {
   }
 
   get sshPort(): number {
-    const news = this.server.lines.findLast((line) => line.startsWith('news {"type":"ready"'))
-    return JSON.parse(news?.slice('news '.length) ?? '').ssh.port
+    const report = this.server.lines.findLast((line) => line.startsWith('report {"type":"ready"'))
+    return JSON.parse(report?.slice('report '.length) ?? '').ssh.port
   }
 
   /** The first bytes that a program of the host itself hears there, whatever is spoken. */

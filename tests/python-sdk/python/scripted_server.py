@@ -16,6 +16,8 @@ SANDBOX = {
     "metadata": {},
     "idleTimeoutMs": 1,
     "storeAfterMs": 1,
+    "maxBackgroundMs": 1,
+    "atMemoryLimit": "kill",
     "ephemeral": False,
     "limits": {"memoryBytes": 1, "cpus": 1, "pids": 1, "diskBytes": 1, "files": 1},
     "volumes": [],

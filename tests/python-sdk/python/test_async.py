@@ -1,7 +1,7 @@
 import asyncio
 import unittest
 
-from dormouse import AsyncClient, AsyncSandbox, NotFoundError
+from dormouse import AsyncClient, AsyncSandbox, DormouseError, NotFoundError
 from flaky_proxy import FlakyProxy
 
 
@@ -35,6 +35,11 @@ class Async(unittest.IsolatedAsyncioTestCase):
             await s.run_code("print('a')", on_stdout=hear)
             await s.run_code("print('b')", on_stdout=heard.append)
             self.assertEqual(heard, ["a\n", "b\n"])
+
+            async def answer(event):
+                return event.prompt.upper()
+
+            self.assertEqual((await s.run_code("input('ada')", on_input=answer)).text, "'ADA'")
 
     async def test_cancelling_interrupts_a_run_also_in_the_queue(self):
         async with AsyncSandbox() as s:
@@ -92,8 +97,20 @@ class Async(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(await pty.wait(), 4)
             with self.assertRaises(asyncio.TimeoutError):
                 await asyncio.wait_for(s.commands.run("exec sleep 600"), 1)
-            killed = await s.commands.connect((await s.commands.list())[-1].pid)
+            killed = await s.commands.connect((await s.commands.list())[-1].process_id)
             self.assertEqual((await asyncio.wait_for(killed.wait(), 10)).signal, "SIGKILL")
+
+    async def test_a_wait_ends_after_its_time(self):
+        async with AsyncSandbox() as s:
+            command = await s.commands.start("sleep 1; echo done")
+            pty = await s.pty.create()
+            for wait in (command.wait, pty.wait):
+                with self.assertRaises(DormouseError) as raised:
+                    await wait(timeout=0.1)
+                self.assertEqual(raised.exception.code, "timed_out")
+            self.assertEqual((await command.wait(timeout=60)).stdout, "done\n")
+            await pty.write("exit 3\r")
+            self.assertEqual(await pty.wait(timeout=60), 3)
 
     async def test_map_and_race(self):
         async with AsyncSandbox() as s:
@@ -126,6 +143,27 @@ class Async(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(seqs, list(range(len(seqs))))
                 self.assertGreaterEqual(proxy.made_cuts, 3)
                 self.assertEqual((await stream.wait()).stdout, "".join(f"{i}\n" for i in range(500)))
+
+
+    async def test_everything_that_closes_can_be_awaited(self):
+        client = AsyncClient()
+        s = await AsyncSandbox(client=client)
+        stream = s.run_code_stream("print(1)")
+        async for _ in stream:
+            break
+        await stream.close()
+        self.assertEqual((await stream.wait()).stdout, "1\n")
+        watch = await s.files.watch("/root")
+        await watch.close()
+        file = s.files.stream("/etc/hostname")
+        await file.close()
+        events = s.runs.events(stream.run_id)
+        await events.close()
+        await s.close()
+        await client.close()
+        # It stays usable.
+        self.assertEqual((await client.health())["status"], "ok")
+        await client.close()
 
 
 class Loops(unittest.TestCase):

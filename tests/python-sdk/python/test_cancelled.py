@@ -12,7 +12,7 @@ from dormouse._sync.fan_out import map_over_forks
 from scripted_server import SANDBOX, ScriptedServer, answer
 
 MADE = answer(json.dumps(SANDBOX), "201 Created")
-STARTED = answer(json.dumps({"pid": 5}), "201 Created", "connection: close")
+STARTED = answer(json.dumps({"processId": "pr-2222222222222222", "pid": 5}), "201 Created", "connection: close")
 NOTHING = answer("", "204 No Content", "connection: close")
 
 
@@ -66,7 +66,8 @@ class Files(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def killed(self, server):
-        return [json.loads(body)["signal"] for head, body in server.requests if "/processes/5/signal" in head]
+        path = "/processes/pr-2222222222222222/signal"
+        return [json.loads(body)["signal"] for head, body in server.requests if path in head]
 
     def test_cancelled_while_it_starts(self):
         asked, may_answer = threading.Event(), threading.Event()

@@ -4,7 +4,7 @@ import threading
 import time
 import unittest
 
-from dormouse import NotFoundError, RunFailedError, Sandbox
+from dormouse import DormouseError, InvalidArgumentError, NotFoundError, RunFailedError, Sandbox
 
 
 class Commands(unittest.TestCase):
@@ -40,21 +40,47 @@ class Commands(unittest.TestCase):
     def test_in_the_background(self):
         started = self.commands.start("while read line; do echo got $line; done; echo bye", stdin=True)
         started.send_stdin("one\n")
-        again = self.commands.connect(started.pid)
+        again = self.commands.connect(started.id)
         self.assertEqual(again.info().state, "running")
         again.send_stdin("two\n", close=True)
         self.assertEqual(again.wait().stdout, "got one\ngot two\nbye\n")
-        self.assertIn(started.pid, [each.pid for each in self.commands.list()])
+        self.assertIn(started.id, [each.process_id for each in self.commands.list()])
         seqs = [event.seq for event in started.events(after=1)]
         self.assertEqual(seqs[0], 2)
         with self.assertRaises(NotFoundError):
             self.commands.connect(999_999)
+
+    def test_a_wait_ends_after_its_time_and_the_command_continues(self):
+        command = self.commands.start("sleep 1; echo done")
+        with self.assertRaises(DormouseError) as raised:
+            command.wait(timeout=0.1)
+        self.assertEqual(raised.exception.code, "timed_out")
+        self.assertEqual(command.wait(timeout=60).stdout, "done\n")
+        with self.assertRaises(InvalidArgumentError):
+            command.wait(timeout=-1)
+
+    def test_a_pid_connects_while_the_command_runs(self):
+        started = self.commands.start("exec sleep 600")
+        self.assertEqual(self.commands.connect(started.pid).id, started.id)
+        started.kill()
+        self.assertEqual((started.wait().process_id, started.wait().pid), (started.id, started.pid))
+        with self.assertRaises(NotFoundError):
+            self.commands.connect(started.pid)
 
     def test_kill(self):
         started = self.commands.start("exec sleep 600")
         started.kill("SIGTERM")
         self.assertEqual(started.wait().signal, "SIGTERM")
         started.kill()
+
+    def test_it_keeps_the_sandbox_awake_unless_it_opts_out(self):
+        started = self.commands.start("sleep 100001")
+        quiet = self.commands.start("sleep 100002", keep_awake=False)
+        work = ", ".join(each.what for each in self.s.why().work)
+        self.assertIn(f"process {started.pid} (sleep 100001)", work)
+        self.assertNotIn("sleep 100002", work)
+        for each in (started, quiet):
+            each.kill()
 
     def test_it_outlives_standby(self):
         started = self.commands.start("sleep 1; echo after")

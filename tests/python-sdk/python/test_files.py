@@ -1,9 +1,12 @@
+import dataclasses
 import io
 import os
+import pathlib
+import tempfile
 import threading
 import unittest
 
-from dormouse import Client, ConflictError, DormouseError, NotFoundError, Sandbox
+from dormouse import Client, ConflictError, DormouseError, InvalidArgumentError, NotFoundError, Sandbox
 from flaky_proxy import FlakyProxy
 
 
@@ -26,9 +29,9 @@ class Files(unittest.TestCase):
         self.assertEqual((stat.type, stat.mode, stat.size_bytes, stat.user), ("file", "0600", 12, "root"))
         self.files.write("/root/empty", "")
         self.assertEqual(self.files.read_bytes("/root/empty"), b"")
-        self.files.write("/root/deep/er/file", "x", parents=True)
+        self.files.write("/root/deep/er/file", "x")
         with self.assertRaises(NotFoundError):
-            self.files.write("/root/no/such/dir", "x")
+            self.files.write("/root/no/such/dir", "x", parents=False)
 
     def test_big_files_are_streamed(self):
         content = os.urandom(5_000_000)
@@ -55,6 +58,76 @@ class Files(unittest.TestCase):
         self.assertFalse(self.files.exists("/root/d"))
         with self.assertRaises(NotFoundError):
             self.files.read("/root/d/g")
+
+    def test_whole_directories_there_and_back(self):
+        with tempfile.TemporaryDirectory() as directory:
+            local, back = pathlib.Path(directory, "local"), pathlib.Path(directory, "back", "again")
+            (local / "a" / "empty").mkdir(parents=True)
+            contents = {"größe.txt": b"1", "a/run.sh": b"#!/bin/sh\n", "a/none": b""}
+            contents.update({f"many/{n}": os.urandom(1000) for n in range(20)})
+            (local / "many").mkdir()
+            for name, content in contents.items():
+                (local / name).write_bytes(content)
+            (local / "a" / "run.sh").chmod(0o750)
+            (local / "link").symlink_to("größe.txt")
+            (local / "nowhere").symlink_to("missing")
+            (local / "cycle").symlink_to(".")
+            self.files.upload_dir(local, "/root/up/er")
+            self.assertEqual(self.files.stat("/root/up/er/a/run.sh").mode, "0750")
+            self.assertEqual(self.files.stat("/root/up/er/a/empty").type, "directory")
+            self.files.upload_dir(str(local), "/root/up/er/")
+            self.s.commands.run("ln -s /etc/hostname out; ln -s / cycle; mkfifo fifo", cwd="/root/up/er").check()
+            self.files.download_dir("up/er", back)
+            contents.update(link=b"1", out=self.files.read_bytes("/etc/hostname"))
+            found = {str(path.relative_to(back)): path.read_bytes() for path in back.rglob("*") if path.is_file()}
+            self.assertEqual(found, contents)
+            self.assertEqual([path for path in back.rglob("*") if path.is_symlink()], [])
+            self.assertEqual((back / "a" / "run.sh").stat().st_mode & 0o777, 0o750)
+            self.assertTrue((back / "a" / "empty").is_dir())
+            with self.assertRaises(InvalidArgumentError):
+                self.files.upload_dir(local / "größe.txt", "/root/x")
+            with self.assertRaises(NotFoundError):
+                self.files.download_dir("/root/no/such/dir", back)
+
+    def test_a_part_of_a_directory(self):
+        with tempfile.TemporaryDirectory() as directory:
+            local, back = pathlib.Path(directory, "local"), pathlib.Path(directory, "back")
+            for name in ("a/one", "a/two", "skipped/below/three"):
+                (local / name).parent.mkdir(parents=True, exist_ok=True)
+                (local / name).write_text(name)
+            self.files.upload_dir(local, "/root/part", filter=lambda path: path != "skipped")
+            self.assertEqual([each.name for each in self.files.list("/root/part", depth=9)], ["a", "one", "two"])
+            self.files.download_dir("/root/part", back, filter=lambda path: not path.endswith("two"))
+            self.assertEqual([str(path.relative_to(back)) for path in sorted(back.rglob("*"))], ["a", "a/one"])
+
+    def test_a_download_never_writes_through_a_link_of_this_machine(self):
+        with tempfile.TemporaryDirectory() as directory:
+            back, outside = pathlib.Path(directory, "back"), pathlib.Path(directory, "outside")
+            back.mkdir()
+            outside.mkdir()
+            (outside / "precious").write_text("kept")
+            (back / "file").symlink_to(outside / "precious")
+            self.files.write("/root/links/file", "new")
+            self.files.download_dir("/root/links", back)
+            self.assertEqual(((back / "file").read_text(), (back / "file").is_symlink()), ("new", False))
+            (back / "directory").symlink_to(outside)
+            self.files.write("/root/links/directory/precious", "new")
+            with self.assertRaises(ConflictError):
+                self.files.download_dir("/root/links", back)
+            self.assertEqual((outside / "precious").read_text(), "kept")
+            self.assertEqual(sorted(os.listdir(back)), ["directory", "file"])
+
+    def test_a_sandbox_that_lies_about_names_writes_nothing(self):
+        self.files.write("/root/lies/file", "x")
+        files = Sandbox.connect(self.s.id).files
+        listed = files.list("/root/lies")
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("..", "../out", "/etc/passwd", "", ".", "a\0b", "a/b"):
+                files.list = lambda *_, **__: [dataclasses.replace(each, name=name) for each in listed]
+                with self.assertRaises(ConflictError):
+                    files.download_dir("/root/lies", pathlib.Path(directory, "inner"))
+            self.assertEqual(list(pathlib.Path(directory, "inner").iterdir()), [])
+            self.assertEqual(os.listdir(directory), ["inner"])
 
     def test_exists_raises_for_a_deleted_sandbox(self):
         with Sandbox() as gone:
@@ -115,4 +188,4 @@ class Files(unittest.TestCase):
                 yield b"x" * 65536
 
         with self.assertRaises(NotFoundError):
-            self.files.write("/root/no/such/dir", endless())
+            self.files.write("/root/no/such/dir", endless(), parents=False)

@@ -4,11 +4,12 @@ import io
 import json
 import pathlib
 import tarfile
+import tempfile
 import unittest
 
 import dormouse
 from dependencies import package_directories
-from dormouse import Execution, Result, Sandbox
+from dormouse import Execution, InvalidArgumentError, Result, Sandbox
 
 PACKAGE = pathlib.Path(dormouse.__file__).parent
 
@@ -33,6 +34,35 @@ class Display(unittest.TestCase):
         shown = Execution("run", stdout="said\n", results=[result])._repr_mimebundle_()
         self.assertEqual((shown["text/html"], shown["text/plain"]), ("<b>t</b>", "said\nt"))
         self.assertIsNone(Result({"text/plain": "x"}).png)
+
+    def test_every_form(self):
+        forms = {
+            "text/plain": "t",
+            "text/html": "<b>ü</b>",
+            "text/markdown": "*m*",
+            "text/latex": "$l$",
+            "image/svg+xml": "<svg/>",
+            "application/json": {"a": [1, "ü"]},
+            "image/png": "aGk=",
+        }
+        result = Result(forms, True)
+        self.assertEqual(result._repr_mimebundle_(), forms)
+        self.assertEqual((result.markdown, result.latex, result.svg), ("*m*", "$l$", "<svg/>"))
+        self.assertEqual((result._repr_markdown_(), result._repr_latex_(), result._repr_json_()), ("*m*", "$l$", result.json))
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("a.txt", "a.html", "a.md", "a.tex", "a.svg", "a.json", "a.PNG"):
+                result.save_to(pathlib.Path(directory, name))
+            read = {each.name: each.read_bytes() for each in pathlib.Path(directory).iterdir()}
+            self.assertEqual((read["a.html"], read["a.PNG"], read["a.tex"]), ("<b>ü</b>".encode(), b"hi", b"$l$"))
+            self.assertEqual(json.loads(read["a.json"]), result.json)
+            for wrong in ("a.jpeg", "a.xyz", "a"):
+                with self.assertRaises(InvalidArgumentError) as raised:
+                    result.save_to(f"{directory}/{wrong}")
+                self.assertIn("path: ", str(raised.exception))
+                self.assertIn(".png", raised.exception.hint)
+            with self.assertRaises(InvalidArgumentError):
+                Result({"image/png": "no base64!"}).save_to(f"{directory}/b.png")
+            self.assertEqual(len(list(pathlib.Path(directory).iterdir())), 7)
 
     def test_in_a_real_kernel(self):
         with Sandbox() as s:

@@ -251,7 +251,7 @@ class WebSockets(unittest.TestCase):
                 opened.receive()
 
     def test_refused_and_invalid_handshakes(self):
-        started = json.dumps({"pid": 5})
+        started = json.dumps({"processId": "pr-2222222222222222", "pid": 5})
         info = answer(json.dumps(SANDBOX), "201 Created")
 
         def fake(connection):

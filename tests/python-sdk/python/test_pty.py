@@ -2,7 +2,7 @@ import threading
 import time
 import unittest
 
-from dormouse import Client, ConflictError, NotFoundError, Sandbox
+from dormouse import Client, ConflictError, DormouseError, NotFoundError, Sandbox
 from flaky_proxy import FlakyProxy
 
 
@@ -59,16 +59,30 @@ class Terminals(unittest.TestCase):
         self.assertIsNone(first.read())
         with self.assertRaises(ConflictError):
             first.write("x=typed\r")
-        with self.s.pty.connect(first.pid) as second:
+        with self.s.pty.connect(first.id) as second:
             second.write("echo $x-$x\r")
             until(second, "kept-kept")
             second.kill()
             self.assertEqual((second.wait(), second.exit.signal), (137, "SIGKILL"))
         # Its end was not read yet.
-        with self.s.pty.connect(first.pid) as third, self.assertRaises(ConflictError):
+        with self.s.pty.connect(first.id) as third, self.assertRaises(ConflictError):
             third.write("too late")
         with self.assertRaises(NotFoundError):
             self.s.pty.connect(999_999)
+
+    def test_a_wait_ends_after_its_time_and_the_terminal_continues(self):
+        with self.s.pty.create() as pty:
+            with self.assertRaises(DormouseError) as raised:
+                pty.wait(timeout=0.5)
+            self.assertEqual(raised.exception.code, "timed_out")
+            pty.write("exit 3\r")
+            self.assertEqual(pty.wait(timeout=60), 3)
+        with self.s.pty.create("sleep 600") as pty:
+            pty.disconnect()
+            with self.assertRaises(DormouseError) as raised:
+                pty.wait(timeout=0.1)
+            self.assertEqual(raised.exception.code, "timed_out")
+            pty.kill()
 
     def test_a_lost_connection_loses_no_output(self):
         with FlakyProxy() as proxy, Sandbox(client=Client(proxy.url)) as s:
@@ -86,4 +100,4 @@ class Terminals(unittest.TestCase):
         pty = self.s.pty.create("exec sleep 600")
         threading.Timer(0.3, pty.disconnect).start()
         self.assertIsNone(pty.read())
-        self.s.commands.connect(pty.pid)
+        self.s.commands.connect(pty.id)

@@ -19,7 +19,7 @@ class Readme(unittest.TestCase):
                 exec(compile(block, str(README), "exec"), {"__name__": "__main__"})
         text = said.getvalue()
         for expected in (
-            "6\n (3, 1)\n0\n1\n2\nexit code 0\nTrue\n1 ZeroDivisionError\nrun_failed\n45\n",
+            "6\n (3, 1)\n0\n1\n2\nexit code 0\n'hello Ada'\n['shape']\nTrue\n1 ZeroDivisionError\nrun_failed\n45\n",
             "['101', '104', '109']\nk = 7\n",
             "HELLO\n done\n 0\n",
             "30 100\r\n",

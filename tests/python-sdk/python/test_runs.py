@@ -4,7 +4,7 @@ import threading
 import time
 import unittest
 
-from dormouse import Client, RunFailedError, Sandbox
+from dormouse import Client, DormouseError, NotFoundError, RunFailedError, RunTimeoutError, Sandbox
 from flaky_proxy import FlakyProxy
 
 
@@ -31,6 +31,38 @@ class Runs(unittest.TestCase):
         two = self.s.run_code("from IPython.display import display; display(1); 2")
         self.assertEqual([(each.text, each.is_main) for each in two.results], [("1", False), ("2", True)])
 
+    def test_a_kernel_that_ends_fails_the_run_and_the_next_run_says_that_the_context_is_new(self):
+        died = self.s.run_code("lost = 1; import os; os._exit(0)")
+        self.assertEqual((died.ok, died.exit_code, died.error.name), (False, 1, "KernelDied"))
+        self.assertRegex(died.stderr, "^KernelDied: the kernel exited with code 0; .*its variables are gone\n$")
+        with self.assertRaises(RunFailedError):
+            died.check()
+        following = self.s.run_code("'lost' in globals()")
+        self.assertEqual((following.ok, following.text), (True, "False"))
+        self.assertRegex(following.context_restarted, "exited with code 0.*its variables are gone")
+        self.assertIsNone(self.s.run_code("1").context_restarted)
+
+    def test_memory_that_runs_out_is_an_error_of_its_own_and_a_pause_continues(self):
+        with Sandbox(memory_bytes="256MiB") as s:
+            grow = "blocks = [bytearray(2**20) for _ in range(400)]; print(len(blocks))"
+            died = s.run_code(grow)
+            self.assertEqual((died.exit_code, died.error.name), (137, "OutOfMemory"))
+            self.assertEqual(died.out_of_memory, died.error.message)
+            self.assertRegex(died.out_of_memory, "memory limit of 256 MiB .*--memory 512MiB")
+            command = s.commands.run(["python3", "-c", grow])
+            with self.assertRaisesRegex(RunFailedError, "memory limit of 256 MiB"):
+                command.check()
+            self.assertEqual(s.why().memory.event, "out_of_memory")
+            self.assertEqual(s.update(at_memory_limit="pause").at_memory_limit, "pause")
+            with self.assertRaises(DormouseError) as paused:
+                s.run_code(grow)
+            self.assertEqual(paused.exception.code, "memory_limit")
+            self.assertEqual(s.why().memory.event, "paused")
+            s.update(memory_bytes="1GiB")
+            run_id = paused.exception.details["runId"]
+            output = [event.data for event in s.runs.events(run_id) if event.type == "stdout"]
+            self.assertEqual("".join(output), "400\n")
+
     def test_callbacks_get_output_as_it_comes(self):
         heard = []
         code = "import sys\nprint('out')\nsys.stdout.flush()\nprint('err', file=sys.stderr)\n6 * 7"
@@ -43,12 +75,44 @@ class Runs(unittest.TestCase):
         self.assertEqual(heard, [("out", "out\n"), ("err", "err\n"), ("result", "42")])
         self.assertEqual((r.stdout, r.stderr, r.text), ("out\n", "err\n", "42"))
 
+    def test_input_asks_the_caller(self):
+        asked = []
+
+        def answer(event):
+            asked.append((event.prompt, bool(event.hidden)))
+            return "secret" if event.hidden else "Ada"
+
+        r = self.s.run_code("import getpass\n[input('name? '), getpass.getpass('key? ')]", on_input=answer)
+        self.assertEqual((r.text, asked), ("['Ada', 'secret']", [("name? ", False), ("key? ", True)]))
+        self.assertEqual(self.s.run_code("input()", on_input=lambda event: None).error.name, "EOFError")
+        self.assertIn("no keyboard", self.s.run_code("input()").error.message)
+        with self.assertRaises(ZeroDivisionError):
+            self.s.run_code("input()", on_input=lambda event: 1 / 0)
+        with self.s.run_code_stream("input('x')", input=True) as stream:
+            for event in stream:
+                if event.type == "input":
+                    stream.answer(event, "by hand")
+        self.assertEqual(stream.wait().text, "'by hand'")
+
+    def test_runs_have_their_code_and_contexts_complete(self):
+        r = self.s.run_code("vole_count = 7")
+        self.assertEqual(self.s.runs.get(r.run_id).code, "vole_count = 7")
+        found = self.s.contexts.complete("default", "x = vole_c")
+        self.assertEqual((found.matches, found.replaces, found.more), (["vole_count"], "vole_c", False))
+
     def test_a_time_out_interrupts_and_the_repl_continues(self):
         self.s.run_code("kept = 1")
         r = self.s.run_code("while True: pass", timeout=0.3)
         self.assertTrue(r.timed_out)
-        self.assertEqual(r.error.name, "KeyboardInterrupt")
+        self.assertEqual(r.error.name, "RunTimeout")
+        self.assertIn("time-out", r.error.message)
+        with self.assertRaises(RunTimeoutError) as raised:
+            r.check()
+        self.assertEqual((raised.exception.code, raised.exception.execution), ("run_timed_out", r))
+        self.assertEqual(self.s.runs.result(r.run_id).error.name, "RunTimeout")
         self.assertEqual(self.s.run_code("kept").text, "1")
+        with self.assertRaises(RunTimeoutError):
+            self.s.commands.run("sleep 600", timeout=0.3).check()
 
     def test_contexts_have_separate_variables(self):
         self.s.contexts.create("py-other", cwd="/tmp")
@@ -59,6 +123,21 @@ class Runs(unittest.TestCase):
         self.assertIn("py-other", [each.name for each in self.s.contexts.list()])
         self.s.contexts.delete("py-other")
         self.assertNotIn("py-other", [each.name for each in self.s.contexts.list()])
+
+    def test_a_run_creates_its_context(self):
+        self.s.run_code("here = 'py-new'", context="py-new").check()
+        self.assertEqual(self.s.run_code("here", context="py-new").text, "'py-new'")
+        keyed = [self.s.run_code("1 + 1", context="py-newer", idempotency_key="py-context") for _ in range(2)]
+        self.assertEqual(keyed[0], keyed[1])
+        self.assertEqual(keyed[0].text, "2")
+        names = [each.name for each in self.s.contexts.list()]
+        for name in ("py-new", "py-newer"):
+            self.assertIn(name, names)
+            self.s.contexts.delete(name)
+        with Sandbox() as gone:
+            pass
+        with self.assertRaises(NotFoundError):
+            gone.run_code("1", context="py-new")
 
     def test_leaving_a_stream_does_not_end_the_run(self):
         stream = self.s.run_code_stream("import time\nfor i in range(4): print(i, flush=True); time.sleep(0.1)")

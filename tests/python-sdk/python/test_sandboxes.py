@@ -82,11 +82,17 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual((changed.limits.cpus, changed.limits.disk_bytes, changed.limits.files), (0.5, 2 * GB, 5000))
             self.assertEqual(changed.expires, Expires(after=60))
             self.assertIsNone(s.update(expires=None).expires)
+            self.assertFalse(changed.wake_on_timer)
+            self.assertTrue(s.update(wake_on_timer=True).wake_on_timer)
         finally:
             s.delete()
-        created = Sandbox.get_or_create("py-lasting", metadata={"a": "b"})
+        created = Sandbox.get_or_create("py-lasting", metadata={"a": "b"}, wake_on_timer=True)
         try:
             self.assertEqual((created.name, created.last_info.metadata), ("py-lasting", {"a": "b"}))
+            self.assertTrue(created.last_info.wake_on_timer)
+            created.run_code("import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()")
+            created.idle()
+            self.assertGreater(created.why().wakes_at, created.info().state_since)
         finally:
             created.delete()
 
@@ -104,6 +110,27 @@ class Lifecycle(unittest.TestCase):
             snapshots.verify(saved.id)
             with self.assertRaises(NotFoundError):
                 snapshots.verify("sn-2222222222222222")
+
+    def test_names_of_snapshots_and_promotion(self):
+        with Sandbox(name="py-origin") as s:
+            s.run_code("x = 1")
+            saved = s.snapshot("ready")
+            snapshots = s.client.snapshots
+            self.assertEqual(snapshots.get("py-origin/ready").id, saved.id)
+            with self.assertRaises(DormouseError) as raised:
+                s.snapshot("ready")
+            self.assertEqual(raised.exception.code, "name_taken")
+            s.run_code("x = 2")
+            s.rollback("ready")
+            self.assertEqual(s.run_code("x").text, "1")
+            for snapshot in ("py-origin/ready", saved):
+                second = Sandbox(snapshot=snapshot)
+                second.run_code("x += 10")
+                self.assertEqual(second.promote().id, s.id)
+                self.assertEqual(s.run_code("x").text, "11")
+                with self.assertRaises(NotFoundError):
+                    second.info()
+            snapshots.delete("py-origin/ready")
 
     def test_template_of_a_snapshot(self):
         client = Client()

@@ -6,7 +6,7 @@ import json
 import re
 
 import dormouse
-from dormouse import _execution, _fan_out, _network, _ports, _process, _values
+from dormouse import _execution, _fan_out, _network, _ports, _process, _values, _why
 
 
 def takes(function, owner):
@@ -45,7 +45,7 @@ def main():
     names = [name for name in dormouse.__all__ if not name.startswith(("Async", "__"))]
     public = [getattr(dormouse, name) for name in names]
     classes = [each for each in public if not dataclasses.is_dataclass(each) and inspect.isclass(each)]
-    modules = (_execution, _fan_out, _network, _ports, _process, _values)
+    modules = (_execution, _fan_out, _network, _ports, _process, _values, _why)
     inner = [each for module in modules for each in vars(module).values()]
     values = [each for each in [*inner, *public] if dataclasses.is_dataclass(each)]
     print(

@@ -12,6 +12,18 @@ const AS_PYTHON_SAYS = { 'usage(from)': 'start', 'usage(to)': 'end' }
 const GONE_THROUGH = 'Python goes through the terminal itself: `for text in pty`'
 const WITH_BLOCK = 'what its `with` block leaves, so that the usual sandbox is gone at the end'
 
+const AN_ERROR = {
+  renamed: { retryAfterMs: 'retry_after' },
+  onlyTypeScript: {
+    name: 'what every Error has',
+    stack: 'the same',
+    cause: 'the same, in Python `__cause__`',
+    'static captureStackTrace': 'what every Error of Node has',
+    'static prepareStackTrace': 'the same',
+    'static stackTraceLimit': 'the same',
+  },
+}
+
 export const CLASSES: Readonly<Record<string, Twin>> = {
   Commands: { python: 'Commands', renamed: { 'run(line)': 'command', 'start(line)': 'command' } },
   Command: { python: 'Command', renamed: { 'kill(name)': 'signal' } },
@@ -34,16 +46,8 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
   },
   DormouseError: {
     python: 'DormouseError',
-    renamed: { retryAfterMs: 'retry_after' },
-    onlyTypeScript: {
-      name: 'what every Error has',
-      stack: 'the same',
-      cause: 'the same, in Python `__cause__`',
-      'constructor(cause)': 'in Python `raise … from`',
-      'static captureStackTrace': 'what every Error of Node has',
-      'static prepareStackTrace': 'the same',
-      'static stackTraceLimit': 'the same',
-    },
+    renamed: AN_ERROR.renamed,
+    onlyTypeScript: { ...AN_ERROR.onlyTypeScript, 'constructor(cause)': 'in Python `raise … from`' },
   },
   Files: {
     python: 'Files',
@@ -83,6 +87,17 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
       standby: '`idle` makes a sandbox persistent in Python, this does not',
     },
   },
+  Result: { python: 'Result' },
+  RunFailedError: {
+    python: 'RunFailedError',
+    renamed: { ...AN_ERROR.renamed, result: 'execution' },
+    onlyTypeScript: AN_ERROR.onlyTypeScript,
+  },
+  RunTimeoutError: {
+    python: 'RunTimeoutError',
+    renamed: { ...AN_ERROR.renamed, result: 'execution' },
+    onlyTypeScript: AN_ERROR.onlyTypeScript,
+  },
   Scrub: { python: 'Scrub' },
   Secrets: { python: 'Secrets' },
   Snapshots: { python: 'Snapshots' },
@@ -94,6 +109,8 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
 /** Classes of one SDK that have no twin, and why. */
 export const ONLY_TYPESCRIPT_CLASSES = {
   Backoff: 'inner',
+  CommandResult: 'a dataclass in Python, compared as a value',
+  RunResult: 'the same: Execution',
   BoundedText: 'inner',
   Deadline: 'inner',
   Forks: 'inner',
@@ -108,12 +125,10 @@ export const ONLY_PYTHON_CLASSES = {
   InvalidArgumentError: 'the same',
   LimitError: 'the same',
   NotFoundError: 'the same',
-  RunFailedError: 'the same',
   ServerUnreachableError: 'the same',
   Events: 'an AsyncIterable in TypeScript',
   RunStream: 'an AsyncGenerator in TypeScript, whose signal interrupts',
   Watch: 'an AsyncIterable in TypeScript',
   FileStream: 'a ReadableStream in TypeScript',
   RaceOutcome: 'an interface in TypeScript, with the same two fields',
-  Result: 'a plain object in TypeScript, a notebook shows this one',
 }

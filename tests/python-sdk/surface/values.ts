@@ -10,7 +10,11 @@ const USAGE = "contract.SandboxMetricsAnswer['usage']"
 
 export const VALUES: Readonly<Record<string, Value>> = {
   CannotSleep: { types: ["contract.WhyAnswer['cannotSleep']"] },
-  CommandResult: { types: ['contract.ProcessResultAnswer'] },
+  CommandResult: {
+    types: ['sdk.CommandResult', 'contract.ProcessResultAnswer'],
+    onlyTypeScript: { ok: 'a property in Python', check: 'a method' },
+  },
+  Completions: { types: ['contract.CompletionsAnswer'] },
   ContextInfo: { types: ['contract.ContextAnswer'] },
   DamagedSnapshot: { types: ["contract.ScrubAnswer['damagedSnapshots'][number]"] },
   DamagedTemplate: { types: ["contract.ScrubAnswer['damagedTemplates'][number]"] },
@@ -20,13 +24,19 @@ export const VALUES: Readonly<Record<string, Value>> = {
   Event: { types: ['sdk.RunEvent', 'contract.ProcessEventAnswer'], renamed: { exitCode: 'code' } },
   Execution: {
     types: ['sdk.RunResult'],
-    onlyTypeScript: { text: 'a property in Python' },
+    onlyTypeScript: {
+      text: 'a property in Python',
+      ok: 'the same',
+      result: 'the same',
+      check: 'a method',
+    },
   },
   Expires: {
     types: ["contract.SandboxAnswer['expires']"],
     renamed: { afterMs: 'after', idleMs: 'idle' },
     onlyTypeScript: { action: 'there is one' },
   },
+  FailedLookup: { types: ["contract.NetworkReportAnswer['failedLookups'][number]"] },
   FileChange: { types: ['contract.FileChangeAnswer'], renamed: { from: 'from_path' } },
   FileStat: { types: ['contract.FileStatAnswer'] },
   LedgerEntry: { types: ['sdk.LedgerEntry'] },
@@ -35,6 +45,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   Material: { types: ["contract.TemplateMaterialsAnswer['items'][number]"] },
   MaterialsSummary: { types: ["NonNullable<contract.TemplateAnswer['materials']>"] },
   Memory: { types: ["contract.SandboxMetricsAnswer['memory']"] },
+  MemoryNotice: { types: ["contract.WhyAnswer['memory']"] },
   Metrics: {
     types: ['contract.SandboxMetricsAnswer', USAGE],
     onlyTypeScript: { usage: 'its numbers are those of the sandbox' },
@@ -44,6 +55,10 @@ export const VALUES: Readonly<Record<string, Value>> = {
   NetworkReport: { types: ['contract.NetworkReportAnswer'] },
   Port: { types: ['contract.PortAnswer'] },
   PortLink: { types: ['contract.PortLinkAnswer'] },
+  PortResponse: {
+    types: ["Pick<Response, 'status' | 'headers' | 'arrayBuffer'>"],
+    renamed: { arrayBuffer: 'content' },
+  },
   ProcessInfo: { types: ['contract.ProcessAnswer'] },
   PtyExit: { types: ['sdk.PtyExit'] },
   RaceEntry: { types: ['sdk.RaceEntry'] },

@@ -6,7 +6,7 @@ import { valuesOf } from './values.ts'
 export interface Fixtures {
   readonly sandbox: string
   readonly run: string
-  readonly pid: string
+  readonly processId: string
   readonly context: string
   readonly snapshot: string
   readonly template: string
@@ -84,12 +84,12 @@ const QUERY: Record<string, (fixtures: Fixtures, pick: Pick) => unknown> = {
   path: (_, pick) => pick(fc.constantFrom(...PATHS)),
   user: (_, pick) => pick(fc.constantFrom('root', 'nobody')),
   sandboxId: ({ sandbox }) => sandbox,
-  // Shells that nobody ends would be left.
+  // Shells that no request ends would be left.
   command: () => 'true',
 }
 
 function paramsOf({ path }: Operation, fixtures: Fixtures): Record<string, string> {
-  const { sandbox, snapshot, key, run, pid, context, template } = fixtures
+  const { sandbox, snapshot, key, run, processId, context, template } = fixtures
   const id = path.startsWith('/v1/snapshots') ? snapshot : path.startsWith('/v1/keys') ? key : sandbox
   const name = path.includes('/contexts')
     ? context
@@ -100,7 +100,7 @@ function paramsOf({ path }: Operation, fixtures: Fixtures): Record<string, strin
         : path.startsWith('/v1/ssh-keys')
           ? fixtures.sshKey
           : fixtures.volume
-  return { id, name, runId: run, pid, port: '8000' }
+  return { id, name, runId: run, processId, port: '8000' }
 }
 
 /** Bounds what a granted request costs: the machine is shared, and a minute is all there is. */

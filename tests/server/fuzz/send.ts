@@ -13,7 +13,7 @@ export interface Reply {
   readonly type: string
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
-  /** A stream that would go on. */
+  /** A stream that would continue. */
   readonly isCut: boolean
 }
 

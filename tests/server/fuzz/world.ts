@@ -29,9 +29,9 @@ export class World {
   readonly server: ServerProcess
   readonly #keys: Record<Caller, string | undefined>
   readonly #keyIds = new Map<Caller, string>()
-  #pid = ''
+  #processId = ''
   #fixtures: Fixtures | undefined
-  /** What nobody but its owner and an admin may ever read. */
+  /** What only its owner and an admin may read. */
   secrets: readonly string[] = []
 
   private constructor(server: ServerProcess) {
@@ -82,7 +82,14 @@ export class World {
     await this.as('own', '/v1/secrets', { json: SECRET })
     await this.as('own', '/v1/ssh-keys', { json: SSH_KEY })
     this.#fixtures = {
-      ...{ sandbox: '', run: '', snapshot: '', pid: this.#pid, context: CONTEXT, template: 'python' },
+      ...{
+        sandbox: '',
+        run: '',
+        snapshot: '',
+        processId: this.#processId,
+        context: CONTEXT,
+        template: 'python',
+      },
       ...{
         key: spare.id,
         volume: VOLUME,
@@ -119,7 +126,8 @@ export class World {
     await this.as('own', '/v1/sandboxes', { json: { name: MASTER, idleTimeoutMs: 0 } })
     await this.as('own', `${at}/run`, { json: { code: SET_UP, language: 'bash' } })
     await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
-    this.#pid = String((await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })).pid)
+    const { processId } = await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })
+    this.#processId = processId
   }
 
   /** The sandbox that requests are about, as new. */
@@ -149,8 +157,8 @@ export class World {
     if (operationId === 'updateSandbox') await this.as('own', at, { method: 'PATCH', json: POLICY })
     if (operationId === 'deleteContext') await this.as('own', `${at}/contexts`, { json: { name: CONTEXT } })
     if (operationId === 'signalProcess') {
-      const { pid } = await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })
-      this.#fixtures = { ...this.fixtures, pid: String(pid) }
+      const { processId } = await this.as('own', `${at}/processes`, { json: { args: ['sleep', '100000'] } })
+      this.#fixtures = { ...this.fixtures, processId }
     }
   }
 
@@ -164,7 +172,7 @@ export class World {
       const { items } = await this.as('admin', '/v1/snapshots?limit=1000')
       const old = items.filter(({ name, isHead }: Json) => name === undefined && !isHead)
       if (old.length === 0) return
-      if (Date.now() > until) throw new Error(`snapshots that nobody wants stay: ${JSON.stringify(old)}`)
+      if (Date.now() > until) throw new Error(`unneeded snapshots stay: ${JSON.stringify(old)}`)
       // Those that were asked for without a name are no longer needed; the others may be gone by now.
       for (const { id } of old) await this.server.call(`/v1/snapshots/${id}`, { method: 'DELETE' })
     }
@@ -180,18 +188,22 @@ export class World {
     }
     const templates = await this.as('own', '/v1/templates?limit=1000')
     for (const { name, source } of templates.items)
-      if (source !== 'built_in') await this.as('own', `/v1/templates/${name}`, { method: 'DELETE' })
+      if (source !== 'built_in' && source !== 'host')
+        await this.as('own', `/v1/templates/${name}`, { method: 'DELETE' })
   }
 
   /** All that a refused request could have changed, seen by who sees everything. */
   async state(): Promise<Json> {
     const { sandbox } = this.fixtures
     const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes', 'secrets', 'ssh-keys']
-    const pages = await Promise.all(lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)))
+    const [runs, ...pages] = await Promise.all([
+      this.as('own', `/v1/sandboxes/${sandbox}/runs`),
+      ...lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)),
+    ])
     const state: Json = Object.fromEntries(lists.map((list, index) => [list, pages[index].items]))
     for (const one of state.sandboxes) delete one.lastActiveAt
     const main = state.sandboxes.find(({ id }: Json) => id === sandbox)
-    state.runs = (await this.as('own', `/v1/sandboxes/${sandbox}/runs`)).items.map(({ runId }: Json) => runId)
+    state.runs = runs.items.map(({ runId }: Json) => runId)
     // Looking inside would wake it.
     if (main?.state === 'running') state.inside = await this.#inside(sandbox)
     return state

@@ -15,7 +15,9 @@ export async function serveInside(server: ServerProcess, port = 8000, body: obje
 export async function startInside(server: ServerProcess, id: string, port: number): Promise<void> {
   const at = `/v1/sandboxes/${id}`
   await server.ok(`${at}/files?path=/root/inside.py`, { method: 'PUT', body: await readFile(program) })
-  await server.ok(`${at}/processes`, { json: { args: ['python3', '/root/inside.py', String(port)] } })
+  await server.ok(`${at}/processes`, {
+    json: { args: ['python3', '/root/inside.py', String(port)], keepAwake: false },
+  })
   await server.ok(`${at}/ports/${port}/wait`, { json: {} })
 }
 

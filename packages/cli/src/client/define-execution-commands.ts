@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { collectValues, durationFlag, numberFlag, pairsFlag } from './flags.ts'
+import { createOptions } from './create-flags.ts'
+import { bytesFlag, collectValues, durationFlag, pairsFlag } from './flags.ts'
 import type { Define } from './program.ts'
 
 const context = () =>
@@ -32,9 +33,19 @@ export function defineExecutionCommands(program: Command, define: Define): void 
     summary: 'serve sandboxes as tools to the MCP client that starts this command, over stdin and stdout',
     options: [
       new Option('--sandbox <name>', 'the sandbox to use when the model names none (default: a new sandbox)'),
+      new Option('--template <name>', 'what to make that sandbox from if it does not exist'),
+      new Option('--memory <size>', 'its memory limit, such as 4GiB').argParser(bytesFlag('--memory')),
+      new Option('--network <mode>', 'let it reach the public internet, or nothing').choices([
+        'public',
+        'none',
+      ]),
+      new Option(
+        '--allow <target>',
+        'let it reach only this, any number of times: example.com, *.example.com:443, 203.0.113.0/24',
+      ).argParser(collectValues),
     ],
     load: async () => (await import('./commands/mcp.ts')).mcp,
-    examples: ['mcp --sandbox analysis'],
+    examples: ['mcp --sandbox analysis', 'mcp --sandbox analysis --memory 4GiB --allow pypi.org:443'],
   })
 }
 
@@ -51,11 +62,21 @@ function defineRunCommands(program: Command, define: Define): void {
       new Option('--timeout <time>', 'interrupt the code after this time').argParser(
         durationFlag('--timeout'),
       ),
-      new Option('--new', 'run in a new sandbox and delete it afterwards; the only argument is the code'),
-      new Option('--template <name>', 'the template of the new sandbox, with --new'),
+      new Option('--save <path>', 'save plots to this file, such as plot.png, or directory, such as plots/'),
+      new Option(
+        '--new',
+        'run in a new sandbox and delete it afterwards; the only argument is the code, and flags below apply',
+      ),
+      ...createOptions(),
     ],
     load: async () => (await import('./commands/run.ts')).run,
-    examples: ["run analysis 'df.describe()'", 'run analysis -f load.py', "run --new 'print(1 + 1)'"],
+    examples: [
+      "run analysis 'df.describe()'",
+      'run analysis -f load.py',
+      "run analysis 'df.plot()' --save plot.png",
+      "run --new 'print(1 + 1)'",
+      'run --new --memory 4g --network none -f load.py',
+    ],
   })
   define(program, {
     usage: 'exec <sandbox> <command...>',
@@ -65,13 +86,20 @@ function defineRunCommands(program: Command, define: Define): void {
       cwd(),
       env(),
       new Option('--timeout <time>', 'kill the program after this time').argParser(durationFlag('--timeout')),
+      new Option('-d, --detach', 'leave the program running in the background and print its process id'),
+      new Option('--no-keep-awake', 'let the sandbox sleep while the program runs, which suits servers'),
     ],
     load: async () => (await import('./commands/exec.ts')).exec,
-    examples: ['exec analysis -- ls -l /root', 'exec analysis -- wc -l < data.csv'],
+    examples: [
+      'exec analysis -- ls -l /root',
+      'exec analysis -- wc -l < data.csv',
+      'exec -d --no-keep-awake analysis -- python3 -m http.server',
+    ],
   })
   define(program, {
     usage: 'repl <sandbox>',
-    summary: 'open a Python prompt in a sandbox; Ctrl-C interrupts, Ctrl-D exits, variables stay',
+    summary:
+      'open a Python prompt in a sandbox; Tab completes, Ctrl-C interrupts, Ctrl-D exits, variables stay',
     options: [context()],
     load: async () => (await import('./commands/repl.ts')).repl,
   })
@@ -85,9 +113,7 @@ function defineShellCommands(program: Command, define: Define): void {
       user(),
       cwd(),
       env(),
-      new Option('--attach <pid>', 'return to a terminal that you detached from').argParser(
-        numberFlag('--attach'),
-      ),
+      new Option('--attach <process>', 'return to a terminal that you detached from, by its id or pid'),
     ],
     load: async () => (await import('./commands/sh.ts')).sh,
     examples: ['sh analysis', 'sh analysis -- top'],

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { collectValues, numberFlag, pairsFlag, quietOption } from './flags.ts'
+import { createOptions } from './create-flags.ts'
+import { numberFlag, pairsFlag, quietOption } from './flags.ts'
 import { policyOptions } from './policy-flags.ts'
 import type { Define } from './program.ts'
 
@@ -33,8 +34,15 @@ export function defineLifecycleCommands(program: Command, define: Define): void 
   })
   define(program, {
     usage: 'rollback <sandbox> <snapshot>',
-    summary: 'put a sandbox back to one of its snapshots; later changes are lost',
+    summary: 'put a sandbox back to one of its snapshots, or of its forks; later changes are lost',
     load: async () => (await import('./commands/rollback.ts')).rollback,
+    examples: ['rollback analysis before-upgrade', 'rollback analysis sb-k3v9x2m4p7q8r5t6/done'],
+  })
+  define(program, {
+    usage: 'promote <sandbox>',
+    summary: 'let the parent of a fork continue as the fork, under its own id and name',
+    options: [new Option('--keep', 'keep the fork as a sandbox of its own')],
+    load: async () => (await import('./commands/promote.ts')).promote,
   })
   define(program, {
     usage: 'rm <sandboxes...>',
@@ -65,21 +73,9 @@ function defineCreateCommand(program: Command, define: Define): void {
     summary: 'create a sandbox',
     options: [
       new Option('--name <name>', 'the same as the argument'),
-      new Option('--template <name>', 'the template to start from'),
       new Option('--get-or-create', 'use the sandbox with this name if it exists'),
-      new Option('--ephemeral', 'delete the sandbox instead of putting it to sleep'),
-      new Option('-e, --env <name=value>', 'an environment variable for everything inside').argParser(
-        pairsFlag('--env'),
-      ),
-      new Option('--metadata <key=value>', 'a label').argParser(pairsFlag('--metadata')),
-      new Option('-v, --volume <volume:path[:ro]>', 'mount a volume').argParser(collectValues),
-      new Option('--secret <name>', 'let the sandbox use a secret').argParser(collectValues),
-      new Option('--network <mode>', 'allow the public internet, or nothing').choices(['public', 'none']),
-      new Option(
-        '--allow <target>',
-        'allow only this, any number of times: example.com, *.example.com:443, 203.0.113.0/24',
-      ).argParser(collectValues),
-      ...policyOptions(),
+      new Option('--ephemeral', 'delete the sandbox after an hour without use'),
+      ...createOptions(),
     ],
     load: async () => (await import('./commands/create.ts')).create,
     examples: [
@@ -87,6 +83,7 @@ function defineCreateCommand(program: Command, define: Define): void {
       'create --ephemeral --env TOKEN=x',
       'create -v data:/data:ro',
       'create --network none',
+      'create second --snapshot analysis/before-upgrade',
       'create --allow pypi.org:443 --allow "*.pythonhosted.org:443"',
     ],
   })
@@ -101,9 +98,10 @@ function defineUpdateCommand(program: Command, define: Define): void {
       new Option('--no-name', 'remove the name'),
       new Option('--metadata <key=value>', 'a label; replaces all labels').argParser(pairsFlag('--metadata')),
       new Option('--no-metadata', 'remove all labels'),
-      new Option('--ephemeral', 'delete the sandbox instead of putting it to sleep'),
-      new Option('--no-ephemeral', 'put the sandbox to sleep instead of deleting it'),
+      new Option('--ephemeral', 'delete the sandbox after an hour without use'),
+      new Option('--no-ephemeral', 'keep the sandbox until it is deleted'),
       ...policyOptions(),
+      new Option('--no-wake-on-timer', 'let timers stand still while the sandbox sleeps'),
       new Option('--no-expires', 'keep the sandbox until it is deleted'),
     ],
     load: async () => (await import('./commands/update.ts')).update,

@@ -1,22 +1,40 @@
 import { Argument, type Command, Option } from 'commander'
-import { collectValues, numberFlag } from './flags.ts'
+import { collectValues, numberFlag, timeFlag } from './flags.ts'
 import type { Define } from './program.ts'
 
 /** Commands that show something and do not wake a sandbox, and the demo. */
 export function defineReportCommands(program: Command, define: Define): void {
+  define(program, {
+    usage: 'show <sandbox>',
+    summary: 'show everything about one sandbox: state, limits, what it uses, its snapshots and latest runs',
+    load: async () => (await import('./commands/show.ts')).show,
+  })
   define(program, {
     usage: 'logs <sandbox> [run]',
     summary: 'show the output of the latest runs, or of one',
     options: [
       new Option('-f, --follow', 'show new output as it arrives, also of runs that start later'),
       new Option('-n, --last <number>', 'number of runs').argParser(numberFlag('--last')).default(10),
+      sinceOption(),
     ],
     load: async () => (await import('./commands/logs.ts')).logs,
+    examples: ['logs analysis -n 1', 'logs analysis --since 10m', 'logs analysis -f'],
   })
   define(program, {
     usage: 'why <sandbox>',
     summary: 'show what keeps a sandbox awake, when it will sleep, and its latest sleeps and wakes',
     load: async () => (await import('./commands/why.ts')).why,
+  })
+  define(program, {
+    usage: 'ledger <sandbox>',
+    summary: 'show every sleep, wake and other change of a sandbox, with its cause and how long it took',
+    options: [
+      new Option('-f, --follow', 'show new entries as they arrive'),
+      new Option('-n, --last <number>', 'only the latest entries').argParser(numberFlag('--last')),
+      sinceOption(),
+    ],
+    load: async () => (await import('./commands/ledger.ts')).ledger,
+    examples: ['ledger analysis --since 1h', 'ledger analysis -f'],
   })
   define(program, {
     usage: 'network <sandbox>',
@@ -42,6 +60,12 @@ export function defineReportCommands(program: Command, define: Define): void {
   defineCompletionCommand(program, define)
 }
 
+function sinceOption(): Option {
+  return new Option('--since <time>', 'only from this time on: a duration before now, or ISO 8601').argParser(
+    timeFlag('--since'),
+  )
+}
+
 function defineUsageCommands(program: Command, define: Define): void {
   define(program, {
     usage: 'top',
@@ -58,6 +82,7 @@ function defineUsageCommands(program: Command, define: Define): void {
     options: [
       new Option('--from <time>', 'start, as ISO 8601 (default: the start of this month)'),
       new Option('--to <time>', 'end, as ISO 8601 (default: now)'),
+      new Option('-a, --all', 'one line for each deleted sandbox too'),
     ],
     load: async () => (await import('./commands/usage.ts')).usage,
   })

@@ -1,5 +1,6 @@
 import { type Dormouse, DormouseError, Sandbox } from 'dormouse'
 import { CliError, UsageError } from './cli-error.ts'
+import { didYouMean } from './closest-names.ts'
 
 /** Anything else would change the path of the request. */
 const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
@@ -39,10 +40,12 @@ export function findByReference<Item extends Named>(
   )
   const matches = exact.length > 0 ? exact : begins
   const [match, ...others] = matches
-  if (match === undefined)
+  if (match === undefined) {
+    const names = items.flatMap(({ name }) => name ?? [])
     throw new CliError('not_found', `There is no ${what} "${ref}"`, {
-      hint: `Run \`${list}\` for a list.`,
+      hint: `${didYouMean(ref, names)}Run \`${list}\` for a list.`,
     })
+  }
   if (others.length > 0) {
     const shown = matches
       .slice(0, SHOWN_MAX)

@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { parseBytes, parseDurationMs, parseNumber } from '../format/amounts.ts'
+import { parseBytes, parseDurationMs, parseNumber, parseTime } from '../format/amounts.ts'
 import { UsageError } from './cli-error.ts'
 
 /** Parsers for values of flags. They throw a UsageError for values that they do not understand. */
@@ -8,8 +8,19 @@ export function durationFlag(flag: string): (text: string) => number {
   return (text) => parsed(parseDurationMs(text), flag, text, 'Use a time such as 500ms, 15s, 5m, 2h or 7d.')
 }
 
+/** Milliseconds since 1970. */
+export function timeFlag(flag: string): (text: string) => number {
+  return (text) =>
+    parsed(
+      parseTime(text, Date.now()),
+      flag,
+      text,
+      'Use a duration such as 10m, or a time such as 2026-01-31.',
+    )
+}
+
 export function bytesFlag(flag: string): (text: string) => number {
-  return (text) => parsed(parseBytes(text), flag, text, 'Use a size such as 500MB or 4GiB.')
+  return (text) => parsed(parseBytes(text), flag, text, 'Use a size such as 500MB, 4GiB or 4g.')
 }
 
 export function numberFlag(flag: string): (text: string) => number {

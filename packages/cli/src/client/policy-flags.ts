@@ -11,6 +11,9 @@ export interface PolicyFlags {
   readonly files?: number
   readonly idle?: number
   readonly storeAfter?: number
+  readonly maxBackground?: number
+  readonly wakeOnTimer?: boolean
+  readonly atMemoryLimit?: 'kill' | 'pause'
   readonly expiresAfter?: number
   readonly expiresIdle?: number
 }
@@ -31,6 +34,18 @@ export function policyOptions(): Option[] {
     new Option('--store-after <time>', 'after this time in standby, keep the sandbox on disk only').argParser(
       durationFlag('--store-after'),
     ),
+    new Option(
+      '--max-background <time>',
+      'how long background processes keep the sandbox awake after its last use; 0 means never',
+    ).argParser(durationFlag('--max-background')),
+    new Option(
+      '--wake-on-timer',
+      'let clocks continue while the sandbox sleeps, and wake it for timers of its processes',
+    ),
+    new Option(
+      '--at-memory-limit <what>',
+      'at the memory limit, kill a process, or pause: save the sandbox until the limit is raised',
+    ).choices(['kill', 'pause']),
     new Option('--expires-after <time>', 'delete the sandbox this long after its creation').argParser(
       durationFlag('--expires-after'),
     ),
@@ -42,12 +57,16 @@ export function policyOptions(): Option[] {
 
 /** The fields of the API. */
 export function toPolicy(flags: PolicyFlags) {
-  const { memory, cpus, pids, disk, files, idle, storeAfter, expiresAfter, expiresIdle } = flags
+  const { memory, cpus, pids, disk, files, idle, storeAfter, maxBackground, wakeOnTimer } = flags
+  const { atMemoryLimit, expiresAfter, expiresIdle } = flags
   const expires = omitUndefinedOrNone({ afterMs: expiresAfter, idleMs: expiresIdle })
   return omitUndefined({
     limits: omitUndefinedOrNone({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
     idleTimeoutMs: idle,
     storeAfterMs: storeAfter,
+    maxBackgroundMs: maxBackground,
+    wakeOnTimer,
+    atMemoryLimit,
     expires: expires && { ...expires, action: 'delete' as const },
   })
 }

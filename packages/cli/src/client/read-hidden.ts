@@ -1,4 +1,5 @@
 import type { CommandIo } from './command-io.ts'
+import { terminalLost } from './terminal-loss.ts'
 
 const ENTER = /[\r\n]/
 const CTRL_C = '\u0003'
@@ -6,9 +7,11 @@ const CTRL_D = '\u0004'
 const CTRL_U = '\u0015'
 const BACKSPACE = /[\b\u007f]/
 
-/** Reads a line from the terminal without showing it. */
+/** Reads a line from the terminal without showing it. Only Enter and Ctrl-D end the line. */
 export async function readHidden({ stdin, stderr, signal }: CommandIo, prompt: string): Promise<string> {
   stderr.write(prompt)
+  // The modes of a terminal that is lost cannot be reset.
+  stdin.on('error', () => {})
   stdin.setRawMode(true)
   let line = ''
   try {
@@ -22,7 +25,7 @@ export async function readHidden({ stdin, stderr, signal }: CommandIo, prompt: s
       }
       signal.throwIfAborted()
     }
-    return line
+    throw terminalLost()
   } finally {
     stdin.setRawMode(false)
     stdin.pause()

@@ -3,6 +3,7 @@ import { constants as os } from 'node:os'
 import { join } from 'node:path'
 import { DormouseError } from 'dormouse'
 import { CliError } from './cli-error.ts'
+import { cliHint } from './cli-hints.ts'
 import type { CommandIo } from './command-io.ts'
 
 const DEFAULT_DATA_DIR = '/var/lib/dormouse'
@@ -58,7 +59,7 @@ function describe(error: unknown, situation: Situation): Described {
     // The part of the request that holds the field means nothing on the command line.
     const message =
       code === 'invalid_argument' ? error.message.replace(/^(body|query|path): /, '') : error.message
-    return { code, message, requestId, hint: withCommands(nextStep(error, situation)) }
+    return { code, message, requestId, hint: nextStep(error, situation) }
   }
   if (error instanceof CliError) return { code: error.code, message: error.message, hint: error.hint }
   if (isSystemError(error)) return { code: error.code, message: systemMessage(error), hint: '' }
@@ -71,17 +72,6 @@ function systemMessage({ message }: Error): string {
   return what === undefined ? message : `${path}: ${what}`
 }
 
-/** Routes in hints of the server, and the commands for them. */
-const ROUTES: readonly (readonly [string, string])[] = [
-  ['POST /v1/volumes', '`dormouse volume create NAME`'],
-  ['POST /v1/secrets', '`dormouse secret create NAME`'],
-  ['`POST …/ports/{port}/wait`', '`dormouse port wait SANDBOX PORT`'],
-]
-
-function withCommands(hint: string): string {
-  return ROUTES.reduce((text, [route, command]) => text.replace(route, command), hint)
-}
-
 /** The server's hint, or a better one where the command line has one. */
 function nextStep(error: DormouseError, { env, dataDir, command }: Situation): string {
   switch (error.code) {
@@ -92,16 +82,12 @@ function nextStep(error: DormouseError, { env, dataDir, command }: Situation): s
     case 'unauthorized':
       return error.status === undefined
         ? keyHint(dataDir ?? (env['DORMOUSE_DATA'] || DEFAULT_DATA_DIR))
-        : error.hint
+        : cliHint(error)
     case 'server_unreachable':
       if (/certificate/i.test(error.message)) return error.hint
       return 'Start the server with `sudo ./dormouse up`, or name another one with DORMOUSE_URL or --url.'
-    case 'template_not_found':
-      return 'Run `dormouse template ls` to list templates.'
-    case 'name_taken':
-      return 'Choose another name, or use the existing sandbox with `dormouse create --get-or-create --name NAME`.'
     default:
-      return error.hint
+      return cliHint(error)
   }
 }
 

@@ -29,6 +29,24 @@ export function formatDistance(from: number, to: number): string {
   return `${Math.floor(seconds / 86_400)} d`
 }
 
+/** 2026-01-31T12:00:05Z. */
+export function formatTime(time: string | number): string {
+  return new Date(time).toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
+/** A setting as it is typed: 500ms, 15s, 5m, 2h, 7d. */
+export function formatDuration(ms: number): string {
+  const [size, unit] = DURATION_UNITS.find(([size]) => ms >= size && ms % size === 0) ?? [1, 'ms']
+  return `${ms / size}${unit}`
+}
+
+const DURATION_UNITS: readonly (readonly [number, string])[] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'm'],
+  [1000, 's'],
+]
+
 function threeDigits(value: number): string {
   return String(Number(value.toPrecision(value >= 100 ? Math.ceil(Math.log10(value + 1)) : 3)))
 }
@@ -52,6 +70,7 @@ export function parseDurationMs(text: string): number | undefined {
 
 const SIZE_BYTES: Readonly<Record<string, number>> = {
   '': 1,
+  b: 1,
   kb: 1e3,
   mb: 1e6,
   gb: 1e9,
@@ -60,13 +79,26 @@ const SIZE_BYTES: Readonly<Record<string, number>> = {
   mib: 1024 ** 2,
   gib: 1024 ** 3,
   tib: 1024 ** 4,
+  // A single letter is binary, as in Docker and in the flags of Java.
+  k: 1024,
+  m: 1024 ** 2,
+  g: 1024 ** 3,
+  t: 1024 ** 4,
 }
 
-/** 500MB, 4GiB, or bytes. */
+/** 500MB, 4GiB, 4g (the same as 4GiB), or bytes. */
 export function parseBytes(text: string): number | undefined {
   const { amount, unit } = /^(?<amount>\d+(\.\d+)?) ?(?<unit>[a-z]*)$/i.exec(text)?.groups ?? {}
   const factor = SIZE_BYTES[unit?.toLowerCase() ?? 'none']
   return amount === undefined || factor === undefined ? undefined : Math.round(Number(amount) * factor)
+}
+
+/** An ISO 8601 time, a day (its start in UTC), or a duration before `now`. Returns milliseconds since 1970. */
+export function parseTime(text: string, now: number): number | undefined {
+  const before = parseDurationMs(text)
+  if (before !== undefined) return now - before
+  const time = /^\d{4}-\d{2}-\d{2}(T\d|$)/.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(time) ? undefined : time
 }
 
 export function parseNumber(text: string): number | undefined {

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { COMPLETED_CODE_MAX_BYTES } from '../limits.ts'
+import { textField } from './fields.ts'
 import { pathField, userField } from './files.ts'
 import { envField } from './sandboxes.ts'
 
@@ -30,6 +32,24 @@ export const contextListSchema = z
   .strictObject({ items: z.array(contextSchema).readonly() })
   .meta({ id: 'ContextList' })
 
+export const completeSchema = z
+  .strictObject({
+    code: textField({ maxBytes: COMPLETED_CODE_MAX_BYTES }).describe('Python code up to the cursor.'),
+  })
+  .meta({ id: 'CompleteCode', examples: [{ code: 'import math; math.fl' }] })
+
+export const completionsSchema = z
+  .strictObject({
+    matches: z.array(z.string()).readonly().describe('Each replaces `replaces`. At most 200.'),
+    replaces: z.string().describe('The end of `code`.'),
+    more: z.boolean().describe('There are more matches.'),
+  })
+  .meta({
+    id: 'Completions',
+    examples: [{ matches: ['math.floor'], replaces: 'math.fl', more: false }],
+  })
+
+export type CompletionsAnswer = z.output<typeof completionsSchema>
 export type CreateContextBody = z.input<typeof createContextSchema>
 export type ContextAnswer = z.output<typeof contextSchema>
 export type ContextListAnswer = z.output<typeof contextListSchema>

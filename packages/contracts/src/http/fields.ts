@@ -19,6 +19,24 @@ export const sandboxRefField = z
   .union([sandboxIdField, nameField], { error: 'is neither the id nor the name of a sandbox' })
   .describe('Id or name of the sandbox.')
 
+const namedSnapshotField = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\/[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, 'is not SANDBOX/NAME')
+
+/** Routes accept the id of a snapshot, or its name after that of its sandbox. */
+export const snapshotRefField = z
+  .union([snapshotIdField, namedSnapshotField], {
+    error: 'is neither the id of a snapshot nor SANDBOX/NAME',
+  })
+  .describe('Id of the snapshot, or `SANDBOX/NAME`: the id or name of its sandbox, and its name.')
+
+/** Where the sandbox is known, the name of the snapshot alone is enough. */
+export const ownSnapshotRefField = z
+  .union([snapshotIdField, nameField, namedSnapshotField], {
+    error: 'is neither the id nor the name of a snapshot',
+  })
+  .describe('Id or name of a snapshot of this sandbox, or `SANDBOX/NAME` for one of another sandbox.')
+
 export const timestampField = z.iso.datetime().describe('UTC, ISO 8601.')
 
 /** A lone surrogate has no UTF-8 encoding: it would arrive as another character. */

@@ -3,9 +3,9 @@ import {
   booleanTextOr,
   integerText,
   integerTextOr,
+  ownSnapshotRefField,
   pageOf,
   sandboxIdField,
-  snapshotIdField,
   textField,
   timestampField,
 } from './fields.ts'
@@ -32,8 +32,19 @@ export const forkAnswerSchema = z
   .meta({ id: 'Forked' })
 
 export const rollbackSchema = z
-  .strictObject({ snapshotId: snapshotIdField })
-  .meta({ id: 'Rollback', examples: [{ snapshotId: 'sn-k3v9x2m4p7q8r5t6' }] })
+  .strictObject({ snapshotId: ownSnapshotRefField })
+  .meta({ id: 'Rollback', examples: [{ snapshotId: 'before-upgrade' }] })
+
+export const promoteSchema = z
+  .strictObject({
+    keep: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Keep the child as a sandbox of its own. By default it is deleted: its parent continues as it.',
+      ),
+  })
+  .meta({ id: 'Promote', examples: [{ keep: true }] })
 
 export const holdSchema = z
   .strictObject({
@@ -54,7 +65,7 @@ export const whySchema = z
     work: z
       .array(
         z.strictObject({
-          kind: z.enum(['run', 'call', 'stream', 'connection', 'cpu', 'hold', 'recent']),
+          kind: z.enum(['run', 'call', 'stream', 'connection', 'process', 'cpu', 'hold', 'recent']),
           what: z.string(),
           since: timestampField,
         }),
@@ -65,10 +76,25 @@ export const whySchema = z
       .describe('When the sandbox goes to standby if nothing keeps it awake.'),
     storesAt: timestampField.optional(),
     expiresAt: timestampField.optional(),
+    wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
     cannotSleep: z
       .strictObject({ reason: z.string(), retryAt: timestampField })
       .optional()
       .describe('The last attempt to save the sandbox was refused.'),
+    memory: z
+      .strictObject({
+        event: z.enum(['memory_high', 'out_of_memory', 'paused']),
+        at: timestampField,
+        limitBytes: z.int(),
+        peakBytes: z
+          .int()
+          .describe('The most memory that the sandbox used since it woke, page cache included.'),
+        message: z.string(),
+      })
+      .optional()
+      .describe(
+        '`memory_high`: it is near its memory limit. `out_of_memory`: Linux killed one of its processes. `paused`: it sleeps at its limit until the limit is raised.',
+      ),
     damage: sandboxDamageSchema.optional(),
   })
   .meta({
@@ -101,6 +127,8 @@ const ledgerEntrySchema = z
       'changed',
       'denied',
       'damaged',
+      'memory_high',
+      'out_of_memory',
     ]),
     cause: z.string(),
     tier: tierField.optional(),
@@ -196,6 +224,7 @@ export type StandbyBody = z.input<typeof standbySchema>
 export type ForkBody = z.input<typeof forkSchema>
 export type ForkAnswer = z.output<typeof forkAnswerSchema>
 export type RollbackBody = z.input<typeof rollbackSchema>
+export type PromoteBody = z.input<typeof promoteSchema>
 export type HoldBody = z.input<typeof holdSchema>
 export type HoldAnswer = z.output<typeof holdAnswerSchema>
 export type WhyAnswer = z.output<typeof whySchema>

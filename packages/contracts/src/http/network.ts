@@ -87,6 +87,18 @@ export const deniedSchema = z
     ],
   })
 
+/** A name that the policy allows to look up, but that gave the sandbox no address. */
+export const failedLookupSchema = z
+  .strictObject({
+    at: timestampField.describe('The last time.'),
+    name: z.string(),
+    reason: z.string(),
+  })
+  .meta({
+    id: 'FailedLookup',
+    examples: [{ at: '2026-01-01T12:00:00.000Z', name: 'exmaple.com', reason: 'the name does not exist' }],
+  })
+
 export const networkReportSchema = networkViewSchema
   .extend({
     counters: networkCountersSchema,
@@ -94,6 +106,12 @@ export const networkReportSchema = networkViewSchema
       .array(deniedSchema.extend({ at: timestampField }))
       .readonly()
       .describe('The latest denials, newest first. The ledger has more.'),
+    failedLookups: z
+      .array(failedLookupSchema)
+      .readonly()
+      .describe(
+        'Names without an address that the sandbox looked up since the server started, newest first, each with the reason. Names that the policy refused are in `denied`.',
+      ),
   })
   .meta({
     id: 'NetworkReport',
@@ -111,6 +129,9 @@ export const networkReportSchema = networkViewSchema
             count: 3,
           },
         ],
+        failedLookups: [
+          { at: '2026-01-01T12:00:00.000Z', name: 'exmaple.com', reason: 'the name does not exist' },
+        ],
       },
     ],
   })
@@ -120,4 +141,5 @@ export type NetworkMode = (typeof NETWORK_MODES)[number]
 export type NetworkViewAnswer = z.output<typeof networkViewSchema>
 export type NetworkCountersAnswer = z.output<typeof networkCountersSchema>
 export type DeniedAnswer = z.output<typeof deniedSchema>
+export type FailedLookupAnswer = z.output<typeof failedLookupSchema>
 export type NetworkReportAnswer = z.output<typeof networkReportSchema>

@@ -29,7 +29,12 @@ export const portSchema = z
       .readonly()
       .describe('The addresses that programs listen on. Only 127.0.0.1, ::1, 0.0.0.0 and :: can be reached.'),
     access: portAccessField,
-    url: z.string().describe('The address of the port from outside.'),
+    url: z.string().describe('The address of the port from outside, for browsers.'),
+    pathUrl: z
+      .string()
+      .describe(
+        'The same port by path, at the address of the server: for programs, which cannot resolve every `*.localhost` name.',
+      ),
   })
   .meta({
     id: 'Port',
@@ -40,6 +45,7 @@ export const portSchema = z
         addresses: ['0.0.0.0'],
         access: 'private',
         url: 'http://8000-sb-k3v9x2m4p7q8r5t6.localhost:7070/',
+        pathUrl: 'http://127.0.0.1:7070/v1/sandboxes/sb-k3v9x2m4p7q8r5t6/ports/8000/',
       },
     ],
   })
@@ -63,15 +69,18 @@ export const createLinkSchema = z
   .prefault({})
   .meta({ id: 'CreatePortLink', examples: [{ expiresInMs: 3_600_000, path: '/' }] })
 
-export const linkSchema = z.strictObject({ url: z.string(), expiresAt: timestampField }).meta({
-  id: 'PortLink',
-  examples: [
-    {
-      url: 'http://8000-sb-k3v9x2m4p7q8r5t6.localhost:7070/?dormouse-token=…',
-      expiresAt: '2026-01-01T13:00:00.000Z',
-    },
-  ],
-})
+export const linkSchema = z
+  .strictObject({ url: z.string(), pathUrl: z.string(), expiresAt: timestampField })
+  .meta({
+    id: 'PortLink',
+    examples: [
+      {
+        url: 'http://8000-sb-k3v9x2m4p7q8r5t6.localhost:7070/?dormouse-token=…',
+        pathUrl: 'http://127.0.0.1:7070/v1/sandboxes/sb-k3v9x2m4p7q8r5t6/ports/8000/?dormouse-token=…',
+        expiresAt: '2026-01-01T13:00:00.000Z',
+      },
+    ],
+  })
 
 export const waitForPortSchema = z
   .strictObject({ timeoutMs: z.int().min(0).max(WAIT_MAX_MS).default(30_000) })

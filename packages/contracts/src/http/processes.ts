@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { RUN_TIMEOUT_MAX_MS } from '../limits.ts'
-import { booleanTextOr, integerText, integerTextOr, textField, timestampField } from './fields.ts'
+import { booleanTextOr, integerTextOr, textField, timestampField } from './fields.ts'
 import { pathField, userField } from './files.ts'
 import { envField } from './sandboxes.ts'
 
@@ -8,9 +8,18 @@ import { envField } from './sandboxes.ts'
 const ARGUMENT_MAX_BYTES = 128 * 1024 - 1
 const ARGUMENTS_MAX = 4096
 const TERMINAL_MAX_SIZE = 65_535
-const PID_MAX = 2 ** 31 - 1
+const PROCESS_ID = /^pr-[2-9a-km-np-z]{16}$/
+const PROCESS_OR_PID = /^(pr-[2-9a-km-np-z]{16}|[1-9][0-9]{0,9})$/
 
-export const pidText = integerText({ min: 1, max: PID_MAX }).describe('A process id inside the sandbox.')
+const processIdField = z
+  .string()
+  .regex(PROCESS_ID, 'is not the id of a process')
+  .describe('Names the process for good. Pids start again after a sleep.')
+/** In a path. */
+export const processText = z
+  .string()
+  .regex(PROCESS_OR_PID, 'is not the id of a process')
+  .describe('`processId`, or the `pid` of a process that runs now.')
 
 const sizeField = z.int().min(1).max(TERMINAL_MAX_SIZE)
 export const terminalSizeSchema = z
@@ -40,6 +49,12 @@ export const startProcessSchema = z
       .describe('Keep stdin open, so that it can be written to. Default: stdin is empty.'),
     timeoutMs: z.int().min(1).max(RUN_TIMEOUT_MAX_MS).exactOptional(),
     pty: terminalSizeSchema.exactOptional().describe('Start the process in a terminal of this size.'),
+    keepAwake: z
+      .boolean()
+      .exactOptional()
+      .describe(
+        'Whether the process, and what it starts, keeps the sandbox awake until it ends. Default: true. It sleeps and wakes with the sandbox in any case. `false` sets `DORMOUSE_KEEP_AWAKE=0` in its environment.',
+      ),
     wait: z.boolean().default(false).describe('Respond when the process has ended, with its output.'),
   })
   .refine(({ command, args }) => (command === undefined) !== (args === undefined), {
@@ -53,6 +68,7 @@ export const startProcessSchema = z
 
 export const processSchema = z
   .strictObject({
+    processId: processIdField,
     pid: z.int(),
     command: z.string(),
     user: z.string(),
@@ -65,6 +81,7 @@ export const processSchema = z
     id: 'Process',
     examples: [
       {
+        processId: 'pr-k3v9x2m4p7q8r5t6',
         pid: 31,
         command: 'python3 -m http.server',
         user: 'root',
@@ -81,6 +98,7 @@ export const processListSchema = z
 
 export const processResultSchema = z
   .strictObject({
+    processId: processIdField,
     pid: z.int(),
     stdout: z.string(),
     stderr: z.string(),
@@ -88,6 +106,12 @@ export const processResultSchema = z
     durationMs: z.number(),
     timedOut: z.boolean().optional(),
     signal: z.string().optional().describe('The signal that ended the process, such as `SIGKILL`.'),
+    outOfMemory: z
+      .string()
+      .optional()
+      .describe(
+        'Linux killed the process because the sandbox reached its memory limit: the limit, the peak, and how to raise the limit.',
+      ),
     truncated: z
       .strictObject({ stdoutBytes: z.int(), stderrBytes: z.int() })
       .optional()
@@ -95,12 +119,21 @@ export const processResultSchema = z
   })
   .meta({
     id: 'ProcessResult',
-    examples: [{ pid: 31, stdout: 'hello\n', stderr: '', exitCode: 0, durationMs: 3.2 }],
+    examples: [
+      {
+        processId: 'pr-k3v9x2m4p7q8r5t6',
+        pid: 31,
+        stdout: 'hello\n',
+        stderr: '',
+        exitCode: 0,
+        durationMs: 3.2,
+      },
+    ],
   })
 
 export const processEventSchema = z
   .discriminatedUnion('type', [
-    z.strictObject({ seq: z.int(), type: z.literal('start'), pid: z.int() }),
+    z.strictObject({ seq: z.int(), type: z.literal('start'), processId: processIdField, pid: z.int() }),
     z.strictObject({ seq: z.int(), type: z.enum(['stdout', 'stderr']), data: z.string() }),
     z.strictObject({
       seq: z.int(),
@@ -115,6 +148,7 @@ export const processEventSchema = z
       durationMs: z.number(),
       timedOut: z.boolean().optional(),
       signal: z.string().optional(),
+      outOfMemory: z.string().optional(),
     }),
   ])
   .meta({ id: 'ProcessEvent', examples: [{ seq: 1, type: 'stdout', data: 'hello\n' }] })

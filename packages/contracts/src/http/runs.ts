@@ -1,10 +1,11 @@
 import { z } from 'zod'
-import { CODE_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
+import { CODE_MAX_BYTES, KEPT_CODE_MAX_BYTES, RUN_INPUT_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
 import { errorSchema } from './error.ts'
 import {
   booleanTextOr,
   integerText,
   integerTextOr,
+  nameField,
   pageOf,
   pageQuery,
   runIdField,
@@ -13,7 +14,7 @@ import {
   textField,
   timestampField,
 } from './fields.ts'
-import { createSandboxSchema } from './sandboxes.ts'
+import { createSandboxSchema, DEFAULT_TEMPLATE } from './sandboxes.ts'
 
 const IDEMPOTENCY_KEY_MAX_CHARACTERS = 128
 
@@ -47,6 +48,12 @@ export const runSchema = z
       .describe(
         'A repeated request with the same key returns the first run and does not run the code again.',
       ),
+    input: z
+      .boolean()
+      .exactOptional()
+      .describe(
+        'Whether the caller answers `input()` and `getpass()` of Python code, which send `input` events then. Without it they raise EOFError.',
+      ),
     onDisconnect: z
       .enum(['continue', 'interrupt'])
       .default('continue')
@@ -55,9 +62,17 @@ export const runSchema = z
   .meta({ id: 'RunCode', examples: [{ code: 'import pandas as pd; pd.DataFrame({"a": [1, 2]})' }] })
 
 /** Options of a sandbox that exists for one run. */
-const { template, env, limits, volumes, network, secrets } = createSandboxSchema.shape
+const { env, limits, volumes, network, secrets } = createSandboxSchema.shape
 export const runOnceSchema = z
-  .strictObject({ ...codeFields, template, env, limits, volumes, network, secrets })
+  .strictObject({
+    ...codeFields,
+    template: nameField.default(DEFAULT_TEMPLATE),
+    env,
+    limits,
+    volumes,
+    network,
+    secrets,
+  })
   .meta({ id: 'RunOnce', examples: [{ code: 'print(1 + 1)' }] })
 
 const resultData = z
@@ -81,6 +96,12 @@ export const runResultSchema = z
       .string()
       .optional()
       .describe('Why the kernel was replaced before or during this run. Its variables are lost.'),
+    outOfMemory: z
+      .string()
+      .optional()
+      .describe(
+        'Linux killed a process of this run because the sandbox reached its memory limit: the limit, the peak, and how to raise the limit.',
+      ),
     truncated: z
       .strictObject({ stdoutBytes: z.int(), stderrBytes: z.int(), resultBytes: z.int() })
       .optional()
@@ -118,6 +139,14 @@ export const runEventSchema = z
       between: z.boolean().optional(),
     }),
     z.strictObject({ seq, type: z.literal('result'), data: resultData, main: z.boolean().optional() }),
+    z
+      .strictObject({
+        seq,
+        type: z.literal('input'),
+        prompt: z.string(),
+        hidden: z.boolean().optional().describe('Do not show what is typed, as for a password.'),
+      })
+      .describe('The code waits for an answer to `input()`. Only in runs with `input: true`.'),
     z.strictObject({ seq, type: z.literal('error'), ...failure }),
     z.strictObject({ seq, type: z.literal('truncated'), events: z.int(), bytes: z.int() }),
     z.strictObject({
@@ -129,6 +158,7 @@ export const runEventSchema = z
       interrupted: z.boolean().optional(),
       contextRestarted: z.boolean().optional(),
       signal: z.string().optional(),
+      outOfMemory: z.string().optional(),
     }),
     z
       .strictObject({ type: z.literal('failed'), error: errorSchema.shape.error })
@@ -146,6 +176,11 @@ const runViewSchema = z
     startedAt: timestampField,
     finishedAt: timestampField.optional(),
     exitCode: z.int().optional(),
+    code: z
+      .string()
+      .optional()
+      .describe(`The code, or its first ${KEPT_CODE_MAX_BYTES} bytes. Runs of older servers have none.`),
+    isCodeCut: z.boolean().optional().describe('`code` is only the beginning.'),
   })
   .meta({
     id: 'Run',
@@ -157,6 +192,7 @@ const runViewSchema = z
         language: 'python',
         state: 'running',
         startedAt: '2026-01-01T12:00:00.000Z',
+        code: 'import time; time.sleep(60)',
       },
     ],
   })
@@ -191,6 +227,16 @@ export const interruptAnswerSchema = z
   })
   .meta({ id: 'Interrupted', examples: [{ outcome: 'interrupting' }] })
 
+export const runInputSchema = z
+  .strictObject({
+    seq: z.int().min(0).describe('The `seq` of the `input` event that this answers.'),
+    text: textField({ maxBytes: RUN_INPUT_MAX_BYTES })
+      .exactOptional()
+      .describe('What `input()` returns. Without it the input ends: the code gets an EOFError.'),
+  })
+  .meta({ id: 'InputAnswer', examples: [{ seq: 3, text: 'Ada' }] })
+
+export type RunInputBody = z.input<typeof runInputSchema>
 export type RunBody = z.input<typeof runSchema>
 export type RunOnceBody = z.input<typeof runOnceSchema>
 export type RunResultAnswer = z.output<typeof runResultSchema>

@@ -21,6 +21,7 @@ import {
   pageQuery,
   sandboxIdField,
   snapshotIdField,
+  snapshotRefField,
   textField,
   timestampField,
 } from './fields.ts'
@@ -68,6 +69,11 @@ export const envField = z
     error: `must be at most ${ENV_MAX_BYTES} bytes together`,
   })
 
+const atMemoryLimitField = z
+  .enum(['kill', 'pause'])
+  .describe(
+    'What happens at the memory limit. `kill`: Linux kills a process. `pause`: the sandbox is saved and sleeps; raising the limit wakes it, and its run continues.',
+  )
 const expiresField = z
   .strictObject({
     afterMs: durationMs.min(1).exactOptional().describe('Time after the creation of the sandbox.'),
@@ -119,7 +125,7 @@ const limitsSchema = z
   .strictObject(limitFields)
   .default({})
   .describe(
-    'Defaults: 1 GiB of memory, 1 CPU, 512 processes, 10 GiB on disk, 1,000,000 files, or the ceiling of the key or server if that is lower. Values above a ceiling are refused with `limit_reached`.',
+    'Defaults: half of the memory of the host (1 to 8 GiB) and half of its CPUs (1 to 4), 512 processes, 10 GiB on disk, 1,000,000 files, or the ceiling of the key or server if that is lower. Values above a ceiling are refused with `limit_reached`.',
   )
   .meta({
     examples: [
@@ -135,7 +141,12 @@ const limitsSchema = z
 
 export const createSandboxSchema = z
   .strictObject({
-    template: nameField.default(DEFAULT_TEMPLATE),
+    template: nameField.exactOptional().describe(`Default: \`${DEFAULT_TEMPLATE}\`.`),
+    snapshot: snapshotRefField
+      .exactOptional()
+      .describe(
+        'Start from this snapshot instead of a template: its id, or `SANDBOX/NAME`. Limits that are not given are those of the snapshot.',
+      ),
     name: nameField.exactOptional().describe('Unique among the sandboxes of this key.'),
     getOrCreate: z
       .boolean()
@@ -153,6 +164,18 @@ export const createSandboxSchema = z
       .describe(
         'How long a sleeping sandbox stays `frozen` in memory before it is `stored` on disk only. Default: the setting of the server, normally one minute.',
       ),
+    maxBackgroundMs: durationMs
+      .exactOptional()
+      .describe(
+        'How long background processes keep the sandbox awake after its last use. 0: they never do. Default: the setting of the server, normally 24 hours.',
+      ),
+    wakeOnTimer: z
+      .boolean()
+      .default(false)
+      .describe(
+        'While the sandbox sleeps, its clocks and timers continue, and it wakes for the earliest timer, `sleep` or time-out of its processes. Otherwise they stand still.',
+      ),
+    atMemoryLimit: atMemoryLimitField.default('kill'),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
     volumes: z
@@ -173,11 +196,20 @@ export const createSandboxSchema = z
       .describe(
         'Names of secrets. Code inside sees placeholders in the environment; requests to the domains of a secret carry its value.',
       ),
-    ephemeral: z.boolean().default(false).describe('Delete the sandbox instead of putting it to standby.'),
+    ephemeral: z
+      .boolean()
+      .default(false)
+      .describe(
+        'The sandbox is deleted after an hour without use, or as `expires` says. Clients delete it when they close it. Until then it sleeps and wakes like any other.',
+      ),
   })
   .refine(({ getOrCreate, name }) => !getOrCreate || name !== undefined, {
     error: 'is required with `getOrCreate`',
     path: ['name'],
+  })
+  .refine(({ snapshot, template }) => snapshot === undefined || template === undefined, {
+    error: 'cannot be given together with `template`',
+    path: ['snapshot'],
   })
   .meta({
     id: 'CreateSandbox',
@@ -190,6 +222,12 @@ export const updateSandboxSchema = z
     metadata: metadataField.exactOptional().describe('Replaces all metadata.'),
     idleTimeoutMs: durationMs.exactOptional(),
     storeAfterMs: durationMs.exactOptional(),
+    maxBackgroundMs: durationMs.exactOptional(),
+    wakeOnTimer: z
+      .boolean()
+      .exactOptional()
+      .describe('Applies from the next sleep on; `false` applies at once.'),
+    atMemoryLimit: atMemoryLimitField.exactOptional(),
     expires: expiresField.nullable().exactOptional().describe('`null`: the sandbox never expires.'),
     ephemeral: z.boolean().exactOptional(),
     network: networkSchema
@@ -229,6 +267,12 @@ export const sandboxSchema = z
     metadata: z.record(z.string(), z.string()).readonly(),
     idleTimeoutMs: z.int(),
     storeAfterMs: z.int(),
+    maxBackgroundMs: z
+      .int()
+      .describe('How long background processes keep the sandbox awake after its last use.'),
+    wakeOnTimer: z.boolean().describe('Whether the sandbox wakes for timers of its processes.'),
+    wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
+    atMemoryLimit: atMemoryLimitField,
     expires: z
       .strictObject({
         afterMs: z.int().optional(),
@@ -272,6 +316,9 @@ export const sandboxSchema = z
         metadata: { user: '42' },
         idleTimeoutMs: 15_000,
         storeAfterMs: 300_000,
+        maxBackgroundMs: 86_400_000,
+        wakeOnTimer: false,
+        atMemoryLimit: 'kill',
         ephemeral: false,
         limits: {
           memoryBytes: 1_073_741_824,

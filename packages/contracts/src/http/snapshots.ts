@@ -6,13 +6,17 @@ import {
   sandboxIdField,
   sandboxRefField,
   snapshotIdField,
+  snapshotRefField,
   timestampField,
 } from './fields.ts'
 
 const kindField = z.enum(['full', 'files']).describe('`full`: files and processes. `files`: files only.')
 
 export const createSnapshotSchema = z
-  .strictObject({ name: nameField.exactOptional(), kind: kindField.default('full') })
+  .strictObject({
+    name: nameField.exactOptional().describe('Unique among the snapshots of this sandbox.'),
+    kind: kindField.default('full'),
+  })
   .meta({ id: 'CreateSnapshot', examples: [{ name: 'before-upgrade' }] })
 
 export const snapshotSchema = z
@@ -53,7 +57,7 @@ export const verifiedSnapshotSchema = z
 
 export const snapshotPageSchema = pageOf(snapshotSchema).meta({ id: 'SnapshotPage' })
 export const listSnapshotsQuery = z.strictObject({ ...pageQuery, sandboxId: sandboxRefField.exactOptional() })
-export const snapshotParams = z.strictObject({ id: snapshotIdField })
+export const snapshotParams = z.strictObject({ id: snapshotRefField })
 
 export type CreateSnapshotBody = z.input<typeof createSnapshotSchema>
 export type SnapshotAnswer = z.output<typeof snapshotSchema>

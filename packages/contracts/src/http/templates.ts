@@ -1,6 +1,14 @@
 import { z } from 'zod'
 import { materialSchema } from '../materials.ts'
-import { nameField, pageOf, pageQuery, snapshotIdField, textField, timestampField } from './fields.ts'
+import {
+  nameField,
+  pageOf,
+  pageQuery,
+  snapshotIdField,
+  snapshotRefField,
+  textField,
+  timestampField,
+} from './fields.ts'
 import { networkSchema } from './network.ts'
 
 const LIST_MAX = 500
@@ -24,9 +32,11 @@ export const createTemplateSchema = z
   .strictObject({
     name: nameField,
     description: textField({ maxBytes: 1000 }).exactOptional(),
-    snapshotId: snapshotIdField
+    snapshotId: snapshotRefField
       .exactOptional()
-      .describe('Make the template from this snapshot at once. Otherwise it is built from the fields below.'),
+      .describe(
+        'Make the template from this snapshot at once: its id, or `SANDBOX/NAME`. Otherwise it is built from the fields below.',
+      ),
     from: nameField
       .exactOptional()
       .describe('The template to build on: one of the host, or one of your own. Default: `python`.'),
@@ -70,7 +80,11 @@ export const templateSchema = z
     name: nameField,
     description: z.string().optional(),
     state: z.enum(['building', 'ready', 'failed']),
-    source: z.enum(['built_in', 'description', 'snapshot']),
+    source: z
+      .enum(['built_in', 'host', 'description', 'snapshot'])
+      .describe(
+        '`built_in`: comes with Dormouse. `host`: built on the host with `dormouse template build`, for every key. `description`, `snapshot`: made through this API.',
+      ),
     from: nameField.optional().describe('The template that this one was built on.'),
     snapshotId: snapshotIdField.optional(),
     createdAt: timestampField,

@@ -70,7 +70,7 @@ describe('an answer that is compressed', () => {
   })
 })
 
-test('a server is asked for what can be looked through: no compression, no ranges, no extensions', async () => {
+test('the gate asks a server for an answer that it can search: no compression, no ranges, no extensions', async () => {
   await using world = await echo('identity', (text) => Buffer.from(text))
   const wanted = { 'accept-encoding': 'gzip, br', range: 'bytes=0-3', 'if-range': 'x', te: 'trailers, gzip' }
   const { text } = await world.ask({ headers: { ...KEY, ...wanted, 'sec-websocket-extensions': 'deflate' } })

@@ -70,7 +70,7 @@ describe('nothing is sent', () => {
     expect(seen).toEqual([])
   })
 
-  test('of requests without end that nobody waits for', async () => {
+  test('of requests without end whose answers the client does not read', async () => {
     let requests = 0
     await using world = await EdgeWorld.open(() => {
       requests += 1
@@ -79,7 +79,7 @@ describe('nothing is sent', () => {
     expect([text, requests]).toEqual(['', expect.toSatisfy((count: number) => count <= 1)])
   })
 
-  test('to a server that cannot be reached; also who sends much reads why', async () => {
+  test('to a server that cannot be reached; a client that sends much also reads why', async () => {
     const { open } = recorder()
     await using world = await open({ connect: () => Promise.reject(new Error('no')) })
     const body = Buffer.alloc(4 * 1024 ** 2)

@@ -9,13 +9,17 @@ export interface Denial {
   readonly port?: number
   readonly reason: string
   readonly count: number
+  /** How long ago the last one happened. */
+  readonly ageMs: number
 }
+
+type Collected = Omit<Denial, 'count' | 'ageMs'> & { count: number; last: number }
 
 /** Groups denials into few events, so that a sandbox that retries in a loop does not flood the listeners. */
 export class DenialCollector {
   readonly #emit: (denial: Denial) => void
   readonly #windowMs: number
-  readonly #collected = new Map<string, Map<string, Omit<Denial, 'count'> & { count: number }>>()
+  readonly #collected = new Map<string, Map<string, Collected>>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(emit: (denial: Denial) => void, windowMs = DENIAL_WINDOW_MS) {
@@ -23,16 +27,17 @@ export class DenialCollector {
     this.#windowMs = windowMs
   }
 
-  add(denial: Omit<Denial, 'count'>): void {
+  add(denial: Omit<Denial, 'count' | 'ageMs'>): void {
     const { sandboxId, protocol, name, address, port, reason } = denial
-    const ofSandbox = this.#collected.get(sandboxId) ?? new Map()
+    const ofSandbox: Map<string, Collected> = this.#collected.get(sandboxId) ?? new Map()
+    const last = performance.now()
     this.#collected.set(sandboxId, ofSandbox)
     // By name where there is one: to people, a name with ten addresses is one denial.
     const key = [protocol, name ?? address, port, reason].join(' ')
     const known = ofSandbox.get(key) ?? (ofSandbox.size < DENIAL_EVENTS_MAX ? undefined : ofSandbox.get(''))
-    if (known !== undefined) known.count++
-    else if (ofSandbox.size < DENIAL_EVENTS_MAX) ofSandbox.set(key, { ...denial, count: 1 })
-    else ofSandbox.set('', { sandboxId, protocol, reason: 'more of different kinds', count: 1 })
+    if (known !== undefined) Object.assign(known, { count: known.count + 1, last })
+    else if (ofSandbox.size < DENIAL_EVENTS_MAX) ofSandbox.set(key, { ...denial, count: 1, last })
+    else ofSandbox.set('', { sandboxId, protocol, reason: 'more of different kinds', count: 1, last })
     this.#timer ??= setTimeout(() => this.flush(), this.#windowMs)
   }
 
@@ -41,6 +46,8 @@ export class DenialCollector {
     this.#timer = undefined
     const collected = [...this.#collected.values()]
     this.#collected.clear()
-    for (const ofSandbox of collected) for (const denial of ofSandbox.values()) this.#emit(denial)
+    const now = performance.now()
+    for (const ofSandbox of collected)
+      for (const { last, ...denial } of ofSandbox.values()) this.#emit({ ...denial, ageMs: now - last })
   }
 }

@@ -28,7 +28,7 @@ describe('an message of TLS', () => {
     for (const size of [1, 7, 100]) expect(readFirstMessage(inRecords(hello, size))).toEqual(expected)
   })
 
-  test('without a name, or with two, names nobody', async () => {
+  test('without a name, or with two, has no name', async () => {
     expect(readFirstMessage(await clientHello(undefined))).toEqual({
       ...{ kind: 'tls', name: undefined, isNameless: true, problem: 'TLS without a name (no SNI)' },
     })
@@ -57,7 +57,7 @@ describe('an message of TLS', () => {
     }
   })
 
-  test('that is broken names nobody, and is not taken for something else', () => {
+  test('that is broken has no name, and is not taken for something else', () => {
     const broken = { kind: 'tls', name: undefined, problem: 'TLS without a name that can be read' }
     expect(readFirstMessage(Buffer.from([0x16, 3, 1, 0, 0, 1, 2, 3]))).toEqual(broken)
     expect(readFirstMessage(Buffer.from([0x16, 9, 1, 0, 4, 1, 0, 0, 0]))).toEqual(broken)
@@ -104,7 +104,7 @@ describe('an message of HTTP', () => {
       expect(readFirstMessage(Buffer.from(text.slice(0, length)))).toBeUndefined()
   })
 
-  test('that never ends names nobody', () => {
+  test('that never ends has no name', () => {
     expect(readFirstMessage(Buffer.from(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`))).toMatchObject({
       kind: 'http',
       name: undefined,

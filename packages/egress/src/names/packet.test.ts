@@ -44,7 +44,7 @@ describe('packets', () => {
     expect(dns.decode(writeReply(query, { rcode: 0, records }, 65_535)).answers).toHaveLength(40)
   })
 
-  test('a refusal says why to those who speak EDNS', () => {
+  test('a refusal says why to clients that speak EDNS', () => {
     const query = readQuery(question('a.b', 'A', { additionals: [opt(1232)] })) as Query
     const bytes = writeReply(
       query,
@@ -103,7 +103,7 @@ describe('packets', () => {
     )
   })
 
-  test('a name that points to itself, or back and forth, comes to an end', () => {
+  test('looking up a name that points to itself, or back and forth, ends', () => {
     for (const pointers of [[12], [14, 12]]) {
       const packet = Buffer.alloc(12 + pointers.length * 2 + 4)
       packet.writeUInt16BE(1, 4)

@@ -14,6 +14,7 @@ import { Upstream } from './upstream.ts'
 let server: DnsServer
 let pins: Pins
 let denied: { name: string; address?: string; reason: string }[]
+let failed: { name: string; reason: string }[]
 let policy: EgressPolicy
 let hasIpv6: boolean
 let isResolvedByProxy: boolean
@@ -27,6 +28,7 @@ beforeEach(async () => {
   server = await DnsServer.start(() => ({ rcode: 3 }))
   pins = new Pins()
   denied = []
+  failed = []
   hasIpv6 = true
   isResolvedByProxy = false
   policy = { mode: 'public', allow: [], secrets: [] }
@@ -46,6 +48,7 @@ function resolver(options: { resolvers?: string[]; timeoutMs?: number } = {}): R
     synthetic: new SyntheticAddresses(),
     onQuery: () => {},
     onDenial: (one) => denied.push(one),
+    onFailure: (one) => failed.push(one),
   })
 }
 
@@ -157,7 +160,7 @@ describe('a resolver', () => {
     expect(denied).toEqual([])
   })
 
-  test('asks nobody about names that no rule covers', async () => {
+  test('sends no question about names that no rule covers', async () => {
     policy = { mode: 'allow', allow: [{ domain: '*.example.com' }], secrets: [] }
     server.say = ({ name }) => ({ answers: [a(name, '1.2.3.4')] })
     const one = resolver()
@@ -185,7 +188,7 @@ describe('a resolver', () => {
     expect(pins.namesOf('1.2.3.4')).toEqual([])
   })
 
-  test('waits for the real answer when somebody else guesses', async () => {
+  test('waits for the real answer when another host guesses', async () => {
     server.say = () => ({
       raw: (packet) => [
         reply({ ...packet, id: ((packet.id ?? 0) + 1) & 0xffff }, { answers: [a('example.com', '6.6.6.6')] }),
@@ -200,7 +203,7 @@ describe('a resolver', () => {
     expect((await ask(resolver(), 'example.com')).data).toEqual(['1.2.3.4'])
   })
 
-  test('answers something, and lives on, whatever a name server says', async () => {
+  test('answers, and continues, whatever a name server says', async () => {
     server.say = ({ name }) => ({
       raw: (packet) => {
         const bytes = reply(packet, {
@@ -239,9 +242,53 @@ describe('a resolver', () => {
     await next.close()
     expect((await ask(resolver({ timeoutMs: 50 }), 'example.com')).rcode).toBe(2)
     expect((await ask(resolver({ resolvers: [] }), 'example.com')).rcode).toBe(2)
+    expect(failed).toEqual(Array(2).fill({ name: 'example.com', reason: 'no name server answered' }))
   })
 
-  test('asks once for many who ask the same, and turns away what is too much', async () => {
+  test('says why a name has no address', async () => {
+    const one = resolver()
+    await ask(one, 'Absent.example')
+    await ask(one, 'absent.example', 'AAAA')
+    await ask(one, 'nas.local')
+    server.say = ({ name, type }) => ({
+      answers: name === 'six.example' && type === 'AAAA' ? [aaaa(name, '2600::1')] : [],
+    })
+    await ask(one, 'mail.example')
+    await expect.poll(() => failed).toHaveLength(4)
+    hasIpv6 = false
+    await ask(one, 'six.example')
+    await expect.poll(() => failed).toHaveLength(5)
+    expect(failed).toEqual([
+      { name: 'absent.example', reason: 'the name does not exist' },
+      { name: 'absent.example', reason: 'the name does not exist' },
+      { name: 'nas.local', reason: 'a local name, and a sandbox sees no local network' },
+      { name: 'mail.example', reason: 'the name has no address' },
+      { name: 'six.example', reason: 'the name has only IPv6 addresses, and this host has no IPv6' },
+    ])
+  })
+
+  test('calls no look-up failed that gave an address, was refused, or asked for something else', async () => {
+    const one = resolver()
+    await ask(one, '_http._tcp.absent.example', 'SRV')
+    server.say = ({ name, type }) => ({
+      answers:
+        name === 'six.example'
+          ? type === 'AAAA'
+            ? [aaaa(name, '2600::1')]
+            : []
+          : type === 'A'
+            ? [a(name, name === 'four.example' ? '1.2.3.4' : '10.0.0.1')]
+            : [],
+    })
+    for (const name of ['six.example', 'four.example', 'private.example'])
+      for (const type of ['A', 'AAAA']) await ask(one, name, type)
+    policy = { mode: 'none', allow: [], secrets: [] }
+    await ask(one, 'off.example')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(failed).toEqual([])
+  })
+
+  test('asks once for many equal questions, and refuses more than its bound', async () => {
     server.say = () => 'nothing'
     const one = resolver({ timeoutMs: 100 })
     const same = Array.from({ length: 50 }, () => ask(one, 'same.example'))
@@ -253,11 +300,13 @@ describe('a resolver', () => {
     // Refused questions are answered without I/O, before the event loop turns.
     await new Promise((resolve) => setImmediate(resolve))
     expect(answered).toHaveLength(41)
+    expect(failed).toHaveLength(41)
+    expect(failed[0]).toMatchObject({ reason: 'too many look-ups at once' })
     await Promise.all([...same, ...different])
     expect(server.asked.filter(({ name }) => name === 'same.example')).toHaveLength(2)
   })
 
-  test('names that nothing public can have do not exist, and nobody is asked', async () => {
+  test('names that nothing public can have do not exist, and no server is asked', async () => {
     const one = resolver()
     for (const name of ['printer', 'metadata.google.internal', 'nas.local', '1.0.0.10.in-addr.arpa']) {
       expect(await ask(one, name)).toMatchObject({ rcode: 3 })

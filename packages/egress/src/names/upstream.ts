@@ -39,6 +39,7 @@ export class Upstream {
     const servers = this.#servers()
     for (let attempt = 0; attempt < UPSTREAM_ATTEMPTS; attempt++) {
       for (const server of servers) {
+        // A server that does not answer: the next one is asked.
         const reply = await askServer(server, { name, type }, this.#timeoutMs).catch(() => undefined)
         if (reply === undefined) continue
         this.#hasAnswered = true

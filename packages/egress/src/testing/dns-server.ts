@@ -14,7 +14,7 @@ export type Say =
   | { readonly raw: (question: dns.DecodedPacket) => Buffer[] }
   | { readonly rcode?: number; readonly answers?: dns.Answer[]; readonly truncated?: boolean }
 
-/** A name server on loopback that says what it is told to, over UDP and TCP. */
+/** A name server on loopback that gives the answers it was made with, over UDP and TCP. */
 export class DnsServer {
   readonly asked: Asked[] = []
   readonly #udp = createSocket('udp4')

@@ -6,6 +6,7 @@ import { CounterCells } from '../gate/counter-cells.ts'
 import type { Denial } from '../gate/denial-collector.ts'
 import type { AskedDestination } from '../gate/gate-connection.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { FailedLookup } from '../worker/egress-listeners.ts'
 import type { EgressOptions } from '../worker/egress-options.ts'
 import { GateWorker } from '../worker/gate-worker.ts'
 import { type Asked, DnsServer, question, type Say } from './dns-server.ts'
@@ -28,6 +29,7 @@ export function useGates(quarter: 'first' | 'second' | 'third' | 'fourth'): void
 /** A gate, servers in the internet behind it, and clients in front of it. */
 export class World {
   readonly denials: Denial[] = []
+  readonly failedLookups: FailedLookup[] = []
   readonly counters = new CounterCells()
   readonly gateWorker: GateWorker
   readonly names: DnsServer
@@ -39,7 +41,10 @@ export class World {
     this.names = names
     this.gateWorker = new GateWorker(
       { resolvers: [names.address], ...options },
-      (denial) => this.denials.push(denial),
+      {
+        onDenial: (denial) => this.denials.push(denial),
+        onFailedLookup: (failed) => this.failedLookups.push(failed),
+      },
       (client) => this.#asked.get(client.remotePort ?? 0),
     )
   }

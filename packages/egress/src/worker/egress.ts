@@ -6,6 +6,7 @@ import type { GateDescriptors } from '../gate/gate.ts'
 import { WORKER_RESTART_DELAY_MS } from '../limits.ts'
 import { checkRules } from '../policy/check-rules.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { FailedLookup } from './egress-listeners.ts'
 import type { EgressOptions } from './egress-options.ts'
 import { WorkerDied, WorkerThread } from './worker-thread.ts'
 
@@ -36,6 +37,7 @@ export class Egress {
   readonly #options: EgressStartOptions
   readonly #known = new Map<string, Known>()
   readonly #listeners = new Set<(denial: Denial) => void>()
+  readonly #lookupListeners = new Set<(failed: FailedLookup) => void>()
   #thread: Promise<WorkerThread>
   #isClosed = false
 
@@ -120,8 +122,19 @@ export class Egress {
     this.#listeners.add(listener)
   }
 
+  /** Resolves when the listeners have heard of all denials until now. */
+  async reportDenials(): Promise<void> {
+    await (await this.#thread).ask({ type: 'report-denials' }).catch(ignoreWorkerDied)
+  }
+
+  /** Reports at once, but of one sandbox only a few in a second. */
+  onFailedLookup(listener: (failed: FailedLookup) => void): void {
+    this.#lookupListeners.add(listener)
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
+    // A worker that did not start need not be closed.
     const thread = await this.#thread.catch(() => undefined)
     await thread?.close()
   }
@@ -132,6 +145,9 @@ export class Egress {
       options,
       onDenial: (denial) => {
         for (const listener of this.#listeners) listener(denial)
+      },
+      onFailedLookup: (failed) => {
+        for (const listener of this.#lookupListeners) listener(failed)
       },
       onDied: (cause) => this.#restart(cause),
     })
@@ -144,7 +160,9 @@ export class Egress {
     this.#thread = new Promise<void>((resolve) => setTimeout(resolve, WORKER_RESTART_DELAY_MS)).then(() =>
       this.#start(),
     )
-    void this.#thread.then(() => this.#reattach()).catch(() => {})
+    void this.#thread
+      .then(() => this.#reattach())
+      .catch((error: unknown) => this.#options.onError?.('The egress worker did not restart.', error))
   }
 
   async #reattach(): Promise<void> {

@@ -1,8 +1,8 @@
 import { KeyedMutex } from '@dormouse/async'
 import { CounterCells } from '../gate/counter-cells.ts'
-import type { Denial } from '../gate/denial-collector.ts'
 import type { GateOptions } from '../gate/gate.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { EgressListeners } from './egress-listeners.ts'
 import type { EgressOptions } from './egress-options.ts'
 import { HostEgress } from './host-egress.ts'
 import type { AttachMessage } from './messages.ts'
@@ -18,10 +18,10 @@ export class GateWorker {
 
   constructor(
     options: EgressOptions,
-    onDenial: (denial: Denial) => void,
+    listeners: EgressListeners,
     destinationOf?: GateOptions['destinationOf'],
   ) {
-    this.#host = new HostEgress(options, onDenial)
+    this.#host = new HostEgress(options, listeners)
     this.#destinationOf = destinationOf
   }
 
@@ -52,6 +52,11 @@ export class GateWorker {
       await this.#sandboxes.get(sandboxId)?.detach()
       this.#sandboxes.delete(sandboxId)
     })
+  }
+
+  /** Sends denials that wait for more of their kind. */
+  async reportDenials(): Promise<void> {
+    this.#host.denials.flush()
   }
 
   async close(): Promise<void> {

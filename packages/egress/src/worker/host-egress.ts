@@ -1,7 +1,7 @@
 import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { HttpRelay } from '../edge/http-relay.ts'
-import { type Denial, DenialCollector } from '../gate/denial-collector.ts'
+import { DenialCollector } from '../gate/denial-collector.ts'
 import type { Interceptor } from '../gate/interceptor.ts'
 import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX } from '../limits.ts'
 import { Ipv6Route } from '../names/ipv6-route.ts'
@@ -9,6 +9,7 @@ import type { NameSources } from '../names/resolver.ts'
 import { Upstream } from '../names/upstream.ts'
 import { HostNetwork } from '../policy/host-network.ts'
 import { ConnectionSlots } from './connection-slots.ts'
+import type { EgressListeners } from './egress-listeners.ts'
 import type { EgressOptions } from './egress-options.ts'
 import { HostAddresses } from './host-addresses.ts'
 
@@ -20,10 +21,11 @@ export class HostEgress {
   readonly relay = new HttpRelay()
   readonly sources: NameSources
   readonly denials: DenialCollector
+  readonly onFailedLookup: EgressListeners['onFailedLookup']
   readonly connections: ConnectionSlots
   readonly #hostAddresses = new HostAddresses()
 
-  constructor(options: EgressOptions, onDenial: (denial: Denial) => void) {
+  constructor(options: EgressOptions, { onDenial, onFailedLookup }: EgressListeners) {
     this.hostNetwork = new HostNetwork({
       ...options,
       isHostAddress: (address) => this.#hostAddresses.has(address),
@@ -38,6 +40,7 @@ export class HostEgress {
         ? undefined
         : new Edge({ authority: options.ca, upstreamCa: options.upstreamCa, relay: this.relay })
     this.denials = new DenialCollector(onDenial)
+    this.onFailedLookup = onFailedLookup
     const upstream = new Upstream(options.resolvers === undefined ? {} : { resolvers: options.resolvers })
     const ipv6Route = new Ipv6Route()
     this.sources = {

@@ -6,7 +6,10 @@ import type { FromWorker, ToWorker } from './messages.ts'
 /** The worker thread: serves requests of the main thread and replies when they are done. */
 function serve(port: MessagePort, options: EgressOptions): void {
   const tell = (message: FromWorker) => port.postMessage(message)
-  const gateWorker = new GateWorker(options, (denial) => tell({ type: 'denial', denial }))
+  const gateWorker = new GateWorker(options, {
+    onDenial: (denial) => tell({ type: 'denial', denial }),
+    onFailedLookup: (failed) => tell({ type: 'failed-lookup', failed }),
+  })
 
   const answer = (request: number, work: Promise<void>) =>
     void work.then(
@@ -26,6 +29,8 @@ function serve(port: MessagePort, options: EgressOptions): void {
         return void gateWorker.forget(message.sandboxId)
       case 'host-addresses':
         return gateWorker.setHostAddresses(message.addresses)
+      case 'report-denials':
+        return answer(message.request, gateWorker.reportDenials())
       case 'close':
         return answer(message.request, gateWorker.close())
     }

@@ -1,6 +1,7 @@
 import type { Denial } from '../gate/denial-collector.ts'
 import type { GateDescriptors } from '../gate/gate.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
+import type { FailedLookup } from './egress-listeners.ts'
 
 export type ToWorker =
   | { readonly type: 'attach'; readonly request: number; readonly attach: AttachMessage }
@@ -13,6 +14,7 @@ export type ToWorker =
   | { readonly type: 'detach'; readonly request: number; readonly sandboxId: string }
   | { readonly type: 'forget'; readonly sandboxId: string }
   | { readonly type: 'host-addresses'; readonly addresses: readonly string[] }
+  | { readonly type: 'report-denials'; readonly request: number }
   | { readonly type: 'close'; readonly request: number }
 
 export interface AttachMessage {
@@ -32,3 +34,4 @@ export type FromWorker =
   | { readonly type: 'done'; readonly request: number }
   | { readonly type: 'failed'; readonly request: number; readonly message: string }
   | { readonly type: 'denial'; readonly denial: Denial }
+  | { readonly type: 'failed-lookup'; readonly failed: FailedLookup }

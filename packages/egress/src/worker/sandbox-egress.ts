@@ -6,7 +6,7 @@ import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
 import { type GateContext, ReachesHostError } from '../gate/gate-context.ts'
 import { reset } from '../gate/reset.ts'
-import { QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
+import { FAILED_LOOKUPS_BURST, FAILED_LOOKUPS_PER_SECOND, QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
 import { Resolver } from '../names/resolver.ts'
 import { isSynthetic, SyntheticAddresses } from '../names/synthetic-addresses.ts'
@@ -30,6 +30,10 @@ export class SandboxEgress {
   readonly #questions = new TokenBucket({
     perSecond: QUESTIONS_MAX_PER_SECOND,
     burst: QUESTIONS_MAX_PER_SECOND,
+  })
+  readonly #failedLookups = new TokenBucket({
+    perSecond: FAILED_LOOKUPS_PER_SECOND,
+    burst: FAILED_LOOKUPS_BURST,
   })
   #policy: CompiledPolicy
   #gate: Gate | undefined
@@ -57,6 +61,9 @@ export class SandboxEgress {
       synthetic,
       onQuery: () => counters.add('names', 1),
       onDenial: (denial) => deny('dns', denial),
+      onFailure: (failure) => {
+        if (this.#failedLookups.take() === 0) host.onFailedLookup({ sandboxId, ...failure })
+      },
     })
     this.#context = {
       policy,

@@ -1,14 +1,13 @@
 import { Worker } from 'node:worker_threads'
 import { settledWithin } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
-import type { Denial } from '../gate/denial-collector.ts'
 import { WORKER_CLOSE_TIMEOUT_MS } from '../limits.ts'
+import type { EgressListeners } from './egress-listeners.ts'
 import type { EgressOptions } from './egress-options.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
-export interface WorkerThreadOptions {
+export interface WorkerThreadOptions extends EgressListeners {
   readonly options: EgressOptions
-  readonly onDenial: (denial: Denial) => void
   /** The thread died. Its sockets are closed, and pending requests were rejected with `WorkerDied`. */
   readonly onDied: (cause: Error) => void
 }
@@ -39,7 +38,10 @@ export class WorkerThread {
   #isClosing = false
   #died: WorkerDied | undefined
 
-  private constructor({ options, onDenial, onDied }: WorkerThreadOptions, onReady: () => void) {
+  private constructor(
+    { options, onDenial, onFailedLookup, onDied }: WorkerThreadOptions,
+    onReady: () => void,
+  ) {
     this.#worker = new Worker(MAIN, { workerData: options, name: 'egress', execArgv: [] })
     let cause = new Error('the thread ended')
     this.#worker.on('error', (error) => {
@@ -48,6 +50,7 @@ export class WorkerThread {
     this.#worker.on('message', (message: FromWorker) => {
       if (message.type === 'ready') onReady()
       else if (message.type === 'denial') onDenial(message.denial)
+      else if (message.type === 'failed-lookup') onFailedLookup(message.failed)
       else this.#settle(message)
     })
     this.#exited = new Promise((resolve) => {
@@ -96,6 +99,7 @@ export class WorkerThread {
   }
 
   async close(): Promise<void> {
+    // A worker that died is closed.
     const closed = this.ask({ type: 'close' }).catch(() => {})
     this.#isClosing = true
     await settledWithin(closed, WORKER_CLOSE_TIMEOUT_MS)

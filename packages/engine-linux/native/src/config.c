@@ -55,7 +55,7 @@ static void assign(struct config *config, const char *key, const char *value)
         {"hostname", &config->hostname}, {"root", &config->root},         {"overlay", &config->overlay},
         {"tools", &config->tools},       {"link", &config->link},         {"filters", &config->filters},
         {"memory", &config->memory},     {"kdat", &config->kdat},         {"pid_file", &config->pid_file},
-        {"end_file", &config->end_file}, {"volumes", &config->volumes},
+        {"end_file", &config->end_file}, {"volumes", &config->volumes},   {"limits", &config->limits},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         if (!strcmp(key, texts[i].key)) {

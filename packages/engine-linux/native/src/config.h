@@ -19,6 +19,7 @@ struct config {
     const char *link;
     const char *memory;    /* optional host directory shown read-only at /.dormouse/memory: the mapped memory files */
     const char *kdat;      /* optional host directory shown read-only at /.dormouse/kdat: CRIU's kernel features */
+    const char *limits;    /* optional host directory with the files that tell programs their limits (show-limits.h) */
     const char *volumes;   /* host directory that contains the volumes; may be missing when there are none */
     const char *volume[MAX_LIST + 1]; /* `<ro|rw> <name in volumes> <absolute path inside>` */
     size_t volume_count;

@@ -20,7 +20,9 @@ static const struct { const char *name; const char *target; } links[] = {
     {"shm", "/run/shm"},
 };
 
-static const struct { const char *name; mode_t mode; } directories[] = {{"pts", 0755}, {".masked", 0}, {"mqueue", 0755}};
+static const struct { const char *name; mode_t mode; } directories[] = {
+    {"pts", 0755}, {".masked", 0}, {".limits", 0}, {"mqueue", 0755},
+};
 
 static void own(int dir, const char *name, uint32_t owner)
 {

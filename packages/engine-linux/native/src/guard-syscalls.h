@@ -49,6 +49,11 @@ static inline long kernel_open(const char *path, int flags)
     return call_kernel(SYS_open, (long)path, flags, 0, 0, 0, 0);
 }
 
+static inline long kernel_read(int fd, char *buffer, unsigned long bytes)
+{
+    return call_kernel(SYS_read, fd, (long)buffer, (long)bytes, 0, 0, 0);
+}
+
 static inline void kernel_close(int fd)
 {
     call_kernel(SYS_close, fd, 0, 0, 0, 0, 0);

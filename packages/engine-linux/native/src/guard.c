@@ -1,7 +1,7 @@
 /*
  * libdormouse-guard.so, preloaded into every program of a sandbox. It replaces the libc functions that act differently
- * on restored memory than on anonymous memory, and those that return a file's device (guard-stat.c). A process that
- * never slept pays for one load and one branch.
+ * on restored memory than on anonymous memory, those that return a file's device (guard-stat.c), and those that describe
+ * the machine (guard-limits.c). A process that never slept pays for one load and one branch.
  *
  * Not replaced, because no change is needed:
  * - munmap, mprotect: the same on both kinds of memory. A private mapping of a read-only file may become writable
@@ -45,7 +45,7 @@ __attribute__((constructor)) static void own_table_pages(void)
 }
 
 /*
- * glibc and musl both have this function, and it is the only one that the guard takes from them. Weak, so that the
+ * glibc and musl both have this function. Memory and file calls take no other from them. Weak, so that the
  * guard also loads without a libc.
  */
 extern int *__errno_location(void) __attribute__((weak));
@@ -98,5 +98,7 @@ EXPORT long guard_syscall(long number, long a, long b, long c, long d, long e, l
         return to_libc(remap((uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (int)d, (uintptr_t)e));
     if (is_stat(number))
         return to_libc(stat_by_number(number, a, b, c, d, e));
+    if (is_limits(number))
+        return to_libc(limits_by_number(number, a, b, c));
     return to_libc(call_kernel(number, a, b, c, d, e, f));
 }

@@ -70,6 +70,10 @@ long remap_pieces(struct remap wanted);
 int is_stat(long number);
 long stat_by_number(long number, long a, long b, long c, long d, long e);
 
+/* The system calls that describe the machine. They show the limits of the sandbox. */
+int is_limits(long number);
+long limits_by_number(long number, long a, long b, long c);
+
 int is_locked(uintptr_t page);
 /* Two ways to zero a mapping: replace its pages (returns 0 or an error), or write zeros. */
 long map_anonymous(const struct memory_mapping *piece, int locked);

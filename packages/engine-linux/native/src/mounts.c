@@ -16,6 +16,7 @@
 #include "network.h"
 #include "overlay.h"
 #include "report.h"
+#include "show-limits.h"
 #include "volumes.h"
 
 int open_below(int root, const char *path)
@@ -62,6 +63,8 @@ void mount_outer(const struct config *config)
         bind_below(root, config->memory, ".dormouse/memory", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (config->kdat)
         bind_below(root, config->kdat, ".dormouse/kdat", data_only | MOUNT_ATTR_RDONLY);
+    if (config->limits)
+        bind_below(root, config->limits, LIMITS_DIRECTORY, data_only | MOUNT_ATTR_RDONLY);
     mount_volumes(root, config);
     close(root);
     /*
@@ -83,6 +86,8 @@ void mount_inner(const struct config *config)
     network_up();
     set_last_pid(config->last_pid);
     mask_paths();
+    if (config->limits)
+        show_limits();
 
     /*
      * Mounts inherited from a more privileged user namespace are locked in place, and pivot_root refuses a locked one.

@@ -85,8 +85,8 @@ static bool clone_range(const struct source *source, struct target *target, uint
     if (ioctl(target->fd, FICLONERANGE, &range) == 0)
         return true;
     /*
-     * The file system cannot, the files are on two of them, or its blocks are larger than pages. None of this changes
-     * for this pair of files.
+     * The file system cannot clone, the two files are on different file systems, or blocks are larger than pages. The
+     * rest of this target is copied.
      */
     if (errno != EOPNOTSUPP && errno != EXDEV && errno != EINVAL && errno != ENOTTY)
         fail("clone pages");

@@ -26,7 +26,7 @@
 
 /* More descriptors than a whole burrow can have; untouched pages cost nothing. */
 #define LOCKS_MAX 65536
-/* Below the red zone: the bytes under the stack pointer that a function may use. */
+/* Farther below the stack pointer than the red zone: the 128 bytes there that a function may use. */
 #define BELOW_STACK 1024
 
 struct lock {

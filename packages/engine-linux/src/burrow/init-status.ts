@@ -21,6 +21,7 @@ export class InitStatus {
       this.#failFirst = reject
     })
     this.failure = this.#read(status)
+    // The launch awaits one of them; until then a rejection is not unhandled.
     for (const promise of [this.first, this.failure]) promise.catch(() => {})
   }
 

@@ -12,7 +12,8 @@ import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, newRecord, writeRecord } from './burrow-record.ts'
 import type { InitConfig } from './launch-init.ts'
-import type { Spare } from './spare.ts'
+import { ShownLimits } from './shown-limits.ts'
+import { SPARE_LIMITS, type Spare } from './spare.ts'
 
 export interface LaunchBurrow {
   readonly sandboxId: SandboxId
@@ -35,6 +36,8 @@ export interface LaunchBurrow {
   readonly signal?: AbortSignal | undefined
   /** A host directory that the burrow sees at /.dormouse/run, instead of a file system of its own. */
   readonly runDir?: string
+  /** Programs inside see the machine as the kernel does: its open files come from such a burrow. */
+  readonly hidesLimits?: boolean
 }
 
 /** A burrow whose PID 1 runs. Its record says `starting`, so the next server removes it instead of adopting it. */
@@ -61,6 +64,7 @@ export async function launchBurrow(
 ): Promise<LaunchedBurrow> {
   const { memoryFiles = [], signal } = launch
   const record = describeLaunch(paths, launch)
+  new ShownLimits(paths.limits, SPARE_LIMITS, { isFresh: true }).setLimits(launch.limits)
   const [first] = await allOf([
     init.launch(initConfig(host, launch, paths), signal).catch((error: unknown) => {
       throw explainMountFailure(error)
@@ -102,6 +106,7 @@ function initConfig({ layout, kdatDir }: BurrowHost, launch: LaunchBurrow, paths
     ...(launch.runDir !== undefined && { link: launch.runDir }),
     memory: paths.memory,
     ...(kdatDir !== undefined && { kdat: kdatDir }),
+    ...(launch.hidesLimits !== true && { limits: paths.limits }),
     ...(volumes.length > 0 && { volumes: layout.volumesDir, volume: describeMounts(volumes) }),
     filters: nativeBuildDir,
     pid_file: paths.pidFile,

@@ -10,9 +10,10 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormouse/engine'
+import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, ShownDisk } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
+import { MemoryPause } from '../cgroup/memory-pause.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
@@ -23,6 +24,7 @@ import { type BurrowRecord, prepareRecord, writeRecord } from './burrow-record.t
 import { countWrites } from './count-writes.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
+import { ShownLimits } from './shown-limits.ts'
 
 /**
  * When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again.
@@ -52,7 +54,9 @@ export class LinuxBurrow implements Burrow {
   readonly first: FirstProcess
   readonly #host: Pick<BurrowHost, 'hierarchies' | 'failures'>
   readonly #cgroup: BurrowCgroup
+  readonly #memoryPause: MemoryPause
   readonly #gate: BurrowGate
+  readonly #shown: ShownLimits
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
@@ -77,6 +81,8 @@ export class LinuxBurrow implements Burrow {
     this.template = record.template
     this.createdAt = new Date(record.createdAt)
     this.#cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
+    this.#memoryPause = new MemoryPause(this.#cgroup.memory)
+    this.#shown = new ShownLimits(paths.limits, record.limits, { isFresh: record.state === 'starting' })
     this.#gate = new BurrowGate(first, parts.gate)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
@@ -123,6 +129,7 @@ export class LinuxBurrow implements Burrow {
     const record = { ...this.#record, limits }
     await writeRecord(this.paths.record, record)
     this.#record = record
+    this.#shown.setLimits(limits)
   }
 
   async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
@@ -130,7 +137,25 @@ export class LinuxBurrow implements Burrow {
   }
 
   async usage(): Promise<BurrowUsage> {
-    return this.#cgroup.usage()
+    const usage = await this.#cgroup.usage()
+    if (!this.#hasEnded) await this.#shown.setUsage(usage, () => this.#cgroup.memoryParts())
+    return usage
+  }
+
+  showDisk(disk: ShownDisk): void {
+    this.#shown.setDisk(disk)
+  }
+
+  waitsForMemory(): Promise<boolean> {
+    return this.#memoryPause.isWaiting(this.limits)
+  }
+
+  withHeadroom<Value>(work: () => Promise<Value>): Promise<Value> {
+    return this.#memoryPause.withHeadroom(() => this.limits, work)
+  }
+
+  async anonymousBytes(): Promise<number> {
+    return this.#cgroup.anonymousBytes()
   }
 
   async writtenSoFar(): Promise<number> {
@@ -271,7 +296,10 @@ export class LinuxBurrow implements Burrow {
    */
   async #continueProcesses(stoppedBefore: ReadonlySet<number>): Promise<void> {
     // Without the freeze the processes still continue, only not all at once.
-    await this.freeze().catch(() => {})
+    await this.freeze().catch((error: unknown) => {
+      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
+      this.#host.failures.report('resume', error, fields, 'the processes of a burrow continue one by one')
+    })
     try {
       await this.#cgroup.signal('SIGCONT', stoppedBefore)
     } finally {

@@ -27,6 +27,7 @@ export async function prepareKdat(
   const directory = kdatDirectory(criu)
   await removeAbandoned(SCRATCH)
   await mkdir(directory, { recursive: true, mode: 0o755 })
+  // Missing: CRIU has not examined this kernel yet.
   if (await stat(join(directory, 'burrow', 'criu.kdat')).catch(() => undefined)) return
   const [template] = await listTemplates(dataDir)
   if (template === undefined) return

@@ -33,7 +33,7 @@ export async function removeBurrow(paths: BurrowPaths, hierarchies: Hierarchies)
   await rm(paths.spareMark, { force: true })
 }
 
-/** The directory holds two files of dormouse-init. If it holds more, the slower `removeTree` handles any tree. */
+/** It holds files of dormouse-init and those that show limits. If it holds more, `removeTree` handles any tree. */
 async function removeRun(run: string): Promise<void> {
   await rm(run, { recursive: true, force: true }).catch(() => removeTree(run))
 }

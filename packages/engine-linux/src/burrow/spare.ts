@@ -11,6 +11,7 @@ import type { BurrowPaths, Layout } from '../host/layout.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { startInit, type WaitingInit } from './launch-init.ts'
 import { removeBurrow } from './remove-burrow.ts'
+import { ShownLimits } from './shown-limits.ts'
 
 const RESTORE: readonly [string, ...string[]] = [
   'restore',
@@ -21,6 +22,8 @@ const RESTORE: readonly [string, ...string[]] = [
   '--link-remap',
   ...FILE_VALIDATION,
 ]
+/** The limits of every burrow until it is launched. */
+export const SPARE_LIMITS = burrowLimitsSchema.parse({})
 /** Two wakes in a row do not wait; each spare takes a few megabytes. */
 const SPARES = 2
 /** A fork into more sandboxes than this makes the rest of its burrows as it needs them. */
@@ -170,7 +173,8 @@ async function makeSpare(host: SpareHost, { isMarked = false } = {}): Promise<Sp
     await makeDirectories(paths)
     await parent?.prepare()
     const cgroup = new BurrowCgroup(hierarchies, paths.cgroup)
-    await cgroup.create(burrowLimitsSchema.parse({}))
+    await cgroup.create(SPARE_LIMITS)
+    ShownLimits.make(paths.limits, SPARE_LIMITS)
     const cgroups = cgroup.directories
     const init = startInit({ cwd: paths.dir, cgroups })
     const restorer = criu && startCriu({ criu, as: 'burrow', cgroups, kdatDir: KDAT_BURROW, action: RESTORE })

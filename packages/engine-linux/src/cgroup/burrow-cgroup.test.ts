@@ -98,6 +98,16 @@ describe('BurrowCgroup on v2', () => {
       expect(await readFile(join(root, level, 'cgroup.subtree_control'), 'utf8')).toBe('+memory +cpu +pids')
     }
 
+    await writeFile(join(directory, 'memory.high'), 'max')
+    await cgroup.apply({ ...limits, atMemoryLimit: 'pause' }, limits)
+    expect([await read('memory.high'), await read('memory.max')]).toEqual([
+      String(limits.memoryBytes),
+      String(320 * 1024 ** 2),
+    ])
+    await cgroup.apply(limits, { ...limits, atMemoryLimit: 'pause' })
+    expect([await read('memory.high'), await read('memory.max')]).toEqual(['max', String(limits.memoryBytes)])
+    await writeFile(join(directory, 'memory.stat'), 'anon 7\nfile 100\nshmem 3\n')
+    expect(await cgroup.anonymousBytes()).toBe(10)
     await writeFile(join(directory, 'memory.current'), '123\n')
     await writeFile(join(directory, 'memory.events'), 'low 0\noom 2\noom_kill 1\n')
     await writeFile(join(directory, 'cpu.stat'), 'usage_usec 5000\nuser_usec 1\n')

@@ -17,6 +17,8 @@ import {
   unlimited,
 } from './controllers.ts'
 import type { Hierarchies } from './find-hierarchies.ts'
+import { type MemoryParts, readMemoryParts } from './memory-parts.ts'
+import { applyAtMemoryLimit, type MemoryDirectory } from './memory-pause.ts'
 
 /** How long removal waits for killed processes to end. A large process tree frees its memory first. */
 const EMPTY_TIMEOUT_MS = 20_000
@@ -77,6 +79,10 @@ export class BurrowCgroup {
     return [...new Set(this.#parts.map(({ directory }) => directory))]
   }
 
+  get memory(): MemoryDirectory | undefined {
+    return this.#directory('memory')
+  }
+
   /** Post: the directories exist with these limits. Pre: nothing is in them. */
   async create(limits: BurrowLimits): Promise<void> {
     for (const directory of this.directories) await this.#make(directory)
@@ -99,6 +105,9 @@ export class BurrowCgroup {
   async apply(limits: BurrowLimits, previous?: BurrowLimits): Promise<void> {
     try {
       for (const { controller, directory } of this.#parts) await controller.apply(directory, limits)
+      // Nothing to write for nearly all burrows, which are new and have the default.
+      if (limits.atMemoryLimit === 'pause' || previous?.atMemoryLimit === 'pause')
+        await applyAtMemoryLimit(this.memory, limits)
     } catch (cause) {
       if (previous !== undefined) await this.apply(previous)
       const isInUse = (cause as NodeJS.ErrnoException).code === 'EBUSY'
@@ -129,6 +138,16 @@ export class BurrowCgroup {
       readKey(file(memory, 'memory.oom_control', 'memory.events'), 'oom_kill'),
     ])
     return { memoryBytes, memoryPeakBytes, cpuMs, pids: pidCount, oomKills }
+  }
+
+  /** Anonymous and shared memory of all members: what remains when the page cache is empty. */
+  async anonymousBytes(): Promise<number> {
+    const { anonBytes, sharedBytes } = await this.memoryParts()
+    return anonBytes + sharedBytes
+  }
+
+  memoryParts(): Promise<MemoryParts> {
+    return readMemoryParts(join(this.#directory('memory')?.path ?? '', 'memory.stat'))
   }
 
   /**

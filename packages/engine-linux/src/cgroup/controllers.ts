@@ -8,6 +8,15 @@ export interface Controller {
 }
 
 const CPU_PERIOD_US = 100_000
+/** How much more than its limit a burrow gets while it is saved at that limit: enough also for a small one. */
+const HEADROOM_SHARE = 0.25
+const HEADROOM_MIN_BYTES = 64 * 1024 ** 2
+
+/** The memory beyond which Linux kills in any case. A burrow that is paused at its limit is saved with more. */
+export function highestLimit({ memoryBytes, atMemoryLimit }: BurrowLimits): number {
+  if (atMemoryLimit !== 'pause') return memoryBytes
+  return memoryBytes + Math.max(HEADROOM_MIN_BYTES, Math.floor(memoryBytes * HEADROOM_SHARE))
+}
 
 export const memoryV1: Controller = {
   async apply(directory, { memoryBytes }) {
@@ -24,8 +33,8 @@ export const memoryV1: Controller = {
 }
 
 export const memoryV2: Controller = {
-  async apply(directory, { memoryBytes }) {
-    await writeFile(join(directory, 'memory.max'), String(memoryBytes))
+  async apply(directory, limits) {
+    await writeFile(join(directory, 'memory.max'), String(highestLimit(limits)))
     await writeIfPresent(join(directory, 'memory.swap.max'), 0)
   },
 }
@@ -63,12 +72,16 @@ export async function readNumber(path: string): Promise<number> {
 
 /** Reads one value of a file of `key value` lines; 0 where the file or the key is missing. */
 export async function readKey(path: string, key: string): Promise<number> {
-  const text = await readText(path).catch(() => '')
+  return keyOf(await readText(path).catch(() => ''), key)
+}
+
+/** One value of a text of `key value` lines; 0 where the key is missing. */
+export function keyOf(text: string, key: string): number {
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${key} `))
   return Number(line?.slice(key.length + 1) ?? '0')
 }
 
-async function writeIfPresent(path: string, value: number): Promise<void> {
+export async function writeIfPresent(path: string, value: number): Promise<void> {
   await writeFile(path, String(value), { flag: 'r+' }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
   })

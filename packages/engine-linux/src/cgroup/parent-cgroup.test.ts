@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
+import { FailureLog } from '../host/failure-log.ts'
 import { BurrowCgroup } from './burrow-cgroup.ts'
 import { findHierarchies } from './find-hierarchies.ts'
 import { ParentCgroup, sandboxShare } from './parent-cgroup.ts'
@@ -14,6 +15,7 @@ describe('ParentCgroup on this host', () => {
   // Two levels, as those of engines are; another first one, so that nothing else is in it.
   const name = `dormouse-parent-${process.pid}/x`
   const share = { memoryBytes: 96 * MIB, pids: 40 }
+  const failures = new FailureLog()
   const cgroups: BurrowCgroup[] = []
   let parent: ParentCgroup
 
@@ -41,7 +43,7 @@ describe('ParentCgroup on this host', () => {
   }
 
   test('bounds the memory of two burrows that are each within their own limit', async () => {
-    parent = new ParentCgroup(await findHierarchies(), name, share)
+    parent = new ParentCgroup({ hierarchies: await findHierarchies(), name, share, failures })
     await parent.prepare()
     const hold = 'import time; x = bytearray(60 << 20); print("held", flush=True); time.sleep(600)'
     const members = [start(await burrow('a'), hold), start(await burrow('b'), hold)]
@@ -55,7 +57,7 @@ describe('ParentCgroup on this host', () => {
   })
 
   test('bounds how many processes there are together', async () => {
-    parent = new ParentCgroup(await findHierarchies(), name, share)
+    parent = new ParentCgroup({ hierarchies: await findHierarchies(), name, share, failures })
     await parent.prepare()
     const fork = `
 import os, time
@@ -76,9 +78,9 @@ print(n, flush=True); time.sleep(600)`
     expect(counts[1]).toBeLessThan(12)
   })
 
-  test('has less weight than what else is on the host, and is made again when somebody has removed it', async () => {
+  test('has less weight than the host’s other groups, and is made again after it was removed', async () => {
     const hierarchies = await findHierarchies()
-    parent = new ParentCgroup(hierarchies, name, share)
+    parent = new ParentCgroup({ hierarchies, name, share, failures })
     await parent.prepare()
     await parent.remove()
     await parent.prepare()
@@ -95,9 +97,9 @@ print(n, flush=True); time.sleep(600)`
       )
   })
 
-  test('goes only when nothing is left in it', async () => {
+  test('is removed only when nothing is left in it', async () => {
     const hierarchies = await findHierarchies()
-    parent = new ParentCgroup(hierarchies, name, share)
+    parent = new ParentCgroup({ hierarchies, name, share, failures })
     await parent.prepare()
     const cgroup = await burrow('a')
     const [directory = ''] = cgroup.directories
@@ -123,12 +125,21 @@ test('ParentCgroup on v2 sets weights where it competes, limits below, and no li
     const hierarchies = { v1: new Map(), v2: { path: root, controllers: new Set(['cpu', 'memory', 'pids']) } }
     const read = (path: string) => readFile(join(root, 'dormouse', path), 'utf8')
     await writeFile(join(root, 'dormouse/x/memory.current'), '2000')
-    await new ParentCgroup(hierarchies, 'dormouse/x', { memoryBytes: 1000, pids: 7 }).prepare()
+    const failures = new FailureLog()
+    const share = { memoryBytes: 1000, pids: 7 }
+    const prepare = () => new ParentCgroup({ hierarchies, name: 'dormouse/x', share, failures }).prepare()
+    await prepare()
     expect([await read('cpu.weight'), await read('io.weight')]).toEqual(['50', 'default 50'])
     expect([await read('x/pids.max'), await read('x/memory.max')]).toEqual(['7', ''])
     await writeFile(join(root, 'dormouse/x/memory.current'), '500')
-    await new ParentCgroup(hierarchies, 'dormouse/x', { memoryBytes: 1000, pids: 7 }).prepare()
+    await prepare()
     expect(await read('x/memory.max')).toBe('1000')
+    expect(failures.counts).toEqual(new Map())
+    // Writing to a directory fails, as writing a value does that the kernel refuses.
+    await rm(join(root, 'dormouse/x/pids.max'))
+    await mkdir(join(root, 'dormouse/x/pids.max'))
+    await prepare()
+    expect(failures.counts).toEqual(new Map([['limit', 1]]))
   } finally {
     await rm(root, { recursive: true })
   }

@@ -1,6 +1,7 @@
 import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { FailureLog } from '../host/failure-log.ts'
 import { enableBelow } from './burrow-cgroup.ts'
 import { readNumber, readText } from './controllers.ts'
 import type { Hierarchies } from './find-hierarchies.ts'
@@ -9,6 +10,13 @@ import type { Hierarchies } from './find-hierarchies.ts'
 export interface SandboxShare {
   readonly memoryBytes: number
   readonly pids: number
+}
+
+export interface ParentCgroupOptions {
+  readonly hierarchies: Hierarchies
+  readonly name: string
+  readonly share: SandboxShare
+  readonly failures: FailureLog
 }
 
 const PAGE_BYTES = 4096
@@ -44,12 +52,14 @@ export class ParentCgroup {
   readonly #hierarchies: Hierarchies
   readonly #name: string
   readonly #share: SandboxShare
+  readonly #failures: FailureLog
   #isPrepared = false
 
-  constructor(hierarchies: Hierarchies, name: string, share: SandboxShare) {
+  constructor({ hierarchies, name, share, failures }: ParentCgroupOptions) {
     this.#hierarchies = hierarchies
     this.#name = name
     this.#share = share
+    this.#failures = failures
   }
 
   /** Post: the cgroup exists with its limits. Calling it again is cheap. */
@@ -84,37 +94,44 @@ export class ParentCgroup {
     const [memory, cpu, pids] = [at('memory'), at('cpu'), at('pids')]
     if (memory !== undefined) {
       // Kernels before 5.11 count sub-groups only if this is set before there are any.
-      for (const level of [dirname(memory), memory]) await setHierarchical(level)
+      for (const level of [dirname(memory), memory]) await this.#setHierarchical(level)
       // If more is in use already, the kernel refuses, and the limit applies from the next start.
-      await set(join(memory, 'memory.limit_in_bytes'), this.#share.memoryBytes)
+      await this.#set(join(memory, 'memory.limit_in_bytes'), this.#share.memoryBytes)
     }
-    if (cpu !== undefined) await set(join(dirname(cpu), 'cpu.shares'), CPU_SHARES_V1)
-    if (pids !== undefined) await set(join(pids, 'pids.max'), this.#share.pids)
+    if (cpu !== undefined) await this.#set(join(dirname(cpu), 'cpu.shares'), CPU_SHARES_V1)
+    if (pids !== undefined) await this.#set(join(pids, 'pids.max'), this.#share.pids)
   }
 
   async #applyV2(mount: string): Promise<void> {
     const directory = join(mount, this.#name)
+    // Without this file there is no controller for disk access.
     const controllers = await readFile(join(mount, 'cgroup.controllers'), 'utf8').catch(() => '')
     if (controllers.split(/\s+/).includes('io'))
       // Weights for disk access are optional: if the kernel refuses, sandboxes compete on equal terms.
-      await writeFile(join(mount, 'cgroup.subtree_control'), '+io').catch(() => {})
+      await writeFile(join(mount, 'cgroup.subtree_control'), '+io').catch((error: unknown) =>
+        this.#failures.report('limit', error, {}, 'sandboxes have no weight for disk access'),
+      )
     await enableBelow(dirname(directory))
-    await set(join(dirname(directory), 'cpu.weight'), WEIGHT_V2)
-    await set(join(dirname(directory), 'io.weight'), `default ${WEIGHT_V2}`)
-    await set(join(directory, 'pids.max'), this.#share.pids)
+    await this.#set(join(dirname(directory), 'cpu.weight'), WEIGHT_V2)
+    await this.#set(join(dirname(directory), 'io.weight'), `default ${WEIGHT_V2}`)
+    await this.#set(join(directory, 'pids.max'), this.#share.pids)
     // The kernel would kill processes until the rest fits. Running sandboxes keep what they have.
     const used = await readNumber(join(directory, 'memory.current'))
-    if (used < this.#share.memoryBytes) await set(join(directory, 'memory.max'), this.#share.memoryBytes)
+    if (used < this.#share.memoryBytes)
+      await this.#set(join(directory, 'memory.max'), this.#share.memoryBytes)
   }
-}
 
-async function setHierarchical(directory: string): Promise<void> {
-  // Newer kernels do not have this file and always count hierarchically.
-  const file = join(directory, 'memory.use_hierarchy')
-  if ((await readText(file).catch(() => '1')) === '0') await set(file, 1)
-}
+  async #setHierarchical(directory: string): Promise<void> {
+    // Newer kernels do not have this file and always count hierarchically.
+    const file = join(directory, 'memory.use_hierarchy')
+    if ((await readText(file).catch(() => '1')) === '0') await this.#set(file, 1)
+  }
 
-/** If the kernel does not have this file or refuses the value, sandboxes run without this limit. */
-async function set(path: string, value: number | string): Promise<void> {
-  await writeFile(path, String(value), { flag: 'r+' }).catch(() => {})
+  /** If the kernel does not have this file or refuses the value, sandboxes run without this limit. */
+  async #set(path: string, value: number | string): Promise<void> {
+    await writeFile(path, String(value), { flag: 'r+' }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT')
+        this.#failures.report('limit', error, { path }, 'the kernel refused a limit of all sandboxes')
+    })
+  }
 }

@@ -96,6 +96,7 @@ async function ofMirror(
   apt: PrivateApt,
   { accepted, architecture }: FetchCriu,
 ): Promise<{ name: string; pin: CriuPin }> {
+  // A mirror that offers nothing, or cannot be asked, leaves the pinned versions.
   const offered = parseOffers(await apt.run('apt-cache', ['show', 'criu']).catch(() => ''))
   const pin = choosePin(architecture, { accepted, offered })
   return { name: `criu=${pin.version}`, pin }

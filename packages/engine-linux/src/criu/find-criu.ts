@@ -51,6 +51,7 @@ export function compareVersions(left: string, right: string): number {
 }
 
 async function findInstalledCriu(directory: string): Promise<Criu | undefined> {
+  // Missing until set-up installs one.
   const root = await realpath(join(directory, 'current')).catch(() => undefined)
   return root === undefined ? undefined : probeCriuRoot(root)
 }
@@ -86,6 +87,7 @@ async function bundledArgv(root: string): Promise<[string, ...string[]] | undefi
 }
 
 async function findEntry(directory: string, pattern: RegExp): Promise<string | undefined> {
+  // A directory that is missing holds no such file.
   const names = await readdir(directory).catch(() => [])
   const name = names.sort().find((entry) => pattern.test(entry))
   return name === undefined ? undefined : join(directory, name)

@@ -130,7 +130,7 @@ export function startCriu(call: CriuCall): StartedCriu {
       const seconds = Math.ceil(deadlineMs / 1000)
       // CRIU waits for the end of the lines, not of the stream: its result comes back on the same stream.
       target.write(`${firstPid} ${seconds} ${Number(hasVolumes)}\n${imagesDir}\n${freezerDir}\n`)
-      return Promise.race([finished, succeeded(target, () => output)])
+      return succeededOrFinished(target, finished, () => output)
     },
     cancel() {
       target.end()
@@ -138,9 +138,14 @@ export function startCriu(call: CriuCall): StartedCriu {
   }
 }
 
-/** Settles only on success. CRIU reports success before it frees its memory, some milliseconds before it ends. */
-function succeeded(target: Duplex, output: () => string): Promise<CriuResult> {
-  return new Promise((resolve) => {
+/** CRIU reports success before it frees its memory, some milliseconds before it ends. */
+function succeededOrFinished(
+  target: Duplex,
+  finished: Promise<CriuResult>,
+  output: () => string,
+): Promise<CriuResult> {
+  return new Promise((resolve, reject) => {
+    finished.then(resolve, reject)
     target.once('data', (message: Buffer) => {
       if (message.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
     })

@@ -62,6 +62,7 @@ async function readCgroupMounts(): Promise<CgroupMounts> {
 }
 
 async function readUnified(path: string) {
+  // Without this file there are no controllers: the check says so.
   const text = await readFile(join(path, 'cgroup.controllers'), 'utf8').catch(() => '')
   return { path, controllers: text.trim().split(/\s+/).filter(Boolean) }
 }

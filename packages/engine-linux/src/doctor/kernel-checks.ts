@@ -66,6 +66,7 @@ async function checkUserNamespaces(): Promise<Check> {
   ] as const
   const result = await runCommand({ argv: [...argv, '--fork', 'true'], timeoutMs: 10_000 })
   if (result.exitCode === 0) return ok(subject, 'can be created')
+  // Some kernels do not have these files; the check then says what is missing.
   const limit = (await readFile('/proc/sys/user/max_user_namespaces', 'utf8').catch(() => 'unknown')).trim()
   return fail(
     subject,

@@ -72,7 +72,7 @@ async function checkMemory(): Promise<Check> {
   const found = `${gib(availableBytes)} available`
   return availableBytes >= MEMORY_MIN_BYTES
     ? ok(subject, found)
-    : warn(subject, found, 'End other programs, or give sandboxes less than the default of 1 GiB.')
+    : warn(subject, found, 'End other programs, or give sandboxes less memory (`defaults.memoryBytes`).')
 }
 
 /** The data directory may not exist before the first set-up, but its file system does. */

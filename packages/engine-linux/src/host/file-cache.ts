@@ -31,6 +31,7 @@ export class FileCache<Value> {
   }
 }
 
+/** Undefined when the file cannot be read: the caller then reads it again, and gets the error. */
 async function readAttributes(path: string): Promise<string | undefined> {
   const found = await stat(path, { bigint: true }).catch(() => undefined)
   return found && `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`

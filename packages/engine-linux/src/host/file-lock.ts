@@ -26,6 +26,7 @@ export class FileLock implements AsyncDisposable {
       await handle.close()
       return { heldBy: Number.isNaN(heldBy) ? undefined : heldBy }
     } catch (error) {
+      // The caller gets the first error.
       await handle.close().catch(() => {})
       throw error
     }

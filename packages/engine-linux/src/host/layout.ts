@@ -63,6 +63,7 @@ export class Layout {
       run,
       pidFile: join(run, 'pid'),
       endFile: join(run, 'end'),
+      limits: join(run, 'limits'),
       cgroup: join(this.cgroupName, id),
     }
   }
@@ -92,6 +93,8 @@ export interface BurrowPaths {
   readonly run: string
   readonly pidFile: string
   readonly endFile: string
+  /** The files that tell programs inside their limits. */
+  readonly limits: string
   readonly cgroup: string
 }
 

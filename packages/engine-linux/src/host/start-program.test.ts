@@ -10,7 +10,7 @@ import { type ProgramStart, startByNode, startProgram } from './start-program.ts
 const directory = mkdtempSync(join(tmpdir(), 'dormouse-start-'))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** What whoever runs the tests has left open for every program. */
+/** Descriptors that the process which runs the tests leaves open for every program. */
 const inherited = new Set(
   readdirSync('/proc/self/fd').filter(
     (fd) => Number(fd) > 4 && existsSync(`/proc/self/fdinfo/${fd}`) && !closesOnExec(fd),
@@ -129,7 +129,7 @@ describe.each([
   test.each([
     ['a program that is not there', { argv: ['dormouse-no-such-program'] as [string] }],
     ['a directory that is not there', { argv: ['true'] as [string], cwd: '/no/such/directory' }],
-  ])('%s is told at once', (_what, wanted) => {
+  ])('%s is reported at once', (_what, wanted) => {
     expect(() => start({ stdio: ['ignore', 'pipe', 'pipe'], ...wanted })).toThrow()
   })
 })

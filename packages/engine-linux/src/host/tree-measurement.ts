@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { settledWithin } from '@dormouse/async'
 import type { DiskUse, Measurement, StopAt } from '@dormouse/engine'
 import { weighProgram } from '../native-programs.ts'
 import { type Program, startProgram } from './start-program.ts'
@@ -22,28 +23,25 @@ export class TreeMeasurement implements Measurement {
   }
 
   async advance(ms: number): Promise<DiskUse | undefined> {
-    if (this.#outcome === undefined) this.#start()
-    else this.#program?.kill('SIGCONT')
-    let timer: NodeJS.Timeout | undefined
-    const pause = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), ms)
-    })
-    const use = await Promise.race([this.#outcome, pause]).finally(() => clearTimeout(timer))
-    if (use === undefined) this.#program?.kill('SIGSTOP')
-    return use
+    if (this.#outcome !== undefined) this.#program?.kill('SIGCONT')
+    this.#outcome ??= this.#start()
+    if (await settledWithin(this.#outcome, ms)) return this.#outcome
+    this.#program?.kill('SIGSTOP')
+    return undefined
   }
 
   [Symbol.dispose](): void {
     this.#program?.kill('SIGKILL')
   }
 
-  #start(): void {
+  #start(): Promise<DiskUse> {
     const { bytes = 0, files = 0 } = this.#stopAt
     const argv = [weighProgram, String(Math.ceil(bytes)), String(Math.ceil(files)), this.#root] as const
     this.#program = startProgram({ argv, stdio: ['ignore', 'pipe', 'pipe'], isDetached: true })
-    this.#outcome = readOutcome(this.#program)
+    const outcome = readOutcome(this.#program)
     // A caller that disposed of the measurement does not await it any more.
-    this.#outcome.catch(() => {})
+    outcome.catch(() => {})
+    return outcome
   }
 }
 

@@ -24,6 +24,7 @@ export async function makeOwnedDirectory(place: WorkPlace): Promise<string> {
 
 /** Removes directories of processes that have ended. Names of another form belong to other programs and stay. */
 export async function removeAbandoned({ parent, prefix }: WorkPlace): Promise<void> {
+  // The directory may not exist yet.
   for (const name of await readdir(parent).catch(() => [])) {
     if (!name.startsWith(prefix)) continue
     const owner = /^(?<pid>\d+)-(?<startTime>\d+)-[0-9a-f]{12}$/.exec(name.slice(prefix.length))?.groups

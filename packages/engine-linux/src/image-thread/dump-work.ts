@@ -1,6 +1,8 @@
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { VolumeMount } from '@dormouse/engine'
 import { listWritten } from '../image/carry-open-files.ts'
+import type { Countdown } from '../image/countdown.ts'
 import { requireSmallDump } from '../image/dump-limits.ts'
 import { readImage } from '../image/image-file.ts'
 import { type MapMemory, type MappedImage, mapMemory } from '../image/map-memory.ts'
@@ -9,10 +11,17 @@ import { parkOutsideConnections } from '../image/outside-connections.ts'
 import type { PageMover } from '../image/page-worker.ts'
 import { mendPipes } from '../image/pipes.ts'
 import { refuseLoss } from '../image/refuse-loss.ts'
+import { relaxShownLimits } from '../image/relax-shown-limits.ts'
 import { dropBaseFilters } from '../image/seccomp-filters.ts'
-import { mendTimers } from '../image/timers.ts'
+import { mendSleepingThreads, type SleepingThread } from '../image/sleeping-threads.ts'
+import { taskTimersOf } from '../image/task-timers.ts'
+import { mendTimers, timersOf } from '../image/timers.ts'
 import { detachFromVolumes } from '../volume/detach-from-volumes.ts'
 import type { VolumeFile } from '../volume/volume-files.ts'
+
+export interface MendDump {
+  readonly sleeps: readonly SleepingThread[]
+}
 
 /**
  * The work on one dump, inside an image thread. Reads files.img once, changes it in memory, and writes it to the images
@@ -45,12 +54,25 @@ export class DumpWork {
   }
 
   /** Fixes what CRIU saves in a form that it would not restore correctly. */
-  async mend(): Promise<{ isOutside: boolean; hasWritten: boolean }> {
+  async mend({ sleeps }: MendDump): Promise<{ isOutside: boolean; hasWritten: boolean }> {
     mendTimers(this.#files.image)
+    await mendSleepingThreads(this.#rawDir, sleeps)
+    relaxShownLimits(this.#files)
     await mendPipes(this.#rawDir)
     await dropBaseFilters(this.#rawDir)
     const isOutside = await parkOutsideConnections(this.#rawDir, this.#files.image)
     return { isOutside, hasWritten: await listWritten(this.#files, this.#rawDir) }
+  }
+
+  /** All timers that are set. */
+  async timers(): Promise<Countdown[]> {
+    const found = timersOf(this.#files.image)
+    for (const name of await readdir(this.#rawDir)) {
+      if (!/^core-\d+\.img$/.test(name)) continue
+      const { records } = await readImage(join(this.#rawDir, name))
+      for (const { message } of records) found.push(...taskTimersOf(message))
+    }
+    return found
   }
 
   map(into: Omit<MapMemory, 'rawDir' | 'worker' | 'files'>, worker: PageMover): Promise<MappedImage> {

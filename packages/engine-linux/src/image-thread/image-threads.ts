@@ -1,50 +1,46 @@
 import { availableParallelism } from 'node:os'
+import { Limiter } from '@dormouse/async'
 import { ImageThread } from './image-thread.ts'
 
 /** One sandbox whose images take long must not keep all others from being saved. */
 const THREADS_MAX = Math.max(2, availableParallelism())
-/** Starting one takes as long as a small dump. */
-const IDLE_MAX = 1
 
-const idle: ImageThread[] = []
-const waiting: ((thread: ImageThread) => void)[] = []
-let lent = 0
+/** The image threads of one engine. Keeps one idle: starting a thread takes as long as a small dump. */
+export class ImageThreads implements AsyncDisposable {
+  readonly #limiter = new Limiter({ concurrency: THREADS_MAX })
+  #idle: ImageThread | undefined
 
-/** Lends a thread for as long as `work` takes. */
-export async function onImageThread<Value>(work: (thread: ImageThread) => Promise<Value>): Promise<Value> {
-  const thread = await borrowImageThread()
-  try {
-    return await work(thread)
-  } finally {
-    returnImageThread(thread)
+  /** Lends a thread for as long as `work` takes. */
+  use<Value>(work: (thread: ImageThread) => Promise<Value>): Promise<Value> {
+    return this.#limiter.run(async () => {
+      const thread = this.#takeIdle() ?? new ImageThread()
+      try {
+        return await work(thread)
+      } finally {
+        this.#return(thread)
+      }
+    })
   }
-}
 
-/** Makes sure that the next one that is borrowed has begun to start. */
-export function prepareImageThread(): void {
-  if (idle.length === 0 && lent < THREADS_MAX) idle.push(new ImageThread())
-}
-
-export async function borrowImageThread(): Promise<ImageThread> {
-  if (lent >= THREADS_MAX) return new Promise((resolve) => waiting.push(resolve))
-  lent++
-  return findIdle() ?? new ImageThread()
-}
-
-export function returnImageThread(thread: ImageThread): void {
-  thread.forget()
-  const next = waiting.shift()
-  if (next !== undefined) {
-    next(thread.isOver ? new ImageThread() : thread)
-    return
+  /** Starts a thread unless one is idle, so that the next `use` need not wait for it. */
+  prepare(): void {
+    if (this.#idle === undefined && this.#limiter.running < THREADS_MAX) this.#idle = new ImageThread()
   }
-  lent--
-  if (thread.isOver) return
-  if (idle.length < IDLE_MAX) idle.push(thread)
-  else void thread.close()
-}
 
-function findIdle(): ImageThread | undefined {
-  for (let thread = idle.pop(); thread !== undefined; thread = idle.pop()) if (!thread.isOver) return thread
-  return undefined
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#takeIdle()?.close()
+  }
+
+  #takeIdle(): ImageThread | undefined {
+    const thread = this.#idle
+    this.#idle = undefined
+    return thread?.isOver === true ? undefined : thread
+  }
+
+  #return(thread: ImageThread): void {
+    thread.forget()
+    if (thread.isOver) return
+    if (this.#idle === undefined) this.#idle = thread
+    else void thread.close()
+  }
 }

@@ -8,7 +8,8 @@ import type { MapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import type { PageMover } from '../image/page-worker.ts'
 import { findHiddenFile, replaceMissing } from '../volume/replace-missing.ts'
-import { DumpWork } from './dump-work.ts'
+import { DumpWork, type MendDump } from './dump-work.ts'
+import { passTime } from './pass-time.ts'
 
 /** State of the thread between the requests of one borrower. */
 export interface ThreadState {
@@ -29,8 +30,14 @@ export const IMAGE_WORK = {
   async refuseLoss(state: ThreadState, tree: { pids: readonly number[] }) {
     return getDump(state).refuseLoss(tree)
   },
-  async mendDump(state: ThreadState, _nothing: object) {
-    return getDump(state).mend()
+  async mendDump(state: ThreadState, mend: MendDump) {
+    return getDump(state).mend(mend)
+  },
+  async findTimers(state: ThreadState, _nothing: object) {
+    return getDump(state).timers()
+  },
+  async passTime(_state: ThreadState, pass: Parameters<typeof passTime>[0]): Promise<boolean> {
+    return passTime(pass)
   },
   async mapDump(state: ThreadState, into: Omit<MapMemory, 'rawDir' | 'worker' | 'files'>) {
     const { memoryFiles, referencedMemoryFiles } = await getDump(state).map(into, state.mover)

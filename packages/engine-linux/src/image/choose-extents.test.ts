@@ -23,12 +23,12 @@ describe('which memory is rewritten', () => {
     expect(choose([much, little])).toEqual([much])
   })
 
-  test('what has changed less of itself, if nobody else has its base', () => {
+  test('what has changed less of itself, if no other snapshot has its base', () => {
     expect(choose([extent(9, 100, true)])).toEqual([])
     expect(choose([extent(9, 100, false)])).toHaveLength(1)
   })
 
-  test('all of a file that is nobody else’s, so that it goes', () => {
+  test('all of a file that no other snapshot has, so that the file can be removed', () => {
     const [much, untouched, other] = [
       extent(9, 9, false),
       extent(0, 50, false),

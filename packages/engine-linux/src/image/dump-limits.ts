@@ -35,6 +35,7 @@ export async function requireFewHeld(pids: readonly number[]): Promise<void> {
   let descriptors = 0
   let threads = 0
   for (const pid of pids) {
+    // A process that has ended counts as nothing.
     // Since Linux 6.2 the size of this directory is the number of descriptors. Before that it is 0, and
     // requireSmallDump counts them.
     descriptors += (await stat(`/proc/${pid}/fd`).catch(() => undefined))?.size ?? 0

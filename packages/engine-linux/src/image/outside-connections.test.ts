@@ -14,7 +14,7 @@ const UDP = 17
 const socket = (state: number, { protocol = TCP, port = 80, address = [192, 0, 2, 1] } = {}): Message =>
   numbers({ 5: protocol, 6: state, 8: port, 12: new Uint32Array(Uint8Array.from(address).buffer)[0] ?? 0 })
 
-test('connections to the outside are told from all other sockets', () => {
+test('connections to the outside are distinguished from all other sockets', () => {
   expect(leadsOutside(socket(1))).toBe(true)
   expect(leadsOutside(socket(1, { address: [127, 0, 0, 1] }))).toBe(false)
   expect(leadsOutside(socket(1, { protocol: UDP }))).toBe(false)

@@ -145,7 +145,7 @@ describe('PageWorker', () => {
     expect(existsSync(at('m1'))).toBe(false)
   })
 
-  it('makes no file any more once it is disposed of, and says so to who waits and who asks later', async () => {
+  it('makes no file after it was disposed, and says so to callers that wait and to later ones', async () => {
     writeFileSync(at('one'), pages('a'.repeat(2560)))
     const task = (n: number) => ({
       sourcePath: at('one'),

@@ -18,7 +18,7 @@ describe('mendPipe', () => {
     expect(findUint(mended, 2)).toBe(100n)
   })
 
-  test('keeps a size that somebody chose, and one that the data needs', () => {
+  test('keeps a size that a program chose, and one that the data needs', () => {
     expect(findUint(mendPipe(pipe(0n, 1_048_576n)), 3)).toBe(1_048_576n)
     expect(findUint(mendPipe(pipe(60_000n, 65_536n)), 3)).toBe(65_536n)
   })

@@ -57,7 +57,7 @@ async function withGate(work: (server: Server) => Promise<void>): Promise<void> 
   }
 }
 
-test('what is held waits, and comes when it is let go', async () => {
+test('held connections wait, and arrive when they are released', async () => {
   await withGate(async (server) => {
     const [[socket]] = await Promise.all([
       once(server, 'connection'),
@@ -75,7 +75,7 @@ test('what is held waits, and comes when it is let go', async () => {
   })
 })
 
-test('a gate is opened also where somebody held connections and died', async () => {
+test('a gate opens also after a server that held connections died', async () => {
   await holdConnections(first)
   await holdConnections(first)
   await withGate(async () => {

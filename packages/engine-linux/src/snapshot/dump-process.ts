@@ -19,14 +19,14 @@ const LEAST_DEADLINE_MS = 300_000
 /** The slowest disk that is expected. */
 const BYTES_PER_MS = 16 * 1024
 const PREFIX = 'dumper-'
-/** Names of cgroups that this process made. One without members may be waiting for its CRIU. */
-const own = new Set<string>()
 
 /** Where the cgroups of this engine are, and who hears of those that cannot be removed. */
 export interface DumpHost {
   readonly hierarchies: Hierarchies
   readonly cgroupName: string
   readonly failures: FailureLog
+  /** Names of cgroups that this engine made. One without members may be waiting for its CRIU. */
+  readonly ownCgroups: Set<string>
 }
 
 export interface DumpTarget {
@@ -59,7 +59,7 @@ export class DumpProcess {
 
   static async start(host: DumpHost, call: Omit<CriuCall, 'as' | 'cgroups'>): Promise<DumpProcess> {
     const name = `${PREFIX}${randomUUID()}`
-    own.add(name)
+    host.ownCgroups.add(name)
     const cgroup = new BurrowCgroup(host.hierarchies, join(host.cgroupName, name))
     try {
       await cgroup.create(limitsFor(0))
@@ -70,7 +70,11 @@ export class DumpProcess {
       )
     } catch (error) {
       // The caller gets the first error; the next engine removes the cgroup.
-      await cgroup.remove().catch(() => {})
+      await cgroup
+        .remove()
+        .catch((failure: unknown) =>
+          host.failures.report('removal', failure, { cgroup: name }, 'the cgroup of a dump was not removed'),
+        )
       throw error
     }
   }
@@ -103,13 +107,15 @@ export function dumpDeadlineMs(usedBytes: number): number {
 }
 
 /** Removes the cgroups of dumps whose server has ended. A dump that still runs keeps its cgroup. */
-export async function removeDumpCgroups({ hierarchies, cgroupName, failures }: DumpHost): Promise<void> {
+export async function removeDumpCgroups(host: DumpHost): Promise<void> {
+  const { hierarchies, cgroupName, failures, ownCgroups } = host
   const { v1, v2 } = hierarchies
   const mounts = new Set([...v1.values(), ...(v2 === undefined ? [] : [v2.path])])
   const names = new Set<string>()
+  // A mount has no such directory until the first burrow is made.
   for (const mount of mounts)
     for (const name of await readdir(join(mount, cgroupName)).catch(() => []))
-      if (name.startsWith(PREFIX) && !own.has(name)) names.add(name)
+      if (name.startsWith(PREFIX) && !ownCgroups.has(name)) names.add(name)
   for (const name of names) {
     const cgroup = new BurrowCgroup(hierarchies, join(cgroupName, name))
     // A cgroup that cannot be read counts as one with members.

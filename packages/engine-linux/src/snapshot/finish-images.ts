@@ -9,10 +9,12 @@ import { listCarried } from '../image/carry-open-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import type { PageWorker } from '../image/page-worker.ts'
 import type { DumpImages } from '../image-thread/dump-images.ts'
+import type { HeldSleep } from '../process/hold-sleep.ts'
 import { readFingerprint } from '../storage/fingerprint.ts'
 import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { keepLibraries } from '../volume/library-copies.ts'
+import { earliestDeadline, type FoundWaits, wallTimeOf } from './watch-timers.ts'
 
 export interface FinishImages {
   readonly id: SnapshotId
@@ -31,6 +33,11 @@ export interface FinishImages {
   readonly worker: PageWorker
   /** The images of the dump, already read. */
   readonly images: DumpImages
+  /** When the processes were frozen. */
+  readonly dumpedAtMs: number
+  /** What their threads wait for; undefined when nothing has to wake the sandbox. */
+  readonly waits: FoundWaits | undefined
+  readonly sleeps: readonly HeldSleep[]
 }
 
 /** Turns a dump into the files of a snapshot, and describes them in a manifest. Nothing is synced. */
@@ -39,26 +46,31 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
   const { record } = burrow
   const { memory, hasCarried, isOutside } = await makeFiles(finish)
   const images = await worker.seal(work.images)
+  const clocks = await readClocks(work.images)
+  const createdAtMs = finish.waits === undefined ? finish.dumpedAtMs : wallTimeOf(clocks, finish.waits)
+  const deadline = await findDeadline(finish, createdAtMs)
   return {
     formatVersion: SNAPSHOT_FORMAT_VERSION,
     id,
     kind: 'full',
     sandboxId: burrow.sandboxId,
     ...(record.parent !== undefined && { parent: record.parent }),
-    createdAt: new Date().toISOString(),
+    createdAt: new Date(createdAtMs).toISOString(),
     template: { name: record.template, hash: record.templateHash },
     layers: [...finish.layers],
     tools: record.tools,
     limits: record.limits,
     volumes: record.volumes,
     volumeFiles: finish.volumeFiles,
-    clocks: await readClocks(work.images),
+    clocks,
     criuVersion: finish.criuVersion,
     fingerprint: await readFingerprint(),
     images,
     memory,
     ...(isOutside && { outside: true as const }),
+    showsLimits: true,
     ...(hasCarried && { carried: (await worker.sum([work.carried]))[0] }),
+    ...(deadline !== undefined && { deadline: deadline.toISOString() }),
     bytes: {
       images: images.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
       memory: await allocatedBytes(memory.map(({ name }) => join(work.memory, name))),
@@ -66,10 +78,15 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
   }
 }
 
+async function findDeadline({ waits, images }: FinishImages, readAtMs: number): Promise<Date | undefined> {
+  if (waits === undefined) return undefined
+  return earliestDeadline(waits, { timers: await images.findTimers(), readAtMs })
+}
+
 /** Rewrites the images so that memory is mapped, and makes the memory files and the list of carried files. */
 async function makeFiles(finish: FinishImages) {
   const { id, burrow, raw, work, worker, ownLayer: layer, volumeFiles, volumesDir } = finish
-  const { isOutside, hasWritten } = await finish.images.mend()
+  const { isOutside, hasWritten } = await finish.images.mend({ sleeps: finish.sleeps })
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
   const guard = { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) }

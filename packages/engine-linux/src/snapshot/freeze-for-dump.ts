@@ -6,7 +6,9 @@ import { inspectProcesses } from './inspect-processes.ts'
 
 /** How long to wait for a condition that passes by itself. */
 const PASSING_MS = 2_000
-const AGAIN_MS = 5
+/** The first pause between two freezes. Each later one is twice as long: a busy host needs more time to run a child. */
+const PAUSE_MS = 5
+const PAUSE_MAX_MS = 200
 
 /**
  * Freezes a burrow and checks its processes. Post: nothing in it runs, every process descends from the agent and is
@@ -15,7 +17,7 @@ const AGAIN_MS = 5
  */
 export async function freezeForDump(burrow: LinuxBurrow): Promise<void> {
   const deadline = performance.now() + PASSING_MS
-  for (;;) {
+  for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
     await burrow.freeze()
     const objection = await inspectProcesses({
       firstPid: burrow.first.pid,
@@ -25,6 +27,6 @@ export async function freezeForDump(burrow: LinuxBurrow): Promise<void> {
     const { pid, reason, isPassing } = objection
     if (!isPassing || performance.now() > deadline) throw cannotBeSaved(pid, reason)
     await burrow.thaw()
-    await sleep(AGAIN_MS)
+    await sleep(pauseMs)
   }
 }

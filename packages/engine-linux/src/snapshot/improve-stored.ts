@@ -13,11 +13,12 @@ export async function improveStored(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { host, dataDir, store, collector } = engine
+  const { layout, imageThreads, verified } = host
   // A failure may leave an unused layer.
   let mayLeaveLayers = true
   try {
     mayLeaveLayers = await engine.afterCollecting(() =>
-      improveSnapshot(id, { layout: host.layout, dataDir, store, signal }),
+      improveSnapshot(id, { layout, dataDir, store, imageThreads, verified, signal }),
     )
     return mayLeaveLayers
   } finally {

@@ -59,7 +59,9 @@ export async function inspectProcesses({ firstPid, members }: Inspected): Promis
     }
   }
   return (
-    findStranger(processes, firstPid) ?? findMissing(processes, others) ?? findOutside(processes, firstPid)
+    findNonDescendant(processes, firstPid) ??
+    findMissing(processes, others) ??
+    findOutside(processes, firstPid)
   )
 }
 
@@ -97,7 +99,10 @@ function isOfHost({ parentPid }: ThreadStatus): boolean {
  * Finds a process that is neither the agent nor its descendant, such as one that PID 1 adopted. CRIU does not save it,
  * and it could share memory with a process that is saved.
  */
-function findStranger(processes: ReadonlyMap<number, ThreadStatus>, firstPid: number): Objection | undefined {
+function findNonDescendant(
+  processes: ReadonlyMap<number, ThreadStatus>,
+  firstPid: number,
+): Objection | undefined {
   /** Whether a process is the agent or its descendant, as far as known. */
   const descends = new Map<number, boolean>()
   for (const process of processes.values()) {

@@ -35,6 +35,7 @@ export async function wasLeftStopped(burrow: LinuxBurrow): Promise<boolean> {
 
 /** Whether CRIU is at work: a process in the burrow's mount namespace that is not in its cgroups. */
 async function isCriuInside(burrow: LinuxBurrow): Promise<boolean> {
+  // Undefined for a process that has ended.
   const namespaceOf = (pid: string | number) => readlink(`/proc/${pid}/ns/mnt`).catch(() => undefined)
   const own = await namespaceOf(burrow.first.pid)
   if (own === undefined) return false

@@ -45,6 +45,7 @@ export class Leftovers implements AsyncDisposable {
       await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
       const destroying = burrow.destroy()
+      // The failure is reported below.
       this.#add(destroying.catch(() => {}))
       const [outcome] = await Promise.allSettled([destroying])
       if (outcome.status === 'fulfilled') return

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { VolumeMount } from '@dormouse/engine'
 import { libraryName } from '../image/library-name.ts'
-import { onImageThread } from '../image-thread/image-threads.ts'
+import type { ImageThreads } from '../image-thread/image-threads.ts'
 import { wholePages } from '../volume/detach-from-volumes.ts'
 import { findMount, type VolumeFile } from '../volume/volume-files.ts'
 import { findInVolume } from '../volume/walk-volume.ts'
@@ -12,6 +12,7 @@ import { findInVolume } from '../volume/walk-volume.ts'
 const FILE_TYPE = 0o170000
 
 export interface PrepareImages {
+  readonly imageThreads: ImageThreads
   readonly imagesDir: string
   /** Where the snapshot's copies of programs are. */
   readonly memoryDir: string
@@ -22,6 +23,8 @@ export interface PrepareImages {
   readonly volumesDir: string
   /** A directory that does not exist yet. */
   readonly workDir: string
+  /** Timers expire this much earlier than in the snapshot. */
+  readonly elapsedNs: bigint
 }
 
 /** Images that CRIU restores from. Disposing removes those that were made for one restore. */
@@ -31,29 +34,41 @@ export interface PreparedImages extends AsyncDisposable {
 
 /**
  * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this
- * makes changed images in `workDir`, in which it is a deleted file. Otherwise the restore uses the images of the
- * snapshot.
+ * makes changed images in `workDir`, in which it is a deleted file. Where timers are set and time has passed, it makes
+ * changed images as well. Otherwise the restore uses the images of the snapshot.
  */
 export async function prepareImages(prepare: PrepareImages): Promise<PreparedImages> {
-  const { imagesDir, memoryDir, volumeFiles, workDir } = prepare
+  const { imageThreads, imagesDir, memoryDir, volumeFiles, workDir, elapsedNs } = prepare
+  const made: string[] = []
   const gone: VolumeFile[] = []
   for (const file of volumeFiles) if (!(await isThere(prepare, file))) gone.push(file)
-  if (gone.length === 0) return { directory: imagesDir, [Symbol.asyncDispose]: async () => {} }
-  await onImageThread((thread) => thread.run('replaceMissing', { imagesDir, memoryDir, workDir, gone }))
+  if (gone.length > 0) {
+    await imageThreads.use((thread) => thread.run('replaceMissing', { imagesDir, memoryDir, workDir, gone }))
+    made.push(workDir)
+  }
+  if (elapsedNs > 0n) {
+    const pass = { imagesDir: made[0] ?? imagesDir, workDir: `${workDir}-later`, elapsedNs }
+    if (await imageThreads.use((thread) => thread.run('passTime', pass))) made.push(pass.workDir)
+  }
   return {
-    directory: workDir,
-    [Symbol.asyncDispose]: () => rm(workDir, { recursive: true, force: true }),
+    directory: made.at(-1) ?? imagesDir,
+    [Symbol.asyncDispose]: async () => {
+      for (const directory of made) await rm(directory, { recursive: true, force: true })
+    },
   }
 }
 
 /** Refuses mounts that the snapshot did not have and that would hide files which its processes have open. */
 export async function refuseMountsOverOpenFiles(
+  imageThreads: ImageThreads,
   imagesDir: string,
   { mounts, before }: { mounts: readonly VolumeMount[]; before: readonly VolumeMount[] },
 ): Promise<void> {
   const added = mounts.filter(({ path }) => !before.some((mount) => mount.path === path))
   if (added.length === 0) return
-  const hidden = await onImageThread((thread) => thread.run('findHiddenFile', { imagesDir, added, before }))
+  const hidden = await imageThreads.use((thread) =>
+    thread.run('findHiddenFile', { imagesDir, added, before }),
+  )
   if (hidden === undefined) return
   throw new DormouseError(
     'invalid_argument',

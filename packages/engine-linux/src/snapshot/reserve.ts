@@ -1,21 +1,17 @@
 import { rm } from 'node:fs/promises'
 import { allOf, Mutex } from '@dormouse/async'
-import { type BurrowLimits, burrowLimitsSchema, newSandboxId } from '@dormouse/contracts'
-import type { BurrowHost } from '../burrow/burrow-host.ts'
+import { type BurrowLimits, newSandboxId } from '@dormouse/contracts'
+import { type Introduction, introduceBurrow } from '../burrow/introduce-burrow.ts'
 import type { LaunchedBurrow } from '../burrow/launch-burrow.ts'
 import { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { removeBurrow } from '../burrow/remove-burrow.ts'
 import { canSetHostname, setHostname } from '../burrow/set-hostname.ts'
-import { discardSpare } from '../burrow/spare.ts'
+import { ShownLimits } from '../burrow/shown-limits.ts'
+import { discardSpare, SPARE_LIMITS } from '../burrow/spare.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { closeUnused, openGate } from '../network/open-gate.ts'
-import {
-  type Introduction,
-  introduceBurrow,
-  type RestoreSource,
-  restoreProcesses,
-  verifyRestorable,
-} from './restore-burrow.ts'
+import { type RestoreSource, restoreProcesses, verifyRestorable } from './restore-burrow.ts'
+import type { SnapshotHost } from './snapshot-host.ts'
 
 /** Two creates in a row do not wait for CRIU; each reserved burrow takes about eight megabytes. */
 const KEPT = 2
@@ -44,7 +40,7 @@ interface Reserved {
  * so the next server removes what this one leaves.
  */
 export class Reserve implements AsyncDisposable {
-  readonly #host: BurrowHost
+  readonly #host: SnapshotHost
   readonly #withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>
   readonly #ready: Reserved[] = []
   /** The last creates, latest first. */
@@ -57,7 +53,7 @@ export class Reserve implements AsyncDisposable {
    * `withoutCollecting` runs work while no file layer is collected: until a burrow has its record, nothing on disk says
    * which layers it uses.
    */
-  constructor(host: BurrowHost, withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>) {
+  constructor(host: SnapshotHost, withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>) {
     this.#host = host
     this.#withoutCollecting = withoutCollecting
   }
@@ -113,6 +109,7 @@ export class Reserve implements AsyncDisposable {
     const { first, cgroup, paths, gate } = reserved
     const { sandboxId } = introduction
     try {
+      new ShownLimits(paths.limits, reserved.record.limits, { isFresh: true }).setLimits(limits)
       await allOf([setHostname(first, sandboxId), cgroup.apply(limits), rm(paths.spareMark)])
       await cgroup.thaw()
     } catch (error) {
@@ -158,21 +155,32 @@ export class Reserve implements AsyncDisposable {
 
   async #make(source: RestoreSource, { hasNetwork }: Create['burrow']): Promise<LaunchedBurrow> {
     const host = this.#host
-    const limits = burrowLimitsSchema.parse({})
-    const restore = { ...source, sandboxId: newSandboxId(), limits, volumes: [] }
+    const restore = { ...source, sandboxId: newSandboxId(), limits: SPARE_LIMITS, volumes: [] }
     return this.#withoutCollecting(async () => {
       await verifyRestorable(host, restore)
       const spare = await host.spares.take({ keepsMark: true })
       try {
         const launched = await restoreProcesses(host, spare, restore)
         await warmUp(new LinuxBurrow(host, launched))
-        // Without a prepared gate the server opens one, and gets the error if that fails.
-        const gate = hasNetwork ? await openGate(launched.first).catch(() => undefined) : undefined
+        const gate = hasNetwork ? await this.#openGate(launched) : undefined
         return { ...launched, gate }
       } catch (error) {
         await discardSpare(spare, host.hierarchies)
         throw error
       }
+    })
+  }
+
+  /** Without a prepared gate the server opens one, and gets the error if that fails. */
+  #openGate({ first, record }: LaunchedBurrow) {
+    return openGate(first).catch((error: unknown) => {
+      this.#host.failures.report(
+        'reserve',
+        error,
+        { burrowId: record.id },
+        'no gate was opened ahead of need',
+      )
+      return undefined
     })
   }
 

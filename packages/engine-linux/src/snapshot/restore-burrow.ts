@@ -4,8 +4,9 @@ import { withTimeout } from '@dormouse/async'
 import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/contracts'
 import { lockAgentSocket } from '../burrow/agent-socket.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
+import { type Introduction, introduceBurrow } from '../burrow/introduce-burrow.ts'
 import { type LaunchedBurrow, launchBurrow } from '../burrow/launch-burrow.ts'
-import { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { discardSpare, type Spare } from '../burrow/spare.ts'
 import type { CriuResult } from '../criu/run-criu.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
@@ -13,10 +14,11 @@ import { copyCarried } from '../image/carry-open-files.ts'
 import { closeOutsideConnections } from '../network/open-gate.ts'
 import type { FirstProcess } from '../process/first-process.ts'
 import type { FullManifest } from '../storage/manifest.ts'
-import { unusable, verifyOnce } from '../storage/verify-snapshot.ts'
+import { unusable } from '../storage/verify-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import { explainRestoreFailure } from './explain-criu.ts'
 import { prepareImages, refuseMountsOverOpenFiles } from './prepare-images.ts'
+import type { SnapshotHost } from './snapshot-host.ts'
 
 /** Far beyond what a loaded machine needs; other restores wait for their turn meanwhile. */
 const RESTORE_TIMEOUT_MS = 20_000
@@ -33,17 +35,9 @@ export interface RestoreProcesses extends RestoreSource {
   readonly sandboxId: SandboxId
   readonly limits: BurrowLimits
   readonly volumes: FullManifest['volumes']
+  /** How much further the clocks and timers of the processes are than when they were saved; 0 by default. */
+  readonly passedMs?: number
   readonly signal?: AbortSignal | undefined
-}
-
-/** What the engine tells the restored agent about itself. */
-export interface Introduction {
-  readonly sandboxId: SandboxId
-  readonly reason: 'create' | 'resume' | 'fork' | 'rollback'
-  /** Whether random generators get a new seed. */
-  readonly reseed: boolean
-  readonly user?: string | undefined
-  readonly env?: Readonly<Record<string, string>> | undefined
 }
 
 export type RestoreBurrow = RestoreProcesses & Introduction
@@ -52,7 +46,7 @@ export type RestoreBurrow = RestoreProcesses & Introduction
  * Makes a burrow from a snapshot: verify, take a spare, launch, enter CRIU, introduce, publish. On failure nothing of
  * the burrow is left. The snapshot is only read, so any number of restores may run at once.
  */
-export async function restoreBurrow(host: BurrowHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
+export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   await verifyRestorable(host, restore)
   restore.signal?.throwIfAborted()
   const spare = await host.spares.take()
@@ -66,10 +60,13 @@ export async function restoreBurrow(host: BurrowHost, restore: RestoreBurrow): P
 }
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
-export async function verifyRestorable(host: BurrowHost, restore: RestoreProcesses): Promise<void> {
+export async function verifyRestorable(host: SnapshotHost, restore: RestoreProcesses): Promise<void> {
   const { paths, manifest, volumes } = restore
-  await verifyOnce(paths, manifest)
-  await refuseMountsOverOpenFiles(paths.images, { mounts: volumes, before: manifest.volumes })
+  await host.verified.verifyOnce(paths, manifest)
+  await refuseMountsOverOpenFiles(host.imageThreads, paths.images, {
+    mounts: volumes,
+    before: manifest.volumes,
+  })
   const missing = manifest.layers.find((layer) => !existsSync(host.layout.layer(layer)))
   if (missing !== undefined) throw unusable(`its file layer ${missing} is missing`)
 }
@@ -79,7 +76,7 @@ export async function verifyRestorable(host: BurrowHost, restore: RestoreProcess
  * listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
  */
 export async function restoreProcesses(
-  host: BurrowHost,
+  host: SnapshotHost,
   spare: Spare,
   restore: RestoreProcesses,
 ): Promise<LaunchedBurrow> {
@@ -96,8 +93,9 @@ export async function restoreProcesses(
     volumes: restore.volumes,
     parent: manifest.id,
     memoryFiles: manifest.memory.map(({ name }) => join(paths.memory, name)),
-    clocks: manifest.clocks,
+    clocks: clocksOf(restore),
     lastPid: freePidAbove(manifest),
+    hidesLimits: manifest.showsLimits !== true,
     signal: restore.signal,
   })
   await enterCriu(host, { spare, first: launched.first }, restore)
@@ -106,46 +104,36 @@ export async function restoreProcesses(
   return launched
 }
 
-/**
- * The second half of a restore: tells the agent who it is now and publishes the burrow's record. On failure the caller
- * removes the burrow.
- */
-export async function introduceBurrow(
-  host: BurrowHost,
-  launched: LaunchedBurrow,
-  { sandboxId, reason, reseed, user, env }: Introduction,
-): Promise<LinuxBurrow> {
-  const burrow = new LinuxBurrow(host, launched)
-  const introduced = burrow.guest.wake({
-    sandboxId,
-    reason,
-    reseed,
-    ...(user && { user }),
-    ...(env && { env }),
-  })
-  await burrow.publish(introduced)
-  return burrow
-}
-
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
 async function enterCriu(
-  { layout }: BurrowHost,
+  { layout, imageThreads }: SnapshotHost,
   { spare, first }: { spare: Spare; first: FirstProcess },
-  { paths, manifest, volumes }: RestoreProcesses,
+  { paths, manifest, volumes, passedMs = 0 }: RestoreProcesses,
 ): Promise<void> {
   if (spare.restorer === undefined)
     throw new DormouseError('host_unsupported', 'This host has no CRIU that works.')
   await using images = await prepareImages({
+    imageThreads,
     imagesDir: paths.images,
     memoryDir: paths.memory,
     volumeFiles: manifest.volumeFiles,
     mounts: volumes,
     volumesDir: layout.volumesDir,
     workDir: join(spare.paths.dir, 'images'),
+    elapsedNs: toNs(passedMs),
   })
   const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory })
   const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))
   if (exitCode !== 0) throw explainRestoreFailure(output)
+}
+
+function clocksOf({ manifest, passedMs = 0 }: RestoreProcesses): FullManifest['clocks'] {
+  const { monotonicNs, boottimeNs } = manifest.clocks
+  return { monotonicNs: monotonicNs + toNs(passedMs), boottimeNs: boottimeNs + toNs(passedMs) }
+}
+
+function toNs(ms: number): bigint {
+  return BigInt(Math.round(ms)) * 1_000_000n
 }
 
 /** A sandbox with connections that hang is better than none. */

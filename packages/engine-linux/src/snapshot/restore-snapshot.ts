@@ -46,7 +46,9 @@ async function restoreFound(
   const source = { paths, manifest, template, toolsDir: guestToolsDir(dataDir, manifest.tools) }
   if (reason === 'create')
     return createFrom(engine, source, { sandboxId, limits, volumes, user, env, signal })
-  return restoreBurrow(host, { ...source, sandboxId, limits, volumes, reason, reseed, env, signal })
+  // The wall clock may have been set back.
+  const passedMs = options.passTime === true ? Math.max(0, Date.now() - Date.parse(manifest.createdAt)) : 0
+  return restoreBurrow(host, { ...source, sandboxId, limits, volumes, reason, reseed, env, signal, passedMs })
 }
 
 /** Restores an older snapshot beside the burrow, which ends only when the new one answers. */

@@ -8,7 +8,7 @@ import { improveStored } from './improve-stored.ts'
 import { restoreSnapshot } from './restore-snapshot.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
 import { takeFiles } from './take-files.ts'
-import { type TakenSnapshot, takeSnapshot } from './take-snapshot.ts'
+import { type TakenSnapshot, type TakeSnapshot, takeSnapshot } from './take-snapshot.ts'
 
 export interface SavedLinuxBurrow extends SavedBurrow {
   readonly burrow?: LinuxBurrow
@@ -23,10 +23,10 @@ export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
 export async function saveBurrow(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  { leave, kind = 'full', limitRestore = withoutLimit }: SnapshotOptions,
+  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit }: SnapshotOptions,
 ): Promise<SavedLinuxBurrow> {
   if (kind === 'files') return saveFiles(engine, burrow, leave)
-  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow)
+  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers })
   const snapshot = describeSnapshot(manifest)
   if (leave === 'gone' || syncError !== undefined) {
     const endError = await errorOf(ended)
@@ -52,11 +52,12 @@ export async function saveBurrow(
 export async function saveAndEnd(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
+  { keepTimers }: Pick<TakeSnapshot, 'keepTimers'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
-    takeSnapshot(host, { burrow, dumper, toolsDir }),
+    takeSnapshot(host, { burrow, dumper, toolsDir, keepTimers }),
   )
   leftovers.removeTree(leftover, { sandboxId: burrow.sandboxId, snapshotId: taken.manifest.id })
   taken.ended.catch((error: unknown) => leftovers.destroy(burrow, error))

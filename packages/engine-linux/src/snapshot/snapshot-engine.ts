@@ -4,15 +4,18 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { FileCache } from '../host/file-cache.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
+import { ImageThreads } from '../image-thread/image-threads.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { LayerCollector } from '../storage/layer-collector.ts'
 import type { Manifest } from '../storage/manifest.ts'
 import { SnapshotStore } from '../storage/snapshot-store.ts'
+import { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
 import { type DumpHost, removeDumpCgroups } from './dump-process.ts'
 import { Dumper } from './dumper.ts'
 import { findLayersOfBurrows } from './layers-of-burrows.ts'
 import { Leftovers } from './leftovers.ts'
 import { Reserve } from './reserve.ts'
+import type { SnapshotHost } from './snapshot-host.ts'
 
 /** Sandboxes that wake often, and parents of forks; a snapshot beyond this is only read again. */
 const CACHED_SNAPSHOTS = 256
@@ -35,7 +38,7 @@ export interface FoundSnapshot {
  * `saveBurrow`, `restoreSnapshot`, `forkBurrow`, `improveStored` and the like.
  */
 export class SnapshotEngine implements AsyncDisposable {
-  readonly host: BurrowHost
+  readonly host: SnapshotHost
   readonly dataDir: string
   readonly toolsDir: string
   readonly store: SnapshotStore
@@ -48,15 +51,16 @@ export class SnapshotEngine implements AsyncDisposable {
 
   constructor({ host, criu, dataDir, toolsDir }: SnapshotEngineOptions) {
     const { layout, hierarchies, failures } = host
-    this.host = host
+    const verified = new VerifiedSnapshots()
+    this.host = { ...host, verified, imageThreads: new ImageThreads() }
     this.dataDir = dataDir
     this.toolsDir = toolsDir
-    this.#dumpHost = { hierarchies, cgroupName: layout.cgroupName, failures }
+    this.#dumpHost = { hierarchies, cgroupName: layout.cgroupName, failures, ownCgroups: new Set() }
     this.dumper = new Dumper(criu, this.#dumpHost)
-    this.store = new SnapshotStore(layout, () => findLayersOfBurrows(layout))
+    this.store = new SnapshotStore(layout, verified, () => findLayersOfBurrows(layout))
     this.collector = new LayerCollector(this.store, failures)
     this.leftovers = new Leftovers(failures)
-    this.reserve = new Reserve(host, (work) => this.afterCollecting(work))
+    this.reserve = new Reserve(this.host, (work) => this.afterCollecting(work))
   }
 
   /** A snapshot as its manifest describes it. A manifest that has not changed is not read again. */
@@ -94,5 +98,6 @@ export class SnapshotEngine implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     const parts = [this.dumper, this.reserve, this.leftovers, this.collector]
     await Promise.all(parts.map((part) => part[Symbol.asyncDispose]()))
+    await this.host.imageThreads[Symbol.asyncDispose]()
   }
 }

@@ -2,13 +2,13 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { allOf } from '@dormouse/async'
 import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
-import type { BurrowHost } from '../burrow/burrow-host.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowPaths, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { requireFewHeld } from '../image/dump-limits.ts'
 import { removeRemapLinks } from '../image/link-remaps.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import { DumpImages } from '../image-thread/dump-images.ts'
+import type { ImageThread } from '../image-thread/image-thread.ts'
 import { encodeManifest, type FullManifest, readManifest } from '../storage/manifest.ts'
 import {
   explainNoSpace,
@@ -17,15 +17,16 @@ import {
   syncLayer,
   UNFINISHED,
 } from '../storage/publish-snapshot.ts'
-import { rememberVerified } from '../storage/verify-snapshot.ts'
 import { refuseVolumeLocks } from '../volume/refuse-volume-locks.ts'
 import { type DumpProcess, dumpDeadlineMs } from './dump-process.ts'
 import type { Dumper } from './dumper.ts'
 import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
-import { finishImages } from './finish-images.ts'
+import { type FinishImages, finishImages } from './finish-images.ts'
 import { freezeForDump } from './freeze-for-dump.ts'
 import { wasLeftStopped } from './interrupted-dump.ts'
 import { recordSaveIntent, undoSave } from './save-intent.ts'
+import type { SnapshotHost } from './snapshot-host.ts'
+import { findWaits, holdSleeps } from './watch-timers.ts'
 
 export interface TakeSnapshot {
   readonly burrow: LinuxBurrow
@@ -35,6 +36,8 @@ export interface TakeSnapshot {
   /** Where the finished snapshot goes; among the engine's own snapshots by default. */
   readonly into?: string
   readonly layersDir?: string
+  /** See `SnapshotOptions.keepTimers`. */
+  readonly keepTimers?: boolean | undefined
 }
 
 export interface TakenSnapshot {
@@ -68,29 +71,35 @@ interface SavePlan {
  * Saves a burrow and ends it. Its processes stay stopped until the snapshot is on disk; only then do they end. If a
  * step fails, what was written is removed, the processes continue, and the error says why.
  */
-export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promise<TakenSnapshot> {
-  const { burrow, dumper } = take
+export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
+  // Processes that wait for memory do not freeze.
+  return take.burrow.withHeadroom(() => saveBurrow(host, take))
+}
+
+async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
+  const { burrow, dumper, keepTimers = false } = take
   const plan = planSave(host, take)
   const { id, final, unfinished, work } = plan
   let isDumped = false
   let manifest: FullManifest | undefined
   await using worker = new PageWorker()
-  await using images = new DumpImages(plan.raw)
+  // The thread starts while CRIU dumps the processes.
+  host.imageThreads.prepare()
   await burrow.quiesce()
   try {
     await prepareSave(burrow, plan)
-    await dumpProcesses(burrow, await dumper.take(), plan.raw)
+    const dumped = await dumpProcesses(host, burrow, await dumper.take(), { imagesDir: plan.raw, keepTimers })
     isDumped = true
-    manifest = await saveDump(host, take, { plan, images, worker })
+    manifest = await host.imageThreads.use((thread) => saveDump(host, take, { plan, thread, worker, dumped }))
     await worker.sync([work.dir])
     await publishSnapshot(work.dir, final.dir)
-    rememberVerified(final, manifest)
+    host.verified.remember(final, manifest)
     // Not waited for: the worker is idle, and takes a moment to end.
     void worker[Symbol.asyncDispose]()
     return { manifest, leftover: unfinished, ended: endBurrow(burrow, id) }
   } catch (error) {
     await worker[Symbol.asyncDispose]()
-    const finishedId = await undoAndResume(host, burrow, { images, isDumped })
+    const finishedId = await undoAndResume(host, burrow, { rawDir: plan.raw, isDumped })
     if (finishedId === undefined) throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
     const ended = endBurrow(burrow, finishedId)
     // The snapshot that is finished may also be one of an earlier attempt.
@@ -100,7 +109,7 @@ export async function takeSnapshot(host: BurrowHost, take: TakeSnapshot): Promis
   }
 }
 
-function planSave({ layout }: BurrowHost, { into, layersDir = layout.layersDir }: TakeSnapshot): SavePlan {
+function planSave({ layout }: SnapshotHost, { into, layersDir = layout.layersDir }: TakeSnapshot): SavePlan {
   const id = newSnapshotId()
   const final = into === undefined ? layout.snapshot(id) : snapshotPaths(into)
   const unfinished = join(dirname(final.dir), `${UNFINISHED}${id}`)
@@ -124,32 +133,50 @@ async function prepareSave(burrow: LinuxBurrow, { id, final, unfinished, raw, wo
   await mkdir(work.dir, { mode: 0o700 })
 }
 
+type Dumped = Pick<FinishImages, 'dumpedAtMs' | 'waits' | 'sleeps'>
+
 /** Post: the burrow is frozen and its processes are stopped, so neither they nor their files change. */
-async function dumpProcesses(burrow: LinuxBurrow, dump: DumpProcess, imagesDir: string): Promise<void> {
+async function dumpProcesses(
+  { failures }: SnapshotHost,
+  burrow: LinuxBurrow,
+  dump: DumpProcess,
+  { imagesDir, keepTimers }: { imagesDir: string; keepTimers: boolean },
+): Promise<Dumped> {
   const { first, freezerDir, limits } = burrow
+  // A snapshot without a deadline is better than none.
+  const withoutTimers = (error: unknown) => {
+    const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
+    failures.report('timer', error, fields, 'the timers of a burrow were not saved')
+    return undefined
+  }
+  const waits = keepTimers ? await findWaits(burrow).catch(withoutTimers) : undefined
   const ready = allOf([burrow.usage(), dump.allowMemory(limits.memoryBytes), freezeForDump(burrow)])
   const [{ memoryBytes }] = await ready.catch((error: unknown) => {
     dump.cancel()
     throw error
   })
+  const dumpedAtMs = Date.now()
+  const sleeps = (waits && (await holdSleeps(waits).catch(withoutTimers))) ?? []
   const deadlineMs = dumpDeadlineMs(memoryBytes)
   const hasVolumes = burrow.record.volumes.length > 0
   const result = await dump.run({ first, imagesDir, freezerDir, deadlineMs, hasVolumes })
   if (result.isCutOff) throw dumpCutOff()
   if (result.exitCode !== 0) throw explainDumpFailure(result.output)
+  return { dumpedAtMs, waits, sleeps }
 }
 
 /** Makes the snapshot in `work` from the dump and the burrow's files. Only the layer is synced. */
 async function saveDump(
-  { layout }: BurrowHost,
+  { layout }: SnapshotHost,
   { burrow, dumper, toolsDir }: TakeSnapshot,
-  { plan, images, worker }: { plan: SavePlan; images: DumpImages; worker: PageWorker },
+  save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped },
 ): Promise<FullManifest> {
-  const { id, raw, work, layerId, layer } = plan
+  const { thread, worker, dumped } = save
+  const { id, raw, work, layerId, layer } = save.plan
   const { volumesDir } = layout
   const { volumes: mounts } = burrow.record
   const pids = await burrow.pids()
-  await images.read()
+  const images = await DumpImages.read(thread, raw)
   const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
   await refuseVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
   await images.refuseLoss(pids)
@@ -160,6 +187,7 @@ async function saveDump(
   filesOnDisk.catch(() => {})
   const manifest = await finishImages({
     ...{ id, burrow, toolsDir, volumeFiles, volumesDir, raw, work, worker, images },
+    ...dumped,
     criuVersion: dumper.criuVersion,
     layers: [...(hasFiles ? [layerId] : []), ...burrow.record.layers],
     ownLayer: hasFiles ? layer : undefined,
@@ -181,24 +209,29 @@ function endBurrow(burrow: LinuxBurrow, id: SnapshotId): Promise<void> {
  * snapshot when it is finished after all; then the burrow has to end.
  */
 async function undoAndResume(
-  { failures }: BurrowHost,
+  { failures, imageThreads }: SnapshotHost,
   burrow: LinuxBurrow,
-  { images, isDumped }: { images: DumpImages; isDumped: boolean },
+  { rawDir, isDumped }: { rawDir: string; isDumped: boolean },
 ): Promise<SnapshotId | undefined> {
+  const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
   // Right after a dump the processes may be about to stop, so their state is read only when no dump was finished.
+  // Continuing processes that were not stopped does no harm.
   const areStopped = isDumped || (await wasLeftStopped(burrow).catch(() => true))
   // CRIU's links are harmless; the sandbox continues with them if they cannot be found or removed.
-  const remapLinks = areStopped ? await images.findRemapLinks().catch(() => []) : []
+  const findRemapLinks = () => imageThreads.use((thread) => thread.run('findRemapLinks', { rawDir }))
+  const notFound = (error: unknown) => {
+    failures.report('removal', error, fields, 'links that CRIU made in a sandbox were not found')
+    return []
+  }
+  const remapLinks = areStopped ? await findRemapLinks().catch(notFound) : []
   // If this fails, the files are still on disk under another name: `requireOwnFiles` of the next snapshot brings them
   // back.
   const finished = await undoSave(burrow.paths).catch((error: unknown) => {
-    const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
     failures.report('resume', error, fields, 'a burrow did not get its files back yet')
     return undefined
   })
   if (finished !== undefined) return finished
   await removeRemapLinks(burrow.first.pid, remapLinks).catch((error: unknown) => {
-    const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
     failures.report('removal', error, fields, 'links that CRIU made in a sandbox were not removed')
   })
   await burrow.resumeAfterFailedSave({ areStopped })

@@ -4,7 +4,6 @@ import { mkdir, readdir, rename } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { burrowLimitsSchema, DormouseError, hasErrorCode, newSandboxId } from '@dormouse/contracts'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
-import type { BurrowHost } from '../burrow/burrow-host.ts'
 import type { FailureLog } from '../host/failure-log.ts'
 import { FileCache } from '../host/file-cache.ts'
 import { type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
@@ -19,6 +18,7 @@ import {
 import { UNFINISHED } from '../storage/publish-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Dumper } from './dumper.ts'
+import type { SnapshotHost } from './snapshot-host.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 
 /** Enough to import a large library from a slow disk. Happens once per template. */
@@ -60,7 +60,7 @@ const manifests = new FileCache<Manifest>(CACHED_MANIFESTS)
  * Boots the template once, imports the modules that its description lists, and saves it.
  * Pre: the host's state directory is the data directory: the snapshot's files come from there.
  */
-export async function makeTemplateSnapshot(host: BurrowHost, parts: TemplateSnapshotParts): Promise<void> {
+export async function makeTemplateSnapshot(host: SnapshotHost, parts: TemplateSnapshotParts): Promise<void> {
   const { template, toolsDir, dumper } = parts
   const paths = await templateSnapshotPaths(parts)
   await mkdir(dirname(paths.dir), { recursive: true, mode: 0o711 })

@@ -22,7 +22,7 @@ describe('which layers are merged', () => {
     expect(choose(layers(17))).toEqual({ from: 1, to: 17 })
   })
 
-  test('not those with a file that somebody has open', () => {
+  test('not those with a file that a process has open', () => {
     expect(choose([...layers(6), layer({ known: 1 }), ...layers(10)])).toEqual({ from: 7, to: 17 })
   })
 

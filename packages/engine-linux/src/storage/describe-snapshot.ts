@@ -13,5 +13,7 @@ export function describeSnapshot(manifest: Manifest): Snapshot {
     limits: manifest.limits,
     volumes: manifest.volumes,
     bytes: manifest.bytes,
+    ...(manifest.kind === 'full' &&
+      manifest.deadline !== undefined && { deadline: new Date(manifest.deadline) }),
   }
 }

@@ -16,6 +16,7 @@ let here: Promise<Fingerprint> | undefined
 /** Read once: neither changes while this process runs. */
 export function readFingerprint(): Promise<Fingerprint> {
   here ??= examineHost()
+  // The caller gets the error; the next call examines the host again.
   here.catch(() => {
     here = undefined
   })

@@ -79,6 +79,7 @@ export async function removeUnpublished(layout: Layout): Promise<void> {
 }
 
 async function removeOthers(snapshotDir: string, generation: number | undefined): Promise<void> {
+  // Empty when the snapshot was deleted meanwhile.
   const names = await readdir(snapshotDir).catch(() => [])
   const isOther = (name: string) =>
     GENERATION.test(name)

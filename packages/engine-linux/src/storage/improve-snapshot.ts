@@ -6,7 +6,7 @@ import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { COPIED_MAX_BYTES } from '../image/choose-extents.ts'
 import { PageWorker } from '../image/page-worker.ts'
-import { onImageThread } from '../image-thread/image-threads.ts'
+import type { ImageThreads } from '../image-thread/image-threads.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import { CHAIN_MAX_LAYERS } from './choose-layers-to-merge.ts'
 import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
@@ -14,12 +14,14 @@ import type { FullManifest, Manifest } from './manifest.ts'
 import { mergeChain } from './merge-chain.ts'
 import { explainNoSpace } from './publish-snapshot.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
-import { verifyOnce } from './verify-snapshot.ts'
+import type { VerifiedSnapshots } from './verify-snapshot.ts'
 
 export interface ImproveSnapshot {
   readonly layout: Layout
   readonly dataDir: string
   readonly store: SnapshotStore
+  readonly imageThreads: ImageThreads
+  readonly verified: VerifiedSnapshots
   readonly signal: AbortSignal
 }
 
@@ -42,16 +44,18 @@ export async function improveSnapshot(id: SnapshotId, parts: ImproveSnapshot): P
 async function makeVersion(
   paths: SnapshotPaths,
   manifest: Manifest,
-  { layout, dataDir, store, signal }: ImproveSnapshot,
+  { layout, dataDir, store, imageThreads, verified, signal }: ImproveSnapshot,
 ): Promise<boolean> {
   if (!mayCopyMuch(manifest) && manifest.layers.length <= CHAIN_MAX_LAYERS) return false
   const canClone = await canShareBlocks(layout.snapshotsDir)
   const canConsolidate =
     mayCopyMuch(manifest) &&
-    (await onImageThread((thread) => thread.run('canConsolidate', { from: paths, canClone })))
+    (await imageThreads.use((thread) => thread.run('canConsolidate', { from: paths, canClone })))
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
   const findUsedByOthers = async () => (await store.findUsedLayers(manifest.id)) ?? new Set(manifest.layers)
-  const layers = await mergeChain({ layout, paths, manifest, rootfs, findUsedByOthers, canClone, signal })
+  const layers = await mergeChain({
+    ...{ layout, paths, manifest, rootfs, findUsedByOthers, imageThreads, canClone, signal },
+  })
   if (!canConsolidate && layers === undefined) return false
 
   const work = await beginGeneration(paths.dir)
@@ -61,14 +65,14 @@ async function makeVersion(
       await using worker = new PageWorker({ isIdle: true, signal })
       const generation = (manifest.generation ?? 0) + 1
       const memoryId = `${manifest.id}g${generation}`
-      const isDone = await onImageThread((thread) =>
+      const isDone = await imageThreads.use((thread) =>
         thread.run('consolidate', { from: paths, to: work, memoryId, canClone }, worker),
       )
       if (!isDone) throw new DormouseError('no_space', 'The disk has become too full for a new version.')
       if (existsSync(paths.carried)) await link(paths.carried, work.carried)
       const full = { ...manifest, layers: next.layers, generation, ...(await describeFiles(work, worker)) }
       // A restore would verify it too, and need not do it again.
-      await verifyOnce({ ...work, dir: paths.dir }, full)
+      await verified.verifyOnce({ ...work, dir: paths.dir }, full)
       next = full
     }
     signal.throwIfAborted()

@@ -54,8 +54,12 @@ const fullSchema = z.strictObject({
   memory: z.array(summedFile.extend({ mtimeNs: nanoseconds })),
   /** Processes have connections to the outside, which a restore brings back and then closes. */
   outside: z.literal(true).optional(),
+  /** Its open files fit a burrow in which programs see their limits. Snapshots of earlier versions do not have this. */
+  showsLimits: z.literal(true).optional(),
   /** The list of files that every restore copies into its upper directory; see `SnapshotPaths`. */
   carried: summedFile.optional(),
+  /** When the earliest timer or wait of its processes ends, if the save was to find out. */
+  deadline: z.iso.datetime().optional(),
 })
 
 /** A snapshot of files alone: a burrow made from it boots. */

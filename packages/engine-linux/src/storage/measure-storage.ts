@@ -1,8 +1,9 @@
-import type { Stats } from 'node:fs'
+import { existsSync, type Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt, StorageReport } from '@dormouse/engine'
+import type { FailureLog } from '../host/failure-log.ts'
 import type { Layout } from '../host/layout.ts'
 import { TreeMeasurement } from '../host/tree-measurement.ts'
 import { generationPaths } from './generation.ts'
@@ -17,11 +18,13 @@ const LAYER_TIMEOUT_MS = 600_000
 export class StorageMeter {
   readonly #layout: Layout
   readonly #store: SnapshotStore
+  readonly #failures: FailureLog
   readonly #layerUse = new Map<LayerId, DiskUse>()
 
-  constructor(layout: Layout, store: SnapshotStore) {
+  constructor(layout: Layout, store: SnapshotStore, failures: FailureLog) {
     this.#layout = layout
     this.#store = store
+    this.#failures = failures
   }
 
   async measure(): Promise<StorageReport> {
@@ -59,6 +62,7 @@ export class StorageMeter {
     const paths = generationPaths(this.#layout.snapshot(id).dir, generation)
     const parts: { key: string; bytes: number }[] = []
     for (const directory of [paths.images, paths.memory]) {
+      // Empty for a snapshot without processes, and for one that was deleted meanwhile.
       for (const name of await readdir(directory).catch(() => [])) {
         const file = await stat(join(directory, name)).catch(() => undefined)
         // Memory files are shared by hard links.
@@ -78,8 +82,12 @@ export class StorageMeter {
     const known = this.#layerUse.get(id)
     if (known !== undefined) return known.bytes
     using measurement = new TreeMeasurement(path)
-    // The layer may be collected meanwhile; then it takes no space.
-    const use = await measurement.advance(LAYER_TIMEOUT_MS).catch(() => undefined)
+    const use = await measurement.advance(LAYER_TIMEOUT_MS).catch((error: unknown) => {
+      // The layer may be collected meanwhile; then it takes no space.
+      if (existsSync(path))
+        this.#failures.report('measurement', error, { layer: id }, 'a layer was not measured')
+      return undefined
+    })
     if (use !== undefined) this.#layerUse.set(id, use)
     return use?.bytes ?? 0
   }

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { type LayerId, newLayerId } from '@dormouse/contracts'
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { onImageThread } from '../image-thread/image-threads.ts'
+import type { ImageThreads } from '../image-thread/image-threads.ts'
 import { CHAIN_MAX_LAYERS, chooseLayersToMerge, type LayerRange } from './choose-layers-to-merge.ts'
 import { UNPUBLISHED } from './generation.ts'
 import { mergeLayers, scanLayers } from './layer-program.ts'
@@ -17,6 +17,7 @@ export interface MergeChain {
   readonly rootfs: string
   /** Reads every manifest, so it is called only when the result matters. */
   readonly findUsedByOthers: () => Promise<ReadonlySet<LayerId>>
+  readonly imageThreads: ImageThreads
   readonly canClone: boolean
   readonly signal: AbortSignal
 }
@@ -33,7 +34,7 @@ export async function mergeChain(options: MergeChain): Promise<LayerId[] | undef
   const ofTemplate = manifest.layers.filter((layer) => !isOwn(layer)).map((layer) => layout.layer(layer))
   const below = [...ofTemplate, options.rootfs]
   const place = { layersDir: layout.layersDir, mountPoint: layout.rootMountPoint, signal }
-  const weights = await scanLayers({ ...place, layers: own, below, ...(await knownPaths(options.paths)) })
+  const weights = await scanLayers({ ...place, layers: own, below, ...(await knownPaths(options)) })
   const usedByOthers = await options.findUsedByOthers()
   const chain = weights.map((weight, index) => ({
     ...weight,
@@ -80,19 +81,22 @@ async function makeLayer(
  * Files that the saved processes may know by inode: those they have open or mapped, and the origins of those they write
  * to.
  */
-async function knownPaths(paths: SnapshotPaths): Promise<{ openPaths: string[]; carriedPaths: string[] }> {
+async function knownPaths({
+  paths,
+  imageThreads,
+}: MergeChain): Promise<{ openPaths: string[]; carriedPaths: string[] }> {
   const imagesDir = paths.images
-  const openPaths = await onImageThread((thread) => thread.run('findOpenPaths', { imagesDir })).catch(
-    (error: NodeJS.ErrnoException) => {
-      // A snapshot of kind `files` has no images. Images that cannot be read may name any file.
-      if (error.code !== 'ENOENT') throw error
-      return []
-    },
-  )
+  const reading = imageThreads.use((thread) => thread.run('findOpenPaths', { imagesDir }))
+  // A snapshot of kind `files` has no images. Images that cannot be read may name any file.
+  const openPaths = await reading.catch(unlessAbsent)
   // Most snapshots have no such list.
-  const carried = await readFile(paths.carried, 'utf8').catch(() => '')
+  const carried = await readFile(paths.carried, 'utf8').catch(unlessAbsent)
   return {
-    openPaths,
-    carriedPaths: carried.split('\0').filter((path) => path !== ''),
+    openPaths: openPaths ?? [],
+    carriedPaths: carried?.split('\0').filter((path) => path !== '') ?? [],
   }
+}
+
+function unlessAbsent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }

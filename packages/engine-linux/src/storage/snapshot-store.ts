@@ -16,7 +16,7 @@ import { generationPaths } from './generation.ts'
 import { removeSums } from './layer-sums.ts'
 import { findLayers, type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './publish-snapshot.ts'
-import { damaged, forgetVerified } from './verify-snapshot.ts'
+import { damaged, type VerifiedSnapshots } from './verify-snapshot.ts'
 
 const DELETED = '.deleted-'
 /** More would only wait for each other, and there is a limit to open files. */
@@ -28,11 +28,13 @@ export type FindOtherUsedLayers = () => Promise<ReadonlySet<LayerId> | undefined
 /** The finished snapshots of an engine, on disk. */
 export class SnapshotStore {
   readonly #layout: Layout
+  readonly #verified: VerifiedSnapshots
   readonly #findOtherUsedLayers: FindOtherUsedLayers
 
   /** `findOtherUsedLayers`: the layers that live burrows use. */
-  constructor(layout: Layout, findOtherUsedLayers: FindOtherUsedLayers) {
+  constructor(layout: Layout, verified: VerifiedSnapshots, findOtherUsedLayers: FindOtherUsedLayers) {
     this.#layout = layout
+    this.#verified = verified
     this.#findOtherUsedLayers = findOtherUsedLayers
   }
 
@@ -82,7 +84,7 @@ export class SnapshotStore {
       if (cause.code !== 'ENOENT') throw cause
       throw new DormouseError('not_found', 'There is no such snapshot.', { cause })
     })
-    forgetVerified(paths)
+    this.#verified.forget(paths)
     await removeTree(doomed)
   }
 

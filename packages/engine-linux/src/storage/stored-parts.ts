@@ -77,8 +77,10 @@ async function addTemplateParts(parts: Parts, layout: Layout, template: Template
   const user = { template: template.name }
   addRootfs(parts, layout, template, user)
   const parent = join(dirname(template.rootfs), 'snapshots')
+  // Missing until the first snapshot of the template is made.
   for (const name of await readdir(parent).catch(() => [])) {
     const paths = snapshotPaths(join(parent, name))
+    // Unfinished, or damaged: a create that finds it damaged reports it.
     const manifest = await readManifest(paths.manifest).catch(() => undefined)
     if (manifest === undefined) continue
     addManifestParts(parts, layout, { manifest, paths, key: `images:${template.hash}/${name}` }, user)

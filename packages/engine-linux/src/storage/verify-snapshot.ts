@@ -14,36 +14,38 @@ interface Verified {
 }
 
 /**
- * Verified snapshots, by directory. Reading the images takes about as long as restoring them, so unchanged files are
- * not read again.
+ * Snapshots that were verified, by directory. Reading the images takes about as long as restoring them, so unchanged
+ * files are not read again.
  */
-const verified = new Map<string, Verified>()
+export class VerifiedSnapshots {
+  readonly #verified = new Map<string, Verified>()
 
-/** Refuses a snapshot that cannot be restored here, before anything starts. */
-export async function verifyOnce(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
-  const attributes = readAttributes(paths, manifest)
-  const known = verified.get(paths.dir)
-  if (known?.attributes === attributes) return known.done
-  const done = verifySnapshot(paths, manifest)
-  verified.set(paths.dir, { attributes, done })
-  // A damaged file may be repaired, so the next restore verifies it again.
-  done.catch(() => verified.delete(paths.dir))
-  return done
-}
+  /** Refuses a snapshot that cannot be restored here, before anything starts. */
+  async verifyOnce(paths: SnapshotPaths, manifest: FullManifest): Promise<void> {
+    const attributes = readAttributes(paths, manifest)
+    const known = this.#verified.get(paths.dir)
+    if (known?.attributes === attributes) return known.done
+    const done = verifySnapshot(paths, manifest)
+    this.#verified.set(paths.dir, { attributes, done })
+    // A damaged file may be repaired, so the next restore verifies it again.
+    done.catch(() => this.#verified.delete(paths.dir))
+    return done
+  }
 
-/**
- * For a snapshot whose checksums were just made here. Checksums of memory files that it shares may be older, so their
- * times are compared.
- */
-export function rememberVerified(paths: SnapshotPaths, manifest: FullManifest): void {
-  const isUntouched = ({ name, mtimeNs }: FullManifest['memory'][number]) =>
-    statSync(join(paths.memory, name), { bigint: true, throwIfNoEntry: false })?.mtimeNs === mtimeNs
-  if (!manifest.memory.every(isUntouched)) return
-  verified.set(paths.dir, { attributes: readAttributes(paths, manifest), done: Promise.resolve() })
-}
+  /**
+   * For a snapshot whose checksums were just made here. Checksums of memory files that it shares may be older, so their
+   * times are compared.
+   */
+  remember(paths: SnapshotPaths, manifest: FullManifest): void {
+    const isUntouched = ({ name, mtimeNs }: FullManifest['memory'][number]) =>
+      statSync(join(paths.memory, name), { bigint: true, throwIfNoEntry: false })?.mtimeNs === mtimeNs
+    if (!manifest.memory.every(isUntouched)) return
+    this.#verified.set(paths.dir, { attributes: readAttributes(paths, manifest), done: Promise.resolve() })
+  }
 
-export function forgetVerified(paths: SnapshotPaths): void {
-  verified.delete(paths.dir)
+  forget(paths: SnapshotPaths): void {
+    this.#verified.delete(paths.dir)
+  }
 }
 
 /** Synchronous: a few hundred calls of a microsecond each. */

@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { RESOLVER } from '../network/addresses.ts'
 import type { TemplateDescription } from './description.ts'
-import { type PipIndexes, writePipConf } from './host-pip.ts'
 import { MATERIALS_PROGRAM } from './materials.ts'
+import type { SettingsFile } from './template-settings.ts'
 
 /** Prefix of lines in which the hooks report progress. Other output is for error messages. */
 export const HOOK_MARK = 'dormouse: '
@@ -41,13 +41,15 @@ export interface BuildHooks {
 export async function writeBuildHooks(
   directory: string,
   description: TemplateDescription,
-  pip: PipIndexes,
+  settings: readonly SettingsFile[],
 ): Promise<BuildHooks> {
   const materials = join(directory, 'materials')
-  const pipConf = `printf %s ${quoteForShell(writePipConf(pip))} > /etc/pip.conf\n`
   const imports = ['IPython', ...description.preload].map((module) => `import ${module}`).join('; ')
   const steps: HookStep[] = [
-    { doing: 'preparing users and settings', script: `set -eu${PREPARE}${pipConf}` },
+    {
+      doing: 'preparing users and settings',
+      script: `set -eu${PREPARE}${settings.map(writeSettings).join('')}`,
+    },
     ...description.commands.map((script, index) => ({
       doing: `command ${index + 1} of ${description.commands.length}`,
       script: `set -e\n${script}`,
@@ -68,6 +70,14 @@ export async function writeBuildHooks(
     }),
   )
   return { hooks, materials }
+}
+
+function writeSettings({ path, content, isExecutable, links = [] }: SettingsFile): string {
+  const mode = isExecutable ? '755' : '644'
+  return [
+    `printf %s ${quoteForShell(content)} > ${path}\nchmod ${mode} ${path}\n`,
+    ...links.map((link) => `mkdir -p ${dirname(link)}\nln -sf ${path} ${link}\n`),
+  ].join('')
 }
 
 interface HookStep {

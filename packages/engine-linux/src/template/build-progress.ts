@@ -15,6 +15,11 @@ const MENTIONS_PER_PACKAGE = 3
 /** Approximate number of packages in the base system; apt prints the number only for the others. */
 const BASE_PACKAGES = 60
 
+/** The phase that a line of mmdebstrap begins. */
+export function phaseOf(line: string): (typeof PHASES)[number] | undefined {
+  return PHASES.find(({ starts }) => line.startsWith(`I: ${starts}`))
+}
+
 /** Turns the lines of `mmdebstrap --verbose` into progress reports. */
 export function followBuild(report: ReportProgress): (line: string) => void {
   let phase: (typeof PHASES)[number] = PHASES[0]
@@ -26,7 +31,7 @@ export function followBuild(report: ReportProgress): (line: string) => void {
     report({ percent, doing })
   }
   return (line) => {
-    const started = PHASES.find(({ starts }) => line.startsWith(`I: ${starts}`))
+    const started = phaseOf(line)
     const announced = /(\d+) newly installed/.exec(line)
     if (started !== undefined) {
       phase = started

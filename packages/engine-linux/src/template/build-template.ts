@@ -7,12 +7,15 @@ import type { ReportProgress } from '../host/progress.ts'
 import { makeWorkDirectory, publishDirectory, removeTree, switchCurrent } from '../host/publish-directory.ts'
 import { inOwnNamespaces, runCommand, runCommandOrFail } from '../host/run-command.ts'
 import { writeBuildHooks } from './build-hooks.ts'
+import { BuildOutput } from './build-output.ts'
 import { followBuild } from './build-progress.ts'
 import type { TemplateDescription } from './description.ts'
 import { type AptSettings, minValidSeconds, readAptSettings } from './host-apt.ts'
+import { readNpmRegistries } from './host-npm.ts'
 import { readPipIndexes } from './host-pip.ts'
 import { encodeMaterials, materialsFile, parseMaterials } from './materials.ts'
 import { UID_BASE, UID_COUNT, unpackShifted } from './shifted-root.ts'
+import { templateSettings } from './template-settings.ts'
 import {
   readTemplate,
   TEMPLATE_FORMAT_VERSION,
@@ -22,7 +25,7 @@ import {
 } from './template-store.ts'
 
 /** Part of every template's hash. Raise it when the same description would give another result. */
-const BUILDER_VERSION = 3
+const BUILDER_VERSION = 4
 /** Packages that the agent, the kernel and the builder need in every template. */
 const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
 const EXCLUDED_EVERYWHERE = [
@@ -104,20 +107,29 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
 
 async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<Materials> {
   const { description, report = () => {}, signal } = options
-  const { hooks, materials } = await writeBuildHooks(work, description, await readPipIndexes(signal))
+  const settings = templateSettings({
+    pip: await readPipIndexes(signal),
+    npm: await readNpmRegistries(signal),
+  })
+  const { hooks, materials } = await writeBuildHooks(work, description, settings)
   const apt = await readAptSettings({ suite: description.suite, workDir: work, signal })
+  const output = new BuildOutput()
+  const follow = followBuild(report)
   const result = await runCommand({
     argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv({ description, hooks, archive, apt })]),
-    onLine: followBuild(report),
+    onLine: (line) => {
+      follow(line)
+      output.add(line)
+    },
     signal,
   })
   if (result.exitCode === 0) return parseMaterials(await readFile(materials, 'utf8'))
   throw new DormouseError(
     'setup_failed',
-    `Building template "${description.name}": mmdebstrap ${result.ending}`,
+    `Building template "${description.name}" failed at: ${output.step} (mmdebstrap ${result.ending})`,
     {
       hint: 'Read the output above: a package, suite or command of the description failed, or the network did.',
-      details: { output: result.tail },
+      details: { output: output.lines.length > 0 ? output.lines : result.tail },
     },
   )
 }
@@ -142,6 +154,8 @@ function mmdebstrapArgv(build: {
     '--aptopt=Acquire::Check-Valid-Until "true"',
     `--aptopt=Acquire::Min-ValidTime "${minValidSeconds(apt.options)}"`,
     '--aptopt=APT::Install-Recommends "false"',
+    // A template is synced as a whole before it is published, and a sandbox at every snapshot.
+    '--dpkgopt=force-unsafe-io',
     ...EXCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-exclude=${path}`),
     ...INCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-include=${path}`),
     `--include=${packages.join(',')}`,

@@ -1,4 +1,5 @@
 import { runCommand } from '../host/run-command.ts'
+import { withoutCredentials } from './registry-url.ts'
 
 /** Where the host installs Python packages from, as far as a sandbox can use it. */
 export interface PipIndexes {
@@ -42,23 +43,16 @@ export function parsePipConfig(listing: string): PipIndexes {
   }
 }
 
-/** Removes passwords, because a sandbox can read the file, and drops local directories, which do not exist inside. */
-function withoutCredentials(text: string): string[] {
-  if (!URL.canParse(text)) return []
-  const url = new URL(text)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return []
-  url.username = ''
-  url.password = ''
-  return [url.href]
-}
-
 /** Returns the content of /etc/pip.conf for a template. */
 export function writePipConf({ indexUrl, extraIndexUrls, trustedHosts }: PipIndexes): string {
   const list = (name: string, values: readonly string[]) =>
     values.length === 0 ? [] : [[`${name} =`, ...values].join('\n    ')]
   return [
     '[global]',
+    // The sandbox is the environment: pip's warnings about the system and about root mean nothing here.
     'break-system-packages = true',
+    'root-user-action = ignore',
+    'disable-pip-version-check = true',
     ...(indexUrl === undefined ? [] : [`index-url = ${indexUrl}`]),
     ...list('extra-index-url', extraIndexUrls),
     ...list('trusted-host', trustedHosts),

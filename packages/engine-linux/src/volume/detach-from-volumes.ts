@@ -116,6 +116,7 @@ async function refuseLinked(parts: {
     const mount = link === undefined ? undefined : findMount(mounts, link)
     return link === undefined || mount === undefined ? [] : { path: files.findPath(fileId), link, mount }
   })
+  // A name that cannot be removed stays on the volume. The snapshot is refused in any case.
   for (const { link, mount } of places)
     await removeInVolume(join(volumesDir, mount.volumeId), link.slice(mount.path.length)).catch(() => {})
   const [first] = places

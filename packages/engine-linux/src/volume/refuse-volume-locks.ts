@@ -34,10 +34,12 @@ export async function refuseVolumeLocks(
 
 async function refuseLocks(pid: number, mountIds: ReadonlySet<string>): Promise<void> {
   const directory = `/proc/${pid}/fdinfo`
+  // A process can be killed although it is stopped: then it has no locks.
   for (const fd of await readdir(directory).catch(() => [])) {
     const info = await readFile(join(directory, fd), 'utf8').catch(() => '')
     const mountId = /^mnt_id:\s*(?<id>\d+)$/m.exec(info)?.groups?.id
     if (mountId === undefined || !mountIds.has(mountId) || !/^lock:/m.test(info)) continue
+    // The path is only for the error.
     const path = await readlink(`/proc/${pid}/fd/${fd}`).catch(() => 'a file')
     const inside = await pidInside(pid)
     throw refused(`process ${inside} holds a lock on ${path}, on a volume that others may use`, {

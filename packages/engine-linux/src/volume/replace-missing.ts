@@ -68,6 +68,7 @@ export async function findHiddenFile({
 
 async function share(from: string, to: string, name: string): Promise<void> {
   const [source, target] = [join(from, name), join(to, name)]
+  // On failure copies: another file system, or one without hard links.
   await link(source, target).catch(() =>
     copyFile(source, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE),
   )

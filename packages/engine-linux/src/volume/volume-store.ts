@@ -30,6 +30,7 @@ export class VolumeStore {
   /** Returns the path on the host. Throws `not_found`. */
   async find(id: VolumeId): Promise<string> {
     const path = this.#path(id)
+    // A directory that cannot be read cannot be mounted either.
     const found = await stat(path).catch(() => undefined)
     if (found?.isDirectory() !== true) throw new DormouseError('not_found', `There is no volume ${id}.`)
     return path

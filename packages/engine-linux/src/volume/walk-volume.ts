@@ -29,6 +29,7 @@ export async function withFileInVolume<Value>(
   path: string,
   work: (place: string, found: BigIntStats) => Promise<Value>,
 ): Promise<Value | undefined> {
+  // Undefined also for a file that cannot be opened: callers treat it as gone.
   const file = await withParent(volumeDir, path, (place) =>
     open(place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK),
   ).catch(() => undefined)

@@ -89,18 +89,19 @@ const CONNECTED: Call[] = [
 ]
 
 const PROCESS_QUERIES: Call[] = [
-  ['processes.events', '5'],
-  ['processes.events', 0],
-  ['processes.events', 3, { after: -5 }],
-  ['processes.signal', '5', 'SIGTERM'],
-  ['processes.signal', 1, 'SIGNOPE'],
-  ['processes.signal', 1, 9],
-  ['processes.writeStdin', -1, 'x'],
-  ['processes.writeStdin', 1, 5],
-  ['processes.writeStdin', 1, 'x', { close: 'no' }],
-  ['processes.resize', 1, { cols: 0, rows: 0 }],
-  ['processes.resize', 1, { cols: '80', rows: 24 }],
-  ['processes.resize', 1, { cols: 80, rows: 24, depth: 8 }],
+  ['processes.events', 5],
+  ['processes.events', '0'],
+  ['processes.events', 'pr-../../etc'],
+  ['processes.events', '3', { after: -5 }],
+  ['processes.signal', 5, 'SIGTERM'],
+  ['processes.signal', '1', 'SIGNOPE'],
+  ['processes.signal', '1', 9],
+  ['processes.writeStdin', '-1', 'x'],
+  ['processes.writeStdin', '1', 5],
+  ['processes.writeStdin', '1', 'x', { close: 'no' }],
+  ['processes.resize', '1', { cols: 0, rows: 0 }],
+  ['processes.resize', '1', { cols: '80', rows: 24 }],
+  ['processes.resize', '1', { cols: 80, rows: 24, depth: 8 }],
 ]
 
 const BAD_PATHS: Call[] = ['', 5, null, '/tmp/a\0b', LONG].flatMap((path): Call[] => [

@@ -76,7 +76,12 @@ export function describeBash(factory: EngineFactory): void {
 
     test('a time-out ends the script and its children', async () => {
       const run = await bash('echo begun; sleep 654; echo never', { timeoutMs: 500 })
-      expect(run).toMatchObject({ stdout: 'begun\n', exitCode: 124, timedOut: true })
+      expect(run).toMatchObject({
+        stdout: 'begun\n',
+        exitCode: 124,
+        timedOut: true,
+        error: { name: 'RunTimeout' },
+      })
       expect((await bash('pgrep -cf "^sleep 654"')).stdout).toBe('0\n')
     })
 

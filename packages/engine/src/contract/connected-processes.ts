@@ -38,8 +38,10 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
     test('the exit names the signal that ended the process', async () => {
       expect((await run({ shell: 'kill -KILL $$' })).exit).toEqual({ exitCode: 137, signal: 'SIGKILL' })
       const connection = await connect({ args: ['sleep', '1000'] })
-      expect((await shared.guest.processes.list()).map(({ pid }) => pid)).toContain(connection.pid)
-      await shared.guest.processes.signal(connection.pid, 'SIGTERM')
+      expect((await shared.guest.processes.list()).map(({ processId }) => processId)).toContain(
+        connection.processId,
+      )
+      await shared.guest.processes.signal(connection.processId, 'SIGTERM')
       expect((await finish(connection)).exit).toEqual({ exitCode: 143, signal: 'SIGTERM' })
     })
 
@@ -93,7 +95,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect(taken).toBeLessThan(4 * MIB)
       deaf.close()
       await sending
-      await shared.guest.processes.signal(deaf.pid, 'SIGKILL')
+      await shared.guest.processes.signal(deaf.processId, 'SIGKILL')
       const early = await run(
         { shell: 'head -c 5; exec 0<&-; sleep 0.2; echo " done"' },
         Buffer.alloc(16 * MIB, 'a'),
@@ -124,7 +126,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       })
       await connection.write(Buffer.from('stty size\r'))
       await eventually('the first size', async () => shown.includes('20 70'))
-      await shared.guest.processes.resize(connection.pid, { cols: 132, rows: 50 })
+      await shared.guest.processes.resize(connection.processId, { cols: 132, rows: 50 })
       await connection.write(Buffer.from('stty size; exit 6\r'))
       const { stdout, exit } = await finished
       expect(stdout.toString()).toMatch(/20 70\r\n[\s\S]*50 132\r\n/)
@@ -167,7 +169,7 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       expect(await Promise.all(ends)).toEqual(['error', 'error'])
       const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
       const left = await woken.guest.processes.list()
-      expect(left.find(({ pid }) => pid === quiet.pid)).toMatchObject({ state: 'running' })
+      expect(left.find(({ processId }) => processId === quiet.processId)).toMatchObject({ state: 'running' })
       const again = await woken.guest.processes.connect({ shell: 'echo here' })
       expect((await finish(again)).stdout.toString()).toBe('here\n')
       await woken.destroy()

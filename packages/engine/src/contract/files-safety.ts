@@ -19,7 +19,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
         'import collections, os\nseen = collections.Counter()\nopen("/tmp/watching", "w").close()\n' +
         'while not os.path.exists("/tmp/written"):\n  data = open("/tmp/atomic/file", "rb").read()\n' +
         '  seen["whole" if len(data) == 3 * 2**20 and len(set(data)) == 1 else "mixed"] += 1\nprint(dict(seen))'
-      const pid = await processes.start({ args: ['python3', '-c', watch] })
+      const processId = await processes.start({ args: ['python3', '-c', watch] })
       await eventually('the watcher', () =>
         files.stat('/tmp/watching').then(
           () => true,
@@ -30,7 +30,7 @@ export function describeFilesSafety(factory: EngineFactory): void {
         await files.write('/tmp/atomic/file', Buffer.alloc(size, 'bcd'[round % 3]))
       }
       await files.write('/tmp/written', '')
-      expect(textOf(await collect(processes.events(pid)), 'stdout')).toMatch(/^\{'whole': \d+\}\n$/)
+      expect(textOf(await collect(processes.events(processId)), 'stdout')).toMatch(/^\{'whole': \d+\}\n$/)
     })
 
     test.each(['fails', 'is aborted'])(

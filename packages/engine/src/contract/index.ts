@@ -14,15 +14,18 @@ import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
 import { describeLimits } from './limits.ts'
 import { describeMemory } from './memory.ts'
+import { describeMultiprocessing } from './multiprocessing.ts'
 import { describeNetwork } from './network.ts'
 import { describeNetworkAsleep } from './network-asleep.ts'
 import { describePorts } from './ports.ts'
 import { describeProcesses } from './processes.ts'
+import { describeQuestions } from './questions.ts'
 import { describeRunsErrors } from './runs-errors.ts'
 import { describeRunsOutput } from './runs-output.ts'
 import { describeRunsResults } from './runs-results.ts'
 import { describeRunsState } from './runs-state.ts'
 import { describeRunsVolume } from './runs-volume.ts'
+import { describeShownLimits } from './shown-limits.ts'
 import { describeSleep } from './sleep.ts'
 import { describeSurvival } from './survival.ts'
 import { describeSurvive } from './survive.ts'
@@ -36,7 +39,7 @@ export type { EngineFactory } from './engine-factory.ts'
 /** What every engine must do, by topic. The parts are separate so that they can run in parallel. */
 const PARTS = {
   life: [describeLifecycle, describeAdopt, describeBadInput, describeSurvival],
-  resources: [describeLimits, describeMemory],
+  resources: [describeLimits, describeShownLimits, describeMemory],
   sleep: [describeSleep, describeFork, describeSurvive],
   files: [
     describeFiles,
@@ -55,6 +58,8 @@ const PARTS = {
     describeBash,
     describeInterrupts,
     describeKernelDeath,
+    describeQuestions,
+    describeMultiprocessing,
     describeContexts,
   ],
   processes: [describeProcesses, describeTerminals, describeConnectedProcesses],

@@ -37,7 +37,13 @@ export function describeInterrupts(factory: EngineFactory): void {
     ])('a time-out raises KeyboardInterrupt in code that %s, and variables stay', async (_what, code) => {
       await runPython(shared.guest, 'kept = 5')
       const run = await shared.guest.runs.run({ code, timeoutMs: 300 })
-      expect(run).toMatchObject({ exitCode: 124, timedOut: true, error: { name: 'KeyboardInterrupt' } })
+      const error = {
+        name: 'RunTimeout',
+        message: 'the run was interrupted after its time-out of 0.3 s',
+        traceback: expect.stringMatching(/KeyboardInterrupt[\s\S]*RunTimeout: the run was interrupted/),
+      }
+      expect(run).toMatchObject({ exitCode: 124, timedOut: true, error })
+      expect(run.stderr).toMatch(/RunTimeout: the run was interrupted after its time-out of 0.3 s\n$/)
       expect(run.interrupted).toBeUndefined()
       expect(run.contextRestarted).toBeUndefined()
       expect(await runPython(shared.guest, 'print(kept)')).toBe('5\n')
@@ -77,6 +83,7 @@ export function describeInterrupts(factory: EngineFactory): void {
         exitCode: 124,
         timedOut: true,
         contextRestarted: expect.stringMatching(/restarted[\s\S]*variables are gone/),
+        error: { name: 'RunTimeout', message: expect.stringMatching(/time-out[\s\S]*ignored/) },
       })
       const next = await shared.guest.runs.run({
         code: 'print("lost" in globals(), open("/tmp/kept").read())',
@@ -88,6 +95,12 @@ export function describeInterrupts(factory: EngineFactory): void {
       const after = await shared.guest.runs.run({ code: '!pgrep -cf "^sleep 765"' })
       expect(after.stdout).toBe('1\n')
       expect(after.contextRestarted).toBeUndefined()
+    })
+
+    test('code that handles the interrupt of its time-out has failed, too', async () => {
+      const code = 'import time\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: print("handled")'
+      const run = await shared.guest.runs.run({ code, timeoutMs: 300 })
+      expect(run).toMatchObject({ stdout: 'handled\n', exitCode: 124, error: { name: 'RunTimeout' } })
     })
 
     test('queued runs begin after code that ignored its time-out was killed', async () => {
@@ -107,8 +120,9 @@ export function describeInterrupts(factory: EngineFactory): void {
       const events = await collect(shared.guest.runs.events(second))
       expect(events).toMatchObject([
         { seq: 0, type: 'start' },
-        { seq: 1, type: 'error' },
-        { seq: 2, type: 'exit', exitCode: 130, interrupted: true },
+        { seq: 1, type: 'stderr' },
+        { seq: 2, type: 'error' },
+        { seq: 3, type: 'exit', exitCode: 130, interrupted: true },
       ])
       for (const runId of [first, third]) {
         expect((await collect(shared.guest.runs.events(runId))).at(-1)).toMatchObject({ exitCode: 0 })

@@ -13,7 +13,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
     test.each<[string, string, number, RegExp]>([
       ['a segfault', 'import ctypes; ctypes.string_at(0)', 139, /SIGSEGV/],
       ['os._exit(3)', 'import os; os._exit(3)', 3, /exited with code 3/],
-      ['os._exit(0)', 'import os; os._exit(0)', 0, /exited with code 0/],
+      ['os._exit(0)', 'import os; os._exit(0)', 1, /exited with code 0/],
       ['os.abort()', 'import os; os.abort()', 134, /SIGABRT/],
       ['SIGTERM', 'import os; os.kill(os.getpid(), 15)', 143, /SIGTERM/],
       ['kill -9', '!kill -9 $PPID', 137, /SIGKILL/],
@@ -29,6 +29,8 @@ export function describeKernelDeath(factory: EngineFactory): void {
           name: 'KernelDied',
           message: expect.stringMatching(how),
         })
+        expect(textOf(events, 'stderr')).toMatch(how)
+        expect(textOf(events, 'stderr')).toMatch(/^KernelDied: .*its variables are gone\n$/m)
         expect(events.at(-1)).toMatchObject({ exitCode, contextRestarted: true })
 
         const next = await shared.guest.runs.run({
@@ -47,7 +49,8 @@ export function describeKernelDeath(factory: EngineFactory): void {
       const { guest } = shared
       await guest.contexts.create({ context: 'other' })
       await runPython(guest, 'kept = 9', 'other')
-      const pid = await guest.processes.start({ args: ['sleep', '1000'] })
+      const processId = await guest.processes.start({ args: ['sleep', '1000'] })
+      const pid = (await guest.processes.list()).find((one) => one.processId === processId)?.pid
       const popen = 'import subprocess; print(subprocess.Popen(["sleep", "1000"]).pid)'
       const child = (await runPython(guest, popen)).trim()
       expect((await guest.runs.run({ code: 'import os; os._exit(1)' })).exitCode).toBe(1)
@@ -103,7 +106,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
       await guest.contexts.create({ context: 'other' })
       await runPython(guest, 'kept = 3', 'other')
       await guest.files.write('/tmp/kept', 'kept')
-      const pid = await guest.processes.start({ args: ['sleep', '1000'] })
+      const processId = await guest.processes.start({ args: ['sleep', '1000'] })
       const run = await guest.runs.run({
         code: 'print("eating")\nblocks = []\nwhile True: blocks.append(bytearray(2**20))',
       })
@@ -115,7 +118,7 @@ export function describeKernelDeath(factory: EngineFactory): void {
       const next = await guest.runs.run({ code: 'print(open("/tmp/kept").read())' })
       expect(next).toMatchObject({ stdout: 'kept\n', contextRestarted: expect.stringMatching(/memory/) })
       expect(await runPython(guest, 'print(kept)', 'other')).toBe('3\n')
-      expect((await guest.processes.list()).find((one) => one.pid === pid)?.state).toBe('running')
+      expect((await guest.processes.list()).find((one) => one.processId === processId)?.state).toBe('running')
     })
   })
 }

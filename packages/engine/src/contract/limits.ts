@@ -23,7 +23,7 @@ export function describeLimits(factory: EngineFactory): void {
       expect((await burrow.usage()).oomKills).toBeGreaterThan(0)
       expect((await burrow.guest.runs.run({ code: 'print("alive")' })).stdout).toBe('alive\n')
       const processes = await burrow.guest.processes.list()
-      expect(processes.find(({ pid }) => pid === marker)?.state).toBe('running')
+      expect(processes.find(({ processId }) => processId === marker)?.state).toBe('running')
     })
 
     test('pids: a process above the limit fails to start, and the burrow continues', async () => {

@@ -1,6 +1,7 @@
 import { newSandboxId } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
-import type { Burrow, BurrowMemory } from '../engine.ts'
+import type { BurrowMemory } from '../burrow-usage.ts'
+import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
 

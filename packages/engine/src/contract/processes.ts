@@ -19,12 +19,17 @@ export function describeProcesses(factory: EngineFactory): void {
         const { stdout } = await run({ args: ['pgrep', '-cf', command] })
         return stdout === '0\n'
       })
-    const find = async (pid: number) => (await shared.guest.processes.list()).find((one) => one.pid === pid)
+    const find = async (processId: string) =>
+      (await shared.guest.processes.list()).find((one) => one.processId === processId)
 
     test('args are passed unchanged, without a shell', async () => {
       const done = await run({ args: ['printf', '%s|', 'a b', '$HOME', '*', '', 'ü', '"'] })
       expect(done.stdout).toBe('a b|$HOME|*||ü|"|')
-      expect(done.events[0]).toMatchObject({ type: 'start', pid: expect.any(Number) })
+      expect(done.events[0]).toMatchObject({
+        type: 'start',
+        processId: expect.stringMatching(/^pr-[2-9a-z]{16}$/),
+        pid: expect.any(Number),
+      })
       expect(done.exit).toMatchObject({ exitCode: 0, durationMs: expect.any(Number) })
     })
 
@@ -73,34 +78,38 @@ export function describeProcesses(factory: EngineFactory): void {
     })
 
     test('stdin can be written in pieces and closed', async () => {
-      const pid = await shared.guest.processes.start({ shell: 'cat; echo closed', stdin: true })
-      expect(await shared.guest.processes.writeStdin(pid, 'first ', { close: false })).toBe(6)
-      expect(await shared.guest.processes.writeStdin(pid, Buffer.from('sécond\n'))).toBe(8)
-      const events = await collect(shared.guest.processes.events(pid))
+      const processId = await shared.guest.processes.start({ shell: 'cat; echo closed', stdin: true })
+      expect(await shared.guest.processes.writeStdin(processId, 'first ', { close: false })).toBe(6)
+      expect(await shared.guest.processes.writeStdin(processId, Buffer.from('sécond\n'))).toBe(8)
+      const events = await collect(shared.guest.processes.events(processId))
       expect(textOf(events, 'stdout')).toBe('first sécond\nclosed\n')
     })
 
     test('20 MB of stdin reach a process that reads slowly at first', async () => {
-      const pid = await shared.guest.processes.start({ shell: 'sleep 0.3; wc -c', stdin: true })
+      const processId = await shared.guest.processes.start({ shell: 'sleep 0.3; wc -c', stdin: true })
       async function* pieces() {
         for (let n = 0; n < 20; n += 1) yield Buffer.alloc(1_000_000, 'z')
       }
-      expect(await shared.guest.processes.writeStdin(pid, pieces())).toBe(20_000_000)
-      expect(textOf(await collect(shared.guest.processes.events(pid)), 'stdout').trim()).toBe('20000000')
+      expect(await shared.guest.processes.writeStdin(processId, pieces())).toBe(20_000_000)
+      expect(textOf(await collect(shared.guest.processes.events(processId)), 'stdout').trim()).toBe(
+        '20000000',
+      )
     })
 
     test('concurrent writes to stdin keep each piece in one piece', async () => {
       const { processes } = shared.guest
-      const pid = await processes.start({ shell: 'read -r go; sort | uniq -c', stdin: true })
+      const processId = await processes.start({ shell: 'read -r go; sort | uniq -c', stdin: true })
       async function* lines(letter: string) {
         for (let n = 0; n < 50; n += 1) yield Buffer.from(`${letter.repeat(5000)}\n`)
       }
       // More than the pipe holds: both requests are active before the process reads.
-      const writers = ['a', 'b'].map((letter) => processes.writeStdin(pid, lines(letter), { close: false }))
-      await processes.writeStdin(pid, '\ngo\n', { close: false })
+      const writers = ['a', 'b'].map((letter) =>
+        processes.writeStdin(processId, lines(letter), { close: false }),
+      )
+      await processes.writeStdin(processId, '\ngo\n', { close: false })
       expect(await Promise.all(writers)).toEqual([250_050, 250_050])
-      await processes.writeStdin(pid, '')
-      const counted = textOf(await collect(processes.events(pid)), 'stdout')
+      await processes.writeStdin(processId, '')
+      const counted = textOf(await collect(processes.events(processId)), 'stdout')
       expect(counted.match(/ \d+ (a{5000}|b{5000})$/gm)?.map((line) => line.trim().slice(0, 4))).toEqual([
         expect.stringMatching(/^(49|50) a$/),
         expect.stringMatching(/^(49|50) b$/),
@@ -139,17 +148,19 @@ export function describeProcesses(factory: EngineFactory): void {
     })
 
     test('a signal, given by name, reaches the whole process group', async () => {
-      const pid = await shared.guest.processes.start({
+      const processId = await shared.guest.processes.start({
         shell:
           'trap "echo caught; exit 9" USR1; sleep 432 & until grep -q ^sleep /proc/$!/comm; do :; done; echo ready; wait',
       })
-      for await (const event of shared.guest.processes.events(pid)) {
+      for await (const event of shared.guest.processes.events(processId)) {
         if (event.type === 'stdout' && event.data.includes('ready'))
-          await shared.guest.processes.signal(pid, 'SIGUSR1')
+          await shared.guest.processes.signal(processId, 'SIGUSR1')
         if (event.type === 'exit') expect(event.exitCode).toBe(9)
       }
       await noneLeft('^sleep 432')
-      await expect(shared.guest.processes.signal(pid, 'SIGUSR1')).rejects.toMatchObject({ code: 'conflict' })
+      await expect(shared.guest.processes.signal(processId, 'SIGUSR1')).rejects.toMatchObject({
+        code: 'conflict',
+      })
     })
 
     test('a background process outlives its reader, and can be followed again after any seq', async () => {
@@ -160,32 +171,34 @@ export function describeProcesses(factory: EngineFactory): void {
         if (seen.length === 3) break
       }
       const [start] = seen as [ProcessEvent & { type: 'start' }]
-      const rest = await collect(shared.guest.processes.events(start.pid, { after: seen.at(-1)!.seq }))
+      const rest = await collect(shared.guest.processes.events(start.processId, { after: seen.at(-1)!.seq }))
       expectWholeJournal([...seen, ...rest])
       expect(textOf([...seen, ...rest], 'stdout')).toBe('1\n2\n3\n4\n5\n6\n')
-      const all = await collect(shared.guest.processes.events(start.pid))
+      const all = await collect(shared.guest.processes.events(start.processId))
       expect(all).toEqual([...seen, ...rest])
-      expect(await collect(shared.guest.processes.events(start.pid, { after: 4 }))).toEqual(all.slice(5))
+      expect(await collect(shared.guest.processes.events(start.processId, { after: 4 }))).toEqual(
+        all.slice(5),
+      )
     })
 
     test('the list shows started processes and how they ended', async () => {
-      const pid = await shared.guest.processes.start({ args: ['sleep', '1000'], user: 'user' })
-      expect(await find(pid)).toMatchObject({
+      const processId = await shared.guest.processes.start({ args: ['sleep', '1000'], user: 'user' })
+      expect(await find(processId)).toMatchObject({
         command: 'sleep 1000',
         user: 'user',
         state: 'running',
         pty: false,
       })
-      await shared.guest.processes.signal(pid, 'SIGKILL')
-      await collect(shared.guest.processes.events(pid))
-      expect(await find(pid)).toMatchObject({ state: 'exited', exitCode: 137 })
+      await shared.guest.processes.signal(processId, 'SIGKILL')
+      await collect(shared.guest.processes.events(processId))
+      expect(await find(processId)).toMatchObject({ state: 'exited', exitCode: 137 })
     })
 
     test('a process that was not started through the guest is not found', async () => {
       const { processes } = shared.guest
-      await expect(processes.signal(1, 'SIGKILL')).rejects.toMatchObject({ code: 'not_found' })
-      await expect(processes.writeStdin(2, 'x')).rejects.toMatchObject({ code: 'not_found' })
-      await expect(collect(processes.events(99_999))).rejects.toMatchObject({ code: 'not_found' })
+      await expect(processes.signal('1', 'SIGKILL')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(processes.writeStdin('2', 'x')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(collect(processes.events('99999'))).rejects.toMatchObject({ code: 'not_found' })
     })
 
     test('100 MB of output take bounded memory and are marked as truncated', async () => {
@@ -199,6 +212,34 @@ export function describeProcesses(factory: EngineFactory): void {
       expect((await shared.guest.info()).rssBytes).toBeLessThan(before.rssBytes + 96 * 1024 ** 2)
     })
 
+    test('an ended process is not mistaken for a later one with its pid, across a sleep', async () => {
+      const burrow = await shared.create()
+      const { processes } = burrow.guest
+      const ended = await processes.start({ args: ['true'] })
+      await collect(processes.events(ended))
+      const pid = (await processes.list()).find(({ processId }) => processId === ended)?.pid
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+      const after = woken.guest.processes
+      // Pids start again after a sleep, near the highest one in use.
+      const later = await eventually('a process with the same pid', async () => {
+        const started = await after.start({ args: ['sleep', '1000'] })
+        const found = (await after.list()).find(({ processId }) => processId === started)
+        if (found?.pid === pid) return started
+        await after.signal(started, 'SIGKILL')
+        return undefined
+      })
+      expect(later).not.toBe(ended)
+      await expect(after.signal(ended, 'SIGKILL')).rejects.toMatchObject({ code: 'conflict' })
+      const state = async (id: string) =>
+        (await after.list()).find(({ processId }) => processId === id)?.state
+      expect([await state(ended), await state(later)]).toEqual(['exited', 'running'])
+      // By its pid, only the one that runs.
+      await after.signal(String(pid), 'SIGKILL')
+      await collect(after.events(later))
+      await expect(after.signal(String(pid), 'SIGKILL')).rejects.toMatchObject({ code: 'not_found' })
+    })
+
     test('the agent reaps orphans', async () => {
       await run({
         shell: 'for i in $(seq 50); do (sleep 0.1 & ) ; done; (setsid sh -c "sleep 0.1; exit 3" &)',
@@ -209,12 +250,13 @@ export function describeProcesses(factory: EngineFactory): void {
 
     test('a process above the limit is refused', async () => {
       const { guest } = await shared.create({ limits: { pids: 512 } })
-      const pids: number[] = []
+      const started: string[] = []
       const fill = async () => {
-        for (let n = 0; n < 300; n += 1) pids.push(await guest.processes.start({ args: ['sleep', '1000'] }))
+        for (let n = 0; n < 300; n += 1)
+          started.push(await guest.processes.start({ args: ['sleep', '1000'] }))
       }
       await expect(fill()).rejects.toMatchObject({ code: 'limit_reached' })
-      expect(pids.length).toBeGreaterThanOrEqual(200)
+      expect(started.length).toBeGreaterThanOrEqual(200)
       expect(await collectText(guest.files.read('/etc/hostname'))).toMatch(/\w/)
     })
   })

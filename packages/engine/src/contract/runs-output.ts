@@ -1,5 +1,6 @@
 import type { RunEvent } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
+import type { Burrow } from '../engine.ts'
 import { collect, expectWholeJournal, fileAppears, runPython, textOf } from './collect.ts'
 import type { EngineFactory } from './engine-factory.ts'
 import { useSharedBurrow } from './shared-burrow.ts'
@@ -14,6 +15,12 @@ export function describeRunsOutput(factory: EngineFactory): void {
     test.each([
       ['Python', 'python', `print("ready")\n${WAIT('/tmp/go-python')}print("end")`],
       ['Python without a newline', 'python', `print("ready", end="", flush=True)\n${WAIT('/tmp/go-part')}`],
+      [
+        'Python without a newline and a flush',
+        'python',
+        `print("ready", end="")\n${WAIT('/tmp/go-partial')}`,
+      ],
+      ['dots', 'python', `import sys\nfor dot in "ready": sys.stdout.write(dot)\n${WAIT('/tmp/go-dots')}`],
       ['bash', 'bash', 'echo ready; until [ -e /tmp/go-bash ]; do sleep 0.01; done; echo end'],
       ['a child process', 'python', '!echo ready; until [ -e /tmp/go-child ]; do sleep 0.01; done; echo end'],
     ] as const)('output of %s arrives while the run is active', async (_what, language, code) => {
@@ -27,6 +34,18 @@ export function describeRunsOutput(factory: EngineFactory): void {
       expectWholeJournal(events)
       expect(textOf(events, 'stdout')).toMatch(/^ready/)
       expect(events.at(-1)).toMatchObject({ exitCode: 0 })
+    })
+
+    test('each dot of a slow program arrives by itself, also after a sleep', async () => {
+      const dots = async (burrow: Burrow) => {
+        const code = 'import time\nfor _ in range(4): print(".", end=""); time.sleep(0.3)'
+        return (await collect(burrow.guest.runs.stream({ code }))).filter(({ type }) => type === 'stdout')
+      }
+      const burrow = await shared.create()
+      expect(await dots(burrow)).toHaveLength(4)
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
+      expect(await dots(woken)).toHaveLength(4)
     })
 
     test('stdout and stderr are kept apart and in order', async () => {

@@ -132,6 +132,29 @@ export function describeSleep(factory: EngineFactory): void {
       expect(Math.abs(drift)).toBeLessThan(2)
     })
 
+    test('timers: a snapshot knows the earliest, and a restore can let the time since then pass', async () => {
+      const burrow = await shared.create()
+      const begun = Date.now()
+      const waits = [30, 20, 40].map(
+        (s) => `threading.Thread(target=time.sleep, args=(${s},), daemon=True).start()`,
+      )
+      const code = ['import threading, time', ...waits, 'm = time.monotonic(); w = time.time()'].join('\n')
+      await burrow.guest.runs.run({ code })
+      const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone', keepTimers: true })
+      const { deadline } = snapshot
+      expect(deadline?.getTime()).toBeGreaterThan(begun + 19_900)
+      expect(deadline?.getTime()).toBeLessThan(Date.now() + 20_000)
+      expect((await shared.engine.getSnapshot(snapshot.id)).deadline).toEqual(deadline)
+      await sleep(1000)
+      const options = { sandboxId: burrow.sandboxId, passTime: true }
+      const woken = shared.hold(await shared.engine.restore(snapshot.id, options))
+      const clocks = (await print(woken, 'print(time.monotonic() - m, time.time() - w)')).split(' ')
+      const [monotonic, wall] = clocks.map(Number)
+      expect(Math.abs(wall! - monotonic!)).toBeLessThan(0.9)
+      const { snapshot: plain } = await shared.engine.snapshot(woken, { leave: 'gone' })
+      expect(plain).not.toHaveProperty('deadline')
+    })
+
     test('limits apply after a restore', async () => {
       const burrow = await shared.create({ limits: { memoryBytes: 256 * 1024 ** 2, pids: 64 } })
       const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'running' })
@@ -248,7 +271,11 @@ export function describeSleep(factory: EngineFactory): void {
         () => shared.engine.restore('../x' as never, { sandboxId: newSandboxId() }),
         'invalid_argument',
       ],
-      ['fork into nobody', () => shared.engine.fork(shared.burrow, { sandboxIds: [] }), 'invalid_argument'],
+      [
+        'a fork without children',
+        () => shared.engine.fork(shared.burrow, { sandboxIds: [] }),
+        'invalid_argument',
+      ],
     ])('%s is refused and changes nothing', async (_what, call, code) => {
       const before = await factory.traces()
       await expect(call()).rejects.toMatchObject({ code })

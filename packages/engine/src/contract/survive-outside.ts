@@ -12,18 +12,18 @@ export function outsideThatSurvives(): Survivor[] {
 }
 
 function interactiveShell(): Survivor {
-  let pid = 0
+  let processId = ''
   const shows = (guest: Guest, text: string) =>
     eventually(`${text} on the terminal`, async () =>
-      textOf(await collect(guest.processes.events(pid, { follow: false })), 'stdout').includes(text),
+      textOf(await collect(guest.processes.events(processId, { follow: false })), 'stdout').includes(text),
     )
-  const type = (guest: Guest, text: string) => guest.processes.writeStdin(pid, text, { close: false })
+  const type = (guest: Guest, text: string) => guest.processes.writeStdin(processId, text, { close: false })
   let turn = 0
   return {
     title: 'an interactive shell on a terminal, with its variables, jobs and size',
     async setUp(guest) {
       const pty = { cols: 91, rows: 33 }
-      pid = await guest.processes.start({ args: ['bash', '--norc'], env: { PS1: 'prompt> ' }, pty })
+      processId = await guest.processes.start({ args: ['bash', '--norc'], env: { PS1: 'prompt> ' }, pty })
       await shows(guest, 'prompt> ')
       await type(guest, 'kept=va""lue; cd /usr; sleep 1000 &\r')
       await type(guest, 'echo rea""dy\r')
@@ -39,7 +39,7 @@ function interactiveShell(): Survivor {
       await type(guest, '\x03')
       await type(guest, `echo after-${mark}-$((1 + 1))\r`)
       await shows(guest, `after-${mark}-2`)
-      expect((await guest.processes.list()).find((one) => one.pid === pid)).toMatchObject({
+      expect((await guest.processes.list()).find((one) => one.processId === processId)).toMatchObject({
         state: 'running',
         pty: true,
       })
@@ -48,7 +48,7 @@ function interactiveShell(): Survivor {
 }
 
 function webServer(): Survivor {
-  let pid = 0
+  let processId = ''
   const get =
     'import urllib.request; print(urllib.request.urlopen("http://127.0.0.1:8123/page", timeout=20).read())'
   return {
@@ -56,12 +56,12 @@ function webServer(): Survivor {
     async setUp(guest) {
       await guest.files.write('/root/site/page', 'content', { parents: true })
       const args = ['python3', '-m', 'http.server', '8123', '--directory', '/root/site']
-      pid = await guest.processes.start({ args })
+      processId = await guest.processes.start({ args })
       await eventually('the server', async () => (await guest.runs.run({ code: get })).exitCode === 0)
     },
     async check(guest) {
       expect(await runPython(guest, get)).toBe("b'content'\n")
-      expect((await guest.processes.list()).find((one) => one.pid === pid)).toMatchObject({
+      expect((await guest.processes.list()).find((one) => one.processId === processId)).toMatchObject({
         state: 'running',
       })
     },
@@ -69,20 +69,20 @@ function webServer(): Survivor {
 }
 
 function processWithStdin(): Survivor {
-  let pid = 0
+  let processId = ''
   const output = async (guest: Guest) =>
-    textOf(await collect(guest.processes.events(pid, { follow: false })), 'stdout')
+    textOf(await collect(guest.processes.events(processId, { follow: false })), 'stdout')
   return {
     title: 'a process with its stdin open and its journal of output',
     async setUp(guest) {
-      pid = await guest.processes.start({ args: ['cat'], stdin: true })
-      await guest.processes.writeStdin(pid, 'before\n', { close: false })
+      processId = await guest.processes.start({ args: ['cat'], stdin: true })
+      await guest.processes.writeStdin(processId, 'before\n', { close: false })
       await eventually('the output', async () => (await output(guest)) === 'before\n')
     },
     async check(guest) {
       const before = await output(guest)
       expect(before).toMatch(/^before\n(after\n)*$/)
-      await guest.processes.writeStdin(pid, 'after\n', { close: false })
+      await guest.processes.writeStdin(processId, 'after\n', { close: false })
       await eventually('the output', async () => (await output(guest)) === `${before}after\n`)
     },
   }

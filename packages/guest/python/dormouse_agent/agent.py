@@ -6,7 +6,16 @@ import signal
 import socket
 import sys
 
-from dormouse_agent import limits, ops_agent, ops_contexts, ops_files, ops_ports, ops_processes, ops_runs
+from dormouse_agent import (
+    limits,
+    ops_agent,
+    ops_background,
+    ops_contexts,
+    ops_files,
+    ops_ports,
+    ops_processes,
+    ops_runs,
+)
 from dormouse_agent.connection import Connection
 from dormouse_agent.context import Context
 from dormouse_agent.finished_items import FinishedItems, JournalBudget
@@ -22,6 +31,7 @@ DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
 OPERATIONS = (
     *ops_agent.OPERATIONS,
+    *ops_background.OPERATIONS,
     *ops_contexts.OPERATIONS,
     *ops_files.OPERATIONS,
     *ops_ports.OPERATIONS,
@@ -42,8 +52,8 @@ class Agent:
         self.env: dict[str, str] = {}
         budget = JournalBudget()
         self.runs = Runs(budget)
-        self.processes: dict[int, StartedProcess] = {}
-        self.finished_processes: FinishedItems[int, StartedProcess] = FinishedItems(
+        self.processes: dict[str, StartedProcess] = {}
+        self.finished_processes: FinishedItems[str, StartedProcess] = FinishedItems(
             budget, limits.FINISHED_PROCESSES
         )
         self.contexts: dict[str, Context] = {}
@@ -62,13 +72,12 @@ class Agent:
         return context
 
     def process_started(self, process: StartedProcess) -> None:
-        self.finished_processes.drop(process.pid)
-        self.processes[process.pid] = process
+        self.processes[process.id] = process
 
     def process_ended(self, process: StartedProcess) -> None:
-        del self.processes[process.pid]
+        del self.processes[process.id]
         process.linger(self.lingering)
-        self.finished_processes.add(process.pid, process)
+        self.finished_processes.add(process.id, process)
 
 
 def main() -> int:

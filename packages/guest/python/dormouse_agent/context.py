@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 IGNORED_INTERRUPT = (
     "the code ignored the interrupt for {grace:g} s, so the context was restarted and its variables are gone"
 )
+KERNEL_DIED = "{how}; the context was restarted and its variables are gone"
+LARGEST_VARIABLES = "; before this run the largest variables were {largest}"
 
 
 class Context:
@@ -80,6 +82,20 @@ class Context:
             raise OpError("conflict", f"the kernel of context {self.name!r} ended during the import")
         return [str(name) for name in failed]
 
+    async def complete(self, code: str) -> dict[str, Any]:
+        """Returns `matches`, what they replace at the end of the code, and whether there are more."""
+        if self.current is not None or self._queue:
+            raise OpError("conflict", f"context {self.name!r} is busy with a run")
+        answer = await self.kernel.complete(code)
+        matches, replaces = (answer or {}).get("matches"), (answer or {}).get("replaces")
+        if answer is None or not isinstance(matches, list) or not isinstance(replaces, str):
+            raise OpError("conflict", f"the kernel of context {self.name!r} does not answer")
+        return {"matches": [str(text) for text in matches], "replaces": replaces, "more": answer.get("more") is True}
+
+    def answer(self, request: int, text: str | None) -> None:
+        """Answers a question of the current run."""
+        self.kernel.process.send({"type": "input", "request": request, "text": text})
+
     def change_user(self, user: User) -> None:
         self.user = user
         self.kernel.replace()
@@ -110,7 +126,7 @@ class Context:
         kernel.redirect(TextEvents(run.journal, "stdout"), TextEvents(run.journal, "stderr"))
         note, self.kernel.restart_note = self.kernel.restart_note, None
         run.begin(self._agent.loop, note)
-        kernel.send({"type": "run", "id": run.id, "code": run.code})
+        kernel.send({"type": "run", "id": run.id, "code": run.code, "input": run.answers_input})
         run.code = ""
 
     def _begin_bash(self, run: Run) -> None:
@@ -121,7 +137,7 @@ class Context:
         try:
             bash.start(self._agent.reaper, run.code, self.user, self.environment(), self.start_directory())
         except OpError as error:
-            run.error("BashFailed", f"bash could not be started: {error.message}")
+            run.fail("BashFailed", f"bash could not be started: {error.message}")
             self._finish(127)
             return
         run.code = ""
@@ -194,7 +210,7 @@ class Context:
             self._redirect_between_runs()
         if self.current is not None:
             self.current.interrupted = True
-            self.current.error("ContextDeleted", message)
+            self.current.fail("ContextDeleted", message)
             self._finish(130)
         while self._queue:
             run = self._queue.popleft()
@@ -213,6 +229,8 @@ class Context:
             self._on_result(run if self._bash is None else None, message)
         elif run is None or self._bash is not None:
             return
+        elif kind == "input" and run.answers_input:
+            run.ask(int(message["request"]), str(message["prompt"])[: limits.PROMPT_CHARS], message["hidden"] is True)
         elif kind == "error":
             run.error(str(message["name"]), str(message["message"]), str(message["traceback"]))
         elif kind == "done":
@@ -230,28 +248,33 @@ class Context:
             # A thread displayed this between two runs, so there is no run to show it in.
             self.between_runs.append("stdout", data=text + "\n", between=True)
 
-    def on_kernel_death(self, code: int, why: str, asked_for: bool) -> None:
+    def on_kernel_death(self, code: int, why: str, largest_variables: str, asked_for: bool) -> None:
         ignored, self._ignored_interrupt = self._ignored_interrupt, False
         run = self.current
         if ignored:
             why = IGNORED_INTERRUPT.format(grace=limits.INTERRUPT_GRACE_S)
+        else:
+            why = KERNEL_DIED.format(how=why)
         if ignored or not asked_for:
             self.kernel.restart_note = why
         if run is None or self._bash is not None:
             return
         self._redirect_between_runs()
         name = "ContextRestarted" if ignored else "KernelDied"
-        run.error(name, why if ignored else f"{why}; the context was restarted and its variables are gone")
+        if largest_variables and not ignored and signal_name(code) == "SIGKILL":
+            why += LARGEST_VARIABLES.format(largest=largest_variables)
+        run.fail(name, why)
         # Only the run has ended: queued runs begin when the new kernel is ready.
         ended_by = None if ignored else signal_name(code)
-        self._finish(exit_code_of(code), context_restarted=True, signal=ended_by)
+        # Code 0 would look like success.
+        self._finish(exit_code_of(code) or 1, context_restarted=True, signal=ended_by)
 
     def on_kernel_unavailable(self, why: str) -> None:
         waiting = [run for run in self._queue if run.language == "python"]
         for run in waiting:
             self._queue.remove(run)
             run.begin(self._agent.loop, None)
-            run.error("KernelDied", f"{why}; {limits.KERNEL_START_ATTEMPTS} attempts failed")
+            run.fail("KernelDied", f"{why}; {limits.KERNEL_START_ATTEMPTS} attempts failed")
             run.finish(1)
             self._agent.runs.finished(run)
         self._advance()

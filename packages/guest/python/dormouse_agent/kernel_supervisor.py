@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import limits
 from dormouse_agent.errors import OpError
-from dormouse_agent.kernel_death import describe_death, oom_kills
+from dormouse_agent.kernel_death import describe_death, describe_variables, oom_kills
 from dormouse_agent.kernel_process import KernelProcess
 from dormouse_agent.kernel_requests import KernelRequests
 from dormouse_agent.text_events import TextEvents
@@ -25,6 +25,7 @@ class KernelSupervisor:
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
         self._oom_kills: int | None = None
+        self._largest_variables = ""
         self._pending_env: dict[str, str] = {}
         # A wake waits for the kernel to be ready: whether it asks for new seeds. None when no wake waits.
         self._pending_reseed: bool | None = None
@@ -85,12 +86,23 @@ class KernelSupervisor:
 
     async def preload(self, modules: list[str]) -> dict[str, Any] | None:
         """Returns None when the kernel ends, or cannot be started."""
+        if not await self._until_ready():
+            return None
+        return await self._requests.send(self.process, {"type": "preload", "modules": modules})
+
+    async def complete(self, code: str) -> dict[str, Any] | None:
+        """Returns None when the kernel ends, cannot be started, or does not answer in time."""
+        if not await self._until_ready():
+            return None
+        return await self._requests.send(self.process, {"type": "complete", "code": code}, limits.COMPLETE_S)
+
+    async def _until_ready(self) -> bool:
         self.ensure_started()
         while not self.ready:
             if self._process is None and self._timer is None:
-                return None
+                return False
             await asyncio.sleep(limits.KERNEL_POLL_S)
-        return await self._requests.send(self.process, {"type": "preload", "modules": modules})
+        return True
 
     def replace(self) -> None:
         """Starts a new kernel for another user. The old one has run nothing."""
@@ -113,6 +125,7 @@ class KernelSupervisor:
         self._replacing = False
         context = self._context
         self._oom_kills = oom_kills()
+        self._largest_variables = ""
         self._pending_env = {}
         self._pending_reseed = None
         process = KernelProcess(self._agent.loop, self)
@@ -139,6 +152,8 @@ class KernelSupervisor:
                 self._context.on_kernel_free()
         elif message["type"] == "answer":
             self._requests.on_answer(message)
+        elif message["type"] == "variables":
+            self._largest_variables = describe_variables(message)
         else:
             self._context.on_kernel_message(message)
 
@@ -150,7 +165,7 @@ class KernelSupervisor:
         self._requests.on_kernel_exit()
         why = UNTRUSTED if process.untrusted else describe_death(code, self._oom_kills)
         if was_ready:
-            self._context.on_kernel_death(code, why, asked_for=process.killed)
+            self._context.on_kernel_death(code, why, self._largest_variables, asked_for=process.killed)
         self._process = None
         self._linger(process)
         if self._retired:

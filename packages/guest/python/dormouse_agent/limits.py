@@ -62,6 +62,14 @@ PORT_POLL_FIRST_S = 0.01
 PORT_POLL_LAST_S = 0.1
 PORTS_LISTED = 4096
 
+# Background processes that are reported and watched at once; each costs a descriptor.
+BACKGROUND_PROCESSES = 64
+BACKGROUND_COMMAND_CHARS = 1024
+# A process that counts as work is looked at again after this long.
+BACKGROUND_SETTLES_S = 1.0
+# One read of a file in /proc. Environments and command lines may be longer.
+PROC_FILE_BYTES = 256 * KIB
+
 # What may exist at the same time.
 # Each connection costs a descriptor, and its windows up to 2 MiB.
 PORT_CONNECTIONS = 512
@@ -81,6 +89,9 @@ KERNEL_RETRY_LAST_S = 1.0
 INTERRUPT_GRACE_S = float(os.environ.get("DORMOUSE_INTERRUPT_GRACE_S", "5"))
 # How often the agent nudges a kernel that has been interrupted and still runs.
 INTERRUPT_NUDGE_S = 0.1
+# What an error about memory shows of the variables that a kernel reported.
+LARGEST_VARIABLES = 5
+VARIABLE_NAME_CHARS = 60
 
 # Sleep and wake. How long a request may undo its work, and how long the host may take to read its answer.
 QUIESCE_S = 5.0
@@ -89,6 +100,12 @@ KERNEL_ANSWER_S = 30.0
 # How often a request that needs a kernel checks whether it is ready.
 KERNEL_POLL_S = 0.02
 PRELOAD_MODULES = 64
+# Code to complete: a person types it. The kernel gives up after 2 s, so an answer comes well before this.
+COMPLETE_BYTES = 64 * KIB
+COMPLETE_S = 5.0
+# The prompt of one input(), and one answer.
+PROMPT_CHARS = 4 * KIB
+ANSWER_BYTES = 64 * KIB
 
 # Shorter code is passed to bash as an argument, longer code as a file.
 BASH_ARGUMENT_BYTES = 100_000

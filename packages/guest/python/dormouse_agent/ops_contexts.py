@@ -63,6 +63,11 @@ async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dic
     return {"failed": await _get_context(agent, "default").preload(args["modules"])}
 
 
+@operation("context.complete", {"context": Text(ID), "code": Text(max_bytes=limits.COMPLETE_BYTES, nul=True)})
+async def complete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    return await _get_context(agent, args["context"]).complete(args["code"])
+
+
 def _get_context(agent: "Agent", name: str) -> Context:
     context = agent.contexts.get(name)
     if context is None:
@@ -76,4 +81,5 @@ OPERATIONS = (
     delete,
     output,
     preload,
+    complete,
 )

@@ -1,5 +1,6 @@
 """process.*"""
 
+import re
 import shlex
 import signal
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from dormouse_agent.spawn import Spawn, base_environment
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
 
-PID = Whole(1, 2**31 - 1)
+# The id of a process, or the pid of one that runs.
+PROCESS = re.compile(r"pr-[2-9a-z]{16}|[1-9][0-9]{0,9}")
 SIZE = {"cols": Whole(1, 65535), "rows": Whole(1, 65535)}
 SIGNALS = tuple(known.name for known in signal.Signals)
 # The program to start, and its surroundings.
@@ -49,7 +51,7 @@ def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, A
     if args["timeoutMs"] is not None:
         process.limit_time(args["timeoutMs"])
     if not args["follow"]:
-        return {"pid": process.pid}
+        return {"processId": process.id, "pid": process.pid}
     follow(process.journal, channel)
     return None
 
@@ -77,9 +79,9 @@ def _spawn_of(agent: "Agent", args: dict[str, Any]) -> Spawn:
     )
 
 
-@operation("process.events", {"pid": PID, "after": AFTER, "follow": Flag(default=True)})
+@operation("process.events", {"process": Text(PROCESS), "after": AFTER, "follow": Flag(default=True)})
 def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
-    follow(_get_process(agent, args["pid"]).journal, channel, args["after"], args["follow"])
+    follow(_get_process(agent, args["process"]).journal, channel, args["after"], args["follow"])
 
 
 @operation("process.list", {})
@@ -88,21 +90,21 @@ def list_processes(agent: "Agent", channel: Channel, args: dict[str, Any]) -> di
     return {"processes": [process.info() for process in known]}
 
 
-@operation("process.signal", {"pid": PID, "signal": Choice(SIGNALS)})
+@operation("process.signal", {"process": Text(PROCESS), "signal": Choice(SIGNALS)})
 def send_signal(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    _get_process(agent, args["pid"]).signal(signal.Signals[args["signal"]])
+    _get_process(agent, args["process"]).signal(signal.Signals[args["signal"]])
     return {}
 
 
-@operation("process.resize", {"pid": PID, **SIZE})
+@operation("process.resize", {"process": Text(PROCESS), **SIZE})
 def resize(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    _get_process(agent, args["pid"]).resize(args["cols"], args["rows"])
+    _get_process(agent, args["process"]).resize(args["cols"], args["rows"])
     return {}
 
 
-@operation("process.stdin", {"pid": PID, "close": Flag(default=True)}, takes_data=True)
+@operation("process.stdin", {"process": Text(PROCESS), "close": Flag(default=True)}, takes_data=True)
 async def write_stdin(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    target = _get_process(agent, args["pid"]).get_input()
+    target = _get_process(agent, args["process"]).get_input()
     total = 0
     while (data := await channel.next_data()) is not None:
         await target.write(data)
@@ -113,10 +115,13 @@ async def write_stdin(agent: "Agent", channel: Channel, args: dict[str, Any]) ->
     return {"bytes": total}
 
 
-def _get_process(agent: "Agent", pid: int) -> StartedProcess:
-    process = agent.processes.get(pid) or agent.finished_processes.find(pid)
+def _get_process(agent: "Agent", name: str) -> StartedProcess:
+    process = agent.processes.get(name) or agent.finished_processes.find(name)
+    if process is None and name.isdecimal():
+        # The pid of an ended process may belong to another one by now.
+        process = next((each for each in agent.processes.values() if each.pid == int(name)), None)
     if process is None:
-        raise OpError("not_found", f"process {pid} was not started through this protocol")
+        raise OpError("not_found", f"process {name} was not started through this protocol")
     return process
 
 

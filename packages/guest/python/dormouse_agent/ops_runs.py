@@ -24,17 +24,22 @@ AFTER = Whole(-1, 2**53, default=-1)
         "language": Choice(("python", "bash"), default="python"),
         "context": Text(ID, default="default"),
         "timeoutMs": Whole(1, limits.TIMEOUT_MAX_MS, default=None),
+        "input": Flag(default=False),
     },
 )
 def start(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
     if args["language"] == "bash" and "\0" in args["code"]:
         raise invalid("code", "holds a NUL character, which bash cannot read")
+    if args["language"] == "bash" and args["input"]:
+        raise invalid("input", "only Python code can ask for input")
     context = agent.contexts.get(args["context"])
-    if context is None:
-        raise OpError("not_found", f"there is no context {args['context']!r}")
     if agent.runs.find(args["runId"]) is not None:
         raise OpError("already_exists", f"run {args['runId']!r} exists")
-    run = Run(args["runId"], context, args["language"], args["code"], args["timeoutMs"])
+    if context is None:
+        if len(agent.contexts) >= limits.CONTEXTS:
+            raise OpError("limit_reached", f"a sandbox has at most {limits.CONTEXTS} contexts")
+        context = agent.add_context(args["context"])
+    run = Run(args["runId"], context, args["language"], args["code"], args["timeoutMs"], args["input"])
     context.enqueue(run)
     follow(run.journal, channel)
 
@@ -50,6 +55,23 @@ def interrupt(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[st
     return {"state": run.context.interrupt(run)}
 
 
+@operation(
+    "run.input",
+    {
+        "runId": Text(ID),
+        "seq": Whole(0, 2**53),
+        "text": Text(max_bytes=limits.ANSWER_BYTES, nul=True, default=None),
+    },
+)
+def answer(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    run = _get_run(agent, args["runId"])
+    request = run.take_question(args["seq"])
+    if request is None:
+        raise OpError("conflict", f"run {run.id!r} does not wait for an answer to event {args['seq']}")
+    run.context.answer(request, args["text"])
+    return {}
+
+
 def _get_run(agent: "Agent", run_id: str) -> Run:
     run = agent.runs.find(run_id)
     if run is None:
@@ -61,4 +83,5 @@ OPERATIONS = (
     start,
     events,
     interrupt,
+    answer,
 )

@@ -12,6 +12,7 @@ from dormouse_agent import limits
 from dormouse_agent.errors import OpError
 from dormouse_agent.journal import Journal
 from dormouse_agent.output_pipe import LingeringPipes, OutputPipe
+from dormouse_agent.process_id import new_process_id
 from dormouse_agent.process_input import ProcessInput
 from dormouse_agent.reaper import Reaper, exit_code_of, signal_name
 from dormouse_agent.spawn import Spawn, spawn
@@ -23,6 +24,7 @@ class StartedProcess:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, command: str, on_end: Callable[["StartedProcess"], None]
     ) -> None:
+        self.id = new_process_id()
         self._loop = loop
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
@@ -47,7 +49,7 @@ class StartedProcess:
         self.pid = child.pid
         self.started_at_ms = time.time_ns() // 1_000_000
         self._started_monotonic = time.monotonic()
-        self.journal.append("start", pid=self.pid)
+        self.journal.append("start", processId=self.id, pid=self.pid)
         reaper.watch(child, self._on_exit)
 
     def start_connected(self, reaper: Reaper, what: Spawn, pty: dict[str, int] | None) -> None:
@@ -122,7 +124,7 @@ class StartedProcess:
         self._require_alive()
         is_open = bool(self.outputs) if self._is_connected else self._pipes[0].fd >= 0
         if self._terminal is None or not is_open:
-            raise OpError("conflict", f"process {self.pid} has no PTY")
+            raise OpError("conflict", f"process {self.id} has no PTY")
         resize_terminal(self._terminal, cols, rows)
 
     @property
@@ -132,12 +134,12 @@ class StartedProcess:
     def get_input(self) -> ProcessInput:
         self._require_alive()
         if self.input is None:
-            raise OpError("conflict", f"process {self.pid} was started without stdin")
+            raise OpError("conflict", f"process {self.id} was started without stdin")
         return self.input
 
     def _require_alive(self) -> None:
         if self.exit_code is not None:
-            raise OpError("conflict", f"process {self.pid} has ended")
+            raise OpError("conflict", f"process {self.id} has ended")
 
     def _on_exit(self, code: int) -> None:
         if self._timer is not None:
@@ -166,6 +168,7 @@ class StartedProcess:
 
     def info(self) -> dict[str, Any]:
         info: dict[str, Any] = {
+            "processId": self.id,
             "pid": self.pid,
             "command": self.command,
             "user": self.user,

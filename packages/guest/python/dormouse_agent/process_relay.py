@@ -19,7 +19,7 @@ async def relay_process(
 ) -> dict[str, Any]:
     """Returns when the process has ended and every writer has closed its output. Cancelling closes the pipes, hangs up
     the terminal and leaves the process running."""
-    channel.item(encode_json({"type": "start", "pid": process.pid}))
+    channel.item(encode_json({"type": "start", "processId": process.id, "pid": process.pid}))
     # Both streams share the channel's window: one writer at a time waits for it.
     lock = asyncio.Lock()
     inward = loop.create_task(_inward(channel, process))

@@ -14,13 +14,22 @@ if TYPE_CHECKING:
 
 class Run:
     def __init__(
-        self, run_id: str, context: "Context", language: str, code: str, timeout_ms: int | None
+        self,
+        run_id: str,
+        context: "Context",
+        language: str,
+        code: str,
+        timeout_ms: int | None,
+        answers_input: bool = False,
     ) -> None:
         self.id = run_id
         self.context = context
         self.language = language
         self.code = code
         self.timeout_ms = timeout_ms
+        self.answers_input = answers_input
+        # The `seq` of the open question, and the number that the kernel gave it.
+        self._question: tuple[int, int] | None = None
         self.journal = Journal()
         self.state = "queued"
         self.exit_code: int | None = None
@@ -29,6 +38,7 @@ class Run:
         self.interrupted = False
         self._started_monotonic = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._has_error = False
 
     def begin(self, loop: asyncio.AbstractEventLoop, context_restarted: str | None) -> None:
         self.state = "running"
@@ -45,9 +55,47 @@ class Run:
             self.timed_out = True
             self.context.stop_current()
 
-    def error(self, name: str, message: str, traceback: str = "") -> None:
-        shown = traceback or f"{name}: {message}\n"
-        self.journal.append("error", name=name, message=message, traceback=shown)
+    def ask(self, request: int, prompt: str, hidden: bool) -> None:
+        """Reports that the code waits for an answer to input()."""
+        self._question = (self.journal.next_seq, request)
+        self.journal.append("input", prompt=prompt, **({"hidden": True} if hidden else {}))
+
+    def take_question(self, seq: int) -> int | None:
+        """The kernel's number of the open question, which is then closed. None unless `seq` is that of the question."""
+        if self._question is None or self._question[0] != seq:
+            return None
+        request = self._question[1]
+        self._question = None
+        return request
+
+    def error(self, name: str, message: str, traceback: str) -> None:
+        """Reports an exception of user code. The kernel has written its traceback to stderr."""
+        if self.timed_out:
+            # What the code raised says how it was stopped, not why.
+            self._report_time_out(traceback=traceback + "\n")
+        else:
+            self._report(name, message, traceback)
+
+    def fail(self, name: str, message: str) -> None:
+        """Reports a failure that the agent found, on stderr as well."""
+        if self.timed_out:
+            self._report_time_out(detail=f"; {message}")
+        else:
+            shown = f"{name}: {message}\n"
+            self.journal.append("stderr", data=shown)
+            self._report(name, message, shown)
+
+    def _report_time_out(self, traceback: str = "", detail: str = "") -> None:
+        assert self.timeout_ms is not None
+        name = "RunTimeout"
+        message = f"the run was interrupted after its time-out of {self.timeout_ms / 1000:g} s{detail}"
+        shown = f"{name}: {message}\n"
+        self.journal.append("stderr", data=shown)
+        self._report(name, message, traceback + shown)
+
+    def _report(self, name: str, message: str, traceback: str) -> None:
+        self._has_error = True
+        self.journal.append("error", name=name, message=message, traceback=traceback)
 
     def finish(self, exit_code: int, context_restarted: bool = False, signal: str | None = None) -> None:
         if self._timer is not None:
@@ -55,6 +103,8 @@ class Run:
             self._timer = None
         marks: dict[str, Any] = {}
         if self.timed_out:
+            if not self._has_error:
+                self._report_time_out()
             exit_code = 124
             marks["timedOut"] = True
         elif self.interrupted:
@@ -65,6 +115,7 @@ class Run:
         if signal is not None:
             marks["signal"] = signal
         self.state = "finished"
+        self._question = None
         self.exit_code = exit_code
         self.code = ""
         duration_ms = round((time.monotonic() - self._started_monotonic) * 1000, 3)
@@ -75,7 +126,7 @@ class Run:
         """Ends a run that has not begun, as interrupted."""
         self.begin(loop, None)
         self.interrupted = True
-        self.error(name, message)
+        self.fail(name, message)
         self.finish(130)
 
 

@@ -37,6 +37,8 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
         "PYTHONUNBUFFERED": "1",
+        # What code leaves behind is what it wrote, not what Python caches beside it.
+        "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "agg",
         "DORMOUSE_SANDBOX_ID": sandbox_id,
     }

@@ -13,6 +13,7 @@ from IPython.core.autocall import IPyAutocall
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from dormouse_kernel.cell_sources import CellSources, unused_cell_name
+from dormouse_kernel.definitions import record_definitions
 from dormouse_kernel.limits import TRANSFORM_CHARS
 from dormouse_kernel.shell import KernelShell
 from dormouse_kernel.user_loop import UserLoop
@@ -63,6 +64,7 @@ class CellRunner:
             raise
         self._sources.add(name, source)
         self._record(source, code)
+        record_definitions(tree, source)
         tree = self._shell.transform_ast(tree)
         try:
             return self._compiled(tree, name)

@@ -28,6 +28,8 @@ class Control:
         self._buffer = bytearray()
         self._inbox: deque[dict[str, Any]] = deque()
         self.in_child = False
+        # The agent has closed its end.
+        self.closed = False
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -86,6 +88,7 @@ class Control:
         while select.select([self._socket], [], [], 0)[0]:
             data = self._socket.recv(1 << 18)
             if not data:
+                self.closed = True
                 break
             self._buffer += data
             self._unpack()

@@ -2,12 +2,8 @@
 
 import inspect
 import os
-import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import Any
 
 from dormouse_kernel.control import Control
@@ -15,6 +11,7 @@ from dormouse_kernel.interrupts import Interrupts
 from dormouse_kernel.limits import HOOK_REPEAT_S, HOOK_S
 from dormouse_kernel.report import report_of
 from dormouse_kernel.output_streams import OutputStreams
+from dormouse_kernel.time_limit import time_limit
 from dormouse_kernel.user_loop import UserLoop
 from dormouse_kernel.user_module import UserModule
 
@@ -52,7 +49,7 @@ class HookRunner:
         name = getattr(hook, "__qualname__", type(hook).__name__)
         try:
             try:
-                with self._time_limit():
+                with time_limit(self._interrupts, HOOK_S, HOOK_REPEAT_S):
                     self._interrupts.arm()
                     self._call(hook)
             finally:
@@ -71,27 +68,6 @@ class HookRunner:
         value = self._loop.context.run(hook)
         if inspect.iscoroutine(value):
             self._loop.run(value)
-
-    @contextmanager
-    def _time_limit(self) -> Iterator[None]:
-        """Uses the only timer of the process. An alarm of user code that is due meanwhile fires afterwards."""
-
-        def interrupt(number: int, frame: FrameType | None) -> None:
-            self._interrupts.deliver()
-
-        handler = signal.signal(signal.SIGALRM, interrupt)
-        started = time.monotonic()
-        left_s, every_s = signal.setitimer(signal.ITIMER_REAL, HOOK_S, HOOK_REPEAT_S)
-        try:
-            yield
-        finally:
-            # Disarmed first: an interrupt here would leave the timer running.
-            self._interrupts.disarm()
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
-            if left_s:
-                rest_s = max(left_s - (time.monotonic() - started), 0.001)
-                signal.setitimer(signal.ITIMER_REAL, rest_s, every_s)
 
 
 def _report(what: str, error: BaseException) -> None:

@@ -15,16 +15,19 @@ import_ipython()
 
 from dormouse_kernel.cell import CellRunner  # noqa: E402
 from dormouse_kernel.children import name_process, prepare_for_children  # noqa: E402
+from dormouse_kernel.completion import Completion  # noqa: E402
 from dormouse_kernel.figures import Figures  # noqa: E402
 from dormouse_kernel.hooks import HookRunner  # noqa: E402
 from dormouse_kernel.magics import register_shell_magics  # noqa: E402
-from dormouse_kernel.refuse_input import refuse_input  # noqa: E402
+from dormouse_kernel.multiprocessing_start import prepare_multiprocessing  # noqa: E402
 from dormouse_kernel.preload import preload  # noqa: E402
+from dormouse_kernel.questions import Questions  # noqa: E402
 from dormouse_kernel.report import remember, report_of  # noqa: E402
 from dormouse_kernel.results import ResultSender  # noqa: E402
 from dormouse_kernel.shell import make_shell  # noqa: E402
 from dormouse_kernel.user_loop import UserLoop  # noqa: E402
 from dormouse_kernel.user_module import UserModule  # noqa: E402
+from dormouse_kernel.variables import largest_variables  # noqa: E402
 from dormouse_kernel.wakes import Wakes  # noqa: E402
 
 
@@ -42,17 +45,22 @@ class Kernel:
         shell.builtin_trap.__enter__()
         shell.display_trap.__enter__()
         builtins.exit = builtins.quit = shell.exiter
-        refuse_input()
         register_shell_magics(shell)
         self._figures = Figures(shell)
+        self._namespace: dict[str, Any] = shell.user_ns
+        self._largest: list[dict[str, Any]] = []
         self._loop = UserLoop(self._interrupts)
         self._cells = CellRunner(shell, self._loop)
         self._user_module = UserModule()
         self._user_module.install()
         hooks = HookRunner(self._control, self._streams, self._interrupts, self._loop, self._user_module)
-        self._wakes = Wakes(self._control, self._interrupts, hooks, self._user_module)
+        self._wakes = Wakes(self._control, self._streams, self._interrupts, hooks, self._user_module)
         self._wakes.establish()
+        self._questions = Questions(self._control, self._streams, self._interrupts, self._wakes)
+        self._questions.install()
+        self._completion = Completion(shell, self._control, self._streams, self._interrupts)
         prepare_for_children(self._control, self._streams)
+        prepare_multiprocessing()
 
     def serve(self) -> None:
         self._control.send({"type": "ready"})
@@ -65,13 +73,17 @@ class Kernel:
                 os._exit(0)
             kind = message["type"]
             if kind == "run":
+                self._questions.are_answered = message["input"]
                 self._run(message["id"], message["code"])
+                self._questions.are_answered = False
             elif kind == "env":
                 self._user_module.update_environment(message["env"])
             elif kind == "wake":
                 self._wakes.take(message)
             elif kind == "preload":
                 self._preload(message)
+            elif kind == "complete":
+                self._completion.answer(message)
 
     def _run(self, run_id: str, code: str) -> None:
         self._streams.repair()
@@ -88,6 +100,14 @@ class Kernel:
         self._cells.next_cell()
         self._streams.flush()
         self._control.send({"type": "done", "code": exit_code})
+        self._report_variables()
+
+    def _report_variables(self) -> None:
+        """The agent names them if the next run exhausts the memory. After `done`, so that no caller waits for it."""
+        largest = largest_variables(self._namespace)
+        if largest != self._largest:
+            self._largest = largest
+            self._control.send({"type": "variables", "largest": largest})
 
     def _execute(self, run_id: str, code: str) -> int:
         try:

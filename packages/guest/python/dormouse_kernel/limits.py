@@ -22,3 +22,22 @@ HOOK_REPEAT_S = 1.0
 # How long output waits for the agent to read earlier output (PROTOCOL.md, Agent and kernel).
 READ_WAIT_S = 2.0
 READ_WAIT_STEP_S = 0.00002
+# A line without its end is shown after this long.
+PARTIAL_LINE_S = 0.1
+# What input() may show. Longer prompts are cut.
+PROMPT_CHARS = 4 * KIB
+# input() fails when no answer comes for this long: a caller that is gone for good must not hold the context.
+ANSWER_WAIT_S = 3600.0
+# A list of names that a person can still read, and the longest name in it.
+COMPLETIONS = 200
+COMPLETION_CHARS = 256
+# Finding names is interrupted after this long, and then again at this interval.
+COMPLETION_S = 2.0
+COMPLETION_REPEAT_S = 0.5
+# The largest variables, which an error about memory names. They are measured after every run.
+LARGEST_VARIABLES = 5
+VARIABLE_BYTES = 1 * MIB
+VARIABLE_NAME_CHARS = 60
+VARIABLES_MEASURED = 2_000
+VARIABLE_ELEMENTS = 32
+VARIABLES_S = 0.002

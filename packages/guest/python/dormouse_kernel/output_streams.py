@@ -4,11 +4,14 @@ import ctypes
 import fcntl
 import io
 import os
+import signal
 import sys
 import termios
 import time
+from types import FrameType
 
-from dormouse_kernel.limits import READ_WAIT_S, READ_WAIT_STEP_S
+from dormouse_kernel.limits import PARTIAL_LINE_S, READ_WAIT_S, READ_WAIT_STEP_S
+from dormouse_kernel.one_shot_timer import OneShotTimer
 
 _flush_c_streams = ctypes.CDLL(None).fflush
 
@@ -24,15 +27,29 @@ class OrderedStream(io.TextIOWrapper):
         self._streams = streams
 
     def write(self, text: str, /) -> int:
-        if self._streams.last is not self:
-            self._streams.switch(self)
-        return super().write(text)
+        streams = self._streams
+        if streams.last is not self:
+            streams.switch(self)
+        size = super().write(text)
+        if not streams.flushes_soon and not text.endswith("\n"):
+            streams.flush_soon()
+        return size
+
+    def flush(self) -> None:
+        # In Python, so that a signal handler can see that it interrupts a flush.
+        super().flush()
+
+
+STREAM_CODES = (OrderedStream.write.__code__, OrderedStream.flush.__code__)
 
 
 class OutputStreams:
     def __init__(self) -> None:
         self.last: OrderedStream | None = None
         self._in_child = False
+        # A signal will come that flushes a line without its end.
+        self.flushes_soon = False
+        self._timer = OneShotTimer(signal.SIGURG)
         # User code may close or redirect 1 and 2; these copies restore them.
         self._pipes = {fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (1, 2)}
         self._open()
@@ -54,12 +71,34 @@ class OutputStreams:
         while _unread_bytes(pipe) and time.monotonic() < deadline:
             time.sleep(READ_WAIT_STEP_S)
 
+    def flush_soon(self) -> None:
+        """Makes `flush_partial_line` flush in a moment: the rest of the line may come at once, or much later."""
+        if not self._in_child:
+            self.flushes_soon = self._timer.start(PARTIAL_LINE_S)
+        if not self.flushes_soon:
+            self.flush_text()
+
+    def flush_partial_line(self, frame: FrameType | None) -> None:
+        """For the handler of SIGURG, with the frame that it interrupts."""
+        if not self.flushes_soon:
+            return
+        if frame is not None and frame.f_code in STREAM_CODES:
+            # A flush inside a flush would lose text.
+            self.flushes_soon = self._timer.start(PARTIAL_LINE_S)
+            return
+        self.flushes_soon = False
+        self.flush_text()
+
     def flush(self) -> None:
         """Flushes all output to the pipes, including buffers of C code."""
         for stream in (sys.stdout, sys.stderr, self.stdout, self.stderr):
             _flush(stream)
         _flush_c_streams(None)
         self.last = None
+        if self.flushes_soon:
+            # The signal would disturb what user code does between runs.
+            self.flushes_soon = False
+            self._timer.stop()
 
     def flush_text(self) -> None:
         _flush(self.stdout)
@@ -81,6 +120,7 @@ class OutputStreams:
 
     def enter_child(self) -> None:
         self._in_child = True
+        self.flushes_soon = False
 
 
 def _flush(stream: object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from dormouse_kernel.control import Control
 from dormouse_kernel.hooks import HookRunner
 from dormouse_kernel.interrupts import Interrupts
+from dormouse_kernel.output_streams import OutputStreams
 from dormouse_kernel.reseed import Reseeder
 from dormouse_kernel.user_module import UserModule
 
@@ -16,14 +17,20 @@ HOOKS_OF_REASON = {"resume": "on_resume", "rollback": "on_resume", "fork": "on_f
 class Wakes:
     """Wakes come as messages on the control socket. During a run SIGURG makes the kernel read them.
 
-    The signal handler reads messages and sets values. It writes nothing, because it may interrupt a write. It
-    runs no hooks, because the interrupted code may hold a lock that a hook needs.
+    The signal handler reads messages and sets values. It runs no hooks, because the interrupted code may hold a lock
+    that a hook needs. It also flushes a line without its end, for which the kernel sends itself the signal.
     """
 
     def __init__(
-        self, control: Control, interrupts: Interrupts, hooks: HookRunner, user_module: UserModule
+        self,
+        control: Control,
+        streams: OutputStreams,
+        interrupts: Interrupts,
+        hooks: HookRunner,
+        user_module: UserModule,
     ) -> None:
         self._control = control
+        self._streams = streams
         self._interrupts = interrupts
         self._hooks = hooks
         self._user_module = user_module
@@ -39,7 +46,7 @@ class Wakes:
     def enter_run(self) -> None:
         self._in_run = True
         if self._pending:
-            self._take_waiting()
+            self.take_waiting()
 
     def leave_run(self) -> None:
         self._in_run = False
@@ -67,13 +74,19 @@ class Wakes:
             self._control.send({"type": "answer", "request": request})
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self._streams.flush_partial_line(frame)
+        except RecursionError:
+            # The interrupted code is at the recursion limit. The next signal, or the end of the run, flushes.
+            pass
         # Outside a run the main loop reads the message; reading it here would disturb a read in progress.
         if self._in_run:
-            self._take_waiting()
+            self.take_waiting()
         else:
             self._pending = True
 
-    def _take_waiting(self) -> None:
+    def take_waiting(self) -> None:
+        """Takes wakes that have come since the run began. Pre: a run is active."""
         with self._interrupts.deferred():
             # A second time for a wake that came meanwhile. Not forever, so that the run continues under many wakes.
             for _ in range(2):

@@ -96,7 +96,7 @@ export class McpSessions {
     return response
   }
 
-  /** Interrupts calls in progress. */
+  /** Ends calls in progress. The runs that they wait for continue. */
   async close(): Promise<void> {
     clearInterval(this.#sweep)
     const sessions = [...this.#sessions.values()]
@@ -117,7 +117,7 @@ export class McpSessions {
       // A cancelled call gets no answer, so nothing else would close its stream.
       onCancelled: (requestId) => transport.closeSSEStream(requestId),
     })
-    const isReady = connectTo(made.server, transport).then(() => {
+    const isReady = connectTo(made, transport).then(() => {
       if (known !== null) return initialize(transport, request)
     })
     const session = {
@@ -159,9 +159,9 @@ function hasNoCalls({ callsInProgress }: Session): boolean {
   return callsInProgress() === 0
 }
 
-function connectTo(server: McpServer['server'], transport: Transport): Promise<void> {
+function connectTo(server: McpServer, transport: Transport): Promise<void> {
   // The types of its optional callbacks do not fit exactOptionalPropertyTypes.
-  return server.connect(transport as Parameters<typeof server.connect>[0])
+  return server.connect(transport as Parameters<McpServer['connect']>[0])
 }
 
 /** Session ids are unique per key: the id of a session of another key is unknown here. */

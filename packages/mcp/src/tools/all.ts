@@ -1,30 +1,45 @@
 import type { Tool } from '../tool.ts'
+import { contexts } from './contexts.ts'
 import { listFiles, readFile, writeFile } from './files.ts'
+import { previewUrl } from './ports.ts'
 import { runPython, runShell } from './run.ts'
+import { cancelRun, getRun } from './runs.ts'
 import { createSandbox, deleteSandbox, listSandboxes } from './sandboxes.ts'
 import {
+  deleteSnapshot,
   forkSandbox,
+  holdSandbox,
   listSnapshots,
+  promoteSandbox,
   resumeSandbox,
   rollbackSandbox,
   snapshotSandbox,
   standbySandbox,
 } from './states.ts'
+import { listTemplates } from './templates.ts'
 
 /** In the order in which a model sees them: most used first. */
 export const TOOLS: readonly Tool[] = [
   runPython,
   runShell,
+  getRun,
+  cancelRun,
   readFile,
   writeFile,
   listFiles,
   forkSandbox,
+  promoteSandbox,
   snapshotSandbox,
   rollbackSandbox,
   listSnapshots,
+  deleteSnapshot,
+  previewUrl,
+  contexts,
   createSandbox,
   listSandboxes,
   deleteSandbox,
   standbySandbox,
   resumeSandbox,
+  holdSandbox,
+  listTemplates,
 ]

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { decodeBase64 } from '../decode-base64.ts'
 import { noteOutput, sandboxInput } from '../fields.ts'
 import { imageType, isNamedLikeImage } from '../image-type.ts'
 import {
@@ -10,8 +11,11 @@ import {
 import { readPart } from '../read-part.ts'
 import { defineTool } from '../tool.ts'
 
-const path = z.string().min(1).describe('Absolute, or relative to the home directory (/root).')
-
+const path = z
+  .string()
+  .min(1)
+  .refine((text) => !text.includes('\0'), 'must not contain NUL bytes')
+  .describe('Absolute, or relative to the home directory (/root).')
 export const readFile = defineTool({
   name: 'read_file',
   title: 'Read a file',
@@ -63,16 +67,17 @@ other binary files as base64. Use run_python to work on large data.`,
     }
     const encoding = part.text === undefined ? ('base64' as const) : ('text' as const)
     const content = part.text ?? part.bytes.toString('base64')
-    const more =
-      part.nextOffsetBytes === undefined
-        ? []
-        : [`[more: ${about.sizeBytes} bytes in total, continue with offsetBytes ${part.nextOffsetBytes}]`]
+    const more = part.nextOffsetBytes === undefined ? [] : [moreNote(about.sizeBytes, part.nextOffsetBytes)]
     return {
       structured: { ...about, encoding, content },
       content: [content, ...more].map((text) => ({ type: 'text' as const, text })),
     }
   },
 })
+
+function moreNote(sizeBytes: number, nextOffsetBytes: number): string {
+  return `[more: ${sizeBytes} bytes in total, continue with offsetBytes ${nextOffsetBytes}, or work on it with run_python]`
+}
 
 export const writeFile = defineTool({
   name: 'write_file',
@@ -84,7 +89,11 @@ it with \`append\`. Use it for source code, configuration and data that you have
     content: z.string(),
     encoding: z.enum(['text', 'base64']).optional().describe('Of `content`. Default: `text`.'),
     append: z.boolean().optional().describe('Add to the end of the file.'),
-    mode: z.string().optional().describe('Permissions in octal, such as 0755.'),
+    mode: z
+      .string()
+      .regex(/^0?[0-7]{3,4}$/, 'must be octal digits, such as 0755')
+      .optional()
+      .describe('Permissions in octal, such as 0755.'),
     sandbox: sandboxInput,
   }),
   output: z.object({
@@ -96,8 +105,8 @@ it with \`append\`. Use it for source code, configuration and data that you have
   }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
   call: async ({ path, content, encoding, append, mode, sandbox: named }, { conversation, signal }) => {
+    const bytes = encoding === 'base64' ? decodeBase64(content) : content
     const { sandbox, note } = await conversation.sandbox(named, signal)
-    const bytes = encoding === 'base64' ? Buffer.from(content, 'base64') : content
     const written = await sandbox.files.write(path, bytes, { append, mode, parents: true, signal })
     return {
       structured: {
@@ -111,11 +120,12 @@ it with \`append\`. Use it for source code, configuration and data that you have
 export const listFiles = defineTool({
   name: 'list_files',
   title: 'List files',
-  description: `List a directory of the sandbox with types, sizes and times. Returns at most ${FILES_LISTED_MAX} entries. \
-To search, use run_shell with find or grep.`,
+  description: `List a directory of the sandbox with types, sizes and times. Returns at most ${FILES_LISTED_MAX} entries: \
+continue with \`offset\`. To search, use run_shell with find or grep.`,
   input: z.strictObject({
     path: path.optional().describe('The directory. Default: the home directory (/root).'),
     depth: z.int().min(1).max(10).optional().describe('1, the default: only this directory.'),
+    offset: z.int().min(0).optional().describe('How many entries to skip. Default: 0.'),
     sandbox: sandboxInput,
   }),
   output: z.object({
@@ -129,16 +139,21 @@ To search, use run_shell with find or grep.`,
         target: z.string().optional().describe('The target of a symbolic link.'),
       }),
     ),
-    leftOut: z.int().describe('Number of entries that were left out.'),
+    leftOut: z.int().describe('Number of entries after these.'),
+    note: noteOutput,
   }),
   annotations: { readOnlyHint: true },
-  call: async ({ path = '/root', depth, sandbox: named }, { conversation, signal }) => {
+  call: async ({ path = '/root', depth, offset = 0, sandbox: named }, { conversation, signal }) => {
     const { sandbox } = await conversation.sandbox(named, signal)
     const options = depth === undefined ? { signal } : { depth, signal }
     const all = await sandbox.files.list(path, options)
     const entries = all
-      .slice(0, FILES_LISTED_MAX)
+      .slice(offset, offset + FILES_LISTED_MAX)
       .map(({ path, type, sizeBytes, modifiedAt, target }) => ({ path, type, sizeBytes, modifiedAt, target }))
-    return { structured: { path, entries, leftOut: all.length - entries.length } }
+    const end = offset + entries.length
+    const leftOut = Math.max(0, all.length - end)
+    const note =
+      leftOut === 0 ? undefined : `${leftOut} more entries: continue with offset ${end}, or use find.`
+    return { structured: { path, entries, leftOut, note } }
   },
 })

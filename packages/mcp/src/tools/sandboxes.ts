@@ -1,7 +1,8 @@
+import { burrowLimitsSchema, MIN_MEMORY_BYTES } from '@dormouse/contracts'
 import { type NetworkOptions, Sandbox } from 'dormouse'
 import { z } from 'zod'
 import { describeSandbox, sandboxOutput } from '../fields.ts'
-import { SANDBOXES_LISTED_MAX } from '../limits.ts'
+import { MEMORY_MAX_MB, SANDBOXES_LISTED_MAX } from '../limits.ts'
 import { defineTool } from '../tool.ts'
 
 const MIB = 1024 ** 2
@@ -10,7 +11,7 @@ export const createSandbox = defineTool({
   name: 'create_sandbox',
   title: 'Create a sandbox',
   description: `Create another sandbox. Usually not needed: this conversation has its own. Use it to keep work apart, or to \
-get a name that other conversations can use. It has Python with numpy, pandas and matplotlib, and stays until it is \
+get a name that other conversations can use. It has Python with numpy, pandas, matplotlib and scikit-learn, gcc and git, and stays until it is \
 deleted. If the name exists, returns that sandbox unchanged. Returns its id and name: give either as \`sandbox\` to the \
 other tools.`,
   input: z.strictObject({
@@ -18,10 +19,25 @@ other tools.`,
       .string()
       .optional()
       .describe('Letters, digits, ".", "_" and "-". If it exists, returns that sandbox.'),
-    template: z.string().optional().describe('The template. Default: `python`.'),
-    memoryMb: z.int().min(64).optional().describe('Default: 1024.'),
-    cpus: z.number().optional().describe('Default: 1.'),
+    snapshot: z
+      .string()
+      .optional()
+      .describe('Start from this snapshot instead of a template: its id, or `SANDBOX/NAME`.'),
+    template: z.string().min(1).optional().describe('See list_templates. Default: `python`.'),
+    memoryMb: z
+      .int()
+      .min(MIN_MEMORY_BYTES / MIB)
+      .max(MEMORY_MAX_MB)
+      .optional()
+      .describe('Default: 1024.'),
+    cpus: burrowLimitsSchema.shape.cpus.unwrap().optional().describe('Default: 1.'),
     env: z.record(z.string(), z.string()).optional().describe('Environment variables of all its processes.'),
+    wakeOnTimer: z
+      .boolean()
+      .optional()
+      .describe(
+        'When true, it wakes by itself for timers, `sleep` and time-outs of its processes. Default: false, so they stand still while it sleeps.',
+      ),
     network: z
       .union([z.enum(['public', 'none']), z.array(z.string())])
       .optional()
@@ -31,7 +47,10 @@ other tools.`,
   }),
   output: sandboxOutput,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  call: async ({ name, template, memoryMb, cpus, env, network }, { conversation, signal }) => {
+  call: async (
+    { name, template, snapshot, memoryMb, cpus, env, wakeOnTimer, network },
+    { conversation, signal },
+  ) => {
     const limits = {
       ...(memoryMb !== undefined && { memoryBytes: memoryMb * MIB }),
       ...(cpus !== undefined && { cpus }),
@@ -40,7 +59,9 @@ other tools.`,
       metadata: { via: 'mcp' },
       limits,
       ...(template !== undefined && { template }),
+      ...(snapshot !== undefined && { snapshot }),
       ...(env !== undefined && { env }),
+      ...(wakeOnTimer !== undefined && { wakeOnTimer }),
       ...(network !== undefined && { network: networkOf(network) }),
     }
     const which = { client: conversation.client, signal }
@@ -62,7 +83,7 @@ export const listSandboxes = defineTool({
 earlier conversations. Wakes none of them.`,
   input: z.strictObject({
     state: z.enum(['running', 'standby']).optional().describe('Only sandboxes in this state.'),
-    cursor: z.string().optional().describe('`nextCursor` of the previous result.'),
+    cursor: z.string().min(1).optional().describe('`nextCursor` of the previous result.'),
   }),
   output: z.object({
     sandboxes: z.array(sandboxOutput),
@@ -88,7 +109,7 @@ export const deleteSandbox = defineTool({
   title: 'Delete a sandbox',
   description: `Delete a sandbox with its memory, files and processes. This cannot be undone. Use it for forks that you do \
 not keep. An unused sandbox sleeps and costs nothing.`,
-  input: z.strictObject({ sandbox: z.string().describe('Id or name.') }),
+  input: z.strictObject({ sandbox: z.string().min(1).describe('Id or name.') }),
   output: z.object({ id: z.string(), name: z.string().optional(), deleted: z.literal(true) }),
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
   call: async ({ sandbox: named }, { conversation, signal }) => {

@@ -1,5 +1,7 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
 
+export type CompletionsAnswer = { matches: readonly string[]; replaces: string; more: boolean }
+
 export type ContextAnswer = {
   name: string
   user: string

@@ -21,6 +21,7 @@ export type ErrorAnswer = {
       | 'internal'
       | 'invalid_argument'
       | 'limit_reached'
+      | 'memory_limit'
       | 'method_not_allowed'
       | 'name_taken'
       | 'no_space'

@@ -1,5 +1,5 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
-export type { ContextAnswer, ContextListAnswer, CreateContextBody } from './contexts.ts'
+export type { CompletionsAnswer, ContextAnswer, ContextListAnswer, CreateContextBody } from './contexts.ts'
 export type { ErrorAnswer } from './error.ts'
 export type {
   FileChangeAnswer,
@@ -13,6 +13,7 @@ export type {
   ForkBody,
   HoldAnswer,
   LedgerPageAnswer,
+  PromoteBody,
   SandboxMetricsAnswer,
   StandbyBody,
   WhyAnswer,

@@ -20,6 +20,8 @@ export type LedgerPageAnswer = {
       | 'failed'
       | 'forked'
       | 'lost'
+      | 'memory_high'
+      | 'out_of_memory'
       | 'refused'
       | 'rolled_back'
       | 'slept'
@@ -45,6 +47,8 @@ export type LedgerPageAnswer = {
   nextCursor?: string | undefined
 }
 
+export type PromoteBody = { keep?: boolean | undefined }
+
 export type SandboxMetricsAnswer = {
   sandboxId: string
   state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
@@ -63,14 +67,24 @@ export type WhyAnswer = {
   tier?: 'frozen' | 'stored' | undefined
   summary: string
   work: readonly {
-    kind: 'call' | 'connection' | 'cpu' | 'hold' | 'recent' | 'run' | 'stream'
+    kind: 'call' | 'connection' | 'cpu' | 'hold' | 'process' | 'recent' | 'run' | 'stream'
     what: string
     since: string
   }[]
   sleepsAt?: string | undefined
   storesAt?: string | undefined
   expiresAt?: string | undefined
+  wakesAt?: string | undefined
   cannotSleep?: { reason: string; retryAt: string } | undefined
+  memory?:
+    | {
+        event: 'memory_high' | 'out_of_memory' | 'paused'
+        at: string
+        limitBytes: number
+        peakBytes: number
+        message: string
+      }
+    | undefined
   damage?:
     | { snapshotId: string; reason: string; foundAt: string; rollbackTo?: string | undefined }
     | undefined

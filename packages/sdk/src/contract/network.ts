@@ -18,4 +18,5 @@ export type NetworkReportAnswer = {
     count: number
     at: string
   }[]
+  failedLookups: readonly { at: string; name: string; reason: string }[]
 }

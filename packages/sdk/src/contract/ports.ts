@@ -10,9 +10,10 @@ export type PortAnswer = {
   addresses: readonly string[]
   access: 'private' | 'public'
   url: string
+  pathUrl: string
 }
 
-export type PortLinkAnswer = { url: string; expiresAt: string }
+export type PortLinkAnswer = { url: string; pathUrl: string; expiresAt: string }
 
 export type PortListAnswer = { items: readonly PortAnswer[] }
 

@@ -1,6 +1,7 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
 
 export type ProcessAnswer = {
+  processId: string
   pid: number
   command: string
   user: string
@@ -11,7 +12,7 @@ export type ProcessAnswer = {
 }
 
 export type ProcessEventAnswer =
-  | { seq: number; type: 'start'; pid: number }
+  | { seq: number; type: 'start'; processId: string; pid: number }
   | { seq: number; type: 'stderr' | 'stdout'; data: string }
   | { seq: number; type: 'truncated'; events: number; bytes: number }
   | {
@@ -21,11 +22,13 @@ export type ProcessEventAnswer =
       durationMs: number
       timedOut?: boolean | undefined
       signal?: string | undefined
+      outOfMemory?: string | undefined
     }
 
 export type ProcessListAnswer = { items: readonly ProcessAnswer[] }
 
 export type ProcessResultAnswer = {
+  processId: string
   pid: number
   stdout: string
   stderr: string
@@ -33,6 +36,7 @@ export type ProcessResultAnswer = {
   durationMs: number
   timedOut?: boolean | undefined
   signal?: string | undefined
+  outOfMemory?: string | undefined
   truncated?: { stdoutBytes: number; stderrBytes: number } | undefined
 }
 
@@ -45,5 +49,6 @@ export type StartProcessBody = {
   stdin?: boolean
   timeoutMs?: number
   pty?: { cols: number; rows: number }
+  keepAwake?: boolean
   wait?: boolean | undefined
 }

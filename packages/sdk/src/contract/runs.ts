@@ -12,6 +12,8 @@ export type RunAnswer = {
   startedAt: string
   finishedAt?: string | undefined
   exitCode?: number | undefined
+  code?: string | undefined
+  isCodeCut?: boolean | undefined
 }
 
 export type RunBody = {
@@ -20,6 +22,7 @@ export type RunBody = {
   timeoutMs?: number
   context?: string
   idempotencyKey?: string
+  input?: boolean
   onDisconnect?: 'continue' | 'interrupt' | undefined
 }
 
@@ -27,6 +30,7 @@ export type RunEventAnswer =
   | { seq: number; type: 'start'; runId: string; context: string; contextRestarted?: string | undefined }
   | { seq: number; type: 'stderr' | 'stdout'; data: string; between?: boolean | undefined }
   | { seq: number; type: 'result'; data: Record<string, unknown>; main?: boolean | undefined }
+  | { seq: number; type: 'input'; prompt: string; hidden?: boolean | undefined }
   | { name: string; message: string; traceback: string; seq: number; type: 'error' }
   | { seq: number; type: 'truncated'; events: number; bytes: number }
   | {
@@ -38,6 +42,7 @@ export type RunEventAnswer =
       interrupted?: boolean | undefined
       contextRestarted?: boolean | undefined
       signal?: string | undefined
+      outOfMemory?: string | undefined
     }
   | {
       type: 'failed'
@@ -61,6 +66,7 @@ export type RunEventAnswer =
           | 'internal'
           | 'invalid_argument'
           | 'limit_reached'
+          | 'memory_limit'
           | 'method_not_allowed'
           | 'name_taken'
           | 'no_space'
@@ -121,6 +127,7 @@ export type RunResultAnswer = {
   timedOut?: boolean | undefined
   interrupted?: boolean | undefined
   contextRestarted?: string | undefined
+  outOfMemory?: string | undefined
   truncated?: { stdoutBytes: number; stderrBytes: number; resultBytes: number } | undefined
 }
 
@@ -133,5 +140,7 @@ export type RunWithResultAnswer = {
   startedAt: string
   finishedAt?: string | undefined
   exitCode?: number | undefined
+  code?: string | undefined
+  isCodeCut?: boolean | undefined
   result?: RunResultAnswer | undefined
 }

@@ -2,13 +2,17 @@
 import type { NetworkBody } from './network.ts'
 
 export type CreateSandboxBody = {
-  template?: string | undefined
+  template?: string
+  snapshot?: string
   name?: string
   getOrCreate?: boolean | undefined
   metadata?: Record<string, string> | undefined
   env?: Record<string, string> | undefined
   idleTimeoutMs?: number
   storeAfterMs?: number
+  maxBackgroundMs?: number
+  wakeOnTimer?: boolean | undefined
+  atMemoryLimit?: 'kill' | 'pause' | undefined
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' }
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
@@ -28,6 +32,10 @@ export type SandboxAnswer = {
   metadata: Readonly<Record<string, string>>
   idleTimeoutMs: number
   storeAfterMs: number
+  maxBackgroundMs: number
+  wakeOnTimer: boolean
+  wakesAt?: string | undefined
+  atMemoryLimit: 'kill' | 'pause'
   expires?:
     | { afterMs?: number | undefined; idleMs?: number | undefined; at?: string | undefined; action: 'delete' }
     | undefined
@@ -54,6 +62,9 @@ export type UpdateSandboxBody = {
   metadata?: Record<string, string>
   idleTimeoutMs?: number
   storeAfterMs?: number
+  maxBackgroundMs?: number
+  wakeOnTimer?: boolean
+  atMemoryLimit?: 'kill' | 'pause'
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' } | null
   ephemeral?: boolean
   network?: NetworkBody

@@ -17,7 +17,7 @@ export type TemplateAnswer = {
   name: string
   description?: string | undefined
   state: 'building' | 'failed' | 'ready'
-  source: 'built_in' | 'description' | 'snapshot'
+  source: 'built_in' | 'description' | 'host' | 'snapshot'
   from?: string | undefined
   snapshotId?: string | undefined
   createdAt: string

@@ -1,5 +1,5 @@
 import { DormouseError } from '../error.ts'
-import type { RunResult } from '../runs/run-options.ts'
+import type { RunResult } from '../runs/run-result.ts'
 import type { Sandbox } from '../sandbox.ts'
 
 /** Code to run in a child, or a function of the child. */

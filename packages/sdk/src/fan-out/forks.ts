@@ -3,7 +3,7 @@ import type { Sandbox } from '../sandbox.ts'
 
 /** The server makes at most this many in one call. */
 const FORK_MAX = 100
-/** If this process dies, the server deletes its children this long after their last work. */
+/** If this process dies, the server deletes its children this long after their last use. */
 const ORPHAN_MS = 10 * 60_000
 
 interface Waiting {
@@ -30,7 +30,7 @@ export class Forks {
     let isKept = false
     try {
       throwIfAborted(this.#signal)
-      await child.update({ ephemeral: true, idleTimeoutMs: ORPHAN_MS })
+      await child.update({ ephemeral: true, expires: { idleMs: ORPHAN_MS, action: 'delete' } })
       const value = await work(child)
       isKept = keep(value)
       return value

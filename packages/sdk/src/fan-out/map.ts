@@ -1,6 +1,7 @@
 import { cancelled, DormouseError } from '../error.ts'
 import type { Abortable } from '../options.ts'
-import type { RunResult, RunStreamOptions } from '../runs/run-options.ts'
+import type { RunStreamOptions } from '../runs/run-options.ts'
+import type { RunResult } from '../runs/run-result.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { forEachConcurrently } from './for-each-concurrently.ts'
 import { Forks } from './forks.ts'

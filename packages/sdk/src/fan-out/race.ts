@@ -1,6 +1,8 @@
-import { cancelled, DormouseError } from '../error.ts'
+import type { UpdateSandboxBody } from '../contract/index.ts'
+import { cancelled, DormouseError, RunFailedError } from '../error.ts'
 import type { Abortable } from '../options.ts'
-import type { RunResult, RunStreamOptions } from '../runs/run-options.ts'
+import type { RunStreamOptions } from '../runs/run-options.ts'
+import type { RunResult } from '../runs/run-result.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { type Candidate, type Candidates, candidatesFor, requireSome } from './candidates.ts'
 import { forEachConcurrently } from './for-each-concurrently.ts'
@@ -59,7 +61,7 @@ export async function raceForks<Value>(
   const forks = new Forks(parent, signal)
   const isBetter =
     options.best === 'lowest' ? (a: number, b: number) => a < b : (a: number, b: number) => a > b
-  const { ephemeral, idleTimeoutMs } = parent.info
+  const { ephemeral, expires } = parent.info
   const entries: Entry<Value>[] = []
   let leader: { child: Sandbox; score: number } | undefined
 
@@ -102,13 +104,13 @@ export async function raceForks<Value>(
     .map((entry, position) => ({ rank: position + 1, ...entry }))
   const winner = (leader as { child: Sandbox } | undefined)?.child
   if (winner === undefined) {
-    throw new DormouseError('run_failed', `All ${candidates.length} candidates failed`, {
+    throw new RunFailedError('run_failed', `All ${candidates.length} candidates failed`, {
       hint: '`details.ranking` has the error of each.',
       details: { ranking },
       cause: ranking[0]?.error,
     })
   }
-  await winner.update({ ephemeral, idleTimeoutMs })
+  await winner.update({ ephemeral, expires: (expires ?? null) as NonNullable<UpdateSandboxBody['expires']> })
   return { winner, ranking }
 }
 

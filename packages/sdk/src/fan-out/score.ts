@@ -1,4 +1,4 @@
-import { DormouseError } from '../error.ts'
+import { RunFailedError } from '../error.ts'
 import type { Sandbox } from '../sandbox.ts'
 import type { RaceOptions } from './race.ts'
 import { runOrThrow } from './run-or-throw.ts'
@@ -15,7 +15,7 @@ export async function scoreOf<Value>(
       ? await score(value, child, index)
       : pythonNumber(await runOrThrow(child, `float((\n${score}\n))`, { context, timeoutMs, signal }))
   if (!Number.isNaN(found)) return found
-  throw new DormouseError('run_failed', 'The score is not a number', {
+  throw new RunFailedError('run_failed', 'The score is not a number', {
     hint: 'NaN cannot be compared. Return another number.',
   })
 }

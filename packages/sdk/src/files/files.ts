@@ -6,15 +6,18 @@ import type {
   MoveFileBody,
 } from '../contract/index.ts'
 import { hasCode } from '../error.ts'
+import { type Content, contentBody } from '../http/content.ts'
 import type { Http, Query } from '../http/http.ts'
-import type { Abortable } from '../options.ts'
+import type { CallOptions } from '../options.ts'
+import { eachWithinTime } from '../timing.ts'
+import { type DirectoryOptions, downloadDirectory, uploadDirectory } from './directories.ts'
 import { readFile } from './read-file.ts'
 import { watchFiles } from './watch-files.ts'
 
 export type FileStat = FileStatAnswer
 export type FileChange = FileChangeAnswer
 
-export interface FileOptions extends Abortable {
+export interface FileOptions extends CallOptions {
   /** A user of the sandbox. Default: its default user. */
   readonly user?: string | undefined
 }
@@ -22,14 +25,13 @@ export interface FileOptions extends Abortable {
 export interface WriteOptions extends FileOptions {
   /** Octal, such as `0644`. */
   readonly mode?: string | undefined
-  /** Makes missing parent directories. */
+  /** Makes missing parent directories. Default: true. */
   readonly parents?: boolean | undefined
   /** Appends instead of replacing. */
   readonly append?: boolean | undefined
 }
 
-/** A stream is sent as it comes, and cannot be sent again after a lost connection. */
-export type FileContent = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array>
+export type FileContent = Content
 
 /** Files of a sandbox. Paths are absolute, or relative to the home of the user. Every call wakes the sandbox. */
 export class Files {
@@ -81,19 +83,39 @@ export class Files {
   }
 
   /** Replaces the file: readers see the old one or the new one. A write that fails leaves the old one. */
-  write(path: string, content: FileContent, options: WriteOptions = {}): Promise<FileStat> {
-    const { signal, user, mode, parents, append } = options
-    return this.#http.json({
-      method: 'PUT',
-      path: this.#path,
-      query: { path, user, mode, parents, append },
-      headers: { 'content-type': 'application/octet-stream' },
-      body: content as BodyInit,
-      repeatable: append !== true && !(content instanceof ReadableStream),
-      // A big file may take long.
-      timeoutMs: 0,
-      signal,
-    })
+  async write(path: string, content: FileContent, options: WriteOptions = {}): Promise<FileStat> {
+    const { signal, timeoutMs, user, mode, parents = true, append } = options
+    const { body, isStream, use } = contentBody('content', content)
+    return use(() =>
+      this.#http.json<FileStat>({
+        method: 'PUT',
+        path: this.#path,
+        query: { path, user, mode, parents, append },
+        headers: { 'content-type': 'application/octet-stream' },
+        body,
+        repeatable: append !== true && !isStream,
+        // A big file may take long.
+        answerMs: 0,
+        signal,
+        timeoutMs,
+      }),
+    )
+  }
+
+  /**
+   * Copies what is in a directory of this machine to the directory `remote`, with the permissions of files. Only in
+   * Node. Links to files become files. Other links and special files are left out. Does not remove other files.
+   */
+  uploadDir(local: string, remote: string, options: DirectoryOptions = {}): Promise<void> {
+    return uploadDirectory(this, local, remote, options)
+  }
+
+  /**
+   * Copies what is in the directory `remote` to a directory of this machine, as `uploadDir` does. Never writes through a
+   * link: it replaces a link in place of a file, and throws `conflict` for one in place of a directory.
+   */
+  downloadDir(remote: string, local: string, options: DirectoryOptions = {}): Promise<void> {
+    return downloadDirectory(this, remote, local, options)
   }
 
   /** Sorted by name, directories before their contents. `depth` 1, the default, lists only the directory itself. */
@@ -117,7 +139,8 @@ export class Files {
       if (hasCode(error, 'not_a_directory')) return false
       if (!hasCode(error, 'not_found')) throw error
       // Throws `not_found` if it is the sandbox that does not exist.
-      await this.#http.json({ path: this.#sandboxPath, signal: options.signal })
+      const { signal, timeoutMs } = options
+      await this.#http.json({ path: this.#sandboxPath, signal, timeoutMs })
       return false
     }
   }
@@ -127,13 +150,14 @@ export class Files {
     path: string,
     options: FileOptions & Pick<MakeDirectoryBody, 'mode' | 'parents'> = {},
   ): Promise<FileStat> {
-    const { signal, ...body } = options
+    const { signal, timeoutMs, ...body } = options
     return this.#http.json({
       method: 'POST',
       path: `${this.#path}/mkdir`,
       json: { path, ...body },
       repeatable: options.parents !== false,
       signal,
+      timeoutMs,
     })
   }
 
@@ -143,19 +167,20 @@ export class Files {
     to: string,
     options: FileOptions & Pick<MoveFileBody, 'overwrite'> = {},
   ): Promise<FileStat> {
-    const { signal, ...body } = options
+    const { signal, timeoutMs, ...body } = options
     return this.#http.json({
       method: 'POST',
       path: `${this.#path}/move`,
       json: { from, to, ...body },
       signal,
+      timeoutMs,
     })
   }
 
   /** Removes a symbolic link itself, not its target. */
   remove(path: string, options: FileOptions & { recursive?: boolean } = {}): Promise<void> {
-    const { signal, user, recursive } = options
-    return this.#http.delete({ path: this.#path, query: { path, user, recursive }, signal })
+    const { signal, timeoutMs, user, recursive } = options
+    return this.#http.delete({ path: this.#path, query: { path, user, recursive }, signal, timeoutMs })
   }
 
   /**
@@ -163,15 +188,20 @@ export class Files {
    * it again. Reading keeps the sandbox awake. End it with `break` or the signal.
    */
   watch(path: string, options: FileOptions & { recursive?: boolean } = {}): AsyncIterable<FileChange> {
-    const { signal, user, recursive } = options
-    return watchFiles(this.#http, { path: `${this.#path}/watch`, query: { path, user, recursive }, signal })
+    const { user, recursive, ...limits } = options
+    const query = { path, user, recursive }
+    return eachWithinTime(limits, (signal) =>
+      watchFiles(this.#http, { path: `${this.#path}/watch`, query, signal }),
+    )
   }
 
-  #get<Answer>(what: string, query: Query, { user, signal }: FileOptions): Promise<Answer> {
-    return this.#http.json({ path: this.#path + what, query: { ...query, user }, signal })
+  #get<Answer>(what: string, query: Query, { user, ...limits }: FileOptions): Promise<Answer> {
+    return this.#http.json({ path: this.#path + what, query: { ...query, user }, ...limits })
   }
 
-  #bytes(path: string, { user, signal }: FileOptions) {
-    return readFile(this.#http, { path: this.#path, query: { path, user }, signal })
+  #bytes(path: string, { user, ...limits }: FileOptions) {
+    return eachWithinTime(limits, (signal) =>
+      readFile(this.#http, { path: this.#path, query: { path, user }, signal }),
+    )
   }
 }

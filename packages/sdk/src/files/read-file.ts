@@ -52,12 +52,14 @@ async function* pieces({ response, close }: Opened): AsyncGenerator<Uint8Array, 
       yield value
     }
   } finally {
+    // The caller reads no more, so an error has no meaning.
     reader.cancel().catch(() => {})
     close()
   }
 }
 
 function drop({ response, close }: Opened): void {
+  // The caller reads no more, so an error has no meaning.
   response.body?.cancel().catch(() => {})
   close()
 }

@@ -29,6 +29,7 @@ export async function* eventLines<Event>({
       }
     }
   } finally {
+    // The caller reads no more, so an error has no meaning.
     reader.cancel().catch(() => {})
     close()
   }

@@ -1,6 +1,8 @@
 import { type Address, type AddressOptions, findAddress } from '../address/address.ts'
+import { checkTimeout, toJson } from '../check.ts'
 import { cancelled, DormouseError, hasCode, throwIfAborted } from '../error.ts'
-import { Backoff, Deadline } from '../timing.ts'
+import { Backoff, Deadline, withinTime } from '../timing.ts'
+import type { RequestBody } from './content.ts'
 import { errorFromResponse, unreachable, wasNeverSent } from './error-from.ts'
 
 export interface HttpOptions extends AddressOptions {
@@ -16,12 +18,21 @@ export interface Call {
   readonly path: string
   readonly query?: Query | undefined
   readonly json?: unknown
-  readonly body?: BodyInit | undefined
+  readonly body?: RequestBody | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Sending it twice does no harm. True for GET, HEAD and DELETE. */
   readonly repeatable?: boolean
   readonly signal?: AbortSignal | undefined
+  /** How long the call may take, with all repetitions. 0: no limit. */
   readonly timeoutMs?: number | undefined
+  /** How long one answer may take. 0: no limit. Default: `timeoutMs`, then that of the client. */
+  readonly answerMs?: number | undefined
+}
+
+/** A request to a program in a sandbox. */
+export interface Fetch extends Pick<Call, 'headers' | 'body' | 'signal'> {
+  readonly method?: string
+  readonly redirect?: 'manual'
 }
 
 /** Call `close` after reading the body, or to stop reading. */
@@ -31,6 +42,8 @@ export interface Opened {
 }
 
 const ANSWER_MS = 120_000
+/** On answers of the server itself to a request for a program in a sandbox. */
+const REFUSED_HEADER = 'dormouse-refused'
 /** A server that has answered before is probably restarting; one that never has is probably not running. */
 const RESTART_MS = 30_000
 const FIRST_CONTACT_MS = 2_000
@@ -43,6 +56,7 @@ export class Http {
   #hasAnswered = false
 
   constructor(options: HttpOptions) {
+    checkTimeout('timeoutMs', options.timeoutMs)
     this.#options = options
     this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args))
   }
@@ -57,8 +71,8 @@ export class Http {
 
   /** The JSON of a success. */
   async json<Answer>(call: Call): Promise<Answer> {
-    return this.#repeat(call, () =>
-      this.#withDeadline(call, async (timed) => {
+    return this.#repeat(call, (attempt) =>
+      this.#withDeadline(attempt, async (timed) => {
         const response = await this.#fetchOnce(timed)
         try {
           const text = await response.text()
@@ -74,8 +88,8 @@ export class Http {
   async delete(call: Call): Promise<void> {
     let attempts = 0
     const deletion: Call = { ...call, method: 'DELETE' }
-    await this.#repeat(deletion, () =>
-      this.#withDeadline(deletion, async (timed) => {
+    await this.#repeat(deletion, (attempt) =>
+      this.#withDeadline(attempt, async (timed) => {
         attempts += 1
         try {
           await (await this.#fetchOnce(timed)).text()
@@ -102,21 +116,35 @@ export class Http {
     }
   }
 
-  /** The same for a body that can be read only once: repeated like any call until the body begins. */
-  begin(call: Call): Promise<Opened> {
-    return this.#repeat(call, () => this.open(call))
+  /**
+   * Returns the response of a program in a sandbox, whatever its status. Throws when this server refused the request.
+   * Neither repeated nor redirected.
+   */
+  async fetch(path: string, { method = 'GET', headers, body, signal }: Fetch): Promise<Response> {
+    const address = await this.address()
+    const response = await this.#send(address, { method, path, headers, body, signal, redirect: 'manual' })
+    this.#hasAnswered = true
+    if (response.headers.has(REFUSED_HEADER)) throw await errorFromResponse(response)
+    return response
   }
 
-  async #repeat<Answer>(call: Call, attempt: () => Promise<Answer>): Promise<Answer> {
-    const backoff = new Backoff(this.#hasAnswered ? RESTART_MS : FIRST_CONTACT_MS)
-    for (;;) {
-      try {
-        return await attempt()
-      } catch (error) {
-        if (!(error instanceof DormouseError) || !mayRepeat(error, call)) throw error
-        await backoff.wait(error, call.signal)
+  /** The same for a body that can be read only once: repeated like any call until the body begins. */
+  begin(call: Call): Promise<Opened> {
+    return this.#repeat(call, (attempt) => this.open(attempt))
+  }
+
+  #repeat<Answer>(call: Call, attempt: (call: Call) => Promise<Answer>): Promise<Answer> {
+    return withinTime(call, async (signal) => {
+      const backoff = new Backoff(this.#hasAnswered ? RESTART_MS : FIRST_CONTACT_MS)
+      for (;;) {
+        try {
+          return await attempt({ ...call, signal })
+        } catch (error) {
+          if (!(error instanceof DormouseError) || !mayRepeat(error, call)) throw error
+          await backoff.wait(error, signal)
+        }
       }
-    }
+    })
   }
 
   async #withDeadline<Answer>(call: Call, attempt: (timed: Call) => Promise<Answer>): Promise<Answer> {
@@ -130,9 +158,9 @@ export class Http {
     }
   }
 
-  #deadline({ signal, timeoutMs = this.#options.timeoutMs ?? ANSWER_MS }: Call): Deadline {
+  #deadline({ signal, timeoutMs, answerMs }: Call): Deadline {
     throwIfAborted(signal)
-    return new Deadline(signal, timeoutMs)
+    return new Deadline(signal, answerMs ?? timeoutMs ?? this.#options.timeoutMs ?? ANSWER_MS)
   }
 
   async #fetchOnce(call: Call): Promise<Response> {
@@ -143,8 +171,9 @@ export class Http {
     throw await errorFromResponse(response)
   }
 
-  async #send(address: Address, call: Call): Promise<Response> {
-    const { method = 'GET', path, query, json, body, headers, signal } = call
+  async #send(address: Address, call: Omit<Call, 'method'> & Fetch): Promise<Response> {
+    const { method = 'GET', path, query, json, body, headers, signal, redirect } = call
+    const text = json === undefined ? undefined : toJson(json)
     try {
       return await this.#fetch(address.url + path + queryString(query), {
         method,
@@ -153,10 +182,11 @@ export class Http {
           ...(json === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
         },
-        ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+        ...(text === undefined ? {} : { body: text }),
         ...(body === undefined ? {} : { body }),
         ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
         ...(signal === undefined ? {} : { signal }),
+        ...(redirect === undefined ? {} : { redirect }),
       } as RequestInit)
     } catch (cause) {
       if (signal?.aborted) throw cancelled(signal)
@@ -181,8 +211,10 @@ function reasonOf(error: unknown, { path, signal }: Call, deadline: Deadline): u
 
 function mayRepeat(
   error: DormouseError,
-  { method = 'GET', repeatable = isRepeatable(method) }: Call,
+  { method = 'GET', repeatable = isRepeatable(method), body }: Call,
 ): boolean {
+  // A stream can be read only once.
+  if (body instanceof ReadableStream) return false
   // The server has changed nothing.
   if (hasCode(error, 'overloaded', 'rate_limited')) return true
   if (hasCode(error, 'server_unreachable')) return repeatable || wasNeverSent(error)

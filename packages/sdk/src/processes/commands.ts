@@ -1,16 +1,18 @@
+import { pathPart } from '../check.ts'
 import type { ProcessListAnswer } from '../contract/index.ts'
-import { cancelled, throwIfAborted } from '../error.ts'
+import { cancelled, DormouseError, throwIfAborted } from '../error.ts'
+import { type Content, contentBody } from '../http/content.ts'
 import type { Http } from '../http/http.ts'
-import type { Abortable } from '../options.ts'
+import type { CallOptions } from '../options.ts'
 import { Command } from './command.ts'
 import {
   type CommandLine,
-  type CommandResult,
   commandBody,
   type ProcessInfo,
   type RunCommandOptions,
   type StartOptions,
 } from './command-options.ts'
+import type { CommandResult } from './command-result.ts'
 
 /** Commands of a sandbox. */
 export class Commands {
@@ -24,10 +26,19 @@ export class Commands {
 
   /** Runs a command to its end. Aborting kills it. */
   async run(line: CommandLine, options: RunCommandOptions = {}): Promise<CommandResult> {
-    const { input, onStdout, onStderr, signal, ...rest } = options
+    const { input: given, onStdout, onStderr, signal, ...rest } = options
     throwIfAborted(signal)
-    // Without the signal: a command whose pid is unknown could not be killed.
-    const command = await this.start(line, { ...rest, ...(input === undefined ? {} : { stdin: true }) })
+    // Read from now on: a Node stream whose error nothing awaits would end the program.
+    const input = given === undefined ? undefined : (contentBody('input', given).body as Content)
+    // Without the signal: a command whose id is unknown could not be killed.
+    const command = await this.start(line, {
+      ...rest,
+      ...(input === undefined ? {} : { stdin: true }),
+    }).catch(async (error: unknown) => {
+      // The caller gets the first error.
+      if (input instanceof ReadableStream) await input.cancel().catch(() => {})
+      throw error
+    })
     try {
       const [result] = await Promise.all([
         command.wait({ onStdout, onStderr, signal }),
@@ -35,39 +46,50 @@ export class Commands {
       ])
       return result
     } catch (error) {
-      if (!signal?.aborted) throw error
+      const isInputError = !(error instanceof DormouseError)
+      if (!signal?.aborted && !isInputError) throw error
+      // The command may have ended; the caller gets the first error.
       await command.kill().catch(() => {})
-      throw cancelled(signal)
+      throw signal?.aborted ? cancelled(signal) : error
     }
   }
 
   /** Starts a command in the background. It ends by itself, by a signal or by its time-out. */
   async start(line: CommandLine, { signal, ...options }: StartOptions = {}): Promise<Command> {
-    const { pid } = await this.#http.json<ProcessInfo>({
+    const started = await this.#http.json<ProcessInfo>({
       method: 'POST',
       path: `${this.#path}/processes`,
       json: { ...commandBody(line), ...options },
       signal,
     })
-    return new Command(this.#http, this.#path, pid)
+    return new Command(this.#http, this.#path, started)
   }
 
-  /** A command that was started before. Throws `not_found`. */
-  async connect(pid: number, options: Abortable = {}): Promise<Command> {
-    const command = new Command(this.#http, this.#path, pid)
-    await command.info(options)
-    return command
+  /** A command that was started before, by its id, or by its pid while it runs. Throws `not_found`. */
+  async connect(id: string | number, options: CallOptions = {}): Promise<Command> {
+    return new Command(this.#http, this.#path, await findProcess(this.#http, this.#path, id, options))
   }
 
   /** The commands that run, and the last ones that have ended. */
-  async list({ signal }: Abortable = {}): Promise<readonly ProcessInfo[]> {
-    return (await this.#http.json<ProcessListAnswer>({ path: `${this.#path}/processes`, signal })).items
+  async list({ signal, timeoutMs }: CallOptions = {}): Promise<readonly ProcessInfo[]> {
+    return (await this.#http.json<ProcessListAnswer>({ path: `${this.#path}/processes`, signal, timeoutMs }))
+      .items
   }
 }
 
-/** Ignores errors: a command may end without reading all of its input. */
-async function feed(command: Command, input: string | Uint8Array, signal?: AbortSignal): Promise<void> {
+/** By its id, or by its pid while it runs. Throws `not_found`. */
+export async function findProcess(
+  http: Http,
+  sandboxPath: string,
+  id: string | number,
+  limits: CallOptions,
+): Promise<ProcessInfo> {
+  return http.json({ path: `${sandboxPath}/processes/${pathPart('id', id)}`, ...limits })
+}
+
+/** Ignores errors of the server: a command may end without reading all of its input. */
+async function feed(command: Command, input: Content, signal?: AbortSignal): Promise<void> {
   await command.sendStdin(input, { close: true, signal }).catch((error: unknown) => {
-    if (signal?.aborted) throw error
+    if (signal?.aborted || !(error instanceof DormouseError)) throw error
   })
 }

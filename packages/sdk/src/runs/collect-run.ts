@@ -1,5 +1,8 @@
 import { BoundedText } from './bounded-text.ts'
-import type { ResultData, RunEvent, RunOptions, RunResult } from './run-options.ts'
+import type { Result } from './result.ts'
+import type { RunEvent } from './run-event.ts'
+import type { RunOptions } from './run-options.ts'
+import { RunResult } from './run-result.ts'
 
 /** The limit of the server for the collected output of a run or a process. Listeners get all output. */
 export const OUTPUT_MAX_BYTES = 4 * 1024 ** 2
@@ -13,7 +16,7 @@ export async function collectRun(
   const stdout = new BoundedText(OUTPUT_MAX_BYTES)
   const stderr = new BoundedText(OUTPUT_MAX_BYTES)
   const results = new BoundedResults()
-  const run: RunResult = { runId: '', stdout: '', stderr: '', exitCode: -1, results: [], durationMs: 0 }
+  const run = new RunResult()
   for await (const event of events) {
     if (event.type === 'start') {
       run.runId = event.runId
@@ -26,8 +29,8 @@ export async function collectRun(
       onStderr?.(event.data)
     } else if (event.type === 'result') {
       results.add(event.data)
-      const text = event.data['text/plain']
-      if (event.main === true && typeof text === 'string') run.text = text
+      const { text } = event.data
+      if (event.main === true && text !== undefined) run.text = text
       onResult?.(event.data)
     } else if (event.type === 'error') {
       const { name, message, traceback } = event
@@ -46,16 +49,17 @@ function end(run: RunResult, event: RunEvent & { type: 'exit' }): void {
   run.durationMs = event.durationMs
   if (event.timedOut === true) run.timedOut = true
   if (event.interrupted === true) run.interrupted = true
+  if (event.outOfMemory !== undefined) run.outOfMemory = event.outOfMemory
   if (event.contextRestarted === true)
     run.contextRestarted = run.error?.message ?? 'The kernel was replaced; its variables are gone.'
 }
 
 class BoundedResults {
-  readonly kept: ResultData[] = []
+  readonly kept: Result[] = []
   #bytes = 0
   lostBytes = 0
 
-  add(data: ResultData): void {
+  add(data: Result): void {
     const bytes = Object.values(data).reduce<number>((sum, value) => sum + lengthOf(value), 0)
     if (this.#bytes + bytes > RESULTS_MAX_CHARACTERS) {
       this.lostBytes += bytes

@@ -4,7 +4,9 @@ import { errorFromAnswer } from '../http/error-from.ts'
 import { eventLines } from '../http/event-lines.ts'
 import type { Http } from '../http/http.ts'
 import { collectRun } from './collect-run.ts'
-import type { RunEvent, RunOptions, RunResult } from './run-options.ts'
+import { type RunEvent, readRunEvent } from './run-event.ts'
+import type { RunOptions } from './run-options.ts'
+import type { RunResult } from './run-result.ts'
 
 /** Options of the sandbox and of the run. Aborting the signal ends both. */
 export type RunOnceOptions = Omit<RunOnceBody, 'code'> &
@@ -32,7 +34,7 @@ async function* events(
     for await (const event of eventLines<RunEventAnswer>(opened)) {
       if (event.type === 'failed') throw errorFromAnswer(event.error)
       isOver = event.type === 'exit'
-      yield event
+      yield readRunEvent(event)
     }
   } catch (error) {
     if (signal?.aborted) throw cancelled(signal)

@@ -1,21 +1,13 @@
-import type { RunBody, RunEventAnswer, RunResultAnswer } from '../contract/index.ts'
-
-/** An event of a run; `seq` starts at 0 and increases by one, and `exit` is the last event. */
-export type RunEvent = Exclude<RunEventAnswer, { type: 'failed' }>
+import type { RunBody, RunResultAnswer } from '../contract/index.ts'
+import type { Result } from './result.ts'
 
 /** A result by its mime types: text as it is, binary as base64, JSON as JSON. */
 export type ResultData = RunResultAnswer['results'][number]
 
-/** The outcome of a run. An exception in the code is in `error`; the call throws nothing. */
-export interface RunResult extends RunResultAnswer {
-  /** The value of the last expression as text, as a notebook shows it. */
-  text?: string
-}
-
 export interface RunStreamOptions {
   /** Default: `python`. Both languages keep their state from run to run. */
   readonly language?: RunBody['language']
-  /** The REPL to run in. Default: `default`. */
+  /** The REPL to run in, which is created if it does not exist. Default: `default`. */
   readonly context?: string | undefined
   /** Interrupts the run after this time. */
   readonly timeoutMs?: number | undefined
@@ -23,10 +15,22 @@ export interface RunStreamOptions {
   readonly signal?: AbortSignal | undefined
   /** Default: a new key. With the key of an earlier run, the call returns that run and runs nothing. */
   readonly idempotencyKey?: string | undefined
+  /** Whether you answer `input` events, with `sandbox.runs.answer()`. Without it, `input()` raises EOFError. */
+  readonly input?: boolean | undefined
 }
 
-export interface RunOptions extends RunStreamOptions {
+/** What `input()` or `getpass()` of the code asks for. `hidden`: do not show what is typed. */
+export interface InputQuestion {
+  readonly prompt: string
+  readonly hidden: boolean
+}
+
+export interface RunOptions extends Omit<RunStreamOptions, 'input'> {
+  /** Returns what `input()` returns in the code; undefined ends the input, and the code gets an EOFError. */
+  readonly onInput?:
+    | ((question: InputQuestion) => string | undefined | Promise<string | undefined>)
+    | undefined
   readonly onStdout?: ((text: string) => void) | undefined
   readonly onStderr?: ((text: string) => void) | undefined
-  readonly onResult?: ((data: ResultData) => void) | undefined
+  readonly onResult?: ((result: Result) => void) | undefined
 }

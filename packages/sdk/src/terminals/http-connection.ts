@@ -24,6 +24,7 @@ export class HttpConnection implements TerminalConnection {
     this.#http = http
     this.#path = path
     this.ended = this.#readEvents(onData, after)
+    // There may be no caller that waits for the end.
     this.ended.catch(() => {})
   }
 

@@ -49,6 +49,7 @@ export class SocketConnection implements TerminalConnection {
 
   type(data: Uint8Array): Promise<void> {
     const sent = this.#typing.then(() => this.#send(data))
+    // The caller of `type` gets the error; what is typed next is sent all the same.
     this.#typing = sent.catch(() => {})
     return sent
   }

@@ -1,5 +1,4 @@
 import {
-  DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,
   DEFAULT_FILES,
   DEFAULT_MEMORY_BYTES,
@@ -7,7 +6,7 @@ import {
   DormouseError,
 } from '@dormouse/contracts'
 import type { SandboxLimits } from '../store/sandbox-rows.ts'
-import { showBytes } from './quotas.ts'
+import { type KeyQuotas, showBytes } from './quotas.ts'
 
 /** The highest limits of one sandbox of a key. Absent: what the server allows. */
 export interface KeyCeilings {
@@ -40,13 +39,25 @@ const CEILINGS: Readonly<Record<keyof SandboxLimits, Ceiling>> = {
 }
 const NAMES = Object.keys(CEILINGS) as (keyof SandboxLimits)[]
 
+/** By default, a key with a quota of memory can run this many sandboxes, if each still gets what one needs. */
+const SANDBOXES_IN_QUOTA = 4
+
+export interface CeilingsOptions {
+  readonly server: SandboxLimits
+  /** What sandboxes get that name no limit. */
+  readonly defaults: Pick<SandboxLimits, 'memoryBytes' | 'cpus'>
+  readonly ofKey: (keyId: string) => KeyQuotas
+}
+
 /** The ceilings of this server and its keys. */
 export class Ceilings {
   readonly #server: SandboxLimits
-  readonly #ofKey: (keyId: string) => KeyCeilings
+  readonly #defaults: SandboxLimits
+  readonly #ofKey: (keyId: string) => KeyQuotas
 
-  constructor(server: SandboxLimits, ofKey: (keyId: string) => KeyCeilings) {
+  constructor({ server, defaults, ofKey }: CeilingsOptions) {
     this.#server = server
+    this.#defaults = { ...DEFAULTS, ...defaults }
     this.#ofKey = ofKey
   }
 
@@ -57,7 +68,9 @@ export class Ceilings {
 
   /** Default limits of a sandbox of this key. */
   defaultLimits(keyId: string): SandboxLimits {
-    return limitsWithin(DEFAULTS, { server: this.#server, key: this.#ofKey(keyId) })
+    const key = this.#ofKey(keyId)
+    const limits = limitsWithin(this.#defaults, { server: this.#server, key })
+    return { ...limits, memoryBytes: Math.min(limits.memoryBytes, memoryWithin(key.memoryBytes)) }
   }
 
   /** Default size limit of a volume of this key. */
@@ -66,9 +79,7 @@ export class Ceilings {
   }
 }
 
-const DEFAULTS: SandboxLimits = {
-  memoryBytes: DEFAULT_MEMORY_BYTES,
-  cpus: DEFAULT_CPUS,
+const DEFAULTS: Pick<SandboxLimits, 'pids' | 'diskBytes' | 'files'> = {
   pids: DEFAULT_PIDS,
   diskBytes: DEFAULT_DISK_BYTES,
   files: DEFAULT_FILES,
@@ -110,6 +121,12 @@ function limitsWithin(
     diskBytes: within('diskBytes'),
     files: within('files'),
   }
+}
+
+/** The sum of all limits must fit the quota, so a large default would use it up with one sandbox. */
+function memoryWithin(quotaBytes: number | undefined): number {
+  if (quotaBytes === undefined) return Number.POSITIVE_INFINITY
+  return Math.min(quotaBytes, Math.max(DEFAULT_MEMORY_BYTES, Math.floor(quotaBytes / SANDBOXES_IN_QUOTA)))
 }
 
 function lower(ofServer: number, ofKey: number | undefined): number {

@@ -152,7 +152,7 @@ describe('revoke', () => {
 })
 
 describe('update', () => {
-  it('changes what is named, takes away what is null, and keeps the rest; streams go on', () => {
+  it('changes what is named, removes what is null, and keeps the rest; streams continue', () => {
     const { key, view } = access.create({
       name: 'ci',
       scopes: ['run'],

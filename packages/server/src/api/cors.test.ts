@@ -97,7 +97,7 @@ describe('pages of other origins', () => {
   })
 })
 
-test('who is no browser notices nothing of it', async () => {
+test('a client that is no browser notices nothing of it', async () => {
   const answer = await open.app.inject({ method: 'OPTIONS', url: '/v1/sandboxes' })
   expect([answer.statusCode, answer.headers.allow]).toEqual([405, 'GET, POST'])
   expect((await open.app.inject({ method: 'OPTIONS', url: '/nowhere?a=b' })).statusCode).toBe(404)

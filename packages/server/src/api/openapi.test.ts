@@ -46,7 +46,7 @@ describe('the OpenAPI document', () => {
     expect(operations()).toHaveLength(routes.length)
   })
 
-  test('every operation has an id, a summary, a tag that is explained, answers, and says who may call it', () => {
+  test('every operation has an id, a summary, an explained tag, answers, and the scope that may call it', () => {
     const tags = document.tags.map(({ name }: { name: string }) => name)
     const ids = new Set<string>()
     for (const [name, operation] of operations()) {
@@ -94,7 +94,7 @@ describe('the OpenAPI document', () => {
   })
 })
 
-test('a route that does not say who may call it keeps the server from starting', async () => {
+test('a route without a scope keeps the server from starting', async () => {
   const app = await createApp(http.services, { logger: false })
   await app.close()
   const { fastify } = await import('fastify')

@@ -54,7 +54,7 @@ describe('keys and scopes', () => {
     expect((await http.send('GET', '/healthz', undefined, none)).status).toBe(503)
   })
 
-  test('a key over its rate is told when to come back', async () => {
+  test('a key over its rate learns when to retry', async () => {
     const { key } = http.access.create({
       name: 'slow',
       scopes: ['read'],
@@ -286,14 +286,14 @@ describe('bad input', () => {
     ).toBe('invalid_argument')
   })
 
-  test('who is still sending too much is heard out, and sees the answer', async () => {
+  test('a client that still sends too much can finish, and sees the answer', async () => {
     const { authorization } = http.as('run')
     const socket = connect(port(), '127.0.0.1')
     const size = 24 * 1024 ** 2
     socket.write(
       `POST /v1/run HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`,
     )
-    // What is sent to somebody who has hung up is answered by a reset, and the answer is lost with it.
+    // A client that sends more after the server has closed gets a reset, and loses the answer with it.
     await sleep(300)
     expect(socket.bytesRead).toBe(0)
     socket.end(Buffer.alloc(size, 'x'))
@@ -323,7 +323,7 @@ describe('bad input', () => {
 })
 
 describe('answers that are errors', () => {
-  test('what nobody foresaw is "internal", with nothing of it but the request id', async () => {
+  test('an unexpected error is "internal" and reveals only the request id', async () => {
     http.sandboxes.refusal = new Error('cannot open /var/lib/dormouse/state.db: secret')
     const answer = await http.send('POST', '/v1/sandboxes', {})
     expect([answer.status, answer.json.error.code]).toEqual([500, 'internal'])

@@ -167,7 +167,9 @@ describe('snapshots, templates, volumes', () => {
       from: 'python',
     })
     expect(both.json.error.code).toBe('invalid_argument')
-    const made = await http.send('POST', '/v1/templates', { name: 'mine', snapshotId: 'sn-2222222222222222' })
+    await create({ name: 'source' })
+    const { json: saved } = await http.send('POST', '/v1/sandboxes/source/snapshots')
+    const made = await http.send('POST', '/v1/templates', { name: 'mine', snapshotId: saved.id })
     expect([made.status, made.json.source]).toEqual([201, 'snapshot'])
     expect((await http.send('GET', '/v1/templates')).json.items).toHaveLength(3)
     expect((await http.send('DELETE', '/v1/templates/mine')).status).toBe(204)

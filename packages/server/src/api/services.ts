@@ -17,7 +17,10 @@ export interface Services {
   readonly access: Access
   readonly sandboxes: SandboxCalls
   /** Defaults for sandboxes created without a policy. */
-  readonly policyDefaults: Pick<SandboxPolicy, 'idleTimeoutMs' | 'storeAfterMs' | 'network'>
+  readonly policyDefaults: Pick<
+    SandboxPolicy,
+    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network'
+  >
   /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs

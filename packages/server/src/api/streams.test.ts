@@ -171,7 +171,7 @@ describe('a caller that goes away', () => {
   test.each([
     ['NDJSON', NDJSON],
     ['JSON', { accept: 'application/json' }],
-  ])('%s: the run goes on', async (_name, headers) => {
+  ])('%s: the run continues', async (_name, headers) => {
     await leave({ code: '1' }, headers)
     await new Promise((resolve) => setTimeout(resolve, 100))
     expect(http.runs.interrupted).toEqual([])
@@ -243,7 +243,7 @@ describe('the events of a run', () => {
     expect(seqs(await stream.text())).toEqual([0, 1])
   })
 
-  test('SSE goes on after Last-Event-ID, whatever the address says, and stops a browser at the end', async () => {
+  test('SSE continues after Last-Event-ID, whatever the address says, and stops a browser at the end', async () => {
     const resumed = await http.send('GET', `${path()}?after=-1`, undefined, { ...SSE, 'last-event-id': '0' })
     expect(resumed.text).toMatch(/^id: 1\n/)
     expect((await http.send('GET', path(), undefined, { ...SSE, 'last-event-id': '2' })).status).toBe(204)

@@ -4,6 +4,7 @@ import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
 import type { Log } from '../log.ts'
 import { DenialHistory } from '../network/denial-history.ts'
+import { FailedLookupHistory } from '../network/failed-lookup-history.ts'
 import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import type { EntryOf } from '../network/record-entries.ts'
@@ -32,6 +33,7 @@ export async function openNetwork(
 ) {
   const { clock } = stores
   const denials = opened.use(new DenialHistory({ record, clock }))
+  const failedLookups = new FailedLookupHistory(clock)
   const authority = openAuthority(join(config.dataDir, 'edge.pem'))
   const secrets = new SecretService({
     rows: stores.secrets,
@@ -46,11 +48,13 @@ export async function openNetwork(
     ? await openEgress({ config: config.network, authority, reopen, log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
-  egress?.onDenial(({ sandboxId, ...denied }) => denials.add(sandboxId, denied))
+  egress?.onDenial(({ sandboxId, ageMs, ...denied }) => denials.add(sandboxId, denied, ageMs))
+  egress?.onFailedLookup(({ sandboxId, ...failed }) => failedLookups.add(sandboxId, failed))
   const network: NetworkService = opened.use(
     new NetworkService({
       egress,
       denials,
+      failedLookups,
       secretsOf: (row) => secrets.secretsOf(row),
       recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
       log,

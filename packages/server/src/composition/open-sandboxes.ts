@@ -57,6 +57,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const deps: SandboxDependencies = {
     ...{ engine, db, snapshots, ledger, sandboxes, quotas, volumes, clock, log },
     rows: stores.sandboxes,
+    lineage: stores.lineage,
     intents: stores.intents,
     starts: new StartLimiter({ ...config, queueLength: QUEUE_LENGTH, queueMs: QUEUE_MS }, room),
     memory: new MemorySampler(clock),
@@ -101,7 +102,7 @@ function openLimits({ config, stores }: OpenSandboxes, access: StoredAccess, san
   })
   // A revoked key still owns what it made.
   const quotasOf = (owner: string) => (access.find(owner) ?? access.get(owner)).quotas
-  const ceilings = new Ceilings(config.ceilings, quotasOf)
+  const ceilings = new Ceilings({ server: config.ceilings, defaults: config.defaults, ofKey: quotasOf })
   const quotas = new OwnerQuotas({
     sandboxes,
     checkCeilings: (owner, limits) => ceilings.check(owner, limits),

@@ -76,6 +76,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       policyDefaults: {
         idleTimeoutMs: config.idleTimeoutMs,
         storeAfterMs: config.storeAfterMs,
+        maxBackgroundMs: config.maxBackgroundMs,
         network: defaultNetwork(config),
       },
     },

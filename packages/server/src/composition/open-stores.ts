@@ -13,6 +13,7 @@ import { SshKeyRows } from '../ssh/key-rows.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
+import { LineageRows } from '../store/lineage-rows.ts'
 import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
 import { QuarantineRows } from '../store/quarantine-rows.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
@@ -63,6 +64,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     usage,
     sandboxes: new SandboxRows(db),
     snapshots: new SnapshotRows(db),
+    lineage: new LineageRows(db),
     intents: new IntentRows(db),
     ledger: opened.use(new LedgerRows(db)),
     damaged: new QuarantineRows(db),

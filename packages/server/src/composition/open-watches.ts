@@ -2,6 +2,7 @@ import type { VolumeId } from '@dormouse/contracts'
 import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
 import { DiskWatch } from '../sandbox/disk-watch.ts'
+import { FrozenMemory } from '../sandbox/frozen-memory.ts'
 import { IdleWatch } from '../sandbox/idle-watch.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import { openScrub } from '../scrub/open-scrub.ts'
@@ -23,7 +24,7 @@ export interface OpenWatches {
  * Starts what runs in the background: the watches of disks and idle sandboxes, and the scrub. Pre: recovery has run.
  */
 export function openWatches({ config, stores, opened }: OpenWatches, closing: Closing): Scrub {
-  const { deps, volumes, freeSpace, room, space, record } = opened
+  const { deps, service, volumes, freeSpace, room, space, record } = opened
   const { engine, sandboxes, listeners, starts, quarantine, clock, log } = deps
   const unmeasured = new UnmeasuredVolumes({
     rows: stores.volumes,
@@ -39,10 +40,13 @@ export function openWatches({ config, stores, opened }: OpenWatches, closing: Cl
       volumes: (onOver) => unmeasured.list(onOver),
     }),
   )
+  listeners.push(disk.listener)
   closing.use(
     new IdleWatch({
       ...{ sandboxes, disk, clock, log },
+      frozenMemory: new FrozenMemory(config.frozenMemoryBytes),
       freeMemoryBytes: room.freeMemoryBytes,
+      isEnding: () => service.isClosing,
       lowMemoryBytes: config.minFreeMemoryBytes * LOW_MEMORY_FACTOR,
     }),
   )

@@ -19,7 +19,7 @@ import { VERSION } from '../version.ts'
 import { endInTime, logCrashes } from './end-in-time.ts'
 import { linuxBuilder } from './linux-builder.ts'
 import { openServer, type ServerCore } from './open-server.ts'
-import { newsLines, type ServerNews } from './server-news.ts'
+import { reportLines, type ServerReport } from './server-report.ts'
 
 export interface RunServer {
   readonly config: ServerConfig
@@ -28,7 +28,7 @@ export interface RunServer {
   /** Gets lines for people. */
   readonly print?: (line: string) => void
   /** Gets the same for programs. */
-  readonly tell?: (news: ServerNews) => void
+  readonly tell?: (report: ServerReport) => void
   /** Where templates and CRIU are, if not in the data directory: tests share those of the host. */
   readonly toolsDir?: string
 }
@@ -40,9 +40,9 @@ export interface RunServer {
 export async function runServer({ config, signal, toolsDir, ...listeners }: RunServer): Promise<void> {
   const { dataDir } = config
   boundGarbage()
-  const tell = (news: ServerNews) => {
-    listeners.tell?.(news)
-    for (const line of newsLines(news)) listeners.print?.(line)
+  const tell = (report: ServerReport) => {
+    listeners.tell?.(report)
+    for (const line of reportLines(report)) listeners.print?.(line)
   }
   await using _directory = await openDataDirectory(dataDir)
   const reserve = new SpaceReserve(dataDir)
@@ -71,7 +71,9 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     })
     log.info({ url, recovery: core.recovery }, 'ready')
     // Only makes the first create faster. A create from a broken template reports the error.
-    engine.expectCreate(DEFAULT_TEMPLATE).catch(() => {})
+    engine
+      .expectCreate(DEFAULT_TEMPLATE)
+      .catch((err: unknown) => log.warn({ err }, 'no sandbox was restored ahead of the first create'))
   })
   const { asleep, left, underWay } = await core.sleep(Math.max(0, endsAt - performance.now()))
   tell({ type: 'ended', asleep, left })

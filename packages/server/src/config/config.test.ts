@@ -44,12 +44,30 @@ describe('loadConfig', () => {
         registries: undefined,
         caFile: undefined,
         pipIndexes: [],
+        npmRegistries: [],
         proxy: undefined,
       },
     })
     expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 4 })
     expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
   })
+
+  it.each([
+    { gib: 1, cpus: 1, defaults: { memoryBytes: GIB, cpus: 1 } },
+    { gib: 4, cpus: 2, defaults: { memoryBytes: 2 * GIB, cpus: 1 } },
+    { gib: 16, cpus: 6, defaults: { memoryBytes: 8 * GIB, cpus: 3 } },
+    { gib: 256, cpus: 64, defaults: { memoryBytes: 8 * GIB, cpus: 4 } },
+  ])(
+    'gives sandboxes half of a host with $gib GiB and $cpus CPUs, within bounds',
+    ({ gib, cpus, defaults }) => {
+      expect(load({ hostFacts: { ...hostFacts, memoryBytes: gib * GIB, cpus } }).defaults).toEqual(defaults)
+      const env = { DORMOUSE_DEFAULT_MEMORY_BYTES: String(3 * GIB), DORMOUSE_DEFAULT_CPUS: '0.5' }
+      expect(load({ env }).defaults).toEqual({ memoryBytes: 3 * GIB, cpus: 0.5 })
+      expect(() => load({ env: { DORMOUSE_DEFAULT_MEMORY_BYTES: '1' } })).toThrow(
+        invalid('DORMOUSE_DEFAULT_MEMORY_BYTES'),
+      )
+    },
+  )
 
   it('listens for SSH on loopback unless ssh.host is set', () => {
     expect(load({ flags: { '--host': '0.0.0.0', '--insecure-bind': 'true' } }).ssh).toEqual({
@@ -94,10 +112,12 @@ describe('loadConfig', () => {
       http_proxy: 'http://h.example.com:1',
       no_proxy: 'a.example.com, .b.example.com',
       PIP_INDEX_URL: 'http://i.example.com/',
+      NPM_CONFIG_REGISTRY: 'http://n.example.com/',
     }
     expect(load({ env }).network).toMatchObject({
       proxy: { url: 'http://p.example.com:1', noProxy: ['a.example.com', '.b.example.com'] },
       pipIndexes: ['http://i.example.com/'],
+      npmRegistries: ['http://n.example.com/'],
     })
     expect(load({ env: { ...env, HTTPS_PROXY: '' } }).network.proxy?.url).toBe('http://h.example.com:1')
     const other = { ...env, DORMOUSE_NETWORK_PROXY: 'http://q.example.com:2' }

@@ -20,6 +20,8 @@ export type Prices = Settings['prices']
 export interface NetworkConfig extends Omit<Settings['network'], 'proxy' | 'proxyResolves'> {
   /** Package indexes that the environment names for pip. */
   readonly pipIndexes: readonly string[]
+  /** The registry that the environment names for npm. */
+  readonly npmRegistries: readonly string[]
   readonly proxy: ProxyConfig | undefined
 }
 
@@ -84,6 +86,9 @@ function completeNetwork({ proxy, proxyResolves, ...network }: Settings['network
   return {
     ...network,
     pipIndexes: indexes.split(/\s+/).filter((index) => index !== ''),
+    npmRegistries: [env['npm_config_registry'] ?? env['NPM_CONFIG_REGISTRY'] ?? ''].filter(
+      (url) => url !== '',
+    ),
     proxy: findProxy({ proxy, proxyResolves }, env),
   }
 }

@@ -85,6 +85,7 @@ export class SpaceReserve {
   /** Refills the reserve if there is plenty of space. Never throws. */
   refill(): Promise<void> {
     this.#refilling ??= this.#refill()
+      // The disk is full or failing: the next refill tries again.
       .catch(() => {})
       .finally(() => {
         this.#refilling = undefined

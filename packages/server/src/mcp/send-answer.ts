@@ -17,6 +17,7 @@ export async function sendAnswer(reply: FastifyReply, answer: Response): Promise
   raw.writeHead(answer.status, { ...own, ...headers })
   raw.flushHeaders()
   const reader = answer.body.getReader()
+  // A client that has disconnected needs no error.
   raw.once('close', () => reader.cancel().catch(() => {}))
   for (;;) {
     const { done, value } = await reader.read()

@@ -41,7 +41,7 @@ export class DenialHistory implements Disposable {
     this.flush()
   }
 
-  add(sandboxId: string, denial: DeniedAnswer): void {
+  add(sandboxId: string, denial: DeniedAnswer, ageMs = 0): void {
     if (!isSandboxId(sandboxId)) return
     const key = keyOf(denial)
     const waiting = this.#waiting.get(sandboxId) ?? { denials: new Map(), others: 0 }
@@ -50,7 +50,7 @@ export class DenialHistory implements Disposable {
     if (earlier !== undefined || waiting.denials.size < WAITING_MAX)
       waiting.denials.set(key, { ...denial, count: denial.count + (earlier?.count ?? 0) })
     else waiting.others += denial.count
-    this.#remember(sandboxId, denial)
+    this.#remember(sandboxId, denial, ageMs)
   }
 
   /** Newest first. */
@@ -95,11 +95,11 @@ export class DenialHistory implements Disposable {
     return limit
   }
 
-  #remember(id: SandboxId, denial: DeniedAnswer): void {
+  #remember(id: SandboxId, denial: DeniedAnswer, ageMs: number): void {
     const recent = this.#recent.get(id) ?? []
     const key = keyOf(denial)
     const earlier = recent.find((other) => keyOf(other) === key)
-    const at = new Date(this.#options.clock.wallMs()).toISOString()
+    const at = new Date(this.#options.clock.wallMs() - ageMs).toISOString()
     const view = { ...denial, at, count: denial.count + (earlier?.count ?? 0) }
     const others = recent.filter((other) => other !== earlier)
     this.#recent.set(id, [view, ...others].slice(0, RECENT_MAX))

@@ -4,6 +4,7 @@ import type { Burrow, BurrowEnd, Gate } from '@dormouse/engine'
 import { beforeEach, expect, test } from 'vitest'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { DenialHistory } from './denial-history.ts'
+import { FailedLookupHistory } from './failed-lookup-history.ts'
 import { type EgressControl, NetworkService } from './network-service.ts'
 
 const id = newSandboxId()
@@ -25,6 +26,7 @@ const egressControl: EgressControl = {
   detach: async () => void done.push('detach'),
   forget: () => void done.push('forget'),
   check: () => {},
+  reportDenials: async () => {},
   counters: () => ({ connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 }),
 }
 
@@ -37,6 +39,7 @@ function service(egress?: EgressControl) {
   const log = { info() {}, warn() {}, error() {} }
   return new NetworkService({
     ...{ egress, denials, log, secretsOf: () => [] },
+    failedLookups: new FailedLookupHistory({ wallMs: Date.now }),
     recordFailure: (_id, detail) => void failures.push(detail),
   })
 }
@@ -77,7 +80,7 @@ test('a burrow that takes the place of another has its own gate, and the end of 
   expect(done.slice(3)).toEqual(['close 102', 'detach'])
 })
 
-test('a call inside waits for the gate of its burrow, and not for who answers at it', async () => {
+test('a call inside waits for the gate of its burrow, and not for the server that answers there', async () => {
   let attached = () => {}
   const attach = () =>
     new Promise<void>((resolve) => {
@@ -141,7 +144,7 @@ test.each([
   if (attach) refuse.attach = attach
   const one = burrow(101, open)
   await network.open(tenant, one.burrow)
-  // What has no gate says so before anything is called inside; what nobody answers at, when that is known.
+  // A burrow without a gate is refused before a call inside; one whose gate does not answer, when that is known.
   if (attach) await settled()
   expect(network.problemOf(id)).toContain(said)
   expect(network.problemOf(id)).not.toContain('/host/path')
@@ -170,7 +173,7 @@ test('what was deleted still counts in the total', async () => {
   expect(done).toEqual(['forget'])
 })
 
-test('a gate is opened again for who has lost its first, as long as its burrow lives', async () => {
+test('a gate opens again for a burrow that lost its first one, as long as the burrow lives', async () => {
   const network = service(egressControl)
   const one = burrow(101)
   await network.open(tenant, one.burrow)

@@ -7,14 +7,19 @@ import type { Burrow, Gate } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { DenialHistory } from './denial-history.ts'
+import type { FailedLookupHistory } from './failed-lookup-history.ts'
 
 /** What this service uses of egress. */
-export type EgressControl = Pick<Egress, 'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters'>
+export type EgressControl = Pick<
+  Egress,
+  'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters' | 'reportDenials'
+>
 
 export interface NetworkServiceOptions {
   /** Undefined when this host cannot open gates. */
   readonly egress: EgressControl | undefined
   readonly denials: DenialHistory
+  readonly failedLookups: FailedLookupHistory
   /** The secrets of a sandbox, with their values. */
   readonly secretsOf: (row: SandboxRow) => readonly EdgeSecret[]
   /** Records in the ledger of a sandbox that it has no network. */
@@ -83,6 +88,7 @@ export class NetworkService implements Disposable {
     void burrow.ended.then(() => this.#end(sandbox.id, entry))
     // Started before the lock is taken: this takes time, and an earlier burrow of the sandbox may still hold the lock.
     const gate = burrow.openGate()
+    // Awaited under the lock; until then a rejection is not unhandled.
     gate.catch(() => {})
     const attached = this.#locks
       .run(sandbox.id, async () => this.#attach(egress, sandbox, entry, await gate))
@@ -176,8 +182,15 @@ export class NetworkService implements Disposable {
     return egress === undefined ? NOTHING : pick(egress.counters(id))
   }
 
-  report(id: SandboxId): Pick<NetworkReportAnswer, 'counters' | 'denied'> {
-    return { counters: this.counters(id), denied: this.#options.denials.recent(id) }
+  /** With the denials until now: the caller may have just seen a connection fail. */
+  async report(id: SandboxId): Promise<Pick<NetworkReportAnswer, 'counters' | 'denied' | 'failedLookups'>> {
+    const { egress, denials, failedLookups } = this.#options
+    await egress?.reportDenials()
+    return {
+      counters: this.counters(id),
+      denied: denials.recent(id),
+      failedLookups: failedLookups.recent(id),
+    }
   }
 
   /** The sum over `ids` and all sandboxes that were deleted since the server started. */
@@ -188,6 +201,7 @@ export class NetworkService implements Disposable {
   forget(id: SandboxId): void {
     this.#deletedTotal = plus(this.#deletedTotal, this.counters(id))
     this.#options.denials.forget(id)
+    this.#options.failedLookups.forget(id)
     // Cannot reject: `forget` only posts a message.
     void this.#locks.run(id, () => this.#options.egress?.forget(id))
   }

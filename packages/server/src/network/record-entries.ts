@@ -9,7 +9,7 @@ export interface EntryOf {
 }
 
 interface LedgerParts {
-  readonly db: Pick<Database, 'quickTransaction'>
+  readonly db: Pick<Database, 'transactionWithoutSync'>
   readonly ledger: Pick<LedgerRows, 'add'>
   readonly clock: { wallMs(): number }
   readonly log: Log
@@ -26,7 +26,7 @@ export function recordEntries(
 ): void {
   try {
     // Not synced to disk: a power cut may lose the last of these, and no caller was told that they are stored.
-    db.quickTransaction(() => {
+    db.transactionWithoutSync(() => {
       for (const { id, entry } of entries) if (exists(id)) ledger.add(id, clock.wallMs(), entry)
     })
   } catch (error) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { APT_SOURCE, hostRegistries, PIP_INDEX, parseRegistry, urlsOf } from './registries.ts'
+import { APT_SOURCE, hostRegistries, NPM_REGISTRY, PIP_INDEX, parseRegistry, urlsOf } from './registries.ts'
 
 test('sources of apt are read in both formats, comments are not', () => {
   const list =
@@ -19,17 +19,27 @@ test('indexes of pip are read, other settings are not', () => {
   expect(urlsOf(text, PIP_INDEX)).toEqual(['https://pip.example.com/simple', 'https://a.example.com/s'])
 })
 
-test('what the environment tells pip counts, once, with the port of its kind', () => {
-  const found = hostRegistries([
-    'https://Index.example.com/simple',
-    'https://index.example.com/other',
-    'file:///srv/wheels',
-    'http://plain.example.com:3141/',
-  ])
+test('registries of npm are read, also those of a scope; other settings are not', () => {
+  const text =
+    'registry=https://npm.example.com/all/\n; registry=https://old.example.com\n@ours:registry = http://ours.example.com:4873\n//npm.example.com/all/:_authToken=x\nproxy=http://proxy.example.com\n'
+  expect(urlsOf(text, NPM_REGISTRY)).toEqual(['https://npm.example.com/all/', 'http://ours.example.com:4873'])
+})
+
+test('what the environment tells pip and npm counts, once, with the port of its kind', () => {
+  const found = hostRegistries({
+    pipIndexes: [
+      'https://Index.example.com/simple',
+      'https://index.example.com/other',
+      'file:///srv/wheels',
+      'http://plain.example.com:3141/',
+    ],
+    npmRegistries: ['https://npm.example.com/'],
+  })
   const named = found.filter(({ host }) => host.endsWith('.example.com'))
   expect(named).toEqual([
     { host: 'index.example.com', port: 443 },
     { host: 'plain.example.com', port: 3141 },
+    { host: 'npm.example.com', port: 443 },
   ])
 })
 

@@ -15,18 +15,23 @@ const PIP_FILES = [
   join(homedir(), '.pip/pip.conf'),
   join(homedir(), '.config/pip/pip.conf'),
 ]
+const NPM_FILES = ['/etc/npmrc', '/usr/etc/npmrc', '/usr/local/etc/npmrc', join(homedir(), '.npmrc')]
 /** pip's defaults. Some hosts resolve these public names to a mirror. */
 const PIP_DEFAULTS = ['https://pypi.org/', 'https://files.pythonhosted.org/']
+/** npm's default, for the same reason. */
+const NPM_DEFAULTS = ['https://registry.npmjs.org/']
 const PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
 export const APT_SOURCE = /^\s*(?:deb|URIs:|\s+(?=https?:))/
 export const PIP_INDEX = /^\s*(?:index-url|extra-index-url|(?=https?:))/
+export const NPM_REGISTRY = /^\s*(?:@[^\s:]+:)?registry\s*=/
+
+type NamedRegistries = Pick<NetworkConfig, 'pipIndexes' | 'npmRegistries'>
 
 /** The registries that the configuration names, or those that the host itself uses. */
-export function configuredRegistries({
-  registries,
-  pipIndexes,
-}: Pick<NetworkConfig, 'registries' | 'pipIndexes'>): Registry[] {
-  return registries === undefined ? hostRegistries(pipIndexes) : registries.flatMap(parseRegistry)
+export function configuredRegistries(
+  config: NamedRegistries & Pick<NetworkConfig, 'registries'>,
+): Registry[] {
+  return config.registries === undefined ? hostRegistries(config) : config.registries.flatMap(parseRegistry)
 }
 
 /**
@@ -34,11 +39,13 @@ export function configuredRegistries({
  * mirror with a private address. Templates list registries too, but they do not count: otherwise anyone who may build a
  * template could open private addresses.
  */
-export function hostRegistries(pipIndexes: readonly string[]): Registry[] {
+export function hostRegistries({ pipIndexes, npmRegistries }: NamedRegistries): Registry[] {
   const indexes = [...PIP_FILES.flatMap((file) => urlsIn(file, PIP_INDEX)), ...pipIndexes]
+  const npm = [...NPM_FILES.flatMap((file) => urlsIn(file, NPM_REGISTRY)), ...npmRegistries]
   const urls = [
     ...aptFiles().flatMap((file) => urlsIn(file, APT_SOURCE)),
     ...(indexes.length === 0 ? PIP_DEFAULTS : indexes),
+    ...(npm.length === 0 ? NPM_DEFAULTS : npm),
   ]
   return distinct(urls.flatMap((url) => registryOf(url) ?? []))
 }

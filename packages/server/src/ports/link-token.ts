@@ -28,6 +28,11 @@ export function readLink(
   return nowMs < claim.expiresAtMs ? claim : undefined
 }
 
+/** What the token says, whether or not it is signed by this server. */
+export function keyOfLink(token: string): string | undefined {
+  return TOKEN.exec(token)?.groups?.['keyId']
+}
+
 function macOf(secret: Uint8Array, { sandboxId, port, keyId, expiresAtMs }: LinkClaim): Buffer {
   return createHmac('sha256', secret)
     .update(`port-link\n${sandboxId}\n${port}\n${keyId}\n${expiresAtMs}`)

@@ -1,6 +1,6 @@
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { Access } from '../access/access.ts'
-import { readLink, signLink } from './link-token.ts'
+import { keyOfLink, readLink, signLink } from './link-token.ts'
 import type { PortRows } from './port-rows.ts'
 
 export interface PortServiceOptions {
@@ -66,6 +66,11 @@ export class PortService {
   } {
     const expiresAtMs = this.#options.now() + link.expiresInMs
     return { token: signLink(this.#secret, { ...link, expiresAtMs }), expiresAtMs }
+  }
+
+  /** The key that a link says it was created with. Not checked: `check` does that. */
+  keyIn(token: string): string | undefined {
+    return keyOfLink(token)
   }
 
   /** Returns undefined when the link does not open this port now. A link ends with the key that created it. */

@@ -28,13 +28,21 @@ test('by host name: every path is for the sandbox', () => {
     })
 })
 
+test('by host name: a sandbox by its name', () => {
+  expect(findPreview({ url: '/', host: '8000-my-app.example.com' }, 'example.com')).toMatchObject({
+    sandbox: 'my-app',
+    port: 8000,
+  })
+})
+
 test.each([
   'example.com',
   `8000-${ID}.example.org`,
   `8000-${ID}example.com`,
   `x.8000-${ID}.example.com`,
   `65536-${ID}.example.com`,
-  '8000-name.example.com',
+  '8000-name.of.example.com',
+  '8000--name.example.com',
   `8000-${ID}.example.com.evil.org`,
 ])('another host name is not one of a sandbox: %s', (host) => {
   expect(findPreview({ url: '/', host }, 'example.com')).toBeUndefined()

@@ -1,8 +1,6 @@
-import { isSandboxId, type SandboxId } from '@dormouse/contracts'
-
 /** The address of a preview request. */
 export interface PreviewAddress {
-  /** A sandbox id; in a path also a name. */
+  /** A sandbox id or name. */
   readonly sandbox: string
   readonly port: number
   /** Path and query for the server in the sandbox. */
@@ -13,7 +11,8 @@ export interface PreviewAddress {
 
 const BY_PATH =
   /^(?<prefix>\/v1\/sandboxes\/(?<sandbox>[^/?]+)\/ports\/(?<port>[1-9]\d{0,4}))(?<target>\/.*)$/s
-const LABEL = /^(?<port>[1-9]\d{0,4})-(?<sandbox>sb-[2-9a-km-np-z]{16})$/
+/** Host names know no upper case, and a dot begins another label: sandboxes with such names are named by path. */
+const LABEL = /^(?<port>[1-9]\d{0,4})-(?<sandbox>[a-z0-9][a-z0-9_-]{0,56})$/
 /** Routes of this server. Under a preview's host name every path belongs to the sandbox. */
 const OURS = /^\/(?:link|wait|tcp)(?:\?|$)/
 const PORT_MAX = 65_535
@@ -30,11 +29,11 @@ export function findPreview(
   return { sandbox, port: Number(port), target, prefix }
 }
 
-function inHost(host: string, domain: string): { sandbox: SandboxId; port: number } | undefined {
+function inHost(host: string, domain: string): { sandbox: string; port: number } | undefined {
   const name = host.toLowerCase().replace(/:\d*$/, '')
   if (!name.endsWith(`.${domain}`)) return undefined
   const { port, sandbox } = LABEL.exec(name.slice(0, -domain.length - 1))?.groups ?? {}
-  if (sandbox === undefined || !isSandboxId(sandbox) || Number(port) > PORT_MAX) return undefined
+  if (sandbox === undefined || Number(port) > PORT_MAX) return undefined
   return { sandbox, port: Number(port) }
 }
 

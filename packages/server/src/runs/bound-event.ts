@@ -1,5 +1,5 @@
 import type { RunEvent, TruncatedEvent } from '@dormouse/contracts'
-import { EVENT_OVERHEAD_BYTES, MARK_TEXT_MAX_CHARACTERS } from './limits.ts'
+import { EVENT_OVERHEAD_BYTES, MARK_TEXT_MAX_CHARACTERS, PROMPT_MAX_CHARACTERS } from './limits.ts'
 
 /** An event that may be written into the journal. */
 export interface Entry {
@@ -37,6 +37,10 @@ export function boundEvent(event: RunEvent): RunEvent {
       const { name, message, traceback } = event
       return { seq, type: 'error', name, message, traceback }
     }
+    case 'input': {
+      const prompt = event.prompt.slice(0, PROMPT_MAX_CHARACTERS)
+      return { seq, type: 'input', prompt, ...(event.hidden === true && { hidden: true }) }
+    }
     case 'truncated':
       return truncation({ seq, events: event.events, bytes: event.bytes })
     case 'start':
@@ -73,7 +77,7 @@ function boundStart(event: RunEvent & { type: 'start' }): RunEvent {
 }
 
 function boundExit(event: RunEvent & { type: 'exit' }): RunEvent {
-  const { seq, exitCode, durationMs, signal } = event
+  const { seq, exitCode, durationMs, signal, outOfMemory } = event
   return {
     seq,
     type: 'exit',
@@ -83,6 +87,7 @@ function boundExit(event: RunEvent & { type: 'exit' }): RunEvent {
     ...(event.interrupted === true && { interrupted: true }),
     ...(event.contextRestarted === true && { contextRestarted: true }),
     ...(signal !== undefined && { signal: short(signal) }),
+    ...(outOfMemory !== undefined && { outOfMemory: short(outOfMemory) }),
   }
 }
 

@@ -98,7 +98,7 @@ export class JournalSpace {
     for (const run of this.#options.journal.finished(id)) {
       if (this.bytesOf(id) + wantedBytes <= limit) return
       if (run.bytes <= STRIPPED_MAX_BYTES || this.#leaving.has(run.id)) continue
-      this.#leave(id, run, run.bytes - RUN_OVERHEAD_BYTES)
+      this.#leave(id, run, run.bytes - run.codeBytes - RUN_OVERHEAD_BYTES)
       this.#options.upkeep.strip(run, () => this.#leaving.delete(run.id))
     }
   }

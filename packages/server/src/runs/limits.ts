@@ -51,5 +51,8 @@ export const DELETED_AT_ONCE_EVENTS = 16
 export const FREE_PAGES = 1_024
 export const RETURNED_AT_ONCE_PAGES = 128
 
+/** The agent cuts the prompt of `input()` here; a compromised one may not. A character may count as two. */
+export const PROMPT_MAX_CHARACTERS = 8 * KIB
+
 /** For texts in `start` and `exit`, which stay when all other events of a run are removed. */
 export const MARK_TEXT_MAX_CHARACTERS = 1_000

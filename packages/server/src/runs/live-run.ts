@@ -128,6 +128,18 @@ export class LiveRun {
     if (this.#wasSent) this.#stop.abort()
   }
 
+  /** The sandbox sleeps at its memory limit. Readers hear it; the run continues when the sandbox wakes. */
+  isPaused(error: DormouseError): void {
+    if (!this.#wasSent) return
+    this.#sandboxTrouble = troubleOf(error, this.row)
+    this.#notifyReaders()
+  }
+
+  /** The sandbox is awake again. */
+  continues(): void {
+    this.#sandboxTrouble = undefined
+  }
+
   /** The processes of the sandbox ended. */
   loseIfSent(): void {
     this.#lossReason = PROCESSES_ENDED
@@ -174,6 +186,7 @@ export class LiveRun {
         this.#sandboxTrouble = troubleOf(error, this.row)
         this.#notifyReaders()
         const pauseMs = Math.min(PAUSE_MAX_MS, 500 * 2 ** attempts)
+        // Rejects when this run is stopped.
         await sleep(pauseMs, undefined, { ref: false, signal: this.#stop.signal }).catch(() => {})
       }
     }

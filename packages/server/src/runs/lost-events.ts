@@ -6,8 +6,10 @@ export const MAYBE_NOT_BEGUN =
 
 /** The last events of a run whose processes are gone. */
 export function lostEvents(after: number, message: string, durationMs: number): RunEvent[] {
+  const traceback = `RunLost: ${message}\n`
   return [
-    { seq: after + 1, type: 'error', name: 'RunLost', message, traceback: '' },
-    { seq: after + 2, type: 'exit', exitCode: -1, durationMs: Math.max(0, durationMs) },
+    { seq: after + 1, type: 'stderr', data: traceback },
+    { seq: after + 2, type: 'error', name: 'RunLost', message, traceback },
+    { seq: after + 3, type: 'exit', exitCode: -1, durationMs: Math.max(0, durationMs) },
   ]
 }

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openSharedDatabase, type SharedDatabase } from '../store/database.ts'
 import { journalMigrations } from '../store/migrations/index.ts'
 import { entryOf } from './bound-event.ts'
+import { keptCode } from './kept-code.ts'
 import { RunJournal } from './run-journal.ts'
 
 let dir: string
@@ -32,7 +33,7 @@ const request = { code: 'print(1)', language: 'python', timeoutMs: 5 } as const
 const add = (more: object = {}) =>
   journal.add({
     ...{ sandboxId, runId: newRunId(), context: 'default', language: 'python', startedAt: 1 },
-    ...{ idempotencyKey: undefined, requestHash: undefined },
+    ...{ idempotencyKey: undefined, requestHash: undefined, kept: keptCode('print(1)') },
     ...more,
   })
 

@@ -5,6 +5,7 @@ import { cursorOf, positionOf } from '../store/cursor.ts'
 import type { SharedDatabase } from '../store/database.ts'
 import type { Page } from '../store/page.ts'
 import type { Entry } from './bound-event.ts'
+import type { KeptCode } from './kept-code.ts'
 import { FORKED_MAX_BYTES, PAGE_BYTES, PAGE_EVENTS, RUN_OVERHEAD_BYTES } from './limits.ts'
 
 export interface RunRow {
@@ -23,6 +24,9 @@ export interface RunRow {
   readonly isUnsent: boolean
   /** Its size in the journal. */
   readonly bytes: number
+  /** Its beginning if `isCodeCut`. Undefined: an older version started it. */
+  readonly code: string | undefined
+  readonly isCodeCut: boolean
 }
 
 interface StoredRow {
@@ -38,11 +42,13 @@ interface StoredRow {
   exit_code: number | null
   is_unsent: 0 | 1
   bytes: number
+  code: string | null
+  is_code_cut: 0 | 1
 }
 
 /** Without the request: a list of queued runs could be large. */
 const COLUMNS =
-  'id, sandbox_id, run_id, context, language, request_hash, state, started_at, finished_at, exit_code, bytes, request IS NOT NULL AS is_unsent'
+  'id, sandbox_id, run_id, context, language, request_hash, state, started_at, finished_at, exit_code, bytes, code, is_code_cut, request IS NOT NULL AS is_unsent'
 
 export interface NewRun {
   readonly sandboxId: SandboxId
@@ -54,6 +60,15 @@ export interface NewRun {
   readonly startedAt: number
   /** Kept while the run waits for its sandbox to wake, so that the next server can start it. */
   readonly request?: StartRun | undefined
+  readonly kept: KeptCode
+}
+
+export interface FinishedRun {
+  readonly id: number
+  /** Its size in the journal, and what its code takes of that. */
+  readonly bytes: number
+  readonly codeBytes: number
+  readonly finishedAt: number
 }
 
 /** New events of one run. */
@@ -93,8 +108,9 @@ export class RunJournal {
   constructor(db: SharedDatabase) {
     this.#db = db
     this.#insert = db.prepare<(string | number | null)[]>(
-      `INSERT INTO runs (sandbox_id, run_id, context, language, idempotency_key, request_hash, state, started_at, request)
-       VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?)`,
+      `INSERT INTO runs (sandbox_id, run_id, context, language, idempotency_key, request_hash, state, started_at, request,
+         code, is_code_cut, bytes)
+       VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)`,
     )
     this.#insertEvent = db.prepare<[number, number, string]>(INSERT_EVENT)
     this.#grow = db.prepare<[number, number]>(GROW)
@@ -114,13 +130,14 @@ export class RunJournal {
     this.#bytesOf = db.prepare<[string], { bytes: number | null }>(
       'SELECT sum(bytes) AS bytes FROM runs WHERE sandbox_id = ?',
     )
-    this.#finished = db.prepare<[string], { id: number; bytes: number; finishedAt: number }>(
-      `SELECT id, bytes, finished_at AS finishedAt FROM runs
+    this.#finished = db.prepare<[string], FinishedRun>(
+      `SELECT id, bytes, coalesce(octet_length(code), 0) AS codeBytes, finished_at AS finishedAt FROM runs
        WHERE sandbox_id = ? AND finished_at IS NOT NULL ORDER BY id`,
     )
   }
 
   add(run: NewRun): RunRow {
+    const bytes = RUN_OVERHEAD_BYTES + run.kept.bytes
     const { lastInsertRowid } = this.#db.write(() =>
       this.#insert.run(
         run.sandboxId,
@@ -131,9 +148,12 @@ export class RunJournal {
         run.requestHash ?? null,
         run.startedAt,
         run.request === undefined ? null : JSON.stringify(run.request),
+        run.kept.code,
+        run.kept.isCut ? 1 : 0,
+        bytes,
       ),
     )
-    this.#wrote(0)
+    this.#wrote(run.kept.bytes)
     return {
       id: Number(lastInsertRowid),
       sandboxId: run.sandboxId,
@@ -146,7 +166,9 @@ export class RunJournal {
       finishedAt: undefined,
       exitCode: undefined,
       isUnsent: run.request !== undefined,
-      bytes: RUN_OVERHEAD_BYTES,
+      bytes,
+      code: run.kept.code,
+      isCodeCut: run.kept.isCut,
     }
   }
 
@@ -270,10 +292,10 @@ export class RunJournal {
         const { until, bytes } = this.#beginning(run.id)
         const { lastInsertRowid } = this.#db
           .prepare<[string, number, number]>(
-            `INSERT INTO runs (sandbox_id, run_id, context, language, state, started_at, bytes)
-             SELECT ?, run_id, context, language, state, started_at, ? FROM runs WHERE id = ?`,
+            `INSERT INTO runs (sandbox_id, run_id, context, language, state, started_at, code, is_code_cut, bytes)
+             SELECT ?, run_id, context, language, state, started_at, code, is_code_cut, ? FROM runs WHERE id = ?`,
           )
-          .run(to, RUN_OVERHEAD_BYTES + bytes, run.id)
+          .run(to, RUN_OVERHEAD_BYTES + Buffer.byteLength(run.code ?? '') + bytes, run.id)
         this.#db
           .prepare<[number, number, number]>(
             'INSERT INTO events SELECT ?, seq, event FROM events WHERE run = ? AND seq <= ?',
@@ -303,7 +325,7 @@ export class RunJournal {
   }
 
   /** Finished runs of a sandbox, oldest first. */
-  finished(sandboxId: SandboxId): { id: number; bytes: number; finishedAt: number }[] {
+  finished(sandboxId: SandboxId): FinishedRun[] {
     return this.#finished.all(sandboxId)
   }
 
@@ -339,6 +361,8 @@ function toRow(row: StoredRow | undefined): RunRow | undefined {
     exitCode: row.exit_code ?? undefined,
     isUnsent: row.is_unsent === 1,
     bytes: row.bytes,
+    code: row.code ?? undefined,
+    isCodeCut: row.is_code_cut === 1,
   }
 }
 

@@ -1,5 +1,6 @@
 import { DormouseError, type RunId, type SandboxId } from '@dormouse/contracts'
 import type { RunAnswer } from '@dormouse/contracts/http'
+import type { RunInput } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { Page } from '../store/page.ts'
@@ -55,11 +56,21 @@ export class RunService implements Runs, Disposable {
     )
   }
 
+  async input(sandbox: SandboxHandle, runId: string, answer: RunInput): Promise<void> {
+    const { state } = this.#row(sandbox.id, runId)
+    if (state === 'finished' || state === 'lost')
+      throw new DormouseError('conflict', `The run ${runId} has ended, so it reads no input.`)
+    await sandbox.use({ cause: 'run', what: `input for ${runId}` }, (guest) =>
+      guest.runs.input(runId, answer),
+    )
+  }
+
   /** Follows what happens to sandboxes. */
   get listener(): SandboxListener {
     const { journal, space } = this.#deps
     return {
       awake: ({ id }, { isContinued }) => {
+        for (const run of this.#live.of(id)) run.continues()
         if (!isContinued) for (const run of this.#live.of(id)) run.abandonIfSent()
         // The sandbox may not be in the index yet.
         setImmediate(() => this.#followOpen(id))
@@ -69,6 +80,9 @@ export class RunService implements Runs, Disposable {
         for (const run of this.#live.of(id)) run.release()
         space.forget(id)
         this.#live.notifyAllOf(id)
+      },
+      paused: ({ id }, error) => {
+        for (const run of this.#live.of(id)) run.isPaused(error)
       },
       lost: ({ id }) => {
         for (const run of this.#live.of(id)) run.loseIfSent()
@@ -152,5 +166,7 @@ function viewOf(row: RunRow): RunAnswer {
     startedAt: new Date(row.startedAt).toISOString(),
     finishedAt: row.finishedAt === undefined ? undefined : new Date(row.finishedAt).toISOString(),
     exitCode: row.exitCode,
+    code: row.code,
+    ...(row.isCodeCut && { isCodeCut: true }),
   }
 }

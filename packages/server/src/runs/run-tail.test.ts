@@ -66,7 +66,7 @@ describe('what an agent in hostile hands says', () => {
   })
 })
 
-test('a reader that has seen a part of what is missing is told of the rest', () => {
+test('a reader that has seen some of the missing events learns how many others are missing', () => {
   const mark: RunEvent = { seq: 9, type: 'truncated', events: 5, bytes: 500 }
   expect(unseenPart(mark, 4)).toEqual(mark)
   expect(unseenPart(mark, 7)).toEqual({ seq: 9, type: 'truncated', events: 2, bytes: 200 })

@@ -1,5 +1,6 @@
 import type { RunEvent, RunId, RunResult, SandboxId } from '@dormouse/contracts'
 import type { RunAnswer } from '@dormouse/contracts/http'
+import type { RunInput } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { Page } from '../store/page.ts'
 
@@ -9,6 +10,7 @@ export interface StartRunRequest {
   readonly context?: string | undefined
   readonly timeoutMs?: number | undefined
   readonly idempotencyKey?: string | undefined
+  readonly input?: boolean
 }
 
 export interface ReadEvents {
@@ -37,5 +39,7 @@ export interface Runs {
   start(sandbox: SandboxHandle, request: StartRunRequest): Promise<Run>
   get(sandbox: { readonly id: SandboxId }, runId: string): Run
   list(sandbox: { readonly id: SandboxId }, query: { limit: number; cursor?: string }): Page<RunAnswer>
+  /** Answers an `input` event of a run that is under way. Throws `conflict` when the run does not wait for it. */
+  input(sandbox: SandboxHandle, runId: string, answer: RunInput): Promise<void>
   interrupt(sandbox: SandboxHandle, runId: string): Promise<'interrupting' | 'cancelled' | 'finished'>
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { DormouseError, newRunId } from '@dormouse/contracts'
 import type { StartRun } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
+import { keptCode } from './kept-code.ts'
 import { RUN_OVERHEAD_BYTES } from './limits.ts'
 import type { LiveRun } from './live-run.ts'
 import type { LiveRuns } from './live-runs.ts'
@@ -34,8 +35,11 @@ export async function startRun(
     language: asked.language,
     ...(asked.context !== undefined && { context: asked.context }),
     ...(asked.timeoutMs !== undefined && { timeoutMs: asked.timeoutMs }),
+    ...(asked.input === true && { input: true }),
   }
+  const kept = keptCode(asked.code)
   const row = journal.add({
+    kept,
     sandboxId: sandbox.id,
     runId: newRunId(),
     context: asked.context ?? 'default',
@@ -46,14 +50,15 @@ export async function startRun(
     // A sleeping sandbox gets the run after its wake, perhaps from the next server. One that is awake gets it at once.
     ...(sandbox.runningBurrow() === undefined && { request }),
   })
-  space.charge(sandbox.id, RUN_OVERHEAD_BYTES)
+  space.charge(sandbox.id, RUN_OVERHEAD_BYTES + kept.bytes)
   const live = runs.follow({ sandbox, row, request })
   await live.begun()
   return { row, live }
 }
 
-function hashOf({ code, language, context, timeoutMs }: Omit<StartRunRequest, 'idempotencyKey'>): string {
+function hashOf(request: Omit<StartRunRequest, 'idempotencyKey'>): string {
+  const { code, language, context, timeoutMs, input } = request
   return createHash('sha256')
-    .update(JSON.stringify([code, language, context, timeoutMs]))
+    .update(JSON.stringify([code, language, context, timeoutMs, ...(input === true ? ['input'] : [])]))
     .digest('base64url')
 }

@@ -1,6 +1,8 @@
 import type { WhyAnswer } from '@dormouse/contracts/http'
+import type { BackgroundProcess } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
+import type { WakeCause } from './use-options.ts'
 
 type WorkAnswer = WhyAnswer['work'][number]
 type Kind = WorkAnswer['kind']
@@ -11,24 +13,50 @@ interface Entry {
   readonly since: number
 }
 
+/** Of a command that `why` shows. */
+const COMMAND_MAX_CHARACTERS = 100
+
+export interface ActiveWorkOptions {
+  readonly lastActive: Moment
+  readonly clock: ServerClock
+  /** How long background processes count as work after the last call or run. 0: never. */
+  readonly maxBackgroundMs: () => number
+}
+
 /** The work that keeps one sandbox awake, and when it was last active. */
 export class ActiveWork {
   readonly #entries = new Set<Entry>()
-  readonly #clock: ServerClock
+  readonly #options: ActiveWorkOptions
+  #background: readonly Entry[] = []
   #lastActive: Moment
+  /** The end of the last work that a caller asked for. The agent, which may be hostile, cannot change it. */
+  #lastCalled: Moment
+  #timerWakes = 0
 
-  constructor(lastActive: Moment, clock: ServerClock) {
-    this.#lastActive = lastActive
-    this.#clock = clock
+  constructor(options: ActiveWorkOptions) {
+    this.#options = options
+    this.#lastActive = options.lastActive
+    this.#lastCalled = options.lastActive
   }
 
   get isBusy(): boolean {
-    return this.#entries.size > 0
+    return this.#entries.size > 0 || this.hasBackground
+  }
+
+  /** Whether background processes would keep the sandbox awake. */
+  get countsBackground(): boolean {
+    const isCalled = [...this.#entries].some(({ kind }) => kind !== 'cpu')
+    return (isCalled ? 0 : this.#lastCalled.elapsedMs) < this.#options.maxBackgroundMs()
+  }
+
+  /** Whether background processes are known that keep the sandbox awake. */
+  get hasBackground(): boolean {
+    return this.#background.length > 0 && this.countsBackground
   }
 
   /** Now, as long as there is work. */
   get lastActiveAt(): number {
-    return this.isBusy ? this.#clock.wallMs() : this.#lastActive.wallMs
+    return this.isBusy ? this.#options.clock.wallMs() : this.#lastActive.wallMs
   }
 
   get idleMs(): number {
@@ -37,11 +65,13 @@ export class ActiveWork {
 
   /** Work that lasts until it is disposed. */
   begin(kind: Kind, what: string): Disposable {
-    const entry = { kind, what, since: this.#clock.wallMs() }
+    const entry = { kind, what, since: this.#options.clock.wallMs() }
     this.#entries.add(entry)
     return {
       [Symbol.dispose]: () => {
-        if (this.#entries.delete(entry)) this.touch()
+        if (!this.#entries.delete(entry)) return
+        if (kind === 'cpu') this.#lastActive = Moment.now(this.#options.clock)
+        else this.touch()
       },
     }
   }
@@ -59,16 +89,50 @@ export class ActiveWork {
     }
   }
 
-  /** The sandbox was active just now. */
+  /** Replaces the background processes. */
+  setBackground(processes: readonly BackgroundProcess[]): void {
+    const { clock } = this.#options
+    const wasBusy = this.hasBackground
+    this.#background = processes.map(({ pid, command }) => {
+      const what = `process ${pid} (${shorten(command)})`
+      return (
+        this.#background.find((known) => known.what === what) ?? {
+          kind: 'process',
+          what,
+          since: clock.wallMs(),
+        }
+      )
+    })
+    if (wasBusy && !this.hasBackground) this.#lastActive = Moment.now(clock)
+  }
+
+  /** How often a timer woke the sandbox since a caller last used it. */
+  get timerWakes(): number {
+    return this.#timerWakes
+  }
+
+  /** The sandbox woke. A timer is no caller: code inside decides when it is due. */
+  woke(cause: WakeCause): void {
+    const timerWakes = cause === 'timer' ? this.#timerWakes + 1 : 0
+    if (timerWakes === 0) this.touch()
+    this.#timerWakes = timerWakes
+    this.#lastActive = Moment.now(this.#options.clock)
+  }
+
+  /** A caller used the sandbox just now. */
   touch(): void {
-    this.#lastActive = Moment.now(this.#clock)
+    this.#timerWakes = 0
+    this.#lastActive = Moment.now(this.#options.clock)
+    this.#lastCalled = this.#lastActive
   }
 
   list(): WorkAnswer[] {
-    return [...this.#entries].map(({ kind, what, since }) => ({
-      kind,
-      what,
-      since: new Date(since).toISOString(),
-    }))
+    const entries = [...this.#entries, ...(this.hasBackground ? this.#background : [])]
+    return entries.map(({ kind, what, since }) => ({ kind, what, since: new Date(since).toISOString() }))
   }
+}
+
+function shorten(command: string): string {
+  const line = command.replaceAll(/[\s\p{Cc}]+/gu, ' ')
+  return line.length <= COMMAND_MAX_CHARACTERS ? line : `${line.slice(0, COMMAND_MAX_CHARACTERS - 1)}…`
 }

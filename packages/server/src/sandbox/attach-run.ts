@@ -1,6 +1,7 @@
 import { hasErrorCode, type RunEvent, type RunId } from '@dormouse/contracts'
 import type { StartRun } from '@dormouse/engine'
 import { Attachment } from './attach.ts'
+import { explainKills } from './explain-kills.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /** A run as its sandbox needs to know it. */
@@ -27,6 +28,7 @@ export async function* attachRun(
   { runId, request, after, signal }: RunToFollow,
 ): AsyncGenerator<RunEvent | SendingRun> {
   let lastSeq = after
+  const explain = explainKills(sandbox, runId)
   using attachment = new Attachment(sandbox, {
     cause: 'run',
     what: `run ${runId}`,
@@ -43,7 +45,7 @@ export async function* attachRun(
           for await (const event of runs.stream({ ...request, runId }, { signal })) {
             attachment.received()
             lastSeq = event.seq
-            yield event
+            yield await explain(event)
           }
           return
         } catch (error) {
@@ -54,7 +56,7 @@ export async function* attachRun(
       for await (const event of runs.events(runId, { after: lastSeq, follow: true, signal })) {
         attachment.received()
         lastSeq = event.seq
-        yield event
+        yield await explain(event)
       }
       return
     } catch (error) {

@@ -2,6 +2,7 @@ import { settledWithin } from '@dormouse/async'
 import { hasErrorCode } from '@dormouse/contracts'
 import type { Burrow, Guest } from '@dormouse/engine'
 import { isSilent } from '@dormouse/guest'
+import { requireMemoryLimit } from './paused.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { UseOptions } from './use-options.ts'
 
@@ -31,6 +32,8 @@ export async function* attach<Item>(
       return
     } catch (error) {
       await attachment.reconnectAfter(error)
+      // What this follows continues when the limit is raised; the caller would wait until then and not know why.
+      requireMemoryLimit(sandbox.row)
     }
   }
 }
@@ -91,7 +94,7 @@ export class Attachment implements Disposable {
     // A silent agent would make each attempt wait as long.
     if (!isDisconnect(error) || isSilent(error) || signal?.aborted || this.#failures === ATTEMPTS) throw error
     this.#failures += 1
-    // Wait for the transition that ended the burrow, or for the news that the burrow has ended.
+    // Wait for the transition that ended the burrow, or until the burrow is known to have ended.
     const { lock } = this.#sandbox
     if (!lock.isWriting && this.#burrow !== undefined) await settledWithin(this.#burrow.ended, END_NOTICE_MS)
     const held = await lock.read(signal)

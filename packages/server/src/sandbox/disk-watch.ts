@@ -5,7 +5,9 @@ import type { FreeSpaceWatch } from '../host/free-space-watch.ts'
 import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { Sandbox } from './sandbox.ts'
+import type { SandboxListener } from './sandbox-listener.ts'
 import type { Sandboxes } from './sandboxes.ts'
+import { showDisk } from './show-disk.ts'
 import { endWriter, sleepForHost, sleepOverLimit } from './transitions/stop-writer.ts'
 
 export interface DiskWatchOptions {
@@ -41,6 +43,7 @@ interface WriteRate {
  * their limits are.
  */
 export class DiskWatch implements Disposable {
+  readonly listener: SandboxListener = { awake: (row, { burrow }) => showDisk(burrow, row.limits) }
   readonly #options: DiskWatchOptions
   readonly #measuring: DiskMeasuring
   readonly #rates = new WeakMap<Sandbox, WriteRate>()
@@ -86,6 +89,7 @@ export class DiskWatch implements Disposable {
   async #readRate(sandbox: Sandbox): Promise<void> {
     const burrow = runningBurrow(sandbox)
     const before = this.#rates.get(sandbox)
+    // A burrow that ended meanwhile writes nothing.
     const bytes = await burrow?.writtenSoFar().catch(() => undefined)
     if (burrow === undefined || bytes === undefined) return
     const at = performance.now()
@@ -107,6 +111,7 @@ export class DiskWatch implements Disposable {
       found: async (written) => {
         const use = { ...written, bytes: written.bytes + journalBytes(sandbox.id) }
         const { limits } = sandbox.row
+        showDisk(burrow as Burrow, limits, use)
         const isOver = use.bytes > limits.diskBytes || use.files > limits.files
         if (isOver && sandbox.burrow === burrow) await this.#stop(sandbox, use)
       },

@@ -1,16 +1,22 @@
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Log } from '../log.ts'
 import type { DiskWatch } from './disk-watch.ts'
+import type { FrozenMemory } from './frozen-memory.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { Sandboxes } from './sandboxes.ts'
+import { TimerWakes } from './timer-wakes.ts'
+import { pauseAtLimit } from './transitions/pause-at-limit.ts'
 import { untilExpiry, untilSleep, untilStored } from './why.ts'
 
 export interface IdleWatchOptions {
   readonly sandboxes: Sandboxes
   readonly disk: DiskWatch
+  readonly frozenMemory: FrozenMemory
   readonly freeMemoryBytes: () => Promise<number>
-  /** With less free memory than this, frozen sandboxes are put on disk only. */
+  /** With less free memory than this, new standbys go to disk, and frozen sandboxes give back what is missing. */
   readonly lowMemoryBytes: number
+  /** The server puts all sandboxes to standby and ends. */
+  readonly isEnding: () => boolean
   readonly clock: ServerClock
   readonly log: Log
 }
@@ -20,13 +26,17 @@ const ROUND_MS = 500
 /** Processes that use more than this share of a CPU are work. An idle program that polls twice a second uses less. */
 const BUSY_CPU_SHARE = 0.02
 
-/** Puts idle sandboxes to standby, frozen ones on disk, and deletes expired ones. Checks all of them twice a second. */
+/**
+ * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, and deletes expired ones.
+ * Checks all of them twice a second.
+ */
 export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
   /** The CPU use of sandboxes whose processes work by themselves. */
   readonly #cpuWork = new WeakMap<Sandbox, Disposable>()
   /** Sandboxes that this watch is acting on. */
   readonly #acting = new Set<Sandbox>()
+  readonly #timers = new TimerWakes()
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -53,13 +63,14 @@ export class IdleWatch implements Disposable {
   }
 
   async #round(): Promise<void> {
-    const { sandboxes, disk, clock, freeMemoryBytes, lowMemoryBytes, log } = this.#options
+    const { sandboxes, disk, clock, frozenMemory, freeMemoryBytes, lowMemoryBytes, log } = this.#options
     clock.look()
     void disk.round().catch((error: unknown) => log.error({ err: error }, 'a round of the disk watch failed'))
-    const isMemoryLow = (await freeMemoryBytes()) < lowMemoryBytes
+    const missingBytes = lowMemoryBytes - (await freeMemoryBytes())
     const running = [...sandboxes.all()].filter(({ row }) => row.state === 'running')
     await Promise.all(running.map((sandbox) => this.#sample(sandbox)))
-    for (const sandbox of sandboxes.all()) this.#decide(sandbox, isMemoryLow)
+    for (const sandbox of sandboxes.all()) this.#decide(sandbox, missingBytes > 0)
+    for (const sandbox of frozenMemory.excess(sandboxes.all(), missingBytes)) this.#store(sandbox, 'memory')
   }
 
   #decide(sandbox: Sandbox, isMemoryLow: boolean): void {
@@ -67,25 +78,30 @@ export class IdleWatch implements Disposable {
     if (row.state !== 'running') this.#cpuWork.get(sandbox)?.[Symbol.dispose]()
     if (this.#acting.has(sandbox) || sandbox.lock.isWriting) return
     if (isDue(untilExpiry(sandbox)) && !sandbox.isDeleted) {
-      this.#act(sandbox, 'expire', () => sandbox.delete())
+      this.#act(sandbox, 'expire', () => expire(sandbox))
       return
     }
     if (!pendingWrites.isEmpty) {
       if (pendingWrites.isDue) this.#act(sandbox, 'record', () => sandbox.settle())
       return
     }
-    if (isDue(untilSleep(sandbox))) {
-      if (row.ephemeral) this.#act(sandbox, 'delete', () => sandbox.delete())
-      else {
-        const tier = isMemoryLow || row.storeAfterMs === 0 ? 'stored' : 'frozen'
-        this.#act(sandbox, 'standby', () => sandbox.standby({ tier, cause: 'idle' }))
-      }
+    if (row.state === 'running' && sandbox.memory.isWaiting && !isRefusedNow(sandbox)) {
+      this.#act(sandbox, 'pause', () => pauseAtLimit(sandbox))
       return
     }
-    if (row.tier !== 'frozen') return
-    const isStoreDue = isDue(untilStored(sandbox))
-    if (!isStoreDue && !isMemoryLow) return
-    const cause = isStoreDue ? 'store_after' : 'memory'
+    if (isDue(untilSleep(sandbox))) {
+      this.#act(sandbox, 'standby', () => retire(sandbox, isMemoryLow))
+      return
+    }
+    if (this.#timers.isDue(sandbox) && !this.#options.isEnding()) {
+      this.#act(sandbox, 'wake', () => this.#timers.wake(sandbox))
+      return
+    }
+    if (isDue(untilStored(sandbox))) this.#store(sandbox, 'store_after')
+  }
+
+  #store(sandbox: Sandbox, cause: 'store_after' | 'memory'): void {
+    if (this.#acting.has(sandbox) || sandbox.lock.isWriting || !sandbox.pendingWrites.isEmpty) return
     this.#act(sandbox, 'store', () => sandbox.standby({ tier: 'stored', cause }))
   }
 
@@ -110,6 +126,26 @@ export class IdleWatch implements Disposable {
     const work = sandbox.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
     this.#cpuWork.set(sandbox, work)
   }
+}
+
+/** Background processes count as use. They keep a sandbox that expires when idle. */
+async function expire(sandbox: Sandbox): Promise<void> {
+  await sandbox.background.check()
+  if (isDue(untilExpiry(sandbox))) await sandbox.delete()
+}
+
+/** Puts an idle sandbox to sleep unless it has background processes. */
+async function retire(sandbox: Sandbox, isMemoryLow: boolean): Promise<void> {
+  await sandbox.background.check()
+  const { row, work } = sandbox
+  if (work.isBusy) return
+  const tier = isMemoryLow || row.storeAfterMs === 0 ? 'stored' : 'frozen'
+  await sandbox.standby({ tier, cause: 'idle' })
+}
+
+/** The last attempt to save it was refused, and it is too early for the next. */
+function isRefusedNow({ refusal, deps }: Sandbox): boolean {
+  return refusal !== undefined && refusal.retryAtMs > deps.clock.monotonicMs()
 }
 
 function isDue(leftMs: number | undefined): boolean {

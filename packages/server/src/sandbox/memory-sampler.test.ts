@@ -34,7 +34,7 @@ it('MemorySampler keeps a look for twenty times as long as it took', async () =>
   expect(state.looks).toBe(2)
 })
 
-it('MemorySampler takes no more of a CPU when there are many, and those who ask at once share a look', async () => {
+it('MemorySampler takes no more of a CPU for many sandboxes, and concurrent callers share a sample', async () => {
   const all = Array.from({ length: 10 }, () => fakeBurrow(10))
   await Promise.all([...all, ...all].map(({ burrow }) => sampler.measure(burrow)))
   expect(all.map(({ state }) => state.looks)).toEqual(Array(10).fill(1))

@@ -7,6 +7,7 @@ import { findRemains, type Remains, remainsOf } from './recover-remains.ts'
 import { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import type { StateChange } from './state-change.ts'
+import { timerWakeAt } from './timer-wakes.ts'
 import { FILES_ARE_KEPT, keepFiles, lossChange } from './transitions/lose.ts'
 import { remove } from './transitions/remove.ts'
 import { processLimits } from './transitions/restore-options.ts'
@@ -52,6 +53,7 @@ export async function recover(deps: SandboxDependencies): Promise<Recovery> {
   }
   for (const burrow of found.burrows) if (!known.has(burrow.sandboxId)) await endBurrow(deps, burrow)
   await collectSnapshots(deps, found.unrecorded)
+  deps.lineage.prune()
   return count
 }
 
@@ -123,7 +125,7 @@ async function isAdopted(sandbox: Sandbox, burrow: Burrow, remains: Remains): Pr
 
 /** A change that was under way is not in the row, but may have reached the limits of the burrow. */
 async function restoreLimits({ id, row, deps }: Sandbox, burrow: Burrow): Promise<void> {
-  await burrow.setLimits(processLimits(row.limits)).catch((error: unknown) => {
+  await burrow.setLimits(processLimits(row)).catch((error: unknown) => {
     deps.log.warn(
       { sandboxId: id, err: error },
       'a sandbox may have other limits than its row until it next wakes',
@@ -144,7 +146,7 @@ function restOnDisk(sandbox: Sandbox, { saved, files, worthless }: Remains): key
       tier: 'stored',
       stateSince: wasStored ? row.stateSince : deps.clock.wallMs(),
       ...(head && { head: head.id }),
-      ...(saved && { lostSince: undefined }),
+      ...(saved && { lostSince: undefined, wakesAt: timerWakeAt(sandbox, saved) }),
     },
     newBurrow: null,
     intent: null,

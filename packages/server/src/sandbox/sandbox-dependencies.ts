@@ -9,6 +9,7 @@ import type { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
 import type { Database } from '../store/database.ts'
 import type { IntentRows } from '../store/intent-rows.ts'
 import type { LedgerRows } from '../store/ledger-rows.ts'
+import type { LineageRows } from '../store/lineage-rows.ts'
 import type { MountedVolume, SandboxRow, SandboxRows, VolumeMount } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { TemplateSnapshots } from '../templates/template-catalog.ts'
@@ -24,6 +25,7 @@ export interface SandboxDependencies {
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows
+  readonly lineage: LineageRows
   readonly intents: IntentRows
   readonly ledger: LedgerRows
   /** All sandboxes of the server. */
@@ -34,7 +36,7 @@ export interface SandboxDependencies {
   readonly quarantine: Quarantine
   readonly network: Pick<
     NetworkService,
-    'check' | 'open' | 'change' | 'shut' | 'problemOf' | 'report' | 'forget'
+    'check' | 'open' | 'change' | 'shut' | 'problemOf' | 'counters' | 'report' | 'forget'
   >
   readonly secrets: Pick<SandboxSecrets, 'require' | 'envOf' | 'prepare' | 'forget'>
   readonly volumes: {

@@ -1,9 +1,10 @@
-import { DormouseError, isSnapshotId } from '@dormouse/contracts'
+import { type BurrowLimits, DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Page } from '../store/page.ts'
 import type { CreateSandbox, SandboxOrigin, SandboxQuery } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
+import { findSnapshot, noSuchSnapshot } from './find-snapshot.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { noSuchSandbox } from './sandbox-errors.ts'
@@ -30,10 +31,13 @@ export interface SandboxCalls {
     query: { sandboxId?: string; limit: number; cursor?: string },
     caller: Caller,
   ): Page<SnapshotAnswer>
-  getSnapshot(id: string, caller: Caller): SnapshotAnswer
+  /** Snapshots are named by id or as `SANDBOX/NAME`. Throws `not_found`, also for those of others. */
+  getSnapshot(ref: string, caller: Caller): SnapshotAnswer
+  /** The limits that the sandbox had when the snapshot was taken. */
+  limitsOfSnapshot(ref: string, caller: Caller): Promise<BurrowLimits>
   /** Reads all of the snapshot and wakes nothing. Throws `snapshot_unusable` when it could not be restored here. */
-  verifySnapshot(id: string, caller: Caller): Promise<void>
-  deleteSnapshot(id: string, caller: Caller): Promise<void>
+  verifySnapshot(ref: string, caller: Caller): Promise<SnapshotId>
+  deleteSnapshot(ref: string, caller: Caller): Promise<void>
 }
 
 /** Creates, finds and lists sandboxes and snapshots on behalf of a caller. */
@@ -50,6 +54,10 @@ export class SandboxService implements SandboxCalls {
   /** No sandbox is created from now on. */
   close(): void {
     this.#isClosing = true
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing
   }
 
   async create(
@@ -94,17 +102,24 @@ export class SandboxService implements SandboxCalls {
     return { items: items.map((row) => snapshotView(this.deps, row)), nextCursor }
   }
 
-  getSnapshot(id: string, caller: Caller): SnapshotAnswer {
-    return snapshotView(this.deps, this.#snapshot(id, caller))
+  getSnapshot(ref: string, caller: Caller): SnapshotAnswer {
+    return snapshotView(this.deps, this.#snapshot(ref, caller))
   }
 
-  async verifySnapshot(id: string, caller: Caller): Promise<void> {
-    await this.#checks.check(this.#snapshot(id, caller))
+  async limitsOfSnapshot(ref: string, caller: Caller): Promise<BurrowLimits> {
+    const { limits } = await this.deps.engine.getSnapshot(this.#snapshot(ref, caller).id)
+    return limits
   }
 
-  async deleteSnapshot(id: string, caller: Caller): Promise<void> {
+  async verifySnapshot(ref: string, caller: Caller): Promise<SnapshotId> {
+    const row = this.#snapshot(ref, caller)
+    await this.#checks.check(row)
+    return row.id
+  }
+
+  async deleteSnapshot(ref: string, caller: Caller): Promise<void> {
     const { snapshots, engine } = this.deps
-    const row = this.#snapshot(id, caller)
+    const row = this.#snapshot(ref, caller)
     if (snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) {
       if (!row.isKept)
         throw new DormouseError('in_use', 'A sandbox or a template needs this snapshot.', {
@@ -119,10 +134,9 @@ export class SandboxService implements SandboxCalls {
     snapshots.forget(row.id)
   }
 
-  #snapshot(id: string, caller: Caller): SnapshotRow {
-    const row = isSnapshotId(id) ? this.deps.snapshots.get(id) : undefined
-    if (row === undefined || !mayUse(caller, row.owner))
-      throw new DormouseError('not_found', `There is no snapshot ${id}.`)
+  #snapshot(ref: string, caller: Caller): SnapshotRow {
+    const row = findSnapshot(this.deps, ref, { owner: caller.keyId })
+    if (row === undefined || !mayUse(caller, row.owner)) throw noSuchSnapshot(ref)
     return row
   }
 }

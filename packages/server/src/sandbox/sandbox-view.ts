@@ -1,4 +1,4 @@
-import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
+import type { SandboxAnswer, SandboxMetricsAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
@@ -16,6 +16,10 @@ export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
     volumes: row.volumes.map(({ volume, path, readOnly }) => ({ volume, path, readOnly })),
     idleTimeoutMs: row.idleTimeoutMs,
     storeAfterMs: row.storeAfterMs,
+    maxBackgroundMs: row.maxBackgroundMs,
+    wakeOnTimer: row.wakeOnTimer,
+    wakesAt: row.wakesAt === undefined ? undefined : new Date(row.wakesAt).toISOString(),
+    atMemoryLimit: row.atMemoryLimit,
     expires: row.expires,
     ephemeral: row.ephemeral,
     secrets: row.secrets,
@@ -48,4 +52,18 @@ export function snapshotView(
     damage: damage && { reason: damage.reason, foundAt: new Date(damage.foundAt).toISOString() },
     bytes: { images: row.imageBytes, memory: row.memoryBytes },
   }
+}
+
+/** What a sandbox uses now. `withMemory`: also how much of its memory is its own, as last measured. */
+export async function sandboxMetrics(
+  sandbox: Sandbox,
+  { withMemory }: { withMemory: boolean },
+): Promise<SandboxMetricsAnswer> {
+  const { burrow, deps } = sandbox
+  const [usage, memory] = await Promise.all([
+    burrow?.usage(),
+    withMemory && burrow ? deps.memory.measure(burrow) : undefined,
+  ])
+  const { id, state, tier } = sandbox.view()
+  return { sandboxId: id, state, tier, usage, memory, network: deps.network.counters(sandbox.id) }
 }

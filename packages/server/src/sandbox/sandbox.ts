@@ -1,12 +1,5 @@
 import { abortable, ReadWriteLock } from '@dormouse/async'
-import {
-  canMove,
-  DormouseError,
-  type RunEvent,
-  type SandboxId,
-  type SandboxState,
-  type SnapshotId,
-} from '@dormouse/contracts'
+import type { ProcessEvent, RunEvent, SandboxId, SandboxState, SnapshotId } from '@dormouse/contracts'
 import type {
   NetworkReportAnswer,
   SandboxAnswer,
@@ -14,7 +7,7 @@ import type {
   SnapshotAnswer,
   WhyAnswer,
 } from '@dormouse/contracts/http'
-import type { Burrow, BurrowUsage, Guest, Snapshot } from '@dormouse/engine'
+import type { Burrow, Guest, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
@@ -22,17 +15,22 @@ import type { SandboxLimits, SandboxPolicy, SandboxRow, Tier } from '../store/sa
 import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
+import { BackgroundWork } from './background-work.ts'
 import { dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
+import { explainKilledProcess } from './explain-kills.ts'
+import { MemoryWatch } from './memory-watch.ts'
 import { PendingWrites } from './pending-writes.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { callerGaveUp, requireExists } from './sandbox-errors.ts'
-import { sandboxView, snapshotView } from './sandbox-view.ts'
-import type { NewBurrow, StateChange } from './state-change.ts'
+import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
+import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
 import { update } from './transitions/change.ts'
+import { continueAfter } from './transitions/continue-after.ts'
 import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
 import { recordLoss } from './transitions/lose.ts'
+import { promote } from './transitions/promote.ts'
 import { deleteSandbox } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
@@ -51,6 +49,8 @@ export class Sandbox {
   readonly deps: SandboxDependencies
   readonly lock = new ReadWriteLock({ makeAbortError: callerGaveUp })
   readonly work: ActiveWork
+  readonly background = new BackgroundWork(this)
+  readonly memory = new MemoryWatch(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
   /** Dead burrows whose files could not be saved. They stay on disk for the next start to try again. */
@@ -80,7 +80,8 @@ export class Sandbox {
     this.#created = at(row.createdAt)
     this.#stateSince = at(row.stateSince)
     this.#meter = new UsageMeter(clock, deps.listeners)
-    this.work = new ActiveWork(at(row.lastActiveAt), clock)
+    const maxBackgroundMs = () => this.#row.maxBackgroundMs
+    this.work = new ActiveWork({ lastActive: at(row.lastActiveAt), clock, maxBackgroundMs })
     this.pendingWrites = new PendingWrites(clock)
   }
 
@@ -152,6 +153,11 @@ export class Sandbox {
     return attachRun(this, run)
   }
 
+  /** An event of a command; its end says so if Linux killed it for memory. */
+  explainProcess(processId: string, event: ProcessEvent): Promise<ProcessEvent> {
+    return explainKilledProcess(this, processId, event)
+  }
+
   /** Keeps the sandbox awake until disposed, or until `untilMs` has passed. */
   hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
     return this.work.hold(kind, what, untilMs)
@@ -211,12 +217,17 @@ export class Sandbox {
     return snapshotView(this.deps, await this.exclusive(() => takeSnapshot(this, options)))
   }
 
-  rollback(id: string): Promise<SandboxAnswer> {
-    return this.#change(() => rollbackTo(this, id))
+  rollback(to: string, cause = 'asked'): Promise<SandboxAnswer> {
+    return this.#change(() => rollbackTo(this, { to, cause }))
+  }
+
+  /** The sandbox that this one was forked from continues as this one. Returns the parent. */
+  promote(options: { keep: boolean }): Promise<SandboxAnswer> {
+    return promote(this, options)
   }
 
   update(change: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxAnswer> {
-    return this.#change(() => update(this, change))
+    return continueAfter(this, () => this.#change(() => update(this, change)))
   }
 
   delete(): Promise<void> {
@@ -239,25 +250,21 @@ export class Sandbox {
     return sandboxView(this)
   }
 
-  why(): Promise<WhyAnswer> {
-    return Promise.resolve(explainWhy(this))
+  async why(): Promise<WhyAnswer> {
+    await this.background.check()
+    return explainWhy(this)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {
     return this.deps.ledger.list(this.id, options)
   }
 
-  network(): NetworkReportAnswer {
-    return { ...this.view().network, ...this.deps.network.report(this.id) }
+  async network(): Promise<NetworkReportAnswer> {
+    return { ...this.view().network, ...(await this.deps.network.report(this.id)) }
   }
 
-  async usage(): Promise<BurrowUsage | undefined> {
-    return this.#burrow?.usage()
-  }
-
-  /** How much of its memory is its own, as last measured. Undefined while it has no burrow. */
-  async memory(): Promise<SandboxMetricsAnswer['memory']> {
-    return this.#burrow === undefined ? undefined : this.deps.memory.measure(this.#burrow)
+  metrics(options: { withMemory: boolean }): Promise<SandboxMetricsAnswer> {
+    return sandboxMetrics(this, options)
   }
 
   // State: only transitions, which hold the lock alone, use what follows.
@@ -293,12 +300,7 @@ export class Sandbox {
 
   /** Moves through one or more states, each of which the table must allow, in one transaction. */
   move(to: SandboxState | readonly SandboxState[], change: StateChange = {}): void {
-    let { state } = this.#row
-    for (const next of typeof to === 'string' ? [to] : to) {
-      if (!canMove({ from: state, to: next }))
-        throw new DormouseError('internal', `A sandbox cannot go from ${state} to ${next}.`)
-      state = next
-    }
+    const state = lastState(this.#row.state, to)
     const { clock } = this.deps
     this.#meter.countRunning(this.#row)
     this.write({ ...change, fields: { state, stateSince: clock.wallMs(), ...change.fields } })
@@ -310,28 +312,15 @@ export class Sandbox {
   }
 
   /** Writes without a change of state. */
-  write({ fields, newBurrow, intent, entry, inTransaction, isQuick = false }: StateChange): void {
-    const { db, rows, intents, ledger, clock, listeners, sandboxes } = this.deps
+  write(change: StateChange): void {
+    const { fields, newBurrow, entry } = change
+    const { listeners, sandboxes } = this.deps
     const before = this.#row
     const left = this.#burrow
     const burrow = newBurrow === undefined ? left : newBurrow?.burrow
-    const row: SandboxRow = {
-      ...before,
-      lastActiveAt: this.work.lastActiveAt,
-      burrow: burrow?.id,
-      ...(fields?.head !== undefined && { headOf: this.id }),
-      ...fields,
-    }
-    const put = () => {
-      rows.put(row, before)
-      if (intent === null) intents.end(row.id)
-      else if (intent !== undefined) intents.begin(row.id, intent, clock.wallMs())
-      if (entry !== undefined) ledger.add(row.id, clock.wallMs(), entry)
-      inTransaction?.()
-      if (fields?.head !== undefined) this.#requireOwnHead(row)
-    }
-    if (isQuick) db.quickTransaction(put)
-    else db.transaction(put)
+    const { lastActiveAt } = this.work
+    const row = changedRow(before, { lastActiveAt, burrow: burrow?.id, ...fields })
+    writeChange(this.deps, { row, before, change })
     this.#row = row
     if (row.name !== before.name) sandboxes.rename(this, before.name)
     if (newBurrow === null) this.leaveBurrow()
@@ -342,18 +331,12 @@ export class Sandbox {
     if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
   }
 
-  /** A head is a snapshot of this sandbox, or of the one that a fork or a rollback names. */
-  #requireOwnHead({ head, headOf }: SandboxRow): void {
-    const snapshot = head && this.deps.snapshots.get(head)
-    if (snapshot?.sandboxId === headOf) return
-    throw new DormouseError('internal', `Snapshot ${head} is not of sandbox ${headOf}.`)
-  }
-
   /** The sandbox lives in this burrow from now on. The row says so already, or is written next. */
   enterBurrow({ burrow, isContinued, isAdopted = false }: NewBurrow): void {
     this.#burrow = burrow
     if (!isContinued) this.deps.secrets.forget(this)
     this.#meter.enterBurrow({ isAdopted, isRunning: this.#row.state === 'running' })
+    void this.memory.enterBurrow(burrow, { isAdopted })
     void burrow.ended.then((end) => {
       if (end.reason !== 'killed' && end.reason !== 'agent_ended') return
       // No call goes to a dead burrow while its loss is not recorded yet.
@@ -364,7 +347,7 @@ export class Sandbox {
       if (this.#openingNetwork === opening) this.#openingNetwork = undefined
     })
     this.#openingNetwork = opening
-    for (const listener of this.deps.listeners) listener.awake?.(this.#row, { isContinued })
+    for (const listener of this.deps.listeners) listener.awake?.(this.#row, { isContinued, burrow })
   }
 
   leaveBurrow(): void {
@@ -374,8 +357,10 @@ export class Sandbox {
   /** Reports what its processes used since the last sample. Returns their share of a CPU. */
   async sample(): Promise<number | undefined> {
     const burrow = this.#burrow
+    // A burrow that ended meanwhile has no cgroup to read.
     const usage = await burrow?.usage().catch(() => undefined)
-    if (usage === undefined || this.#burrow !== burrow) return undefined
+    if (burrow === undefined || usage === undefined || this.#burrow !== burrow) return undefined
+    await this.memory.observe(burrow, usage)
     return this.#meter.sample(this.#row, usage)
   }
 

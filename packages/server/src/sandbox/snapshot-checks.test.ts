@@ -36,7 +36,7 @@ const rows = (count: number, owner = 'ada') =>
   Array.from({ length: count }, () => ({ id: newSnapshotId(), owner }) as SnapshotRow)
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-test('checks go one at a time, a failure does not end the line, and who asks for the same shares it', async () => {
+test('checks run one at a time, a failure does not stop the queue, and callers of the same check share it', async () => {
   const [first, second] = rows(2) as [SnapshotRow, SnapshotRow]
   const answers = [first, second, second].map((row) => checks.check(row))
   await settled()

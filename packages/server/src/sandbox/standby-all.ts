@@ -27,8 +27,7 @@ export async function standbyAll(sandboxes: Sandboxes, log: Log, timeoutMs: numb
     if (performance.now() > deadline) return
     underWay += 1
     try {
-      if (sandbox.row.ephemeral) await sandbox.delete()
-      else await sandbox.standby({ tier: 'stored', cause: 'shutdown' })
+      await sandbox.standby({ tier: 'stored', cause: 'shutdown' })
       asleep.add(sandbox)
     } catch (error) {
       if (sandbox.isDeleted) asleep.add(sandbox)

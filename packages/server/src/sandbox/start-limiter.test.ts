@@ -53,7 +53,7 @@ describe('StartLimiter', () => {
     expect(gate.load).toEqual({ running: 0, waiting: 0 })
   })
 
-  it('owners take turns: one who asks for much does not keep the others waiting', async () => {
+  it('owners take turns: one with many requests does not delay the others', async () => {
     const { run, begun, end } = restores(admission())
     const all = ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2'].map((name) => run(name.slice(0, 1), name))
     await settled()
@@ -88,7 +88,7 @@ describe('StartLimiter', () => {
     expect(gate.load).toEqual({ running: 0, waiting: 0 })
   })
 
-  it('whoever gives up leaves the queue, also before it was in it', async () => {
+  it('a caller that gives up leaves the queue, also before it was in it', async () => {
     const gate = admission()
     const { run, begun, end } = restores(gate)
     const first = run('a', '1')
@@ -104,7 +104,7 @@ describe('StartLimiter', () => {
     expect(gate.load).toEqual({ running: 0, waiting: 0 })
   })
 
-  it('what goes on comes first, shares the bound, and is refused neither by a full queue nor for want of memory', async () => {
+  it('a sandbox that continues comes first, shares the bound, and is refused neither by a full queue nor for lack of memory', async () => {
     const gate = admission({ queueLength: 1, queueMs: 20, minFreeMemoryBytes: 0 })
     const { run, runUrgent, begun, end } = restores(gate)
     const all = [run('a', '1')]

@@ -8,7 +8,9 @@ export type WakeCause =
   | 'rollback'
   | 'port'
   | 'ssh'
-export type StandbyCause = 'asked' | 'disk' | 'idle' | 'memory' | 'shutdown' | 'store_after'
+  | 'timer'
+  | 'limit_raised'
+export type StandbyCause = 'asked' | 'disk' | 'idle' | 'memory' | 'memory_limit' | 'shutdown' | 'store_after'
 
 export interface UseOptions {
   readonly cause: WakeCause

@@ -1,5 +1,9 @@
 import type { WhyAnswer } from '@dormouse/contracts/http'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { capitalised, howToRaise } from './memory-words.ts'
+import { isPaused, pausedText } from './paused.ts'
 import type { Sandbox } from './sandbox.ts'
+import { untilTimerWake } from './timer-wakes.ts'
 
 /** Why a sandbox is awake, or when it will sleep, in words and data. */
 export function explainWhy(sandbox: Sandbox): WhyAnswer {
@@ -10,14 +14,16 @@ export function explainWhy(sandbox: Sandbox): WhyAnswer {
   const storesInMs = untilStored(sandbox)
   const inTime = (ms: number | undefined) =>
     ms === undefined ? undefined : new Date(Math.round(clock.wallMs() + ms)).toISOString()
+  const memory = memoryOf(sandbox)
   return {
     state: row.state,
     tier: row.tier,
-    summary: summarise(sandbox, { sleepsInMs, storesInMs }),
+    summary: [summarise(sandbox, { sleepsInMs, storesInMs }), memory?.message].filter(Boolean).join(' '),
     work: entries,
     sleepsAt: inTime(sleepsInMs),
     storesAt: inTime(storesInMs),
     expiresAt: inTime(untilExpiry(sandbox)),
+    wakesAt: inTime(untilTimerWake(sandbox)),
     cannotSleep:
       refusal === undefined
         ? undefined
@@ -25,8 +31,21 @@ export function explainWhy(sandbox: Sandbox): WhyAnswer {
             reason: refusal.reason,
             retryAt: new Date(clock.wallMs() + refusal.retryAtMs - clock.monotonicMs()).toISOString(),
           },
+    memory,
     damage: deps.quarantine.damageOf(row),
   }
+}
+
+function memoryOf({ memory, row }: Sandbox): WhyAnswer['memory'] {
+  if (isPaused(row)) {
+    const limitBytes = row.pausedAtBytes ?? 0
+    const message = `${capitalised(pausedText(row))}. ${howToRaise(row)}`
+    const at = new Date(row.stateSince).toISOString()
+    return { event: 'paused', at, limitBytes, peakBytes: limitBytes, message }
+  }
+  if (memory.notice === undefined) return undefined
+  const { atMs, ...notice } = memory.notice
+  return { ...notice, at: new Date(atMs).toISOString() }
 }
 
 /** Milliseconds until it sleeps if nothing happens. Undefined: it does not sleep by itself. */
@@ -42,9 +61,13 @@ export function untilStored({ row, stateMs }: Sandbox): number | undefined {
   return row.tier === 'frozen' ? row.storeAfterMs - stateMs : undefined
 }
 
+/** An ephemeral sandbox that its caller never closes is deleted after this time without use. */
+const EPHEMERAL_IDLE_MS = 3_600_000
+
 /** Milliseconds until it is deleted. An expiry at a time of day waits until the wall clock is confirmed. */
 export function untilExpiry({ row, work, ageMs, deps }: Sandbox): number | undefined {
-  const { expires } = row
+  const expires: SandboxRow['expires'] =
+    row.expires ?? (row.ephemeral ? { idleMs: EPHEMERAL_IDLE_MS, action: 'delete' } : undefined)
   if (expires === undefined) return undefined
   const times = [
     expires.afterMs === undefined ? undefined : expires.afterMs - ageMs,
@@ -65,8 +88,12 @@ function summarise(sandbox: Sandbox, { sleepsInMs, storesInMs }: Times): string 
   if (row.state === 'standby') {
     const damage = deps.quarantine.damageOf(row)
     if (damage !== undefined) return `Asleep, and cannot be woken: ${damage.reason}.${whereTo(damage)}`
-    if (storesInMs === undefined) return 'Asleep, on disk only.'
-    return `Asleep in memory; on disk only in ${inWords(storesInMs)}.`
+    const where =
+      storesInMs === undefined
+        ? 'Asleep, on disk only'
+        : `Asleep in memory; on disk only in ${inWords(storesInMs)}`
+    const wakesInMs = untilTimerWake(sandbox)
+    return wakesInMs === undefined ? `${where}.` : `${where}. A timer wakes it in ${inWords(wakesInMs)}.`
   }
   if (row.state !== 'running') return `It is ${row.state}.`
   if (work.isBusy) {
@@ -76,7 +103,7 @@ function summarise(sandbox: Sandbox, { sleepsInMs, storesInMs }: Times): string 
   if (sleepsInMs === undefined) return 'Awake: its policy says that it never sleeps by itself.'
   if (refusal !== undefined)
     return `Nothing is going on, but it cannot be saved: ${refusal.reason} Next attempt in ${inWords(sleepsInMs)}.`
-  return `Nothing is going on; it ${row.ephemeral ? 'is deleted' : 'sleeps'} in ${inWords(sleepsInMs)}.`
+  return `Nothing is going on; it sleeps in ${inWords(sleepsInMs)}.`
 }
 
 function whereTo({ rollbackTo }: NonNullable<WhyAnswer['damage']>): string {

@@ -122,6 +122,7 @@ export class Scrub implements AsyncDisposable {
         this.#retryAt = performance.now() + RETRY_MS
         this.#parts.log.error({ err: error }, 'the scrub was interrupted; it continues in a minute')
       }
+      // Rejects when the server stops.
       await sleep(ROUND_MS, undefined, { signal, ref: false }).catch(() => {})
     }
   }

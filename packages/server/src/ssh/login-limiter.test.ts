@@ -13,7 +13,7 @@ const fail = (limiter: LoginLimiter, address: string, times: number) => {
 }
 
 describe('the login limiter', () => {
-  it('lets so many stand at the door, in all and from one place, until they have proved who they are', () => {
+  it('bounds connections that have not logged in, in all and from one address', () => {
     const limiter = new LoginLimiter(() => 0)
     const standing = Array.from({ length: UNAUTHENTICATED_PER_SOURCE_MAX }, () => limiter.start('10.0.0.1'))
     expect(standing.every((one) => one !== undefined)).toBe(true)

@@ -44,7 +44,7 @@ export class SshSession {
   readonly #gone = new AbortController()
   readonly #env: Record<string, string> = {}
   #pty: { cols: number; rows: number } | undefined
-  #running: { readonly sandbox: SandboxHandle; readonly pid: number } | undefined
+  #running: { readonly sandbox: SandboxHandle; readonly processId: string } | undefined
   #isResizing = false
   #wantedSize: { cols: number; rows: number } | undefined
   #signals = 0
@@ -141,7 +141,7 @@ export class SshSession {
       guest.processes.connect(request, { signal }),
     )
     if (!isAwaited || this.#pty !== undefined) hold.mayIdle()
-    this.#running = { sandbox, pid: process.pid }
+    this.#running = { sandbox, processId: process.processId }
     void this.#applySize()
     forwardInput(channel, process, hold)
     for await (const { stream, data } of process.output) {
@@ -166,7 +166,7 @@ export class SshSession {
     this.#isResizing = true
     for (let size = this.#wantedSize; size !== undefined; size = this.#wantedSize) {
       this.#wantedSize = undefined
-      await this.#tell('its new size', (guest, pid) => guest.processes.resize(pid, size))
+      await this.#tell('its new size', (guest, processId) => guest.processes.resize(processId, size))
     }
     this.#isResizing = false
   }
@@ -175,7 +175,7 @@ export class SshSession {
     const signal = `SIG${name}`
     if (!(signal in constants.signals) || this.#signals >= SIGNALS_MAX) return
     this.#signals += 1
-    void this.#tell(signal, (guest, pid) => guest.processes.signal(pid, signal)).finally(() => {
+    void this.#tell(signal, (guest, processId) => guest.processes.signal(processId, signal)).finally(() => {
       this.#signals -= 1
     })
   }
@@ -183,13 +183,15 @@ export class SshSession {
   /** Ignored when the process has ended or the sandbox sleeps: this does not wake it. */
   async #tell(
     what: string,
-    tell: (guest: Parameters<Parameters<SandboxHandle['use']>[1]>[0], pid: number) => Promise<void>,
+    tell: (guest: Parameters<Parameters<SandboxHandle['use']>[1]>[0], processId: string) => Promise<void>,
   ): Promise<void> {
     if (this.#running === undefined) return
-    const { sandbox, pid } = this.#running
+    const { sandbox, processId } = this.#running
     const signal = this.#gone.signal
     await sandbox
-      .use({ cause: 'ssh', what: `telling process ${pid} ${what}`, signal }, (guest) => tell(guest, pid))
+      .use({ cause: 'ssh', what: `telling process ${processId} ${what}`, signal }, (guest) =>
+        tell(guest, processId),
+      )
       .catch(() => {})
   }
 }

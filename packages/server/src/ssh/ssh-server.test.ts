@@ -31,7 +31,7 @@ function open(): SshServer {
 }
 
 describe('the SSH server', () => {
-  it('ends who does not prove anything in time, whatever he sends', async () => {
+  it('ends a connection that does not log in in time, whatever it sends', async () => {
     await using server = open()
     const port = await server.listen({ host: '127.0.0.1', port: 0 })
     for (const words of ['', 'SSH-2.0-slow\r\n', 'GET / HTTP/1.1\r\n\r\n', `${'x'.repeat(10_000)}\n`]) {

@@ -94,7 +94,7 @@ describe('openDatabase', () => {
     expect(journal.prepare<[], object>('PRAGMA synchronous').get()).toMatchObject({ synchronous: 1 })
   })
 
-  it('goes on in the same WAL once it is brought to disk, so that nobody waits for a new one', async () => {
+  it('continues in the same WAL after a checkpoint, so that no caller waits for a new one', async () => {
     const database = open()
     insert(database).run({ id: 'a', size: 1 })
     const header = () => readFileSync(`${path}-wal`).subarray(0, WAL_HEADER_BYTES)
@@ -112,17 +112,19 @@ describe('openDatabase', () => {
 
   it('a quick transaction is as whole as any other, and the next one waits for the disk again', () => {
     const database = open()
-    database.quickTransaction(() => insert(database).run({ id: 'a', size: 1 }))
+    database.transactionWithoutSync(() => insert(database).run({ id: 'a', size: 1 }))
     const synchronous = database.prepare<[], object>('PRAGMA synchronous')
     expect(synchronous.get()).toMatchObject({ synchronous: 2 })
     expect(() =>
-      database.quickTransaction(() => {
+      database.transactionWithoutSync(() => {
         insert(database).run({ id: 'b', size: 1 })
         throw new Error('no')
       }),
     ).toThrow('no')
     expect(synchronous.get()).toMatchObject({ synchronous: 2 })
-    database.transaction(() => database.quickTransaction(() => insert(database).run({ id: 'c', size: 1 })))
+    database.transaction(() =>
+      database.transactionWithoutSync(() => insert(database).run({ id: 'c', size: 1 })),
+    )
     database.close()
     expect(ids(open())).toEqual(['a', 'c'])
   })
@@ -334,7 +336,7 @@ describe('transaction', () => {
     expect(ids(database)).toEqual([])
   })
 
-  it('answers no_space when the database may not grow, and goes on afterwards', () => {
+  it('answers no_space when the database may not grow, and continues afterwards', () => {
     const database = open()
     const pages = database.prepare<[], { page_count: number }>('PRAGMA page_count').get()!.page_count
     database.exec(`PRAGMA max_page_count = ${pages}`)

@@ -49,7 +49,7 @@ export interface Database extends Disposable {
    * The same, but does not wait for the disk: a power cut a moment later may undo it, `kill -9` may not. Only for
    * outermost transactions.
    */
-  quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
+  transactionWithoutSync<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value
   /** For a single statement that writes, which is a transaction by itself. */
   write<Value>(work: () => Value): Value
   /** Resolves when all earlier commits are on disk. */
@@ -195,7 +195,7 @@ class SqliteDatabase implements Database {
     }
   }
 
-  quickTransaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
+  transactionWithoutSync<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
     if (this.#depth > 0 || this.#synchronous === 'NORMAL') return this.transaction(work)
     this.#connection.exec('PRAGMA synchronous = NORMAL')
     try {

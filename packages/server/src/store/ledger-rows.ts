@@ -73,7 +73,7 @@ export class LedgerRows implements Disposable {
     this.#timer = undefined
     if (this.#incomplete.size === 0) return
     try {
-      this.#db.quickTransaction(() => {
+      this.#db.transactionWithoutSync(() => {
         for (const [id, latencyMs] of this.#incomplete) this.#complete.run(latencyMs, id)
       })
       this.#incomplete.clear()

@@ -57,6 +57,9 @@ test('a row is as it was put, whichever of its fields have changed since, also w
       metadata: {},
       idleTimeoutMs: 1,
       storeAfterMs: 1,
+      maxBackgroundMs: 2,
+      wakeOnTimer: true,
+      atMemoryLimit: 'pause',
     },
     ...{ expires: undefined, ephemeral: false, network: { mode: 'none', allow: [] }, secrets: [] },
     ...{ createdAt: 1, lastActiveAt: 1, stateSince: 1, lostSince: undefined, diskBytes: undefined },
@@ -65,7 +68,7 @@ test('a row is as it was put, whichever of its fields have changed since, also w
     {},
     { state: 'running', burrow: newBurrowId(), stateSince: 2, lastActiveAt: 3 },
     { state: 'standby', tier: 'frozen', head: newSnapshotId() },
-    { tier: 'stored', burrow: undefined, lostSince: 4, diskBytes: 5 },
+    { tier: 'stored', burrow: undefined, lostSince: 4, wakesAt: 6, diskBytes: 5 },
     { name: 'other', state: 'running', tier: undefined, metadata: { a: 'b' } },
   ]
   let before = first

@@ -28,12 +28,24 @@ export interface MountedVolume extends VolumeMount {
 /** The fields of a row that its owner may change. */
 export type SandboxPolicy = Pick<
   SandboxRow,
-  'name' | 'metadata' | 'idleTimeoutMs' | 'storeAfterMs' | 'expires' | 'ephemeral' | 'network' | 'secrets'
+  | 'name'
+  | 'metadata'
+  | 'idleTimeoutMs'
+  | 'storeAfterMs'
+  | 'maxBackgroundMs'
+  | 'wakeOnTimer'
+  | 'atMemoryLimit'
+  | 'expires'
+  | 'ephemeral'
+  | 'network'
+  | 'secrets'
 >
 
 /** What a caller asks for. */
 export interface CreateSandbox extends SandboxPolicy {
   readonly template: string
+  /** The id of a snapshot of the same owner to start from. It decides the template. */
+  readonly snapshotId?: SnapshotId | undefined
   readonly env: Readonly<Record<string, string>>
   readonly limits: SandboxLimits
   readonly volumes: readonly VolumeMount[]
@@ -56,7 +68,7 @@ export interface SandboxRow {
   readonly state: SandboxState
   readonly tier: Tier | undefined
   readonly head: SnapshotId | undefined
-  /** The sandbox that the head was taken of: this one, or one that it was forked from or rolled back to. */
+  /** The sandbox that the head was taken of: this one, or one that a fork, a rollback or a promotion names. */
   readonly headOf: SandboxId | undefined
   /** Its burrow, running or frozen. */
   readonly burrow: BurrowId | undefined
@@ -67,6 +79,12 @@ export interface SandboxRow {
   readonly metadata: Readonly<Record<string, string>>
   readonly idleTimeoutMs: number
   readonly storeAfterMs: number
+  /** How long background processes keep it awake after the last call or run. */
+  readonly maxBackgroundMs: number
+  /** Whether it wakes for the earliest timer of its processes. */
+  readonly wakeOnTimer: boolean
+  /** What happens when it reaches its memory limit. */
+  readonly atMemoryLimit: SandboxAnswer['atMemoryLimit']
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
   readonly network: NetworkPolicy
@@ -75,9 +93,13 @@ export interface SandboxRow {
   readonly lastActiveAt: number
   readonly stateSince: number
   readonly lostSince: number | undefined
+  /** When a timer wakes it, while it sleeps. */
+  readonly wakesAt: number | undefined
   /** Measured disk use, if it was over its limits. */
   readonly diskBytes: number | undefined
   readonly diskFiles: number | undefined
+  /** The memory limit at which it was paused. It wakes when its limit is higher. */
+  readonly pausedAtBytes: number | undefined
 }
 
 type Stored = string | number | null
@@ -100,6 +122,9 @@ const COLUMNS = [
   ['metadata', 'metadata'],
   ['idleTimeoutMs', 'idle_timeout_ms'],
   ['storeAfterMs', 'store_after_ms'],
+  ['maxBackgroundMs', 'max_background_ms'],
+  ['wakeOnTimer', 'wake_on_timer'],
+  ['atMemoryLimit', 'at_memory_limit'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],
   ['network', 'network'],
@@ -108,8 +133,10 @@ const COLUMNS = [
   ['lastActiveAt', 'last_active_at'],
   ['stateSince', 'state_since'],
   ['lostSince', 'lost_since'],
+  ['wakesAt', 'wakes_at'],
   ['diskBytes', 'disk_bytes'],
   ['diskFiles', 'disk_files'],
+  ['pausedAtBytes', 'paused_at_bytes'],
 ] as const satisfies readonly (readonly [keyof SandboxRow, string])[]
 /** The columns that sleeping and waking change. No index has them. */
 const MOVING = [
@@ -119,8 +146,10 @@ const MOVING = [
   'lastActiveAt',
   'stateSince',
   'lostSince',
+  'wakesAt',
   'diskBytes',
   'diskFiles',
+  'pausedAtBytes',
 ] as const
 const LASTING = COLUMNS.map(([field]) => field).filter((field) => !MOVING.some((moving) => moving === field))
 const JSON_FIELDS: ReadonlySet<string> = new Set([
@@ -132,6 +161,8 @@ const JSON_FIELDS: ReadonlySet<string> = new Set([
   'network',
   'secrets',
 ])
+
+const BOOLEAN_FIELDS: ReadonlySet<string> = new Set(['ephemeral', 'wakeOnTimer'])
 
 /** A key of the metadata, and its value. */
 const HAS_LABEL = 'EXISTS (SELECT 1 FROM json_each(metadata) AS m WHERE m.key = ? AND m.value = ?)'
@@ -214,7 +245,7 @@ function toRow(stored: StoredRow): SandboxRow {
     const value = stored[column]
     if (value === null || value === undefined) row[field] = undefined
     else if (JSON_FIELDS.has(field)) row[field] = JSON.parse(String(value))
-    else row[field] = field === 'ephemeral' ? value === 1 : value
+    else row[field] = BOOLEAN_FIELDS.has(field) ? value === 1 : value
   }
   return row as unknown as SandboxRow
 }

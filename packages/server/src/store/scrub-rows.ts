@@ -56,7 +56,7 @@ export class ScrubRows {
 
   /** Deletes rows of parts that no longer exist. */
   finish(now: number, parts: ReadonlySet<string>): void {
-    this.#db.quickTransaction(() => {
+    this.#db.transactionWithoutSync(() => {
       for (const { key } of this.#parts.all()) if (!parts.has(key)) this.#delete.run(key)
       this.#db.prepare<[number]>('UPDATE scrub SET finished_at = ?').run(now)
     })
@@ -68,7 +68,7 @@ export class ScrubRows {
   }
 
   checked({ key, checkedAt, damage }: ScrubbedPart, readBytes: number): void {
-    this.#db.quickTransaction(() => {
+    this.#db.transactionWithoutSync(() => {
       this.#put.run(key, checkedAt, damage ?? null)
       this.#count.run(readBytes)
     })

@@ -75,6 +75,14 @@ export class SnapshotRows {
     return row === undefined ? undefined : toRow(row)
   }
 
+  /** A kept snapshot by its name, which is unique among those of its sandbox. */
+  findNamed(sandboxId: SandboxId, name: string): SnapshotRow | undefined {
+    const row = this.#db
+      .prepare<[string, string], StoredRow>('SELECT * FROM snapshots WHERE sandbox_id = ? AND name = ?')
+      .get(sandboxId, name)
+    return row === undefined ? undefined : toRow(row)
+  }
+
   keep(id: SnapshotId, name: string | undefined): void {
     this.#db
       .prepare<[string | null, string]>(
@@ -97,7 +105,7 @@ export class SnapshotRows {
 
   /** Its files are deleted. After a power cut, the next start may try to delete them again. */
   forget(id: SnapshotId): void {
-    this.#db.quickTransaction(() => {
+    this.#db.transactionWithoutSync(() => {
       this.#db.prepare<[string]>('DELETE FROM doomed_snapshots WHERE id = ?').run(id)
     })
   }

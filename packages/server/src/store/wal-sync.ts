@@ -21,6 +21,7 @@ export class WalSync {
     if (this.#isClosed) return
     if (this.#running === undefined) return this.#start()
     this.#next ??= this.#running
+      // Its own callers get the error.
       .catch(() => {})
       .then(() => {
         this.#next = undefined

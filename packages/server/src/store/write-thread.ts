@@ -50,6 +50,7 @@ export class WriteThread implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     const worker = this.#worker
     if (this.#isClosed) return
+    // A thread that died has nothing left to close; callers that waited for its writes got the error.
     const closed = worker === undefined ? undefined : this.#ask({ type: 'close' }).catch(() => {})
     this.#isClosed = true
     await closed

@@ -24,6 +24,10 @@ export class BuildLog {
     for (const line of lines.slice(-LINES)) this.#push(line)
   }
 
+  get lastLine(): string | undefined {
+    return this.tail?.split('\n').findLast((line) => line.trim() !== '')
+  }
+
   get tail(): string | undefined {
     const lines = this.#rest === '' ? this.#lines : [...this.#lines, plain(this.#rest)]
     return lines.length === 0 ? undefined : lines.join('\n')

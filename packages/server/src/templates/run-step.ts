@@ -1,3 +1,4 @@
+import { abortable } from '@dormouse/async'
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
@@ -127,6 +128,9 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
     // It must not sleep between two scripts, nor while one waits for the network.
     idleTimeoutMs: 0,
     storeAfterMs: 0,
+    maxBackgroundMs: 0,
+    wakeOnTimer: false,
+    atMemoryLimit: 'kill',
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,
   }
@@ -155,8 +159,11 @@ async function runScript(
     return undefined
   })
   if (exit?.exitCode !== 0) {
+    // A burrow that has ended has no counters; the error then does without.
     const { oomKills = 0 } = await burrow.usage().catch(() => ({}) as { oomKills?: number })
-    throw new DormouseError('setup_failed', `${name}: ${describeExit(exit, oomKills, builder)}`)
+    const last = log.lastLine
+    const said = last === undefined || last.startsWith('==> ') ? '' : ` Its last output: ${last}`
+    throw new DormouseError('setup_failed', `${name}: ${describeExit(exit, oomKills, builder)}${said}`)
   }
   script.onOutput?.(output)
 }
@@ -183,22 +190,18 @@ async function whileItLives<Value>(
   burrow: Burrow,
   work: () => Promise<Value>,
 ): Promise<Value> {
-  const lost = burrow.ended.then(async (end) => {
-    // The transition that ended it records the reason.
-    await sandbox.settle().catch(() => {})
-    throw new DormouseError('setup_failed', describeEnd(sandbox, end))
-  })
-  lost.catch(() => {})
-  const working = work()
-  working.catch(() => {})
+  const lost = new AbortController()
+  void burrow.ended.then(() => lost.abort())
   try {
-    return await Promise.race([working, lost])
+    return await abortable(work(), lost.signal)
   } catch (error) {
-    if (!(error instanceof DormouseError && BROKEN.has(error.code))) throw error
-    // A connection breaks before the reason is known: waits for the transition in progress.
+    const isBroken = error instanceof DormouseError && BROKEN.has(error.code)
+    if (error !== lost.signal.reason && !isBroken) throw error
+    // A connection breaks before the reason is known: waits for the transition in progress, which records it. The
+    // caller of that transition gets its error.
     await sandbox.settle().catch(() => {})
-    if (sandbox.burrow === burrow) throw error
-    return await lost
+    if (!lost.signal.aborted && sandbox.burrow === burrow) throw error
+    throw new DormouseError('setup_failed', describeEnd(sandbox, await burrow.ended))
   }
 }
 

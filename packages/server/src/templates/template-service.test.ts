@@ -10,7 +10,7 @@ import { BuildLog } from './build-log.ts'
 import type { BuildRequest, Built, RunningBuild } from './template-builds.ts'
 import { TemplateCatalog } from './template-catalog.ts'
 import { TemplateRows } from './template-rows.ts'
-import { TemplateService } from './template-service.ts'
+import { type HostTemplates, TemplateService } from './template-service.ts'
 
 let dir: string
 let db: Database
@@ -37,12 +37,18 @@ const description = { name: 'big', packages: [], pip: [], commands: [], preload:
 function service(
   build: (request: BuildRequest, log: BuildLog) => Promise<Built>,
   removed: SandboxId[] = [],
+  host: Partial<HostTemplates> = {},
 ): TemplateService {
   let running: RunningBuild | undefined
   return new TemplateService({
     catalog: new TemplateCatalog(new TemplateRows(db)),
     snapshots: new SnapshotRows(db),
-    host: { list: async () => [python], materials: async () => undefined, remove: async () => {} },
+    host: {
+      list: async () => [python],
+      materials: async () => undefined,
+      remove: async () => {},
+      ...host,
+    },
     builds: {
       find: () => running,
       requireRoom: () => {},
@@ -76,18 +82,18 @@ it('a build that fills the disk has failed, also when that cannot be written dow
   })
   await templates.open()
   await templates.build(description, caller)
-  await expect.poll(() => templates.get('big', caller).state).toBe('failed')
-  expect(templates.get('big', caller).error).toBe('The disk is full.')
+  await expect.poll(async () => (await templates.get('big', caller)).state).toBe('failed')
+  expect((await templates.get('big', caller)).error).toBe('The disk is full.')
   // The next server finds a build that did not come to an end, and ends what it was built in.
   db.exec('PRAGMA max_page_count = 1000000')
   const removed: SandboxId[] = []
   const next = service(async () => Promise.reject(new Error('unused')), removed)
   await next.open()
-  expect(next.get('big', caller).state).toBe('failed')
+  expect((await next.get('big', caller)).state).toBe('failed')
   expect(removed).toEqual(['sb-2222222222222222'])
 })
 
-it('a build that goes on shows the end of its log, without what moves the cursor of a terminal', async () => {
+it('a running build shows the end of its log, without sequences that move the cursor of a terminal', async () => {
   let end = () => {}
   const templates = service(async (_request, log) => {
     log.write('one\ntwo \u001b[31mred\u001b[0m\u0007\nhalf a li')
@@ -98,9 +104,36 @@ it('a build that goes on shows the end of its log, without what moves the cursor
   })
   await templates.open()
   expect((await templates.build(description, caller)).state).toBe('building')
-  expect(templates.get('big', caller).logTail).toBe('one\ntwo red\nhalf a li')
-  expect(() => templates.get('big', { keyId: 'other', isAdmin: false })).toThrow(/no template/)
+  expect((await templates.get('big', caller)).logTail).toBe('one\ntwo red\nhalf a li')
+  await expect(templates.get('big', { keyId: 'other', isAdmin: false })).rejects.toThrow(/no template/)
   end()
-  await expect.poll(() => templates.get('big', caller).state).toBe('failed')
-  expect(templates.get('big', caller).error).toBe('because [2J')
+  await expect.poll(async () => (await templates.get('big', caller)).state).toBe('failed')
+  expect((await templates.get('big', caller)).error).toBe('because [2J')
+})
+
+it('a template that the host builds meanwhile is seen, used and removed without a restart', async () => {
+  const onHost = [python]
+  const templates = service(async () => Promise.reject(new Error('unused')), [], {
+    list: async () => [...onHost],
+    remove: async (name) => {
+      onHost.splice(
+        onHost.findIndex((one) => one.name === name),
+        1,
+      )
+    },
+  })
+  await templates.open()
+  onHost.push({ ...python, name: 'science' })
+  const { items } = await templates.list({ limit: 10 }, caller)
+  expect(items.map(({ name, source }) => [name, source])).toEqual([
+    ['python', 'built_in'],
+    ['science', 'host'],
+  ])
+  expect(await templates.get('science', caller)).toMatchObject({ state: 'ready', source: 'host' })
+  await expect(templates.build({ ...description, name: 'science' }, caller)).rejects.toThrow(/already/)
+  await expect(templates.delete('science', caller)).rejects.toMatchObject({ code: 'scope_missing' })
+  const admin = { keyId: 'admin', isAdmin: true }
+  await expect(templates.delete('python', admin)).rejects.toMatchObject({ code: 'in_use' })
+  await templates.delete('science', admin)
+  await expect(templates.get('science', caller)).rejects.toMatchObject({ code: 'template_not_found' })
 })

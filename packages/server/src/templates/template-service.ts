@@ -62,8 +62,8 @@ export class TemplateService implements Templates, AsyncDisposable {
 
   /** Lists the host's templates, and removes builds that an earlier server left: nothing else knows their sandboxes. */
   async open(): Promise<void> {
-    const { host, builds, catalog, log } = this.#options
-    this.#host = await host.list()
+    const { builds, catalog, log } = this.#options
+    await this.#readHost()
     for (const row of catalog.all().filter(({ state }) => state === 'building')) {
       try {
         if (row.sandboxId !== undefined) await builds.removeSandbox(row.sandboxId)
@@ -89,7 +89,16 @@ export class TemplateService implements Templates, AsyncDisposable {
     await this.stopBuilds()
   }
 
-  list({ limit, cursor }: { limit: number; cursor?: string }, caller: Caller): Page<TemplateAnswer> {
+  /** `dormouse template build` adds templates to the host while this server runs. */
+  async #readHost(): Promise<void> {
+    this.#host = await this.#options.host.list()
+  }
+
+  async list(
+    { limit, cursor }: { limit: number; cursor?: string },
+    caller: Caller,
+  ): Promise<Page<TemplateAnswer>> {
+    await this.#readHost()
     const rows = this.#visible(caller).map((row) => this.#view(row))
     const all = [...this.#host.map((host) => this.#hostView(host)), ...rows]
       .filter((view, index, views) => views.findIndex(({ name }) => name === view.name) === index)
@@ -99,12 +108,14 @@ export class TemplateService implements Templates, AsyncDisposable {
     return { items, nextCursor: all.length > limit ? items.at(-1)?.name : undefined }
   }
 
-  get(name: string, caller: Caller): TemplateAnswer {
+  async get(name: string, caller: Caller): Promise<TemplateAnswer> {
+    await this.#readHost()
     const found = this.#find(name, caller)
     return 'row' in found ? this.#view(found.row) : this.#hostView(found.host)
   }
 
   async materials(name: string, caller: Caller): Promise<TemplateMaterialsAnswer> {
+    await this.#readHost()
     const found = this.#find(name, caller)
     const whole = 'row' in found ? this.#materialsOf(found.row) : await this.#options.host.materials(name)
     if (whole === undefined)
@@ -117,6 +128,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   async build(description: TemplateDescription, caller: Caller): Promise<TemplateAnswer> {
     const { builds, now } = this.#options
     const { name } = description
+    await this.#readHost()
     this.#requireFree(name, caller)
     const base = this.#requireBase(description.from ?? DEFAULT_TEMPLATE, caller)
     builds.requireRoom(description, caller)
@@ -167,6 +179,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   ): Promise<TemplateAnswer> {
     const { snapshots, now } = this.#options
     const { name, snapshotId } = request
+    await this.#readHost()
     this.#requireFree(name, caller)
     const snapshot = isSnapshotId(snapshotId) ? snapshots.get(snapshotId) : undefined
     if (snapshot === undefined || !(caller.isAdmin || snapshot.owner === caller.keyId))
@@ -186,28 +199,39 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
-    const { catalog, isNeeded, dropSnapshot, host, builds } = this.#options
+    const { catalog, dropSnapshot, host, builds } = this.#options
     const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
-    if (row === undefined) {
-      this.get(name, caller)
-      throw new DormouseError('in_use', `The template "${name}" belongs to the host.`, {
-        hint: 'It is part of the installation and cannot be deleted.',
-      })
-    }
-    if (isNeeded(name, row.snapshotId === undefined && isOfHost(row) ? undefined : row.owner))
-      throw new DormouseError('in_use', `Sandboxes or snapshots were made from the template "${name}".`, {
-        hint: 'Delete them first.',
-      })
+    if (row === undefined) return this.#deleteOfHost(name, caller)
+    this.#requireUnneeded(name, row.snapshotId === undefined && isOfHost(row) ? undefined : row.owner)
     builds.find(row.owner, name)?.stop('The template was deleted.')
     await Promise.all(this.#settling)
     // Also removes what a build made that ended in the meantime.
     const last = this.#own(name, row.owner) ?? row
     catalog.delete(row)
     for (const id of [last.snapshotId, last.filesId]) if (id !== undefined) await dropSnapshot(id)
-    if (isOfHost(last)) {
-      await host.remove(name)
-      this.#host = await host.list()
-    }
+    if (isOfHost(last)) await host.remove(name)
+  }
+
+  /** Every key may use the templates of the host, so it takes an administrator to delete one. */
+  async #deleteOfHost(name: string, caller: Caller): Promise<void> {
+    const { source } = await this.get(name, caller)
+    if (source === 'built_in')
+      throw new DormouseError('in_use', `The template "${name}" belongs to the host.`, {
+        hint: 'It is part of the installation and cannot be deleted.',
+      })
+    if (!caller.isAdmin)
+      throw new DormouseError('scope_missing', `The template "${name}" belongs to the host.`, {
+        hint: 'Delete it with a key that has the scope `admin`.',
+      })
+    this.#requireUnneeded(name, undefined)
+    await this.#options.host.remove(name)
+  }
+
+  #requireUnneeded(name: string, owner: string | undefined): void {
+    if (!this.#options.isNeeded(name, owner)) return
+    throw new DormouseError('in_use', `Sandboxes or snapshots were made from the template "${name}".`, {
+      hint: 'Delete them first.',
+    })
   }
 
   #requireFree(name: string, caller: Caller): void {
@@ -237,7 +261,10 @@ export class TemplateService implements Templates, AsyncDisposable {
     const row = this.#own(name, caller.keyId)
     if (row?.snapshotId !== undefined) return this.#options.catalog.materialsOf(row) ?? []
     // An unreadable list of packages costs the new template its list, not the build.
-    const ofHost = await this.#options.host.materials(name).catch(() => undefined)
+    const ofHost = await this.#options.host.materials(name).catch((err: unknown) => {
+      this.#options.log.warn({ template: name, err }, 'the packages of a template could not be read')
+      return undefined
+    })
     return ofHost?.items ?? []
   }
 
@@ -302,7 +329,7 @@ export class TemplateService implements Templates, AsyncDisposable {
     const row = this.#options.catalog.all().find((other) => other.name === name && isOfHost(other))
     return {
       ...{ name, description, state: 'ready', createdAt, bytes, materials },
-      source: row === undefined ? 'built_in' : 'description',
+      source: row !== undefined ? 'description' : name === DEFAULT_TEMPLATE ? 'built_in' : 'host',
       from: undefined,
       snapshotId: undefined,
       logTail: row?.logTail,

@@ -17,9 +17,9 @@ export interface TemplateDescription {
 }
 
 export interface Templates {
-  list(query: { limit: number; cursor?: string }, caller: Caller): Page<TemplateAnswer>
+  list(query: { limit: number; cursor?: string }, caller: Caller): Promise<Page<TemplateAnswer>>
   /** Throws `template_not_found`. */
-  get(name: string, caller: Caller): TemplateAnswer
+  get(name: string, caller: Caller): Promise<TemplateAnswer>
   /** The packages of a template. Throws `template_not_found`, and `not_found` when they were not recorded. */
   materials(name: string, caller: Caller): Promise<TemplateMaterialsAnswer>
   /**
@@ -32,6 +32,9 @@ export interface Templates {
     request: { name: string; description?: string | undefined; snapshotId: string },
     caller: Caller,
   ): Promise<TemplateAnswer>
-  /** Throws `in_use` while sandboxes need its files, and `template_not_found`. Stops a running build. */
+  /**
+   * Throws `in_use` while sandboxes need its files, `template_not_found`, and `scope_missing` for a template of the host
+   * unless the caller is an administrator. Stops a running build.
+   */
   delete(name: string, caller: Caller): Promise<void>
 }

@@ -29,7 +29,7 @@ function world() {
     limitsOf: () => ({ bytes: 100, files: 10 }),
   })
   const list = () => volumes.list((id) => void over.push(id))
-  /** As if measured, whoever is to be. */
+  /** As if every volume had been measured. */
   const measure = async (bytes: number, files: number) => {
     for (const subject of list()) {
       await subject.begin()

@@ -62,7 +62,7 @@ export class VolumeService implements Volumes {
     { name, sizeBytes }: { name: string; sizeBytes?: number },
     caller: Caller,
   ): Promise<VolumeAnswer> {
-    const { rows, engine, now, requireRoom, checkSize } = this.#options
+    const { rows, engine, log, now, requireRoom, checkSize } = this.#options
     requireRoom(caller.keyId)
     if (sizeBytes !== undefined) checkSize(caller.keyId, sizeBytes)
     if (rows.count(caller.keyId) >= VOLUMES_PER_OWNER)
@@ -82,7 +82,10 @@ export class VolumeService implements Volumes {
       await engine.createVolume(row.id)
       rows.setState(row.id, 'ready')
     } catch (error) {
-      await this.#remove(row).catch(() => {})
+      // The next start removes what is left.
+      await this.#remove(row).catch((err: unknown) =>
+        log.warn({ volume: row.id, err }, 'a volume that was not created could not be removed'),
+      )
       throw error
     }
     return this.#view(row)

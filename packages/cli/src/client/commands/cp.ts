@@ -58,7 +58,7 @@ async function into(
   const { sizeBytes } = await files.write(
     target.path,
     Readable.toWeb(call.io.stdin) as ReadableStream<Uint8Array>,
-    { user, signal },
+    { user, signal, parents: false },
   )
   copied.files = 1
   onBytes(sizeBytes)

@@ -5,12 +5,15 @@ import type { Call } from '../call.ts'
 import { CliError } from '../cli-error.ts'
 import { readAll } from '../read-all.ts'
 import { signalStatus } from '../show-error.ts'
+import { shortName } from './ls.ts'
 
 interface ExecFlags {
   readonly user?: string
   readonly cwd?: string
   readonly env?: Record<string, string>
   readonly timeout?: number
+  readonly detach?: boolean
+  readonly keepAwake: boolean
 }
 
 export async function exec(
@@ -27,13 +30,24 @@ export async function exec(
     ...(flags.env === undefined ? {} : { env: flags.env }),
     ...(flags.timeout === undefined ? {} : { timeoutMs: flags.timeout }),
   }
+  const keepAwake = flags.keepAwake ? {} : { keepAwake: false }
+  if (flags.detach === true) {
+    const started = sandbox.commands.start(argv, { ...options, ...keepAwake, signal })
+    const { id, pid } = await started.catch(notStarted)
+    call.printResult({ processId: id, pid }, `${id}\n`)
+    const name = shortName(sandbox)
+    call.note(`It is process ${pid} of ${name}. End it with \`dormouse exec ${name} -- kill ${pid}\`.`)
+    return 0
+  }
   if (call.isJson) {
     const input = io.stdin.isTTY ? undefined : await readAll(io.stdin, signal)
     const result = await sandbox.commands.run(argv, { ...options, input, signal }).catch(notStarted)
     call.printResult(result, '')
     return result.exitCode
   }
-  const command = await sandbox.commands.start(argv, { ...options, stdin: true }).catch(notStarted)
+  const command = await sandbox.commands
+    .start(argv, { ...options, ...keepAwake, stdin: true })
+    .catch(notStarted)
   // The program decides how it handles Ctrl-C; its output is still shown.
   using _listener = onAbort(signal, () => {
     command.kill(signal.reason === 'SIGTERM' ? 'SIGTERM' : 'SIGINT').catch(() => {})
@@ -70,6 +84,7 @@ async function show({ io }: Call, command: Command): Promise<number> {
     else if (event.type === 'exit') {
       exitCode = event.exitCode
       if (event.timedOut === true) io.stderr.write('dormouse: killed after its timeout\n')
+      if (event.outOfMemory !== undefined) io.stderr.write(`dormouse: ${event.outOfMemory}\n`)
     }
   }
   return exitCode

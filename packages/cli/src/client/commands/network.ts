@@ -19,7 +19,7 @@ export async function network(call: Call, ref: string, { mode, allow }: ChangeNe
   call.printResult(report, describe(report))
 }
 
-function describe({ mode, allow, unavailable, counters, denied }: NetworkReport): string {
+function describe({ mode, allow, unavailable, counters, denied, failedLookups = [] }: NetworkReport): string {
   const { connections, names, bytesOut, bytesIn } = counters
   const fields = formatFields([
     ['network', mode],
@@ -31,9 +31,16 @@ function describe({ mode, allow, unavailable, counters, denied }: NetworkReport)
     ['received', formatBytes(bytesIn)],
     ['denied', String(counters.denied)],
   ])
-  if (denied.length === 0) return fields
   const now = Date.now()
-  const denials = formatTable([
+  return [
+    fields,
+    ...(denied.length === 0 ? [] : [describeDenials(denied, now)]),
+    ...(failedLookups.length === 0 ? [] : [describeFailedLookups(failedLookups, now)]),
+  ].join('\n')
+}
+
+function describeDenials(denied: NetworkReport['denied'], now: number): string {
+  return formatTable([
     ['WHEN', 'WHAT', 'PORT', 'TIMES', 'WHY'],
     ...denied.map(({ at, name, address, port, count, reason }) => [
       `${formatDistance(Date.parse(at), now)} ago`,
@@ -43,5 +50,11 @@ function describe({ mode, allow, unavailable, counters, denied }: NetworkReport)
       reason,
     ]),
   ])
-  return `${fields}\n${denials}`
+}
+
+function describeFailedLookups(failed: NetworkReport['failedLookups'], now: number): string {
+  return formatTable([
+    ['WHEN', 'NOT RESOLVED', 'WHY'],
+    ...failed.map(({ at, name, reason }) => [`${formatDistance(Date.parse(at), now)} ago`, name, reason]),
+  ])
 }

@@ -13,7 +13,7 @@ interface ShFlags {
   readonly user?: string
   readonly cwd?: string
   readonly env?: Record<string, string>
-  readonly attach?: number
+  readonly attach?: string
 }
 
 type End = { readonly how: 'exited'; readonly exitCode: number } | { readonly how: 'left' | 'stopped' }
@@ -40,7 +40,7 @@ export async function sh(
   const end = await attach(call, pty, modes).catch((error: unknown) => {
     throw toConnectionError(error, sandbox, pty)
   })
-  if (call.isJson) call.printJsonLine({ pid: pty.pid, ...end })
+  if (call.isJson) call.printJsonLine({ processId: pty.id, pid: pty.pid, ...end })
   if (end.how === 'exited') return end.exitCode
   call.note(`Detached; the shell keeps running. Return with ${attachCommand(sandbox, pty)}.`)
   return end.how === 'stopped' ? signalStatus(call.signal) : 0
@@ -75,15 +75,18 @@ async function attach({ io, signal }: Call, pty: Pty, modes: TerminalModes): Pro
   const { stdin, stdout } = io
   const keys = new EscapeKeys()
   let leave: (end: End) => void = () => {}
-  const left = new Promise<End>((resolve) => {
+  const ended = new Promise<End>((resolve, reject) => {
     leave = resolve
+    pty.wait().then(({ exitCode }) => resolve({ how: 'exited', exitCode }), reject)
   })
   const onKeys = (data: Uint8Array) => {
     const { send, detach } = keys.feed(data)
+    // `pty.wait` reports a lost connection.
     if (send.length > 0) pty.write(send).catch(() => {})
     if (detach) leave({ how: 'left' })
   }
   const onResize = () => {
+    // A shell that has ended needs no size.
     pty.resize(sizeOf(stdout)).catch(() => {})
   }
   const onStop = () => leave({ how: 'stopped' })
@@ -98,10 +101,7 @@ async function attach({ io, signal }: Call, pty: Pty, modes: TerminalModes): Pro
   onResize()
   let hasExited = false
   try {
-    const end = await Promise.race([
-      pty.wait().then(({ exitCode }): End => ({ how: 'exited', exitCode })),
-      left,
-    ])
+    const end = await ended
     hasExited = end.how === 'exited'
     return end
   } finally {
@@ -127,5 +127,5 @@ function toConnectionError(error: unknown, sandbox: Sandbox, pty: Pty): CliError
 }
 
 function attachCommand(sandbox: Sandbox, pty: Pty): string {
-  return `\`dormouse sh ${shortName(sandbox)} --attach ${pty.pid}\``
+  return `\`dormouse sh ${shortName(sandbox)} --attach ${pty.id}\``
 }

@@ -3,7 +3,7 @@ import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { CliError } from '../cli-error.ts'
-import { findByReference } from '../find-sandbox.ts'
+import { findSnapshot, pickSnapshot } from '../find-snapshot.ts'
 import { shortName } from './ls.ts'
 
 interface SnapshotFlags {
@@ -36,9 +36,13 @@ export async function listSnapshots(
 ): Promise<void> {
   const { client, signal } = call
   const of = ref === undefined ? {} : { sandboxId: (await call.sandbox(ref)).id }
-  const snapshots = await client.snapshots.list({ ...of, signal }).all()
+  const [snapshots, sandboxes] = await Promise.all([
+    client.snapshots.list({ ...of, signal }).all(),
+    client.listSandboxes({ signal }).all(),
+  ])
   if (quiet === true) return call.printNames(snapshots)
-  call.printResult({ snapshots }, formatSnapshots(snapshots))
+  const names = new Map(sandboxes.map((sandbox) => [sandbox.id, shortName(sandbox)]))
+  call.printResult({ snapshots }, formatSnapshots(snapshots, names))
   if (snapshots.length === 0) call.note('There are no snapshots. Take one with `dormouse snapshot SANDBOX`.')
 }
 
@@ -46,7 +50,7 @@ export async function listSnapshots(
 export async function verifySnapshots(call: Call, refs: readonly string[]): Promise<number> {
   const { client, signal } = call
   const all = await client.snapshots.list({ signal }).all()
-  const wanted = refs.length === 0 ? all : refs.map((ref) => pickSnapshot(ref, all))
+  const wanted = refs.length === 0 ? all : await findAll(call, refs, all)
   const verified: Verified[] = []
   for (const snapshot of wanted) {
     const one = await call.withProgress(`Verifying ${shortName(snapshot)}`, verify(call, snapshot))
@@ -88,13 +92,15 @@ async function verify({ client, signal }: Call, { id }: Snapshot): Promise<Verif
 export async function removeSnapshots(call: Call, refs: readonly string[]): Promise<void> {
   const { client, signal } = call
   const all = await client.snapshots.list({ signal }).all()
-  const found = refs.map((ref) => pickSnapshot(ref, all))
+  const found = await findAll(call, refs, all)
   for (const { id } of found) await client.snapshots.delete(id, { signal })
   call.printResult({ deleted: found.map(({ id }) => id) }, found.map(({ id }) => `${id}\n`).join(''))
 }
 
-function pickSnapshot(ref: string, all: readonly Snapshot[]): Snapshot {
-  return findByReference(ref, all, { what: 'snapshot', idPrefix: 'sn-', list: 'dormouse snapshot ls' })
+function findAll(call: Call, refs: readonly string[], all: readonly Snapshot[]): Promise<Snapshot[]> {
+  return Promise.all(
+    refs.map((ref) => (ref.includes('/') ? findSnapshot(call, ref) : pickSnapshot(ref, all))),
+  )
 }
 
 function deletedMeanwhile(ref: string): CliError {
@@ -103,14 +109,15 @@ function deletedMeanwhile(ref: string): CliError {
   })
 }
 
-function formatSnapshots(snapshots: readonly Snapshot[], now = Date.now()): string {
+function formatSnapshots(snapshots: readonly Snapshot[], names: ReadonlyMap<string, string>): string {
+  const now = Date.now()
   if (snapshots.length === 0) return ''
   return formatTable([
     ['ID', 'NAME', 'SANDBOX', 'KIND', 'SIZE', 'CREATED', ''],
     ...snapshots.map((snapshot) => [
       snapshot.id,
       snapshot.name ?? '-',
-      snapshot.sandboxId,
+      names.get(snapshot.sandboxId) ?? snapshot.sandboxId,
       snapshot.kind,
       formatBytes(snapshot.bytes.images + snapshot.bytes.memory),
       `${formatDistance(Date.parse(snapshot.createdAt), now)} ago`,

@@ -67,6 +67,7 @@ async function noteNextStep(call: Call, { name, confirmAs }: SshKey): Promise<vo
     call.note('Open a shell with `dormouse ssh SANDBOX`.')
     return
   }
+  // The example below then has placeholders.
   const settings = new Map(await sshSettings(call, confirmAs).catch(() => []))
   const [host, port] = [settings.get('HostName') ?? 'HOST', settings.get('Port') ?? 'PORT']
   call.note('This key cannot log in until it is confirmed. On the machine with its private key, run')

@@ -3,8 +3,9 @@ import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
-import { findByReference } from '../find-sandbox.ts'
+import { findSnapshot } from '../find-snapshot.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
+import { suggestTemplate } from '../suggest-template.ts'
 
 interface TemplateFlags extends NetworkFlags {
   readonly snapshot?: string
@@ -38,7 +39,8 @@ export async function listTemplates(call: Call, { quiet }: { quiet?: boolean }):
 
 export async function createTemplate(call: Call, name: string, flags: TemplateFlags): Promise<void> {
   const { client, signal } = call
-  const made = await client.templates.create(await toTemplate(call, name, flags), { signal })
+  const wanted = await toTemplate(call, name, flags)
+  const made = await suggestTemplate(call, flags.from, client.templates.create(wanted, { signal }))
   if (made.state === 'ready') {
     call.printResult(made, `${made.name}\n`)
     return
@@ -63,26 +65,26 @@ export async function showTemplate(
   name: string,
   { materials: showsMaterials }: { materials?: boolean },
 ): Promise<void> {
+  const { templates } = call.client
   if (showsMaterials === true) {
-    const materials = await call.client.templates.materials(name, { signal: call.signal })
+    const materials = await suggestTemplate(call, name, templates.materials(name, { signal: call.signal }))
     call.printResult(materials, formatMaterials(materials))
     return
   }
-  const template = await call.client.templates.get(name, { signal: call.signal })
+  const template = await suggestTemplate(call, name, templates.get(name, { signal: call.signal }))
   call.printResult(template, formatTemplate(template))
 }
 
 export async function removeTemplates(call: Call, names: readonly string[]): Promise<void> {
   const deleted: string[] = []
   for (const name of names) {
-    await call.client.templates.delete(name, { signal: call.signal })
+    await suggestTemplate(call, name, call.client.templates.delete(name, { signal: call.signal }))
     deleted.push(name)
   }
   call.printResult({ deleted }, names.map((name) => `${name}\n`).join(''))
 }
 
 async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promise<CreateTemplate> {
-  const { client, signal } = call
   const { snapshot, description, from, pip, preload } = flags
   const network = networkOptions(flags)
   const common = { name, ...(description === undefined ? {} : { description }) }
@@ -97,12 +99,7 @@ async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promi
   if (snapshot === undefined) return { ...common, ...built }
   if (Object.keys(built).length > 0)
     throw new UsageError('--snapshot cannot be combined with flags of a build')
-  const all = await client.snapshots.list({ signal }).all()
-  const { id } = findByReference(snapshot, all, {
-    what: 'snapshot',
-    idPrefix: 'sn-',
-    list: 'dormouse snapshot ls',
-  })
+  const { id } = await findSnapshot(call, snapshot)
   return { ...common, snapshotId: id }
 }
 

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Limiter } from '@dormouse/async'
+import { abortable, Limiter } from '@dormouse/async'
 import type { LedgerEntry } from 'dormouse'
 import { Sandbox, type SandboxInfo } from 'dormouse'
 import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
+import { QuitKey } from '../quit-key.ts'
 import { shortName, stateText } from './ls.ts'
 
 interface TopFlags {
@@ -23,6 +24,8 @@ interface Row extends Pick<Metrics, 'usage' | 'memory'> {
 }
 
 const EVERY_MS = 1000
+/** The summary, the heads of the columns, the line for hidden rows, the line with keys, and empty lines. */
+const LINES_AROUND_ROWS = 6
 const REQUESTS_AT_ONCE = 8
 const HOME_AND_CLEAR = '\x1b[H\x1b[J'
 const OTHER_SCREEN = '\x1b[?1049h\x1b[?25l'
@@ -31,19 +34,32 @@ const OWN_SCREEN = '\x1b[?25h\x1b[?1049l'
 export async function top(call: Call, { once = false, lines }: TopFlags): Promise<void> {
   const { stdout } = call.io
   const collector = new RowCollector(call)
-  const isLive = stdout.isTTY && !once && !call.isJson
-  const limit = lines ?? (isLive ? Math.max(1, (stdout.rows || 24) - 4) : undefined)
-  if (isLive) stdout.write(OTHER_SCREEN)
+  if (stdout.isTTY && !once && !call.isJson) return showLive(call, collector, lines)
+  for (;;) {
+    const rows = await collector.rows(lines)
+    if (call.isJson) call.printJsonLine({ at: new Date().toISOString(), sandboxes: rows.slice(0, lines) })
+    else stdout.write(formatRows(rows, lines))
+    if (once) return
+    await sleep(EVERY_MS, undefined, { signal: call.signal })
+  }
+}
+
+/** Until `q` or Ctrl-C. */
+async function showLive(call: Call, collector: RowCollector, lines: number | undefined): Promise<void> {
+  const { stdout } = call.io
+  stdout.write(OTHER_SCREEN)
+  using keys = new QuitKey(call.io)
   try {
     for (;;) {
-      const rows = await collector.rows(limit)
-      if (call.isJson) call.printJsonLine({ at: new Date().toISOString(), sandboxes: rows.slice(0, limit) })
-      else stdout.write(`${isLive ? HOME_AND_CLEAR : ''}${formatRows(rows, limit)}`)
-      if (once) return
-      await sleep(EVERY_MS, undefined, { signal: call.signal })
+      const limit = lines ?? Math.max(1, (stdout.rows || 24) - LINES_AROUND_ROWS)
+      const rows = await abortable(collector.rows(limit), keys.signal)
+      stdout.write(`${HOME_AND_CLEAR}${formatRows(rows, limit)}\nq: quit`)
+      await sleep(EVERY_MS, undefined, { signal: AbortSignal.any([call.signal, keys.signal]) })
     }
+  } catch (error) {
+    if (!keys.signal.aborted || call.signal.aborted) throw error
   } finally {
-    if (isLive) stdout.write(OWN_SCREEN)
+    stdout.write(OWN_SCREEN)
   }
 }
 

@@ -15,9 +15,12 @@ export interface UpdateFlags extends PolicyFlags {
 export async function update(call: Call, ref: string, flags: UpdateFlags): Promise<void> {
   const change = changeOf(flags)
   const sandbox = await call.sandbox(ref)
+  const { state: before } = sandbox.info
   const info = await sandbox.update({ ...change, signal: call.signal })
   call.printResult(info, `${info.id}\n`)
-  call.note(`Changed ${shortName(info)} without waking it.`)
+  // Raising the limit of a sandbox that was paused at it wakes the sandbox.
+  const isWoken = before === 'standby' && info.state === 'running'
+  call.note(`Changed ${shortName(info)}${isWoken ? '; it is awake again' : ' without waking it'}.`)
 }
 
 function changeOf({ name, metadata, ephemeral, ...flags }: UpdateFlags) {

@@ -1,12 +1,21 @@
+import type { Dormouse } from 'dormouse'
 import { formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 
 interface UsageFlags {
   readonly from?: string
   readonly to?: string
+  readonly all?: boolean
 }
 
-export async function usage(call: Call, ref: string | undefined, { from, to }: UsageFlags): Promise<void> {
+type Used = Awaited<ReturnType<Dormouse['usage']>>
+type SandboxUsage = Used['sandboxes'][number]
+
+export async function usage(
+  call: Call,
+  ref: string | undefined,
+  { from, to, all }: UsageFlags,
+): Promise<void> {
   const { client, signal } = call
   const sandboxId = ref === undefined ? undefined : (await call.sandbox(ref)).id
   const used = await client.usage({ from: iso(from), to: iso(to), sandboxId, signal })
@@ -23,15 +32,30 @@ export async function usage(call: Call, ref: string | undefined, { from, to }: U
     numbers.cost.toFixed(4),
     numbers.alwaysOnCost.toFixed(4),
   ]
-  // Existing sandboxes first, then by use: there may be many deleted ones.
-  const sorted = [...used.sandboxes].sort(
-    (a, b) => Number(a.deleted) - Number(b.deleted) || b.runningSeconds - a.runningSeconds,
-  )
-  const rows = sorted.map(({ sandboxId: id, name, deleted, ...numbers }) =>
-    row(`${name ?? id}${deleted ? ' (deleted)' : ''}`, numbers),
-  )
+  const sorted = [...used.sandboxes].sort((a, b) => b.runningSeconds - a.runningSeconds)
+  // There may be many deleted ones; a sandbox that was asked for has its own line.
+  const isSummedUp = ({ deleted }: SandboxUsage) => deleted && sandboxId === undefined && all !== true
+  const deleted = sorted.filter(isSummedUp)
+  const rows = sorted
+    .filter((one) => !isSummedUp(one))
+    .map((one) => row(`${one.name ?? one.sandboxId}${one.deleted ? ' (deleted)' : ''}`, one))
+  if (deleted.length > 0) rows.push(row(`${deleted.length} deleted`, sumOf(deleted)))
   call.printResult(used, formatTable([head, ...rows, row('total', used.total)]))
   call.note(`From ${used.from} to ${used.to}. Costs use the prices in the settings of the server.`)
+}
+
+function sumOf(parts: readonly Used['total'][]): Used['total'] {
+  const sum = (name: keyof Used['total']) => parts.reduce((total, part) => total + part[name], 0)
+  return {
+    runningSeconds: sum('runningSeconds'),
+    cpuSeconds: sum('cpuSeconds'),
+    memoryGbSeconds: sum('memoryGbSeconds'),
+    storedGbHours: sum('storedGbHours'),
+    wakes: sum('wakes'),
+    forks: sum('forks'),
+    cost: sum('cost'),
+    alwaysOnCost: sum('alwaysOnCost'),
+  }
 }
 
 /** Makes a timestamp of a day. */

@@ -15,8 +15,10 @@ export async function why(call: Call, ref: string): Promise<void> {
   const fields = formatFields([
     ['sleeps', ahead(reasons.sleepsAt)],
     ['stored on disk', ahead(reasons.storesAt)],
+    ['woken by a timer', ahead(reasons.wakesAt)],
     ['deleted', ahead(reasons.expiresAt)],
     ['cannot sleep', reasons.cannotSleep?.reason],
+    ['memory', reasons.memory?.event],
     ['damaged', reasons.damage?.reason],
     ['roll back to', reasons.damage?.rollbackTo],
   ])

@@ -89,9 +89,10 @@ async function copyFile({ files }: Inside, from: string, to: string, options: Co
     const body = handle.readableWebStream({ type: 'bytes' } as never) as ReadableStream<Uint8Array>
     // The request would wait for ever for the end of an empty stream.
     const content = size === 0 ? new Uint8Array() : body.pipeThrough(counted)
-    await files.write(to, content, { user, signal, mode: octal(mode) })
+    await files.write(to, content, { user, signal, mode: octal(mode), parents: false })
     copied.files += 1
   } finally {
+    // The stream of the body may have closed it. Nothing was written that could be lost.
     await handle.close().catch(() => {})
   }
 }

@@ -58,6 +58,7 @@ export class DemoSandboxes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // The server deletes them later if this fails: they have a lifetime.
     await Promise.all([...this.#made.values()].map((sandbox) => sandbox.delete().catch(() => {})))
   }
 }

@@ -96,7 +96,7 @@ export class EdgeWorld implements AsyncDisposable {
     return { status, headers, trailers, text: Buffer.concat(pieces).toString() }
   }
 
-  /** One that the test goes on with by itself. */
+  /** A connection that the test itself continues. */
   open(options: RequestOptions): ClientRequest {
     const asked = request({ ...this.#where(), ...options })
     // Some are destroyed by the test.

@@ -234,7 +234,7 @@ describe('requests on a connection that was allowed for one name', () => {
   })
 })
 
-describe('TLS that hides whom it asks for', () => {
+describe('TLS that hides its server name', () => {
   test('is refused, and told why', async () => {
     await using world = await World.open(RULES, {}, say)
     const reached: Buffer[] = []

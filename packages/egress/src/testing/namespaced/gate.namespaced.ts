@@ -87,7 +87,7 @@ describe('an open gate', () => {
     await vi.waitFor(() => expect(open()).toBeLessThanOrEqual(before), 10_000)
   })
 
-  test('what nobody listens to is a reset', async () => {
+  test('a port without a listener is a reset', async () => {
     await using world = await World.open(OPEN)
     expect(await world.exchange('11.0.0.1', 81, 'hello')).toBe('reset')
     expect(world.denials).toEqual([])

@@ -1,6 +1,8 @@
 import { BoundedText, DormouseError, type ProcessEvent, RUN_OUTPUT_MAX_BYTES } from '@dormouse/contracts'
+import type { ProcessInfo } from '@dormouse/engine'
 
 export interface ProcessResult {
+  processId: string
   pid: number
   stdout: string
   stderr: string
@@ -8,12 +10,13 @@ export interface ProcessResult {
   durationMs: number
   timedOut?: boolean
   signal?: string
+  outOfMemory?: string
   truncated?: { stdoutBytes: number; stderrBytes: number }
 }
 
 /** Collects the events of a whole process into one bounded answer. */
 export async function collectProcess(
-  pid: number,
+  { processId, pid }: Pick<ProcessInfo, 'processId' | 'pid'>,
   events: AsyncIterable<ProcessEvent>,
 ): Promise<ProcessResult> {
   const stdout = new BoundedText(RUN_OUTPUT_MAX_BYTES)
@@ -23,20 +26,25 @@ export async function collectProcess(
     else if (event.type === 'stderr') stderr.add(event.data)
     else if (event.type === 'truncated') stdout.lose(event.bytes)
     else if (event.type === 'exit') {
-      const { exitCode, durationMs, timedOut, signal } = event
+      const { exitCode, durationMs, timedOut, signal, outOfMemory } = event
       const texts = { stdout: stdout.text(), stderr: stderr.text() }
       return {
+        processId,
         pid,
         ...texts,
         exitCode,
         durationMs,
         ...(timedOut === undefined ? {} : { timedOut }),
         ...(signal === undefined ? {} : { signal }),
+        ...(outOfMemory === undefined ? {} : { outOfMemory }),
         ...(stdout.lostBytes + stderr.lostBytes === 0
           ? {}
           : { truncated: { stdoutBytes: stdout.lostBytes, stderrBytes: stderr.lostBytes } }),
       }
     }
   }
-  throw new DormouseError('agent_unreachable', `The journal of process ${pid} ended before the process.`)
+  throw new DormouseError(
+    'agent_unreachable',
+    `The journal of process ${processId} ended before the process.`,
+  )
 }

@@ -44,6 +44,7 @@ function describePort(
     addresses,
     access: ports.isPublic(sandbox.id, port) ? 'public' : 'private',
     url: previewUrl(origin, { sandboxId: sandbox.id, port, domain: ports.domain }),
+    pathUrl: previewUrl(origin, { sandboxId: sandbox.id, port, domain: undefined }),
   }
 }
 

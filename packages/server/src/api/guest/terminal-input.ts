@@ -19,23 +19,23 @@ export class TerminalInput {
   readonly #parts: TerminalInputParts
   readonly #over = new AbortController()
   /** Resolves when the process has started. */
-  readonly pid: Promise<number>
-  #begin: (pid: number) => void = () => {}
+  readonly processId: Promise<string>
+  #begin: (processId: string) => void = () => {}
   #waiting: Buffer[] = []
   #waitingBytes = 0
   #isWriting = false
 
   constructor(parts: TerminalInputParts) {
     this.#parts = parts
-    this.pid = new Promise((resolve) => {
+    this.processId = new Promise((resolve) => {
       this.#begin = resolve
     })
     const end = () => setTimeout(() => this.#over.abort(), LAST_WORDS_MS).unref()
     onAbort(parts.signal, end)
   }
 
-  begin(pid: number): void {
-    this.#begin(pid)
+  begin(processId: string): void {
+    this.#begin(processId)
   }
 
   type(bytes: Buffer): void {
@@ -47,8 +47,8 @@ export class TerminalInput {
 
   async #write(): Promise<void> {
     this.#isWriting = true
-    const pid = await this.pid
-    const target = { sandbox: this.#parts.sandbox, pid, signal: this.#over.signal }
+    const processId = await this.processId
+    const target = { sandbox: this.#parts.sandbox, processId, signal: this.#over.signal }
     while (this.#waitingBytes > 0 && !this.#over.signal.aborted) {
       try {
         await writePiece(target, this.#take())

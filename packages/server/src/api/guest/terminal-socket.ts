@@ -1,6 +1,7 @@
 import { onAbort } from '@dormouse/async'
 import { DormouseError, parseInput } from '@dormouse/contracts'
 import { terminalControlSchema } from '@dormouse/contracts/http'
+import type { ProcessInfo } from '@dormouse/engine'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RawData, WebSocket } from 'ws'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
@@ -17,6 +18,8 @@ import { TerminalInput } from './terminal-input.ts'
 /** Close codes of the WebSocket standard. */
 const NORMAL = 1000
 const POLICY = 1008
+
+type Shown = Pick<ProcessInfo, 'processId' | 'pid'>
 
 export interface TerminalSocketParts {
   readonly socket: WebSocket
@@ -70,11 +73,14 @@ export class TerminalSocket {
   }
 
   /** Relays until the process or the socket ends. */
-  async show(pid: number, after: number): Promise<void> {
+  async show({ processId, pid }: Shown, after: number): Promise<void> {
     try {
-      this.#say({ type: 'start', pid, seq: Math.max(after, 0) })
-      this.#input.begin(pid)
-      for await (const event of followProcess(this.#parts.sandbox, pid, { after, signal: this.signal })) {
+      this.#say({ type: 'start', processId, pid, seq: Math.max(after, 0) })
+      this.#input.begin(processId)
+      for await (const event of followProcess(this.#parts.sandbox, processId, {
+        after,
+        signal: this.signal,
+      })) {
         if (event.type === 'stdout' || event.type === 'stderr') await this.#send(Buffer.from(event.data))
         else if (event.type !== 'start') this.#say(event)
         if (event.type === 'exit') break
@@ -117,12 +123,16 @@ export class TerminalSocket {
 
   async #control(text: Buffer): Promise<void> {
     const control = parseInput(terminalControlSchema, parseJson(text), 'message')
-    const pid = await this.#input.pid
+    const processId = await this.#input.processId
     const { sandbox } = this.#parts
-    const work = { cause: 'process', what: `${control.type} of process ${pid}`, signal: this.signal } as const
+    const work = {
+      cause: 'process',
+      what: `${control.type} of process ${processId}`,
+      signal: this.signal,
+    } as const
     await sandbox.use(work, async (guest) => {
-      if (control.type === 'signal') await guest.processes.signal(pid, control.signal)
-      else await guest.processes.resize(pid, { cols: control.cols, rows: control.rows })
+      if (control.type === 'signal') await guest.processes.signal(processId, control.signal)
+      else await guest.processes.resize(processId, { cols: control.cols, rows: control.rows })
     })
   }
 

@@ -5,7 +5,7 @@ import { STDIN_PIECE_BYTES, STDIN_STALL_MS } from '../limits.ts'
 
 export interface StdinTarget {
   readonly sandbox: SandboxHandle
-  readonly pid: number
+  readonly processId: string
   readonly signal: AbortSignal
 }
 
@@ -14,7 +14,7 @@ export interface StdinTarget {
  * waiting would keep the sandbox from going to sleep.
  */
 export async function writePiece(
-  { sandbox, pid, signal }: StdinTarget,
+  { sandbox, processId, signal }: StdinTarget,
   piece: Uint8Array,
   close = false,
 ): Promise<number> {
@@ -27,13 +27,13 @@ export async function writePiece(
   }, STDIN_STALL_MS)
   const listener = onAbort(signal, () => either.abort(signal.reason))
   try {
-    const work = { cause: 'process', what: `input of process ${pid}`, signal: either.signal } as const
+    const work = { cause: 'process', what: `input of process ${processId}`, signal: either.signal } as const
     return await sandbox.use(work, (guest) =>
-      guest.processes.writeStdin(pid, piece, { close, signal: either.signal }),
+      guest.processes.writeStdin(processId, piece, { close, signal: either.signal }),
     )
   } catch (cause) {
     if (!isStalled) throw cause
-    throw new DormouseError('conflict', `process ${pid} does not read its input`, {
+    throw new DormouseError('conflict', `process ${processId} does not read its input`, {
       hint: 'Send the rest when it reads again. How much of the last piece it took is unknown.',
       details: { reason: 'not_reading' },
       cause,

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { DormouseError, hasErrorCode, isSandboxId } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode, isSandboxId, type SandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
 import type { PreviewAddress } from '../../ports/preview-address.ts'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
@@ -22,12 +22,15 @@ export interface AuthorizedPreview {
   readonly opened: { readonly token: string; readonly expiresAtMs: number } | undefined
 }
 
+type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
+
 /** Throws `unauthorized`, also for sandboxes that do not exist. With a key: the same errors as every route. */
 export function authorizePreview(
   request: IncomingMessage,
   address: PreviewAddress,
-  { access, sandboxes, ports }: Pick<Services, 'access' | 'sandboxes' | 'ports'>,
+  services: PreviewServices,
 ): AuthorizedPreview {
+  const { access, sandboxes, ports } = services
   const { port, sandbox: ref } = address
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
@@ -51,19 +54,13 @@ export function authorizePreview(
     }
   }
   if (isPublic) return { ...anonymous, sandbox: sandboxes.get(ref, SERVER) }
-  if (sandboxId !== undefined) {
-    const link = token === undefined ? undefined : ports.check(token, { sandboxId, port })
-    if (token !== undefined && link !== undefined) {
-      const opened = { token, expiresAtMs: link.expiresAtMs }
-      return { ...anonymous, ...link, sandbox: sandboxes.get(ref, SERVER), opened }
-    }
-    const cookies = isSameOriginRequest(request.method, request.headers)
-      ? tokensInCookies(request.headers)
-      : []
-    for (const cookie of cookies) {
-      const kept = ports.check(cookie, { sandboxId, port })
-      if (kept !== undefined) return { ...anonymous, ...kept, sandbox: sandboxes.get(ref, SERVER) }
-    }
+  const linked = token === undefined ? undefined : openLink(token, address, services)
+  if (token !== undefined && linked !== undefined)
+    return { ...anonymous, ...linked, opened: { token, expiresAtMs: linked.expiresAtMs } }
+  const cookies = isSameOriginRequest(request.method, request.headers) ? tokensInCookies(request.headers) : []
+  for (const cookie of cookies) {
+    const kept = openLink(cookie, address, services)
+    if (kept !== undefined) return { ...anonymous, ...kept }
   }
   throw new DormouseError(
     'unauthorized',
@@ -72,4 +69,26 @@ export function authorizePreview(
       hint: 'Open it with a link from `POST …/ports/{port}/link`, or send `Authorization: Bearer <key>`.',
     },
   )
+}
+
+/** What a link opens; undefined when it does not open this address. */
+function openLink(token: string, address: PreviewAddress, { sandboxes, ports }: PreviewServices) {
+  const sandboxId = isSandboxId(address.sandbox) ? address.sandbox : idOfName(token, address)
+  const link = sandboxId && ports.check(token, { sandboxId, port: address.port })
+  return link && { ...link, sandbox: sandboxes.get(sandboxId, SERVER) }
+
+  /**
+   * The name belongs to the key that created the link. Not below a host name: two keys may have given one name, and
+   * pages of both would share the cookies of that host.
+   */
+  function idOfName(token: string, { sandbox, prefix }: PreviewAddress): SandboxId | undefined {
+    const keyId = ports.keyIn(token)
+    if (keyId === undefined || prefix === undefined) return undefined
+    try {
+      return sandboxes.get(sandbox, { keyId, isAdmin: false }).id
+    } catch (error) {
+      if (hasErrorCode(error, 'not_found')) return undefined
+      throw error
+    }
+  }
 }

@@ -7,6 +7,8 @@ const PROTOCOL = /^dormouse\.(?:v1$|bearer\.)/
 const BEARER = 'dormouse.bearer.'
 export const TOKEN_PARAMETER = 'dormouse-token'
 export const TOKEN_COOKIE = 'dormouse-preview'
+/** On answers of this server, so that a client can tell them from those of the program in the sandbox. */
+export const REFUSED_HEADER = 'dormouse-refused'
 
 /** The API key in a request. Other credentials are for the server in the sandbox. */
 export function keyIn(headers: IncomingHttpHeaders): string | undefined {

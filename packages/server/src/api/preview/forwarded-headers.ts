@@ -2,7 +2,13 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { isLoopback } from '../../config/bind.ts'
 import type { PublicOrigin } from '../../ports/preview-address.ts'
-import { cookiesForSandbox, isForSandbox, protocolsForSandbox, TOKEN_COOKIE } from './credentials.ts'
+import {
+  cookiesForSandbox,
+  isForSandbox,
+  protocolsForSandbox,
+  REFUSED_HEADER,
+  TOKEN_COOKIE,
+} from './credentials.ts'
 
 /** Hop-by-hop headers (RFC 9110, 7.6.1). This server answers `expect` itself. */
 const HOP_BY_HOP = new Set([
@@ -68,6 +74,7 @@ export function headersForClient(
   { port, prefix }: PreviewTarget,
 ): OutgoingHttpHeaders {
   const headers = withoutHops(answer)
+  delete headers[REFUSED_HEADER]
   const { location } = answer.headers
   if (location !== undefined && prefix !== undefined) headers['location'] = movedBelow(prefix, port, location)
   const cookies = answer.headers['set-cookie']

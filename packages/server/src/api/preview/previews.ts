@@ -7,7 +7,7 @@ import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
-import { TOKEN_COOKIE } from './credentials.ts'
+import { REFUSED_HEADER, TOKEN_COOKIE } from './credentials.ts'
 import { publicOrigin } from './forwarded-headers.ts'
 import { drainRequest, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
@@ -153,6 +153,7 @@ class PreviewServer {
       return
     }
     drainRequest(request)
+    response.setHeader(REFUSED_HEADER, 'true')
     this.#app.errorAnswers.write(error, requestId, response, this.#app.log)
   }
 }

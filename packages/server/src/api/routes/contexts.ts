@@ -1,4 +1,6 @@
 import {
+  completeSchema,
+  completionsSchema,
   contextListSchema,
   contextNameField,
   contextSchema,
@@ -23,6 +25,7 @@ export const contextRoutes: Routes = (app, services) => {
   createContextRoute(app, services)
   deleteContextRoute(app, services)
   followContextOutputRoute(app, services)
+  completeRoute(app, services)
 }
 
 const listContextsRoute: Routes = (app, { sandboxes }) => {
@@ -122,6 +125,33 @@ const followContextOutputRoute: Routes = (app, { sandboxes }) => {
       await getContext(sandbox, name, signal)
       await sendEvents(request, reply, type, followContext(sandbox, name, { ...request.query, signal }))
       return reply
+    },
+  )
+}
+
+const completeRoute: Routes = (app, { sandboxes }) => {
+  app.post(
+    `${url}/:name/complete`,
+    {
+      config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
+      schema: {
+        operationId: 'completeCode',
+        summary: 'Complete half-typed code',
+        description:
+          'Names that fit the end of Python code: variables, attributes, modules, files in strings. May execute properties of objects, for at most two seconds. `conflict` while the context has a run.',
+        tags,
+        params: contextParams,
+        body: completeSchema,
+        response: { 200: json('The matches.', completionsSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { id, name } = request.params
+      const signal = disconnected(reply)
+      const work = { cause: 'context', what: `completing code in context ${name}`, signal } as const
+      return sandboxes
+        .get(id, request.key)
+        .use(work, (guest) => guest.contexts.complete(name, request.body.code, { signal }))
     },
   )
 }

@@ -4,6 +4,7 @@ import type { ErrorCode } from '@dormouse/contracts'
 export const GUEST_ERRORS = [
   'not_found',
   'limit_reached',
+  'memory_limit',
   'cancelled',
   'snapshot_unusable',
   'restore_failed',

@@ -5,6 +5,7 @@ import {
   holdSchema,
   ledgerPageSchema,
   ledgerQuery,
+  promoteSchema,
   sandboxMetricsQuery,
   sandboxMetricsSchema,
   sandboxSchema,
@@ -21,6 +22,7 @@ export const lifecycleRoutes: Routes = (app, services) => {
   standbyRoute(app, services)
   resumeRoute(app, services)
   forkRoute(app, services)
+  promoteRoute(app, services)
   holdRoute(app, services)
   whyRoute(app, services)
   readLedgerRoute(app, services)
@@ -62,6 +64,7 @@ const resumeRoute: Routes = (app, { sandboxes }) => {
           'not_found',
           'conflict',
           'limit_reached',
+          'memory_limit',
           'snapshot_unusable',
           'restore_failed',
           'overloaded',
@@ -105,6 +108,32 @@ const forkRoute: Routes = (app, { sandboxes }) => {
       const children = await sandbox.fork({ count, reseed, signal: disconnected(reply) })
       return reply.code(201).send({ children })
     },
+  )
+}
+
+const promoteRoute: Routes = (app, { sandboxes }) => {
+  app.post(
+    '/v1/sandboxes/:id/promote',
+    {
+      config: {
+        scope: 'run',
+        errors: [
+          ...(['not_found', 'conflict', 'limit_reached', 'snapshot_refused'] as const),
+          ...(['snapshot_unusable', 'restore_failed', 'overloaded', 'no_space'] as const),
+        ],
+      },
+      schema: {
+        operationId: 'promote',
+        summary: 'Let the parent of a fork continue as the fork',
+        description:
+          'The parent rolls back to a fresh snapshot of this sandbox, and keeps its own id, name and settings. What the parent did since the fork is discarded, unless a snapshot has it. This sandbox is deleted, unless `keep` is true.',
+        tags,
+        params: sandboxParams,
+        body: promoteSchema.prefault({}),
+        response: { 200: json('The parent, with the state of the child.', sandboxSchema) },
+      },
+    },
+    async (request) => await sandboxes.get(request.params.id, request.key).promote(request.body),
   )
 }
 
@@ -188,14 +217,6 @@ const readSandboxMetricsRoute: Routes = (app, { sandboxes }) => {
         response: { 200: json('Numbers of its burrow.', sandboxMetricsSchema) },
       },
     },
-    async (request) => {
-      const sandbox = sandboxes.get(request.params.id, request.key)
-      const [usage, memory] = await Promise.all([
-        sandbox.usage(),
-        request.query.memory ? sandbox.memory() : undefined,
-      ])
-      const { id, state, tier } = sandbox.view()
-      return { sandboxId: id, state, tier, usage, memory, network: sandbox.network().counters }
-    },
+    (request) => sandboxes.get(request.params.id, request.key).metrics({ withMemory: request.query.memory }),
   )
 }

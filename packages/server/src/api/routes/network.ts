@@ -8,7 +8,7 @@ export const networkRoutes: Routes = (app, { sandboxes }) => {
       config: { scope: 'read', errors: ['not_found'] },
       schema: {
         operationId: 'readNetwork',
-        summary: 'Get the network policy, counters and denials of a sandbox',
+        summary: 'Get the network policy, counters, denials and failed look-ups of a sandbox',
         description: 'Does not wake the sandbox. Change the policy with `PATCH /v1/sandboxes/{id}`.',
         tags: ['sandboxes'],
         params: sandboxParams,

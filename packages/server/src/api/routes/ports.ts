@@ -123,11 +123,13 @@ const createPortLinkRoute: Routes = (app, { sandboxes, ports }) => {
       const sandboxId = sandboxes.get(id, request.key).id
       const { keyId } = request.key
       const { token, expiresAtMs } = ports.sign({ sandboxId, port, keyId, expiresInMs })
-      const base = previewUrl(publicOrigin(request.raw), { sandboxId, port, domain: ports.domain })
+      const origin = publicOrigin(request.raw)
       const [target, fragment] = path.slice(1).split('#', 2)
       const withToken = `${target}${target?.includes('?') ? '&' : '?'}${TOKEN_PARAMETER}=${token}`
+      const rest = withToken + (fragment === undefined ? '' : `#${fragment}`)
       return reply.code(201).send({
-        url: base + withToken + (fragment === undefined ? '' : `#${fragment}`),
+        url: previewUrl(origin, { sandboxId, port, domain: ports.domain }) + rest,
+        pathUrl: previewUrl(origin, { sandboxId, port, domain: undefined }) + rest,
         expiresAt: new Date(expiresAtMs).toISOString(),
       })
     },

@@ -1,6 +1,8 @@
+import { isProcessId } from '@dormouse/contracts'
 import { stdinAnswerSchema, writeStdinQuery } from '@dormouse/contracts/http'
 import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
+import { getProcess } from '../guest/follow-process.ts'
 import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
 import { writeStdin } from '../guest/write-stdin.ts'
 import { json, type Routes } from '../route.ts'
@@ -12,7 +14,7 @@ export const processStdinRoutes: Routes = (app, { sandboxes }) => {
   useRawBodies(app)
 
   app.post(
-    '/v1/sandboxes/:id/processes/:pid/stdin',
+    '/v1/sandboxes/:id/processes/:processId/stdin',
     {
       config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict', 'request_timeout'] },
       schema: {
@@ -28,9 +30,13 @@ export const processStdinRoutes: Routes = (app, { sandboxes }) => {
       },
     },
     async (request, reply) => {
-      const { id, pid } = request.params
-      const target = { sandbox: sandboxes.get(id, request.key), pid, signal: disconnected(reply) }
+      const { id, processId: named } = request.params
+      const sandbox = sandboxes.get(id, request.key)
+      const signal = disconnected(reply)
       try {
+        // A pid could name another process by the second piece.
+        const processId = isProcessId(named) ? named : (await getProcess(sandbox, named, signal)).processId
+        const target = { sandbox, processId, signal }
         return { bytes: await writeStdin(target, bodyPieces(request.body), request.query.close) }
       } catch (error) {
         await discardBody(request.body, reply)

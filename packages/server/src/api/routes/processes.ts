@@ -1,10 +1,10 @@
 import {
   eventsQuery,
-  pidText,
   processEventSchema,
   processListSchema,
   processResultSchema,
   processSchema,
+  processText,
   signalProcessSchema,
   startProcessSchema,
   terminalSizeSchema,
@@ -21,7 +21,7 @@ import { GUEST_ERRORS } from './guest-errors.ts'
 const JSON_TYPE = 'application/json'
 const url = '/v1/sandboxes/:id/processes'
 const tags = ['processes']
-export const processParams = sandboxParams.extend({ pid: pidText })
+export const processParams = sandboxParams.extend({ processId: processText })
 
 const eventContent = {
   [NDJSON]: { schema: processEventSchema },
@@ -68,13 +68,14 @@ const startProcessRoute: Routes = (app, { sandboxes }) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
       const signal = disconnected(reply)
       const { wait, ...what } = request.body
-      const { pid, info } = await startProcess(sandbox, what, signal)
+      const started = await startProcess(sandbox, what, signal)
+      const events = () => followProcess(sandbox, started.processId, { signal })
       if (type !== JSON_TYPE) {
-        await sendEvents(request, reply, type, followProcess(sandbox, pid, { signal }))
+        await sendEvents(request, reply, type, events())
         return reply
       }
-      if (wait) return collectProcess(pid, followProcess(sandbox, pid, { signal }))
-      return reply.code(201).send(info)
+      if (wait) return collectProcess(started, events())
+      return reply.code(201).send(started)
     },
   )
 }
@@ -103,7 +104,7 @@ const listProcessesRoute: Routes = (app, { sandboxes }) => {
 
 const getProcessRoute: Routes = (app, { sandboxes }) => {
   app.get(
-    `${url}/:pid`,
+    `${url}/:processId`,
     {
       config: { scope: 'read', errors: [...GUEST_ERRORS] },
       schema: {
@@ -115,15 +116,15 @@ const getProcessRoute: Routes = (app, { sandboxes }) => {
       },
     },
     async (request, reply) => {
-      const { id, pid } = request.params
-      return processView(await getProcess(sandboxes.get(id, request.key), pid, disconnected(reply)))
+      const { id, processId } = request.params
+      return processView(await getProcess(sandboxes.get(id, request.key), processId, disconnected(reply)))
     },
   )
 }
 
 const followProcessRoute: Routes = (app, { sandboxes }) => {
   app.get(
-    `${url}/:pid/events`,
+    `${url}/:processId/events`,
     {
       config: { scope: 'read', errors: [...GUEST_ERRORS, 'not_acceptable'] },
       schema: {
@@ -139,11 +140,12 @@ const followProcessRoute: Routes = (app, { sandboxes }) => {
     },
     async (request, reply) => {
       const type = negotiate(request.headers.accept, [NDJSON, SSE])
-      const { id, pid } = request.params
+      const { id, processId } = request.params
       const sandbox = sandboxes.get(id, request.key)
       const signal = disconnected(reply)
-      await getProcess(sandbox, pid, signal)
-      await sendEvents(request, reply, type, followProcess(sandbox, pid, { ...request.query, signal }))
+      const found = await getProcess(sandbox, processId, signal)
+      const events = followProcess(sandbox, found.processId, { ...request.query, signal })
+      await sendEvents(request, reply, type, events)
       return reply
     },
   )
@@ -151,7 +153,7 @@ const followProcessRoute: Routes = (app, { sandboxes }) => {
 
 const signalProcessRoute: Routes = (app, { sandboxes }) => {
   app.post(
-    `${url}/:pid/signal`,
+    `${url}/:processId/signal`,
     {
       config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
       schema: {
@@ -164,12 +166,12 @@ const signalProcessRoute: Routes = (app, { sandboxes }) => {
       },
     },
     async (request, reply) => {
-      const { id, pid } = request.params
+      const { id, processId } = request.params
       const { signal } = request.body
       await sandboxes
         .get(id, request.key)
-        .use({ cause: 'process', what: `${signal} to process ${pid}` }, (guest) =>
-          guest.processes.signal(pid, signal),
+        .use({ cause: 'process', what: `${signal} to process ${processId}` }, (guest) =>
+          guest.processes.signal(processId, signal),
         )
       return reply.code(204).send()
     },
@@ -178,7 +180,7 @@ const signalProcessRoute: Routes = (app, { sandboxes }) => {
 
 const resizeTerminalRoute: Routes = (app, { sandboxes }) => {
   app.post(
-    `${url}/:pid/resize`,
+    `${url}/:processId/resize`,
     {
       config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
       schema: {
@@ -191,11 +193,11 @@ const resizeTerminalRoute: Routes = (app, { sandboxes }) => {
       },
     },
     async (request, reply) => {
-      const { id, pid } = request.params
+      const { id, processId } = request.params
       await sandboxes
         .get(id, request.key)
-        .use({ cause: 'process', what: `resizing the terminal of process ${pid}` }, (guest) =>
-          guest.processes.resize(pid, request.body),
+        .use({ cause: 'process', what: `resizing the terminal of process ${processId}` }, (guest) =>
+          guest.processes.resize(processId, request.body),
         )
       return reply.code(204).send()
     },

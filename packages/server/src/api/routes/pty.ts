@@ -16,7 +16,7 @@ const tags = ['processes']
 const upgraded = z
   .undefined()
   .describe(
-    'A WebSocket. Binary messages: bytes to and from the terminal. Text messages, JSON: `{type: "resize", cols, rows}` and `{type: "signal", signal}` to it; `start` {pid, seq}, `truncated`, `exit` {exitCode} and `error` from it. The shell lives on when the socket ends.',
+    'A WebSocket. Binary messages: bytes to and from the terminal. Text messages, JSON: `{type: "resize", cols, rows}` and `{type: "signal", signal}` to it; `start` {processId, pid, seq}, `truncated`, `exit` {exitCode} and `error` from it. The shell lives on when the socket ends.',
   )
 
 /** Terminals. An open socket keeps the sandbox awake; typing wakes it. */
@@ -57,7 +57,7 @@ const openTerminalRoute: Routes = (app, { sandboxes }) => {
           { ...what, ...options, env, pty: { cols, rows } },
           terminal.signal,
         )
-        await terminal.show(started.pid, -1)
+        await terminal.show(started, -1)
       } catch (error) {
         terminal.fail(error)
       }
@@ -68,7 +68,7 @@ const openTerminalRoute: Routes = (app, { sandboxes }) => {
 const attachTerminalRoute: Routes = (app, { sandboxes }) => {
   app.route({
     method: 'GET',
-    url: '/v1/sandboxes/:id/processes/:pid/pty',
+    url: '/v1/sandboxes/:id/processes/:processId/pty',
     config: { scope: 'run', errors: [...GUEST_ERRORS, 'conflict'] },
     schema: {
       operationId: 'attachTerminal',
@@ -79,15 +79,21 @@ const attachTerminalRoute: Routes = (app, { sandboxes }) => {
       response: { 101: upgraded },
     },
     preHandler: async (request) => {
-      const { id, pid } = request.params
-      const { pty } = await getProcess(sandboxes.get(id, request.key), pid)
-      if (!pty) throw new DormouseError('conflict', `process ${pid} has no terminal`)
+      const { id, processId } = request.params
+      const { pty } = await getProcess(sandboxes.get(id, request.key), processId)
+      if (!pty) throw new DormouseError('conflict', `process ${processId} has no terminal`)
     },
     handler: refusePlainHttp,
     wsHandler: async (socket, request) => {
-      const { id, pid } = request.params as z.output<typeof processParams>
+      const { id, processId } = request.params as z.output<typeof processParams>
       const { after } = request.query as z.output<typeof attachTerminalQuery>
-      await terminalOf(socket, request, sandboxes.get(id, request.key)).show(pid, after)
+      const sandbox = sandboxes.get(id, request.key)
+      const terminal = terminalOf(socket, request, sandbox)
+      try {
+        await terminal.show(await getProcess(sandbox, processId, terminal.signal), after)
+      } catch (error) {
+        terminal.fail(error)
+      }
     },
   })
 }

@@ -9,7 +9,7 @@ import type { Routes } from '../route.ts'
 import { eventContent, JSON_TYPE } from './runs.ts'
 
 /** Longer than any pause of a client between two packets. The sandbox is deleted earlier in any case. */
-const IDLE_TIMEOUT_MS = 15_000
+const ABANDONED_MS = 15_000
 
 const ERRORS: ErrorCode[] = [
   'template_not_found',
@@ -59,9 +59,11 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
         {
           ...{ template, env, volumes, network, secrets },
           limits: { ...defaultLimits(request.key), ...limits },
-          ...{ name: undefined, metadata: {}, expires: undefined },
-          // If the server dies, the sandbox deletes itself once nothing runs in it.
-          ...{ ephemeral: true, idleTimeoutMs: IDLE_TIMEOUT_MS, storeAfterMs: 0 },
+          ...{ name: undefined, metadata: {}, ephemeral: true },
+          ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },
+          ...{ wakeOnTimer: false, atMemoryLimit: 'kill' },
+          // If the server dies, the next one deletes the sandbox once nothing runs in it.
+          expires: { idleMs: ABANDONED_MS, action: 'delete' },
         },
         request.key,
         gone,

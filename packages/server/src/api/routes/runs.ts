@@ -6,6 +6,7 @@ import {
   interruptAnswerSchema,
   listRunsQuery,
   runEventSchema,
+  runInputSchema,
   runPageSchema,
   runParams,
   runResultSchema,
@@ -16,7 +17,7 @@ import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { RUN_BODY_MAX_BYTES } from '../limits.ts'
-import { json, noBody, type Routes, sandboxParams } from '../route.ts'
+import { json, noBody, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['runs']
 export const JSON_TYPE = 'application/json'
@@ -33,6 +34,7 @@ const RUN_ERRORS: ErrorCode[] = [
   'idempotency_mismatch',
   'conflict',
   'limit_reached',
+  'memory_limit',
   'snapshot_unusable',
   'restore_failed',
   'burrow_ended',
@@ -48,6 +50,7 @@ export const runRoutes: Routes = (app, services) => {
   getRunRoute(app, services)
   followRunRoute(app, services)
   interruptRunRoute(app, services)
+  answerRunRoute(app, services)
 }
 
 const runRoute: Routes = (app, { sandboxes, runs }) => {
@@ -205,6 +208,30 @@ const interruptRunRoute: Routes = (app, { sandboxes, runs }) => {
     async (request) => ({
       outcome: await runs.interrupt(sandboxes.get(request.params.id, request.key), request.params.runId),
     }),
+  )
+}
+
+const answerRunRoute: Routes = (app, { sandboxes, runs }) => {
+  app.post(
+    '/v1/sandboxes/:id/runs/:runId/input',
+    {
+      config: { scope: 'run', errors: ['not_found', 'conflict', 'agent_unreachable'] },
+      schema: {
+        operationId: 'answerRun',
+        summary: 'Answer `input()` of a run',
+        description:
+          'For runs that were started with `input: true` and sent an `input` event. The second answer to an event is a `conflict`.',
+        tags,
+        params: runParams,
+        body: runInputSchema,
+        response: { 204: nothing('The code has the answer.') },
+      },
+    },
+    async (request, reply) => {
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      await runs.input(sandbox, request.params.runId, request.body)
+      return reply.code(204).send()
+    },
   )
 }
 

@@ -1,10 +1,14 @@
+import type { SnapshotId } from '@dormouse/contracts'
 import {
   createSandboxSchema,
+  DEFAULT_TEMPLATE,
   listSandboxesQuery,
   sandboxPageSchema,
   sandboxSchema,
   updateSandboxSchema,
 } from '@dormouse/contracts/http'
+import type { Caller } from '../../access/caller.ts'
+import type { SandboxCalls } from '../../sandbox/sandbox-service.ts'
 import { disconnected } from '../event-stream.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 
@@ -24,7 +28,10 @@ const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLim
     {
       config: {
         scope: 'run',
-        errors: ['template_not_found', 'name_taken', 'not_found', 'limit_reached', 'overloaded', 'no_space'],
+        errors: [
+          ...(['template_not_found', 'name_taken', 'not_found', 'limit_reached'] as const),
+          ...(['snapshot_unusable', 'restore_failed', 'overloaded', 'no_space'] as const),
+        ],
       },
       schema: {
         operationId: 'createSandbox',
@@ -38,16 +45,22 @@ const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLim
       },
     },
     async (request, reply) => {
-      const { name, expires, ...rest } = request.body
-      const limits = { ...defaultLimits(request.key), ...rest.limits }
+      const { name, expires, snapshot, template = DEFAULT_TEMPLATE, ...rest } = request.body
+      const from = snapshot === undefined ? undefined : await findOrigin(sandboxes, snapshot, request.key)
+      const limits = { ...defaultLimits(request.key), ...from?.limits, ...rest.limits }
       const { sandbox, isNew } = await sandboxes.create(
-        { ...policyDefaults, ...rest, limits, name, expires },
+        { ...policyDefaults, ...rest, template, snapshotId: from?.snapshotId, limits, name, expires },
         request.key,
         disconnected(reply),
       )
       return reply.code(isNew ? 201 : 200).send(sandbox.view())
     },
   )
+}
+
+async function findOrigin(sandboxes: SandboxCalls, ref: string, caller: Caller) {
+  const { id } = sandboxes.getSnapshot(ref, caller)
+  return { snapshotId: id as SnapshotId, limits: await sandboxes.limitsOfSnapshot(id, caller) }
 }
 
 const listSandboxesRoute: Routes = (app, { sandboxes }) => {
@@ -93,7 +106,8 @@ const updateSandboxRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'updateSandbox',
         summary: 'Change the name, policy or limits of a sandbox',
-        description: 'Fields that are left out stay as they are. Does not wake the sandbox.',
+        description:
+          'Fields that are left out stay as they are. Does not wake the sandbox, unless it was paused at its memory limit and the limit is raised.',
         tags,
         params: sandboxParams,
         body: updateSandboxSchema,

@@ -72,9 +72,9 @@ const rollbackRoute: Routes = (app, { sandboxes }) => {
       },
       schema: {
         operationId: 'rollback',
-        summary: 'Roll a sandbox back to one of its snapshots',
+        summary: 'Roll a sandbox back to a snapshot',
         description:
-          'Discards everything since then, unless another snapshot has it. The sandbox keeps its id.',
+          'Discards everything since then, unless another snapshot has it. The sandbox keeps its id and name. The snapshot is of this sandbox, of one of its forks, or of a sandbox that it was forked from, at any depth.',
         tags,
         params: sandboxParams,
         body: rollbackSchema,
@@ -141,8 +141,8 @@ const verifySnapshotRoute: Routes = (app, { sandboxes }) => {
       },
     },
     async (request) => {
-      await sandboxes.verifySnapshot(request.params.id, request.key)
-      return { id: request.params.id, ok: true as const }
+      const id = await sandboxes.verifySnapshot(request.params.id, request.key)
+      return { id, ok: true as const }
     },
   )
 }

@@ -18,7 +18,7 @@ export const templateRoutes: Routes = (app, services) => {
   deleteTemplateRoute(app, services)
 }
 
-const createTemplateRoute: Routes = (app, { templates }) => {
+const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
   app.post(
     '/v1/templates',
     {
@@ -45,7 +45,8 @@ const createTemplateRoute: Routes = (app, { templates }) => {
     async (request, reply) => {
       const { name, description, snapshotId, from, network, packages, pip, commands, preload } = request.body
       if (snapshotId !== undefined) {
-        const made = await templates.fromSnapshot({ name, description, snapshotId }, request.key)
+        const { id } = sandboxes.getSnapshot(snapshotId, request.key)
+        const made = await templates.fromSnapshot({ name, description, snapshotId: id }, request.key)
         return reply.code(201).send(made)
       }
       const begun = await templates.build(

@@ -6,6 +6,7 @@ import {
   type RunEvent,
   type RunResult,
   type SandboxId,
+  type SnapshotId,
 } from '@dormouse/contracts'
 import type { RunAnswer, SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../../access/caller.ts'
@@ -42,7 +43,7 @@ export class FakeSandboxes implements SandboxCalls {
       return { sandbox: this.#sandbox(taken), isNew: false }
     }
     if (taken !== undefined) throw new DormouseError('name_taken', `the name "${request.name}" is taken`)
-    const { env: _env, getOrCreate: _getOrCreate, ...shown } = request
+    const { env: _env, getOrCreate: _getOrCreate, snapshotId: _snapshotId, ...shown } = request
     const view: SandboxAnswer = {
       ...shown,
       network: { ...shown.network, unavailable: undefined },
@@ -100,8 +101,13 @@ export class FakeSandboxes implements SandboxCalls {
     return snapshot
   }
 
-  async verifySnapshot(id: string): Promise<void> {
+  async limitsOfSnapshot(id: string) {
     this.getSnapshot(id)
+    return { memoryBytes: 1024 ** 3, cpus: 1, pids: 512 }
+  }
+
+  async verifySnapshot(id: string): Promise<SnapshotId> {
+    return this.getSnapshot(id).id as SnapshotId
   }
 
   async deleteSnapshot(id: string): Promise<void> {
@@ -127,6 +133,7 @@ export class FakeSandboxes implements SandboxCalls {
       attachRun: async function* () {
         throw new Error('not here')
       },
+      explainProcess: async (_processId, event) => event,
       hold: (what, untilMs) => {
         held.holds.push({ what, untilMs })
         return { [Symbol.dispose]: () => {} }
@@ -153,6 +160,11 @@ export class FakeSandboxes implements SandboxCalls {
         this.getSnapshot(snapshotId)
         return change({ headSnapshotId: snapshotId })
       },
+      promote: async () => {
+        const parent = this.held.get(held.view.forkedFrom ?? '')
+        if (parent === undefined) throw new DormouseError('conflict', 'it has no parent')
+        return parent.view
+      },
       update: async ({ limits, network, ...policy }) =>
         change({
           ...policy,
@@ -165,15 +177,20 @@ export class FakeSandboxes implements SandboxCalls {
 }
 
 /** What a sandbox says of itself; the same each time. */
-function reports(held: Held): Pick<SandboxHandle, 'network' | 'usage' | 'memory' | 'why' | 'ledger'> {
+function reports(held: Held): Pick<SandboxHandle, 'network' | 'metrics' | 'why' | 'ledger'> {
   return {
-    network: () => ({
+    network: async () => ({
       ...held.view.network,
       counters: { connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 },
       denied: [],
+      failedLookups: [],
     }),
-    usage: async () => ({ memoryBytes: 1, memoryPeakBytes: 2, cpuMs: 3.5, pids: 4, oomKills: 0 }),
-    memory: async () => ({ privateBytes: 5, sharedBytes: 6, proportionalBytes: 7, at: NOW }),
+    metrics: async ({ withMemory }) => ({
+      ...{ sandboxId: held.view.id, state: held.view.state, tier: held.view.tier },
+      usage: { memoryBytes: 1, memoryPeakBytes: 2, cpuMs: 3.5, pids: 4, oomKills: 0 },
+      memory: withMemory ? { privateBytes: 5, sharedBytes: 6, proportionalBytes: 7, at: NOW } : undefined,
+      network: { connections: 1, denied: 2, names: 3, bytesOut: 4, bytesIn: 5 },
+    }),
     why: async () => ({
       ...{ state: held.view.state, tier: held.view.tier, summary: 'Awake: just used.' },
       work: [{ kind: 'recent', what: 'a request', since: NOW }],

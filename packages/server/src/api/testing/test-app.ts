@@ -128,6 +128,7 @@ function testServices({
     policyDefaults: {
       idleTimeoutMs: 15_000,
       storeAfterMs: 60_000,
+      maxBackgroundMs: 86_400_000,
       network: { mode: 'public', allow: [] },
     },
     defaultLimits: () => ({
@@ -210,8 +211,8 @@ function fakeTemplates(): Services['templates'] {
     return template
   }
   return {
-    list: () => ({ items: [...templates.values()], nextCursor: undefined }),
-    get,
+    list: async () => ({ items: [...templates.values()], nextCursor: undefined }),
+    get: async (name) => get(name),
     materials: async (name) => {
       get(name)
       return { count: 1, sha256: '0a'.repeat(32), items: [{ type: 'deb', name: 'git', version: '1' }] }

@@ -5,8 +5,10 @@ import {
   DEFAULT_MEMORY_BYTES,
   DEFAULT_PIDS,
   DEFAULT_VOLUME_BYTES,
+  MAX_CPUS,
   MAX_DISK_BYTES,
   MAX_FILES,
+  MAX_MEMORY_BYTES,
   MAX_PIDS,
   MIN_CPUS,
   MIN_DISK_BYTES,
@@ -22,8 +24,10 @@ import { bytes } from '../value-schemas.ts'
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 const WATERMARK_SHARE = 0.05
+/** Limits are not reserved, so one busy sandbox gets as much of the host as leaves room for others. */
+const DEFAULT_SHARE = 0.5
 
-/** What the host keeps for itself, and the most that one sandbox may ask for. */
+/** What the host keeps for itself, what a sandbox gets by default, and the most that one may ask for. */
 export const limitSettings = {
   minFreeMemoryBytes: setting(bytes, minFreeMemoryBytes, {
     env: 'DORMOUSE_MIN_FREE_MEMORY_BYTES',
@@ -54,6 +58,21 @@ export const limitSettings = {
       summary: 'The same for free inodes.',
     },
   ),
+  defaults: {
+    memoryBytes: setting(z.int().min(MIN_MEMORY_BYTES).max(MAX_MEMORY_BYTES), defaultMemoryBytes, {
+      env: 'DORMOUSE_DEFAULT_MEMORY_BYTES',
+      defaultText: 'half of the memory of the host, 1 GiB to 8 GiB',
+      summary: '`limits.memoryBytes` of sandboxes created without it.',
+      details:
+        'A limit reserves nothing: sandboxes start and wake as long as the host has free memory, whatever their limits ' +
+        'add up to. A key with a quota of memory gets a quarter of the quota at most, but 1 GiB where the quota has it.',
+    }),
+    cpus: setting(z.number().min(MIN_CPUS).max(MAX_CPUS), defaultCpus, {
+      env: 'DORMOUSE_DEFAULT_CPUS',
+      defaultText: 'half of the CPUs of the host, 1 to 4',
+      summary: 'The same for `limits.cpus`.',
+    }),
+  },
   // A ceiling below the default limits would refuse sandboxes that name no limit.
   ceilings: {
     memoryBytes: setting(
@@ -106,6 +125,16 @@ export const limitSettings = {
 /** Enough that the kernel kills nothing of the host, and not so much that a small host cannot start a sandbox. */
 function minFreeMemoryBytes({ memoryBytes }: HostFacts): number {
   return clamp(memoryBytes * WATERMARK_SHARE, 256 * MIB, 2 * GIB)
+}
+
+/** A table of a gigabyte with a copy or two of it fits; more than 8 GiB would let a mistake fill a host too fast. */
+function defaultMemoryBytes({ memoryBytes }: HostFacts): number {
+  const bytes = clamp(memoryBytes * DEFAULT_SHARE, DEFAULT_MEMORY_BYTES, 8 * GIB)
+  return bytes - (bytes % MIB)
+}
+
+function defaultCpus({ cpus }: HostFacts): number {
+  return clamp(Math.floor(cpus * DEFAULT_SHARE), DEFAULT_CPUS, 4)
 }
 
 function clamp(value: number, least: number, most: number): number {

@@ -38,7 +38,7 @@ export const networkSettings = {
       summary: 'Package registries (`host` or `host:port`).',
       details:
         'Sandboxes with mode `public` reach them even at a private address. Without this setting, the server takes them ' +
-        'from the apt and pip configuration of the host.',
+        'from the apt, pip and npm configuration of the host.',
     }),
     proxy: optional(
       z.union(

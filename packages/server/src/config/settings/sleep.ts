@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { setting } from '../setting.ts'
-import { timerMs } from '../value-schemas.ts'
+import { bytes, timerMs } from '../value-schemas.ts'
 
 /** When sandboxes sleep, and how many wake at once. */
 export const sleepSettings = {
@@ -9,10 +9,25 @@ export const sleepSettings = {
     summary: 'A sandbox goes to standby after this long without work, unless its own policy differs.',
     details: '0 means never.',
   }),
-  storeAfterMs: setting(timerMs, 60_000, {
+  storeAfterMs: setting(timerMs, 7 * 86_400_000, {
     env: 'DORMOUSE_STORE_AFTER_MS',
-    summary: 'How long a sandbox in standby stays frozen in memory before only its snapshot on disk remains.',
-    details: 'A frozen sandbox wakes in milliseconds.',
+    summary:
+      'How long a sandbox in standby stays frozen in memory, at most, before only its snapshot on disk remains.',
+    details: 'A frozen sandbox wakes in milliseconds. `frozenMemoryBytes` can end this time earlier.',
+  }),
+  frozenMemoryBytes: setting(bytes, ({ memoryBytes }) => Math.floor(memoryBytes / 4), {
+    env: 'DORMOUSE_FROZEN_MEMORY_BYTES',
+    defaultText: 'a quarter of the memory',
+    summary: 'How much memory frozen sandboxes may hold together.',
+    details:
+      'Counts memory that only they have, not what they share with their snapshots and siblings. Beyond it, the server stores those that were used least recently. 0 stores every sandbox as soon as it is frozen.',
+  }),
+  maxBackgroundMs: setting(timerMs, 86_400_000, {
+    env: 'DORMOUSE_MAX_BACKGROUND_MS',
+    summary:
+      'How long background processes keep a sandbox awake after its last use, unless its own policy differs.',
+    details:
+      'Commands that were started and left, jobs of shells and children of runs. 0 means that they never do.',
   }),
   idleConnectionMs: setting(timerMs, 300_000, {
     env: 'DORMOUSE_IDLE_CONNECTION_MS',

@@ -20,7 +20,7 @@ export async function burrowFromTemplate(
   const { engine, quarantine, snapshots, secrets, templates } = deps
   const options = {
     sandboxId: row.id,
-    limits: processLimits(row.limits),
+    limits: processLimits(row),
     env: secrets.envOf(row),
     volumes: mountsOf(row),
   }

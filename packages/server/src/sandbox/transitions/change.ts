@@ -2,6 +2,7 @@ import type { NewLedgerEntry } from '../../store/ledger-rows.ts'
 import type { SandboxLimits, SandboxPolicy } from '../../store/sandbox-rows.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { nameTaken } from '../sandbox-errors.ts'
+import { showDisk } from '../show-disk.ts'
 import { processLimits } from './restore-options.ts'
 
 /** Of a ledger entry: a list of hosts can be long. */
@@ -39,8 +40,9 @@ async function change(
 ): Promise<void> {
   const { row, deps } = sandbox
   const changesNetwork = fields.network !== undefined || fields.secrets !== undefined
-  const limited = fields.limits === undefined ? undefined : sandbox.burrow
-  if (limited !== undefined) sandbox.write({ intent: 'change', isQuick: true })
+  const changesLimits = fields.limits !== undefined || fields.atMemoryLimit !== undefined
+  const limited = changesLimits ? sandbox.burrow : undefined
+  if (limited !== undefined) sandbox.write({ intent: 'change', withoutSync: true })
   const undo: (() => Promise<void>)[] = []
   const effective = { ...row, ...fields }
   sandbox.effectiveRow = effective
@@ -50,11 +52,12 @@ async function change(
       await deps.network.change(sandbox)
     }
     if (limited !== undefined) {
-      await limited.setLimits(processLimits(effective.limits))
-      undo.push(() => limited.setLimits(processLimits(row.limits)))
+      await limited.setLimits(processLimits(effective))
+      undo.push(() => limited.setLimits(processLimits(row)))
     }
     // Throws when another sandbox has taken the name meanwhile.
     sandbox.write({ fields, entry, ...(limited !== undefined && { intent: null }) })
+    if (limited !== undefined) showDisk(limited, effective.limits)
   } catch (error) {
     sandbox.effectiveRow = undefined
     const isUndone = await undoAll(sandbox, undo)

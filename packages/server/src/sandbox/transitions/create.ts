@@ -1,7 +1,9 @@
-import { DormouseError, newSandboxId, type SnapshotId } from '@dormouse/contracts'
+import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Caller } from '../../access/caller.ts'
 import type { CreateSandbox, SandboxOrigin, SandboxRow } from '../../store/sandbox-rows.ts'
+import type { SnapshotRow } from '../../store/snapshot-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
+import { noSuchSnapshot } from '../find-snapshot.ts'
 import { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { nameTaken } from '../sandbox-errors.ts'
@@ -35,12 +37,13 @@ export async function create(
   const volumes = deps.volumes.resolve(request.volumes, caller)
   deps.network.check(request.network)
   deps.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
-  const row = newRow({ ...request, volumes }, caller, deps.clock.wallMs(), origin?.id)
+  const snapshot = request.snapshotId && requireSnapshot(deps, request.snapshotId, caller.keyId)
+  const row = newRow({ ...request, volumes }, caller, { now: deps.clock.wallMs(), id: origin?.id, snapshot })
   const sandbox = new Sandbox(deps, row)
   // Added before it exists: a second request for the same name then waits for this one.
   deps.sandboxes.add(sandbox)
   try {
-    await sandbox.lock.write(() => start(sandbox, signal, origin?.from))
+    await sandbox.lock.write(() => start(sandbox, signal, snapshot?.id ?? origin?.from))
   } catch (error) {
     // Its name stays taken as long as its row is there.
     if (sandbox.pendingWrites.isEmpty) deps.sandboxes.remove(sandbox)
@@ -64,7 +67,15 @@ async function start(
   const began = performance.now()
   await deps.starts.requireDisk()
   // After a power cut before the outcome, only files without a row are left, and recovery removes those.
-  sandbox.write({ intent: 'create', isQuick: true })
+  sandbox.write({
+    intent: 'create',
+    withoutSync: true,
+    // From here on the snapshot is a head, and cannot be deleted.
+    ...(row.head !== undefined && {
+      fields: { head: row.head, headOf: row.headOf },
+      inTransaction: () => requireSnapshot(deps, row.head, row.owner),
+    }),
+  })
   try {
     const burrow = await deps.starts.run(
       row.owner,
@@ -75,7 +86,14 @@ async function start(
     sandbox.work.touch()
     sandbox.move('running', {
       intent: null,
-      entry: { event: 'created', cause: 'asked', latencyMs: performance.now() - began },
+      entry: {
+        event: 'created',
+        cause: row.head === undefined ? 'asked' : `snapshot ${row.head}`,
+        latencyMs: performance.now() - began,
+      },
+      ...(row.forkedFrom !== undefined && {
+        inTransaction: () => deps.lineage.put(row.id, row.forkedFrom as SandboxId),
+      }),
     })
   } catch (error) {
     await endBurrow(deps, sandbox.burrow)
@@ -94,30 +112,48 @@ function undo(sandbox: Sandbox): void {
   if (!sandbox.isDeleted) sandbox.move('deleting')
   deps.rows.delete(id)
   deps.network.forget(id)
+  sandbox.dropSnapshotLater(sandbox.row.head)
 }
 
+function requireSnapshot(
+  { snapshots }: SandboxDependencies,
+  id: SnapshotId | undefined,
+  owner: string,
+): SnapshotRow {
+  const snapshot = id && snapshots.get(id)
+  if (snapshot === undefined || snapshot.owner !== owner) throw noSuchSnapshot(id ?? '')
+  return snapshot
+}
+
+/** A sandbox that starts from a snapshot is a fork of the sandbox that the snapshot is of. */
 function newRow(
-  { getOrCreate: _, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes'>,
+  { getOrCreate: _, snapshotId: __, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes'>,
   caller: Caller,
-  now: number,
-  id = newSandboxId(),
+  {
+    now,
+    id = newSandboxId(),
+    snapshot,
+  }: { now: number; id: SandboxId | undefined; snapshot: SnapshotRow | undefined },
 ): SandboxRow {
   return {
     ...request,
+    template: snapshot?.template ?? request.template,
     id,
     owner: caller.keyId,
     state: 'creating',
     tier: undefined,
-    head: undefined,
-    headOf: undefined,
+    head: snapshot?.id,
+    headOf: snapshot?.sandboxId,
     burrow: undefined,
-    forkedFrom: undefined,
+    forkedFrom: snapshot?.sandboxId,
     createdAt: now,
     lastActiveAt: now,
     stateSince: now,
     lostSince: undefined,
+    wakesAt: undefined,
     diskBytes: undefined,
     diskFiles: undefined,
+    pausedAtBytes: undefined,
   }
 }
 

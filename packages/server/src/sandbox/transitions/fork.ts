@@ -30,7 +30,7 @@ export async function fork(sandbox: Sandbox, request: Fork): Promise<Sandbox[]> 
     { length: request.count },
     () => new Sandbox(deps, childOf(row, deps.clock.wallMs())),
   )
-  deps.db.quickTransaction(() => {
+  deps.db.transactionWithoutSync(() => {
     for (const child of children) child.write({ intent: 'create' })
     sandbox.write({ intent: 'fork' })
   })
@@ -45,6 +45,7 @@ export async function fork(sandbox: Sandbox, request: Fork): Promise<Sandbox[]> 
     const latencyMs = performance.now() - began
     deps.db.transaction(() => {
       children.forEach((child, index) => {
+        deps.lineage.put(child.id, row.id)
         for (const listener of deps.listeners) listener.forked?.(row, child.row)
         const burrow = burrows[index]
         if (burrow === undefined)
@@ -191,7 +192,9 @@ function childOf(parent: SandboxRow, now: number): SandboxRow {
     lastActiveAt: now,
     stateSince: now,
     lostSince: undefined,
+    wakesAt: undefined,
     diskBytes: undefined,
     diskFiles: undefined,
+    pausedAtBytes: undefined,
   }
 }

@@ -1,7 +1,9 @@
 import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import type { SnapshotRows } from '../../store/snapshot-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
+import { capitalised, howToRaise } from '../memory-words.ts'
 import type { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import type { StateChange } from '../state-change.ts'
@@ -34,7 +36,7 @@ export function lossOf(sandbox: Sandbox, burrow: Burrow, end: BurrowEnd): () => 
     if (sandbox.burrow !== burrow || sandbox.isDeleted) return
     const { row, deps } = sandbox
     if (row.ephemeral && row.state === 'running') return remove(sandbox)
-    const detail = describe(end)
+    const detail = await describe(sandbox, burrow, end)
     if (row.state === 'standby') {
       // It was frozen, so all of it is on disk.
       const entry = { event: 'stored', cause: 'processes ended', tier: 'stored', detail } as const
@@ -94,7 +96,16 @@ export function lossChange(
 export const FILES_ARE_KEPT = 'Its files as they were last are kept as a snapshot.'
 
 export function keepFiles({ snapshots }: SandboxDependencies, files: Snapshot, { owner }: SandboxRow): void {
-  snapshots.put(files, { owner, name: 'files before the loss', isKept: true })
+  snapshots.put(files, { owner, name: freeName(snapshots, files), isKept: true })
+}
+
+/** `files-before-loss`, or the first of `files-before-loss-2` and so on that is free. */
+function freeName(snapshots: SnapshotRows, { id, sandboxId }: Snapshot): string {
+  for (let count = 1; ; count += 1) {
+    const name = count === 1 ? 'files-before-loss' : `files-before-loss-${count}`
+    const other = snapshots.findNamed(sandboxId, name)
+    if (other === undefined || other.id === id) return name
+  }
 }
 
 /**
@@ -118,7 +129,9 @@ async function saveFiles(sandbox: Sandbox, burrow: Burrow): Promise<SavedFiles> 
   }
 }
 
-function describe(end: BurrowEnd): string {
+async function describe({ memory, row }: Sandbox, burrow: Burrow, end: BurrowEnd): Promise<string> {
+  const why = await memory.claimKill(burrow.id)
+  if (why !== undefined) return `${capitalised(why)}, and Linux killed its agent. ${howToRaise(row)}`
   if (end.reason !== 'agent_ended') return 'All its processes were ended from outside, or for want of memory.'
   return end.signal === undefined
     ? `Its agent ended with exit code ${end.exitCode}.`

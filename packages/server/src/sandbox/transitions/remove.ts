@@ -6,7 +6,8 @@ const CALLS_END_MS = 1_000
 
 /** Deletes a sandbox with all that it has. Calls into it end with its processes. */
 export async function deleteSandbox(sandbox: Sandbox): Promise<void> {
-  // The lock waits for calls, and a call may last: ending its processes ends it.
+  // The lock waits for calls, and a call may last: ending its processes ends it. If that fails, the removal below tries
+  // again and reports it.
   const endCalls = setTimeout(() => void sandbox.burrow?.destroy().catch(() => {}), CALLS_END_MS)
   try {
     await sandbox.lock.write(async () => {
@@ -34,4 +35,5 @@ export async function remove(sandbox: Sandbox): Promise<void> {
   sandbox.isRemoved = true
   deps.sandboxes.remove(sandbox)
   await dropSnapshot(deps, row.head)
+  deps.lineage.forget(row.id)
 }

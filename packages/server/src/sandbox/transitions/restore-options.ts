@@ -12,15 +12,18 @@ export function currentOptions(
   // Restored processes keep their environment. A snapshot of files alone boots, and needs one.
   const isBoot = snapshots.get(id)?.kind === 'files'
   return {
-    limits: processLimits(row.limits),
+    limits: processLimits(row),
     volumes: mountsOf(row),
     ...(isBoot && { env: secrets.envOf(row) }),
   }
 }
 
 /** The limits that the engine enforces. The server itself enforces those of the disk: see disk-watch.ts. */
-export function processLimits({ memoryBytes, cpus, pids }: SandboxRow['limits']): BurrowLimitsInput {
-  return { memoryBytes, cpus, pids }
+export function processLimits({
+  limits: { memoryBytes, cpus, pids },
+  atMemoryLimit,
+}: Pick<SandboxRow, 'limits' | 'atMemoryLimit'>): BurrowLimitsInput {
+  return { memoryBytes, cpus, pids, atMemoryLimit }
 }
 
 export function mountsOf({ volumes }: SandboxRow): VolumeMount[] {

@@ -1,23 +1,32 @@
-import { DormouseError, isSnapshotId } from '@dormouse/contracts'
+import { DormouseError } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
+import { findSnapshot, noSuchSnapshot } from '../find-snapshot.ts'
 import type { Sandbox } from '../sandbox.ts'
 import type { StateChange } from '../state-change.ts'
 import { currentOptions } from './restore-options.ts'
 
+export interface Rollback {
+  /** A snapshot by id, by name, or as `SANDBOX/NAME`. */
+  readonly to: string
+  /** For the ledger. */
+  readonly cause: string
+}
+
 /**
- * Puts a sandbox back to one of its snapshots. Pre: the caller holds the lock alone. A sleeping sandbox stays asleep.
+ * Puts a sandbox back to a snapshot of its own or of its lineage. Pre: the caller holds the lock alone. A sleeping
+ * sandbox stays asleep.
  */
-export async function rollbackTo(sandbox: Sandbox, id: string): Promise<void> {
-  const to = ownSnapshot(sandbox, id)
+export async function rollbackTo(sandbox: Sandbox, rollback: Rollback): Promise<void> {
+  const to = relatedSnapshot(sandbox, rollback.to)
   const { row, burrow, deps } = sandbox
   const began = performance.now()
   deps.quarantine.require(row, to.id)
   // Lasts until the old burrow is gone: recovery then knows that its files are not those of a loss.
-  sandbox.write({ intent: 'rollback', isQuick: true })
+  sandbox.write({ intent: 'rollback', withoutSync: true })
   try {
-    await moveTo(sandbox, to, began)
+    await moveTo(sandbox, to, { cause: rollback.cause, began })
   } catch (error) {
     endIntent(sandbox)
     throw error
@@ -30,14 +39,18 @@ export async function rollbackTo(sandbox: Sandbox, id: string): Promise<void> {
 /** An intent that a full disk keeps on record is harmless: the next transition replaces it. */
 function endIntent(sandbox: Sandbox): void {
   try {
-    sandbox.write({ intent: null, isQuick: true })
+    sandbox.write({ intent: null, withoutSync: true })
   } catch (error) {
     sandbox.deps.log.warn({ sandboxId: sandbox.id, err: error }, 'the end of a rollback is not recorded')
   }
 }
 
 /** Post: the row says that the sandbox is at `to`. A failure leaves it where it was. */
-async function moveTo(sandbox: Sandbox, to: SnapshotRow, began: number): Promise<void> {
+async function moveTo(
+  sandbox: Sandbox,
+  to: SnapshotRow,
+  { cause, began }: { cause: string; began: number },
+): Promise<void> {
   const { row, deps } = sandbox
   const outcome = (): StateChange => ({
     fields: {
@@ -46,10 +59,11 @@ async function moveTo(sandbox: Sandbox, to: SnapshotRow, began: number): Promise
       lostSince: undefined,
       diskBytes: undefined,
       diskFiles: undefined,
+      pausedAtBytes: undefined,
     },
     entry: {
       event: 'rolled_back',
-      cause: 'asked',
+      cause,
       latencyMs: performance.now() - began,
       detail: to.name ?? to.id,
     },
@@ -91,13 +105,12 @@ function requireSnapshot({ deps }: Sandbox, { id }: SnapshotRow): void {
   })
 }
 
-/** A snapshot of this sandbox, or of the sandbox that it was forked from. */
-function ownSnapshot({ row, deps }: Sandbox, id: string): SnapshotRow {
-  const snapshot = isSnapshotId(id) ? deps.snapshots.get(id) : undefined
-  if (snapshot === undefined || snapshot.owner !== row.owner)
-    throw new DormouseError('not_found', `There is no snapshot ${id}.`)
-  if (snapshot.sandboxId === row.id || snapshot.sandboxId === row.forkedFrom) return snapshot
-  throw new DormouseError('conflict', `Snapshot ${id} is of another sandbox.`, {
-    hint: 'Make a template of it, and create a sandbox from that.',
+/** A snapshot of this sandbox, or of one that it was forked from or that was forked from it, at any depth. */
+function relatedSnapshot({ row, deps }: Sandbox, ref: string): SnapshotRow {
+  const snapshot = findSnapshot(deps, ref, { owner: row.owner, sandboxId: row.id })
+  if (snapshot === undefined || snapshot.owner !== row.owner) throw noSuchSnapshot(ref)
+  if (deps.lineage.isRelated(snapshot.sandboxId, row.id)) return snapshot
+  throw new DormouseError('conflict', `Snapshot ${ref} is of a sandbox that is not related to this one.`, {
+    hint: 'A sandbox rolls back to its own snapshots and to those of its forks and of what it was forked from. Create a sandbox from this snapshot instead.',
   })
 }

@@ -4,6 +4,7 @@ import type { Tier } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { reasonOf } from '../sandbox-errors.ts'
+import { timerWakeAt } from '../timer-wakes.ts'
 import type { StandbyCause } from '../use-options.ts'
 
 /** After each refusal the next automatic attempt waits twice as long: the reason often persists. */
@@ -13,7 +14,7 @@ const RETRY_MAX_MS = 10 * 60_000
 /** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal the sandbox runs. */
 export async function standby(
   sandbox: Sandbox,
-  { tier, cause }: { tier: Tier; cause: StandbyCause },
+  { tier, cause, pausedAtBytes }: { tier: Tier; cause: StandbyCause; pausedAtBytes?: number },
 ): Promise<void> {
   const { row, burrow, deps } = sandbox
   // Work may have begun while this waited for the lock.
@@ -37,7 +38,13 @@ export async function standby(
   await sandbox.recordOutcome(async () => {
     const snapshot = await saved.snapshot()
     sandbox.move('standby', {
-      fields: { tier: reached, head: snapshot.id, lostSince: undefined },
+      fields: {
+        tier: reached,
+        head: snapshot.id,
+        lostSince: undefined,
+        pausedAtBytes,
+        wakesAt: timerWakeAt(sandbox, snapshot),
+      },
       newBurrow: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
       intent: null,
       entry: { event: 'slept', cause, tier: reached, latencyMs, bytes: bytesOf(snapshot) },
@@ -77,9 +84,11 @@ export async function save(
   leave: 'running' | 'frozen' | 'gone',
 ): Promise<Saved> {
   const { engine, starts, log } = sandbox.deps
+  const { wakeOnTimer: keepTimers } = sandbox.row
   try {
     const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
-    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, { leave, limitRestore })
+    const options = { leave, keepTimers, limitRestore }
+    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, options)
     const { id: snapshotId } = snapshot
     if (resumeError !== undefined)
       log.warn(

@@ -1,10 +1,12 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import { requireMemoryLimit } from '../paused.ts'
 import type { Sandbox } from '../sandbox.ts'
-import { noSuchSandbox, reasonOf } from '../sandbox-errors.ts'
+import { noSuchSandbox } from '../sandbox-errors.ts'
 import type { WakeCause } from '../use-options.ts'
 import { burrowFromTemplate } from './burrow-from-template.ts'
+import { recordFailedWake, recordWake } from './record-wake.ts'
 import { currentOptions } from './restore-options.ts'
 
 /** Wakes a sandbox. Pre: the caller holds the lock alone. On failure the sandbox still sleeps. */
@@ -18,6 +20,7 @@ export async function wake(sandbox: Sandbox, cause: WakeCause): Promise<void> {
   if (row.state !== 'standby') throw noSuchSandbox(row.id)
   deps.quotas.requireRunning(row)
   requireDiskLimits(row)
+  requireMemoryLimit(row)
   deps.quarantine.require(row, row.head)
   deps.disk.requireRoomToWrite(row)
   if (row.tier === 'frozen' && burrow !== undefined) await thaw(sandbox, burrow, cause)
@@ -29,11 +32,11 @@ async function thaw(sandbox: Sandbox, burrow: Burrow, cause: WakeCause): Promise
   const began = performance.now()
   // Written before anything runs: a burrow whose row says `frozen` has not changed since its snapshot.
   sandbox.move(['resuming', 'running'], {
-    fields: { tier: undefined },
+    fields: { tier: undefined, pausedAtBytes: undefined },
     entry: { event: 'woke', cause, tier: 'frozen', bytes: 0 },
-    isQuick: true,
+    withoutSync: true,
   })
-  sandbox.work.touch()
+  sandbox.work.woke(cause)
   await sandbox.recordOutcome(async () => {
     await burrow.thaw()
     const latencyMs = performance.now() - began
@@ -50,45 +53,26 @@ async function restore(sandbox: Sandbox, cause: WakeCause): Promise<void> {
   const { row, deps } = sandbox
   const began = performance.now()
   // Does not wait for the disk: after a power cut the sandbox sleeps as before, at the snapshot it woke from.
-  sandbox.move('resuming', { intent: 'wake', isQuick: true })
+  sandbox.move('resuming', { intent: 'wake', withoutSync: true })
   let burrow: Burrow
   try {
     deps.disk.makeRoomToWake()
-    burrow = await deps.starts.run(row.owner, () => startBurrowOf(sandbox))
+    burrow = await deps.starts.run(row.owner, () => burrowFromHead(sandbox))
   } catch (error) {
-    await sandbox.recordOutcome(() =>
-      sandbox.move('standby', {
-        fields: { tier: 'stored' },
-        intent: null,
-        entry: { event: 'failed', cause: 'wake', detail: reasonOf(error) },
-      }),
-    )
+    await recordFailedWake(sandbox, error)
     throw error
   }
-  const head = row.head === undefined ? undefined : deps.snapshots.get(row.head)
-  const bytes = head === undefined ? 0 : head.imageBytes + head.memoryBytes
-  sandbox.work.touch()
-  const latencyMs = performance.now() - began
-  await sandbox.recordOutcome(
-    () =>
-      sandbox.move('running', {
-        fields: { tier: undefined },
-        newBurrow: { burrow, isContinued: row.lostSince === undefined },
-        intent: null,
-        entry: { event: 'woke', cause, tier: 'stored', latencyMs, bytes },
-        isQuick: true,
-      }),
-    burrow,
-  )
+  await recordWake(sandbox, burrow, { cause, latencyMs: performance.now() - began })
 }
 
-/** From its head. A sandbox that never slept and lost its processes has none, and starts from its template. */
-function startBurrowOf({ row, deps }: Sandbox): Promise<Burrow> {
+/** A sandbox that never slept and lost its processes has no head, and starts from its template. */
+function burrowFromHead({ row, deps }: Sandbox): Promise<Burrow> {
   if (row.head === undefined) return burrowFromTemplate(deps, row)
   return deps.engine.restore(row.head, {
     sandboxId: row.id,
     of: row.headOf ?? row.id,
     reason: 'resume',
+    passTime: row.wakeOnTimer,
     ...currentOptions(deps, row, row.head),
   })
 }

@@ -14,10 +14,15 @@ import { sql as sshKeysConfirmed } from './0012-ssh-keys-confirmed.ts'
 import { sql as scrub } from './0013-scrub.ts'
 import { sql as templateBuilds } from './0014-template-builds.ts'
 import { sql as diskLimits } from './0015-disk-limits.ts'
+import { sql as snapshotNames } from './0016-snapshot-names.ts'
+import { sql as background } from './0017-background.ts'
+import { sql as wakeOnTimer } from './0018-wake-on-timer.ts'
+import { sql as memoryLimit } from './0019-memory-limit.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
 import { sql as bytes } from './journal-0004-bytes.ts'
+import { sql as code } from './journal-0005-code.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -36,6 +41,10 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0013-scrub', sql: scrub },
   { name: '0014-template-builds', sql: templateBuilds },
   { name: '0015-disk-limits', sql: diskLimits },
+  { name: '0016-snapshot-names', sql: snapshotNames },
+  { name: '0017-background', sql: background },
+  { name: '0018-wake-on-timer', sql: wakeOnTimer },
+  { name: '0019-memory-limit', sql: memoryLimit },
 ]
 
 /** journal.db: the events of runs. */
@@ -44,4 +53,5 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0002-usage', sql: usage },
   { name: '0003-run-requests', sql: runRequests },
   { name: '0004-bytes', sql: bytes },
+  { name: '0005-code', sql: code },
 ]

@@ -2,9 +2,9 @@ import { describeRecovery, type Recovery } from '../sandbox/recover.ts'
 import { isWildcardAddress } from '../ssh/open-ssh.ts'
 
 /** What the server reports: programs get it as it is, people as lines of text. */
-export type ServerNews = ReadyNews | EndedNews
+export type ServerReport = ReadyReport | EndedReport
 
-export interface ReadyNews {
+export interface ReadyReport {
   readonly type: 'ready'
   readonly version: string
   readonly url: string
@@ -22,7 +22,7 @@ export interface ReadyNews {
   readonly apiKey?: string | undefined
 }
 
-export interface EndedNews {
+export interface EndedReport {
   readonly type: 'ended'
   /** Sandboxes that were put to standby. */
   readonly asleep: number
@@ -30,11 +30,11 @@ export interface EndedNews {
   readonly left: number
 }
 
-export function newsLines(news: ServerNews): string[] {
-  return news.type === 'ready' ? readyLines(news) : [endedLine(news)]
+export function reportLines(report: ServerReport): string[] {
+  return report.type === 'ready' ? readyLines(report) : [endedLine(report)]
 }
 
-function readyLines({ url, ssh, dataDir, criu, sandboxes, logPath, notes, apiKey }: ReadyNews): string[] {
+function readyLines({ url, ssh, dataDir, criu, sandboxes, logPath, notes, apiKey }: ReadyReport): string[] {
   return [
     'Dormouse is ready.',
     `  address    ${url}`,
@@ -53,7 +53,7 @@ function readyLines({ url, ssh, dataDir, criu, sandboxes, logPath, notes, apiKey
   ]
 }
 
-function endedLine({ asleep, left }: EndedNews): string {
+function endedLine({ asleep, left }: EndedReport): string {
   const rest =
     left === 0 ? '' : `; ${left} could not be saved in time and keep running until the next start adopts them`
   return `Dormouse has ended: ${asleep} sandboxes put to standby${rest}.`

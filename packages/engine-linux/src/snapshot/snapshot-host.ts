@@ -1,0 +1,10 @@
+import type { BurrowHost } from '../burrow/burrow-host.ts'
+import type { ImageThreads } from '../image-thread/image-threads.ts'
+import type { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
+
+/** What every snapshot of an engine is taken and restored with. */
+export interface SnapshotHost extends BurrowHost {
+  /** Read and rewrite CRIU's images. */
+  readonly imageThreads: ImageThreads
+  readonly verified: VerifiedSnapshots
+}

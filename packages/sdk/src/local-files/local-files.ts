@@ -1,0 +1,28 @@
+import type { FileContent } from '../files/files.ts'
+
+export interface LocalTreeFile {
+  readonly path: string
+  /** Its path below the directory, with `/`. */
+  readonly below: string
+  readonly mode: number
+  readonly sizeBytes: number
+}
+
+export interface LocalTree {
+  /** Below the directory, parents first; the first is the directory itself, as ''. */
+  readonly directories: readonly string[]
+  readonly files: readonly LocalTreeFile[]
+}
+
+/** Files of the machine that runs the SDK. Only Node has them. */
+export interface LocalFiles {
+  saveFile(path: string | URL, content: string | Uint8Array): Promise<void>
+  readTree(local: string, filter: (below: string) => boolean): Promise<LocalTree>
+  isDirectory(path: string): Promise<boolean>
+  contentOf(file: LocalTreeFile): Promise<FileContent>
+  makeDirectory(local: string, below: string): Promise<void>
+  replaceFile(path: string, content: AsyncIterable<Uint8Array>, mode: number): Promise<void>
+  checkName(name: string): string
+  /** The path of what is at `below`, in the form of this machine. */
+  pathOf(local: string, below: string): string
+}
