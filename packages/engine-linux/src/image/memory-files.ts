@@ -49,8 +49,8 @@ export function locateBases(
 ): (PageMove & { path: string })[] {
   const byFile = new Map<bigint, (PageMove & { path: string })[]>()
   for (const { fileId, from, to, lengthBytes } of bases) {
-    let own = byFile.get(fileId)
-    if (own === undefined) byFile.set(fileId, (own = []))
+    const own = byFile.get(fileId) ?? []
+    byFile.set(fileId, own)
     const name = files.findPath(fileId)?.slice(MEMORY_PATH.length) ?? ''
     own.push({ path: join(directory, name), from, to, lengthBytes })
   }

@@ -62,7 +62,8 @@ export function findBaseParts<Range extends RangeOfRegion>(
         while ((areas[at]?.end ?? run.start) <= start) at++
         const area = areas[at]
         if (area === undefined) break
-        const end = area.end < run.start ? area.end : run.start
+        const isLast = area.end >= run.start
+        const end = isLast ? run.start : area.end
         const from = area.fileOffset + (start - area.start)
         parts.push({ range, fileId: area.fileId, from, start, lengthBytes: end - start })
         start = end
