@@ -43,7 +43,8 @@ async function look(id: SnapshotId) {
 const create = () => engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
 
 describe('upkeep over many sleeps', () => {
-  // Changes a third of its memory in every life, scattered; frees parts of what a sleep has saved; comes and goes with files and directories; keeps some open.
+  // Changes a third of its memory in every life, scattered; frees parts of what a sleep has saved; comes and goes with
+  // files and directories; keeps some open.
   const START = `
 import hashlib, json, os, random, shutil, sqlite3
 random.seed(7)

@@ -15,7 +15,7 @@ def live(n):
 /** Half of the memory file is not used any more, and the other half has scattered changes. */
 const WEAR = `
 freed = None
-for at in range(0, len(data), 65536): data[at] ^= 1
+for at in range(0, len(data), 1 << 20): data[at] ^= 1
 seal = hashlib.sha256(data).digest()
 `
 const CHECK = `
