@@ -18,12 +18,16 @@
 #define PAGE 4096u
 #define LIST_MAX_BYTES (1u << 20)
 /* The rest of memory files is read in pieces of this size, a few of them at a time, so that others can read between. */
-#define PIECE_BYTES ((off_t)4 << 20)
-#define PIECES_AHEAD 4
+#define PIECE_BYTES ((off_t)2 << 20)
+#define PIECES_AHEAD 2
+/* The smallest read-ahead that Linux has by default. */
+#define REQUEST_BYTES ((off_t)128 << 10)
+/* Of all listed ranges together. A damaged list may name any number. */
+#define LISTED_MAX_BYTES ((off_t)1 << 30)
 /* How many snapshots are read to their end at once. Others get only the listed ranges. */
 #define READERS_MAX 4
-/* The processes read what they need first. */
-#define BEFORE_REST_NS 20000000
+/* Until then the processes read what they need for a first result. */
+#define BEFORE_REST_NS 150000000
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -69,9 +73,20 @@ static void count_cached(int fd, off_t offset, off_t length, struct counts *coun
         counts->cached += found.cached;
 }
 
+/* One call reads at most what the device takes in one request, and nothing of what is beyond. */
 static void advise(int fd, off_t offset, off_t length)
 {
-    (void)posix_fadvise(fd, offset, length, POSIX_FADV_WILLNEED);
+    for (off_t at = offset, end = offset + length; at < end; at += REQUEST_BYTES)
+        (void)posix_fadvise(fd, at, end - at < REQUEST_BYTES ? end - at : REQUEST_BYTES, POSIX_FADV_WILLNEED);
+}
+
+/* The end of a range may be far beyond the end of its file. */
+static off_t cut_length(int fd, off_t offset, off_t length)
+{
+    struct stat status;
+    if (fstat(fd, &status) == -1 || offset >= status.st_size)
+        return 0;
+    return length < status.st_size - offset ? length : status.st_size - offset;
 }
 
 /* Calls `visit` for each listed range of memory files, or of the others. */
@@ -93,7 +108,7 @@ static void each_range(const char *text, int directory, char kind, void (*visit)
                 fd = is_wanted ? open_beneath(directory, line + 2) : -1;
             } else if (fd != -1 && is_wanted && sscanf(line, "%llu %llu", &offset, &bytes) == 2 && offset < INT64_MAX / 2 &&
                        bytes < INT64_MAX / 2) {
-                visit(fd, (off_t)offset, (off_t)bytes, context);
+                visit(fd, (off_t)offset, cut_length(fd, (off_t)offset, (off_t)bytes), context);
             }
         }
         text += length + (text[length] == '\n');
@@ -109,11 +124,14 @@ static void count_range(int fd, off_t offset, off_t length, void *context)
 
 static void advise_range(int fd, off_t offset, off_t length, void *context)
 {
-    (void)context;
-    advise(fd, offset, length);
+    off_t *left = context;
+    off_t wanted = length < *left ? length : *left;
+    advise(fd, offset, wanted);
+    *left -= wanted;
 }
 
-static void each_file(int directory, void (*visit)(int, off_t, off_t, void *), void *context)
+/* Calls `visit` for each file of a directory whose name begins with `prefix`. */
+static void each_file(int directory, const char *prefix, void (*visit)(int, off_t, off_t, void *), void *context)
 {
     int copy = fcntl(directory, F_DUPFD_CLOEXEC, 0);
     DIR *entries = copy == -1 ? NULL : fdopendir(copy);
@@ -125,7 +143,8 @@ static void each_file(int directory, void (*visit)(int, off_t, off_t, void *), v
     rewinddir(entries);
     for (struct dirent *entry; (entry = readdir(entries));) {
         struct stat status;
-        int fd = entry->d_name[0] == '.' ? -1 : open_beneath(directory, entry->d_name);
+        bool is_wanted = entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix));
+        int fd = is_wanted ? open_beneath(directory, entry->d_name) : -1;
         if (fd == -1)
             continue;
         if (fstat(fd, &status) == 0 && status.st_size > 0)
@@ -190,11 +209,11 @@ static bool begin_rest(void)
 static void read_rest(int memory)
 {
     uint64_t bytes = 0;
-    each_file(memory, count_data, &bytes);
+    each_file(memory, "", count_data, &bytes);
     if (bytes > allowed_bytes() || !begin_rest())
         return;
     nanosleep(&(struct timespec){.tv_nsec = BEFORE_REST_NS}, NULL);
-    each_file(memory, read_data, NULL);
+    each_file(memory, "", read_data, NULL);
     pthread_mutex_lock(&readers_lock);
     readers--;
     pthread_mutex_unlock(&readers_lock);
@@ -224,14 +243,16 @@ void read_ahead(struct read_ahead *work)
     int memory = open_directory(work->memory), images = open_directory(work->images), root = open_directory(work->root);
     struct counts counts = {0};
     if (list && memory != -1 && images != -1) {
-        each_file(images, count_range, &counts);
+        /* Of the images, those with pages are large enough to tell. */
+        each_file(images, "pages-", count_range, &counts);
         each_range(list, memory, 'm', count_range, &counts);
         /* A tenth may be missing: what is shared with running sandboxes and what is not differ in age. */
         if (counts.cached * 10 < counts.pages * 9) {
-            each_file(images, advise_range, NULL);
-            each_range(list, memory, 'm', advise_range, NULL);
+            off_t left = LISTED_MAX_BYTES;
+            each_file(images, "", advise_range, &left);
+            each_range(list, memory, 'm', advise_range, &left);
             if (root != -1)
-                each_range(list, root, 'f', advise_range, NULL);
+                each_range(list, root, 'f', advise_range, &left);
             read_rest(memory);
         }
     }

@@ -48,7 +48,8 @@ export type RestoreBurrow = RestoreProcesses & Introduction
  * the burrow is left. The snapshot is only read, so any number of restores may run at once.
  */
 export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
-  startReadAhead(restore.paths, restore.template)
+  // The snapshot of a fork has just been written.
+  if (restore.reason !== 'fork') startReadAhead(restore.paths, restore.template)
   await verifyRestorable(host, restore)
   restore.signal?.throwIfAborted()
   const spare = await host.spares.take()
