@@ -8,7 +8,7 @@ import { atWorkbench, readOptions } from './workbench.mjs'
 
 const options = readOptions({ rounds: { type: 'string' } })
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 15))
-const sizesMB = options.quick ? [64, 250] : [64, 250, 500, 1000]
+const sizesMB = options.quick ? [64, 250] : [64, 250, 600]
 
 const result = await atWorkbench(options, async (bench) => {
   const sizes = []
@@ -18,7 +18,7 @@ const result = await atWorkbench(options, async (bench) => {
     sizes.push(await measureScattered(bench, heaps, { heapMB, rounds }))
   }
   console.error('… cold')
-  return { sizes, cold: await measureCold(bench, { heapMB: sizesMB.at(-1), rounds: Math.ceil(rounds / 2) }) }
+  return { sizes, cold: await measureCold(bench, { heapMB: sizesMB.at(-1), rounds: rounds }) }
 })
 
 const line = (name, kind) => ({
