@@ -219,3 +219,25 @@ export {
   volumeParams,
   volumeSchema,
 } from './volumes.ts'
+export {
+  type ServerEventAnswer,
+  SERVER_EVENT_TYPES,
+  serverEventSchema,
+  serverEventsQuery,
+} from './events.ts'
+export {
+  ACTIVITY_MAX_SANDBOXES,
+  type ActivityAnswer,
+  activityQuery,
+  activitySchema,
+  type OverviewAnswer,
+  overviewSchema,
+} from './overview.ts'
+export {
+  type SessionAnswer,
+  type SignInBody,
+  type SignInLinkAnswer,
+  sessionSchema,
+  signInLinkSchema,
+  signInSchema,
+} from './sessions.ts'
