@@ -21,7 +21,6 @@ for (const entry of readdirSync(dist, { withFileTypes: true }))
 const bundle = await rolldown({
   input: join(page, 'src/main.tsx'),
   platform: 'browser',
-  transform: { jsx: { runtime: 'automatic', importSource: 'preact' } },
 })
 const { output } = await bundle.generate({
   format: 'es',
@@ -67,8 +66,13 @@ function hashed(name, content, ending) {
  */
 async function write(name, content) {
   const bytes = Buffer.from(content)
-  const level = { params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } }
-  const [brotli, gzipped] = await Promise.all([promisify(brotliCompress)(bytes, level), promisify(gzip)(bytes)])
+  const level = {
+    params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length },
+  }
+  const [brotli, gzipped] = await Promise.all([
+    promisify(brotliCompress)(bytes, level),
+    promisify(gzip)(bytes),
+  ])
   writeFileSync(join(dist, `${name}.br`), brotli)
   writeFileSync(join(dist, `${name}.gz`), gzipped)
   writeFileSync(join(dist, name), bytes)

@@ -18,7 +18,10 @@ export interface EventsOptions extends Abortable {
 }
 
 /** Events until `signal` aborts, over as many connections as needed. A `gap` means: read the lists again. */
-export function followEvents(http: Http, { after, sandbox, signal }: EventsOptions): AsyncGenerator<ServerEvent> {
+export function followEvents(
+  http: Http,
+  { after, sandbox, signal }: EventsOptions,
+): AsyncGenerator<ServerEvent> {
   return follow<ServerEvent>({
     open: (seen) =>
       http.open({

@@ -53,7 +53,10 @@ export const activitySchema = z
           sandboxId: sandboxIdField,
           why: z.string().describe('What keeps it awake, or how it sleeps.'),
           memoryBytes: z.int().optional().describe('As last sampled. Absent while it is on disk only.'),
-          day: z.array(spanSchema).readonly().describe('Awake and asleep in the last 24 hours, oldest first.'),
+          day: z
+            .array(spanSchema)
+            .readonly()
+            .describe('Awake and asleep in the last 24 hours, oldest first.'),
           lastRun: z
             .strictObject({
               runId: z.string(),
@@ -87,7 +90,10 @@ export const activityQuery = z.strictObject({
     .string()
     .transform((text) => text.split(','))
     .pipe(z.array(sandboxIdField).min(1).max(ACTIVITY_MAX_SANDBOXES))
-    .meta({ type: 'string', description: 'Ids of sandboxes, separated by commas. Unknown ones are left out.' }),
+    .meta({
+      type: 'string',
+      description: 'Ids of sandboxes, separated by commas. Unknown ones are left out.',
+    }),
 })
 
 export type OverviewAnswer = z.output<typeof overviewSchema>

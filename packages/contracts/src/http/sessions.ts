@@ -42,7 +42,9 @@ export const sessionSchema = z
 
 export const signInLinkSchema = z
   .strictObject({
-    path: z.string().describe('Open it on this server. The code is in the fragment, which browsers do not send.'),
+    path: z
+      .string()
+      .describe('Open it on this server. The code is in the fragment, which browsers do not send.'),
     code: z.string(),
     expiresAt: timestampField,
   })

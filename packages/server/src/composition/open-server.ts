@@ -107,7 +107,8 @@ function openAbove(
   const runs = closing.use(
     new RunService({
       ...{ journal, space, clock, log, findSandbox: (id) => sandboxes.find(id) },
-      onRun: (type, row) => publishRun(feed, { type, row, owner: sandboxes.find(row.sandboxId)?.row.owner, journal }),
+      onRun: (type, row) =>
+        publishRun(feed, { type, row, owner: sandboxes.find(row.sandboxId)?.row.owner, journal }),
     }),
   )
   listeners.push(runs.listener)
@@ -129,7 +130,15 @@ function openAbove(
     }),
   )
   listeners.push(usage.listener)
-  const fleet = new Fleet({ feed, sandboxes, ledger: stores.ledger, snapshots, journal, usage, nowMs: clock.wallMs })
+  const fleet = new Fleet({
+    feed,
+    sandboxes,
+    ledger: stores.ledger,
+    snapshots,
+    journal,
+    usage,
+    nowMs: clock.wallMs,
+  })
   listeners.push(fleet.listener)
   const templates = closing.use(
     openTemplates({

@@ -42,7 +42,8 @@ function stateNow({ state, tier }: Pick<SandboxRow, 'state' | 'tier'>): SpanStat
 function stateAfter({ event, tier }: Pick<LedgerEntry, 'event' | 'tier'>): SpanState | undefined {
   if (event === 'slept') return tier ?? 'stored'
   if (event === 'stored') return 'stored'
-  if (event === 'created' || event === 'woke' || event === 'rolled_back' || event === 'adopted') return 'running'
+  if (event === 'created' || event === 'woke' || event === 'rolled_back' || event === 'adopted')
+    return 'running'
   if (event === 'lost') return 'stored'
   return undefined
 }

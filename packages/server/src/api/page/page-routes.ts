@@ -37,7 +37,11 @@ export function pageRoutes(directory: string = pageDirectory()): Routes {
   }
 }
 
-function route(app: App, path: string, serve: (request: FastifyRequest, reply: FastifyReply) => FastifyReply): void {
+function route(
+  app: App,
+  path: string,
+  serve: (request: FastifyRequest, reply: FastifyReply) => FastifyReply,
+): void {
   app.get(
     path,
     { config: { scope: 'open' }, exposeHeadRoute: true, schema: { hide: true, querystring: anyQuery } },

@@ -33,7 +33,12 @@ export const eventRoutes: Routes = (app, { fleet, sandboxes }) => {
       const lastId = request.headers['last-event-id']
       const resumed = typeof lastId === 'string' && SEQ.test(lastId) ? Number(lastId) : undefined
       const after = request.query.after ?? resumed
-      const events = fleet.events.follow({ after, caller: request.key, sandboxId, signal: disconnected(reply) })
+      const events = fleet.events.follow({
+        after,
+        caller: request.key,
+        sandboxId,
+        signal: disconnected(reply),
+      })
       await sendEvents(request, reply, type, events)
       return reply
     },

@@ -34,7 +34,10 @@ const signInRoute: Routes = (app, services) => {
     async (request, reply) => {
       // Otherwise a page of another site could sign a browser in with a key of its own.
       if (request.headers[PAGE_HEADER] === undefined)
-        throw new DormouseError('scope_missing', `Only the page may do this: the header ${PAGE_HEADER} is missing.`)
+        throw new DormouseError(
+          'scope_missing',
+          `Only the page may do this: the header ${PAGE_HEADER} is missing.`,
+        )
       const { apiKey, code = '' } = request.body
       const { sessions, access } = services
       const opened = apiKey === undefined ? sessions.signInWithCode(code) : sessions.signInWithKey(apiKey)
@@ -44,7 +47,10 @@ const signInRoute: Routes = (app, services) => {
         maxAgeSeconds: Math.round((expiresAtMs - Date.now()) / 1000),
         isSecure: isSecure(request),
       })
-      return reply.code(201).header('set-cookie', cookie).send(sessionView(services, key, expiresAtMs))
+      return reply
+        .code(201)
+        .header('set-cookie', cookie)
+        .send(sessionView(services, key, expiresAtMs))
     },
   )
 }
@@ -98,7 +104,8 @@ const createSignInLinkRoute: Routes = (app, { sessions }) => {
       schema: {
         operationId: 'createSignInLink',
         summary: 'Create a link that signs a browser in once',
-        description: 'The session has the scopes of the key of this request. The link is void after a minute.',
+        description:
+          'The session has the scopes of the key of this request. The link is void after a minute.',
         tags,
         body: noBody,
         response: { 201: json('Open it in a browser.', signInLinkSchema) },
