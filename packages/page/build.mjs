@@ -36,7 +36,7 @@ const own = readdirSync(join(page, 'src/style')).sort()
 const css = [...STYLES, ...own.map((name) => join(page, 'src/style', name))]
   .map((path) => readFileSync(path, 'utf8'))
   .join('\n')
-  .replace(/\/\*[^]*?\*\//g, '')
+  .replace(/\/\*[\s\S]*?\*\//g, '')
   .replace(/\n\s*/g, '\n')
 const icon = readFileSync(join(page, 'src/icon.svg'), 'utf8')
 const names = { css: hashed('style', css, 'css'), icon: hashed('icon', icon, 'svg') }

@@ -12,7 +12,6 @@ export function CsvTable({ text }: { text: string }) {
     <div class="csv" role="table" aria-label="Contents" aria-rowcount={rows.length + 1}>
       <div class="csv-row head" role="row" style={grid}>
         {columns.map((name, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other identity.
           <span key={index} role="columnheader">
             {name}
           </span>
@@ -26,7 +25,6 @@ export function CsvTable({ text }: { text: string }) {
         render={(row) => (
           <div class="csv-row" role="row" style={grid}>
             {columns.map((_name, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other identity.
               <span key={index} role="cell">
                 {row[index] ?? ''}
               </span>

@@ -47,7 +47,6 @@ export function Cell({ cell, sandbox, number, hasContext }: CellProps) {
         </div>
         <div class="outputs">
           {cell.outputs.value.map((output, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: outputs only grow, so their place is their identity.
             <OutputView key={index} output={output} cell={cell} sandbox={sandbox} />
           ))}
         </div>

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact'
 
 /** A control sequence; only colours and weights (`m`) mean something here. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this reads.
 const SEQUENCE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this reads.
   /\x1b\[([0-9;:]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1a\x1c-\x1f]|\x1b/g
 
 interface Pen {
