@@ -191,9 +191,9 @@ export const brokenByTree: Record<string, RuleOfTree> = {
 }
 
 function isCode(path: string): boolean {
-  return /\.(ts|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
+  return /\.(tsx?|css|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
 }
 
 function isScript(path: string): boolean {
-  return /\.(ts|mjs)$/.test(path)
+  return /\.(tsx?|mjs)$/.test(path)
 }

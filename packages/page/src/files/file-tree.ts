@@ -5,22 +5,28 @@ const CHANGED_MS = 4000
 
 /** The directories that were opened, and what changes in them. */
 export class FileTree {
-  readonly root: string
+  readonly root = signal<string | undefined>(undefined)
   readonly directories = signal<ReadonlyMap<string, readonly FileStat[]>>(new Map())
   readonly open = signal<ReadonlySet<string>>(new Set())
   /** Paths that changed a moment ago. */
   readonly changed = signal<ReadonlySet<string>>(new Set())
   readonly #sandbox: Sandbox
   readonly #stop = new AbortController()
+  #watching: AbortController | undefined
 
-  constructor(sandbox: Sandbox, root: string) {
+  constructor(sandbox: Sandbox) {
     this.#sandbox = sandbox
-    this.root = root
   }
 
-  async start(): Promise<void> {
-    await this.toggle(this.root)
-    void this.#watch().catch(() => {})
+  /** Shows this directory and what is below it; `.` is where runs begin. */
+  async show(path: string): Promise<void> {
+    this.#watching?.abort()
+    const { path: root } = await this.#sandbox.files.stat(path, { signal: this.#stop.signal })
+    await this.read(root)
+    this.open.value = new Set(this.open.value).add(root)
+    this.root.value = root
+    this.#watching = new AbortController()
+    void this.#watch(root, AbortSignal.any([this.#stop.signal, this.#watching.signal])).catch(() => {})
   }
 
   close(): void {
@@ -45,8 +51,9 @@ export class FileTree {
     this.directories.value = new Map(this.directories.value).set(path, sorted)
   }
 
-  async #watch(): Promise<void> {
-    const changes = this.#sandbox.files.watch(this.root, { recursive: true, signal: this.#stop.signal })
+  async #watch(root: string, signal: AbortSignal): Promise<void> {
+    // Watching all of `/` would take every directory of the template.
+    const changes = this.#sandbox.files.watch(root, { recursive: root !== '/', signal })
     for await (const change of changes) this.#take(change)
   }
 

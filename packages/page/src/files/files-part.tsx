@@ -8,16 +8,14 @@ import { bytes } from '../words.ts'
 import { FileTree } from './file-tree.ts'
 import { FileView } from './file-view.tsx'
 
-const HOME = '/home/user'
-
 /** The files of the sandbox. Reading them wakes it, so a sleeping sandbox asks first. */
 export function FilesPart({ sandbox, info }: PartProps) {
   const [isWanted, setIsWanted] = useState(info.state === 'running')
-  const tree = useMemo(() => new FileTree(sandbox, HOME), [sandbox])
+  const tree = useMemo(() => new FileTree(sandbox), [sandbox])
   const [file, setFile] = useState<FileStat>()
   useEffect(() => {
     if (!isWanted) return
-    void attempt('Files', () => tree.start())
+    void attempt('Files', () => tree.show('.'))
   }, [tree, isWanted])
   useEffect(() => () => tree.close(), [tree])
   if (!isWanted) {
@@ -30,12 +28,14 @@ export function FilesPart({ sandbox, info }: PartProps) {
       </section>
     )
   }
+  const root = tree.root.value
+  if (root === undefined) return <p class="loading">Reading files…</p>
   const upload = (files: FileList | null) => {
     for (const one of files ?? []) {
       void attempt(`Upload ${one.name}`, async () => {
-        await sandbox.files.write(`${HOME}/${one.name}`, one)
+        await sandbox.files.write(`${root}/${one.name}`, one)
         tell(`Uploaded ${one.name}, ${bytes(one.size)}`)
-        await tree.read(HOME)
+        await tree.read(root)
       })
     }
   }
@@ -43,7 +43,7 @@ export function FilesPart({ sandbox, info }: PartProps) {
     <section class="files" aria-label="Files">
       <DropZone onDrop={upload}>
         <div class="files-head">
-          <code>{HOME}</code>
+          <Place root={root} onShow={(path) => void attempt('Files', () => tree.show(path))} />
           {mayRun() && (
             <label class="button">
               <Glyph name="up" /> Upload
@@ -57,7 +57,7 @@ export function FilesPart({ sandbox, info }: PartProps) {
           )}
         </div>
         <ul class="tree" aria-label="Files of the sandbox">
-          <Directory tree={tree} path={HOME} depth={0} chosen={file?.path} onChoose={setFile} />
+          <Directory tree={tree} path={root} depth={0} chosen={file?.path} onChoose={setFile} />
         </ul>
       </DropZone>
       <div class="file">
@@ -74,6 +74,28 @@ export function FilesPart({ sandbox, info }: PartProps) {
         )}
       </div>
     </section>
+  )
+}
+
+/** The path of the directory; each part of it leads there. */
+function Place({ root, onShow }: { root: string; onShow: (path: string) => void }) {
+  const parts = root.split('/').filter((part) => part !== '')
+  return (
+    <nav class="path" aria-label="Directory">
+      <button type="button" class="plain" onClick={() => onShow('/')}>
+        /
+      </button>
+      {parts.map((part, index) => (
+        <button
+          key={part}
+          type="button"
+          class="plain"
+          onClick={() => onShow(`/${parts.slice(0, index + 1).join('/')}`)}
+        >
+          {part}/
+        </button>
+      ))}
+    </nav>
   )
 }
 

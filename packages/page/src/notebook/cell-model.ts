@@ -110,7 +110,7 @@ function returned(text: string): string {
         .replaceAll('\r\n', '\n')
         .split('\n')
         // A return at the end moves the cursor, and nothing is overwritten yet.
-        .map((line) => line.replace(/^.*\r(?!$)/, ''))
+        .map((line) => line.replace(/^[^\n]*\r(?!$)/, ''))
         .join('\n')
     : text
   return played.length > TEXT_MAX ? played.slice(-TEXT_MAX) : played

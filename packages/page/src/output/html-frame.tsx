@@ -1,7 +1,9 @@
 import DOMPurify from 'dompurify'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 const MAX_PX = 640
+/** Room for a horizontal scroll bar. */
+const SCROLL_BAR_PX = 16
 /** Nothing is loaded from anywhere, and nothing runs. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 
@@ -12,15 +14,19 @@ const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; fo
 export function HtmlFrame({ html }: { html: string }) {
   const frame = useRef<HTMLIFrameElement>(null)
   const [height, setHeight] = useState(80)
-  const measure = () => {
-    const inside = frame.current?.contentDocument?.documentElement
-    if (inside !== undefined && inside !== null) setHeight(Math.min(MAX_PX, inside.scrollHeight + 2))
+  const source = useMemo(() => documentOf(html), [html])
+  const observer = useRef<ResizeObserver | undefined>(undefined)
+  const observe = () => {
+    // The body, not the document: that is never lower than the frame.
+    const body = frame.current?.contentDocument?.body
+    if (body === undefined || body === null) return
+    observer.current?.disconnect()
+    observer.current = new ResizeObserver(() =>
+      setHeight(Math.min(MAX_PX, Math.ceil(body.getBoundingClientRect().height) + SCROLL_BAR_PX)),
+    )
+    observer.current.observe(body)
   }
-  useEffect(() => {
-    const observer = new ResizeObserver(measure)
-    if (frame.current !== null) observer.observe(frame.current)
-    return () => observer.disconnect()
-  }, [])
+  useEffect(() => () => observer.current?.disconnect(), [])
   return (
     <iframe
       ref={frame}
@@ -28,9 +34,9 @@ export function HtmlFrame({ html }: { html: string }) {
       title="Output of the sandbox"
       sandbox="allow-same-origin"
       referrerpolicy="no-referrer"
-      srcdoc={documentOf(html)}
+      srcdoc={source}
       style={{ height: `${height}px` }}
-      onLoad={measure}
+      onLoad={observe}
     />
   )
 }

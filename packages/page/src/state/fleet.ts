@@ -91,8 +91,10 @@ async function readPages(stop: AbortSignal): Promise<void> {
   } while (cursor !== undefined)
   for (const id of sandboxes.keys()) if (!seen.has(id)) sandboxes.delete(id)
   activities.clear()
-  isLoaded.value = true
-  changed()
+  batch(() => {
+    isLoaded.value = true
+    version.value += 1
+  })
   readOverviewSoon()
 }
 
@@ -127,7 +129,8 @@ let frame = 0
 
 /** At most one update per frame: a thousand sandboxes may change at once. */
 function changed(): void {
-  frame ||= requestAnimationFrame(() => {
+  if (frame !== 0) return
+  frame = requestAnimationFrame(() => {
     frame = 0
     version.value += 1
   })
@@ -141,7 +144,7 @@ let activityTimer: ReturnType<typeof setTimeout> | undefined
 export function wantActivity(ids: readonly string[]): void {
   for (const id of ids) if (!activities.has(id) || stale.has(id)) wanted.add(id)
   if (wanted.size === 0) return
-  activityTimer ??= setTimeout(() => void readActivity(), ACTIVITY_WAIT_MS)
+  if (activityTimer === undefined) activityTimer = setTimeout(() => void readActivity(), ACTIVITY_WAIT_MS)
 }
 
 async function readActivity(): Promise<void> {
@@ -163,7 +166,8 @@ async function readActivity(): Promise<void> {
 let overviewTimer: ReturnType<typeof setTimeout> | undefined
 
 function readOverviewSoon(): void {
-  overviewTimer ??= setTimeout(
+  if (overviewTimer !== undefined) return
+  overviewTimer = setTimeout(
     () => {
       overviewTimer = undefined
       client.overview().then(

@@ -60,11 +60,13 @@ async function openShell(box: HTMLElement, sandbox: PartProps['sandbox'], leave:
     void pty?.kill('SIGHUP').catch(() => {})
     pty?.disconnect()
   })
-  pty = await sandbox.pty.create({ ...terminal.size(), onData: (text) => terminal.write(text) })
-  const opened = pty
-  terminal.onInput((text) => void opened.write(text).catch(() => {}))
-  terminal.onResize((size) => void opened.resize(size).catch(() => {}))
   terminal.focus()
+  // What is typed before the shell is there waits for it.
+  const opening = sandbox.pty.create({ ...terminal.size(), onData: (text) => terminal.write(text) })
+  terminal.onInput((text) => void opening.then((opened) => opened.write(text)).catch(() => {}))
+  const opened = await opening
+  pty = opened
+  terminal.onResize((size) => void opened.resize(size).catch(() => {}))
   const { exitCode } = await opened.wait()
   return leave.aborted ? undefined : `The shell ended with exit code ${exitCode}.`
 }
