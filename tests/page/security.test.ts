@@ -189,8 +189,8 @@ describe('a preview', () => {
   it('is on an origin of its own, without the session', async () => {
     await server.ok('/v1/sandboxes/fox/processes', {
       json: {
-        command: 'python3',
         args: [
+          'python3',
           '-c',
           `import http.server
 class Handler(http.server.BaseHTTPRequestHandler):

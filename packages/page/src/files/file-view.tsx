@@ -79,20 +79,32 @@ export function FileView({ sandbox, file, isChanged, onDeleted }: FileViewProps)
           </button>
         )}
       </header>
-      {content?.kind === 'image' && <img class="picture" src={content.url} alt={file.name} />}
-      {content?.kind === 'csv' && <CsvTable text={content.text} />}
-      {content?.kind === 'other' && <p class="empty">{content.why}</p>}
-      {content?.kind === 'text' && (
-        <CodeEditor
-          key={content.text}
-          ref={editor}
-          value={content.text}
-          language={languageOf(file.name)}
-          label={`Contents of ${file.name}`}
-          onSave={save}
-        />
-      )}
+      <Shown content={content} name={file.name} editor={editor} onSave={save} />
     </>
+  )
+}
+
+interface ShownProps {
+  readonly content: Content | undefined
+  readonly name: string
+  readonly editor: { current: EditorHandle | null }
+  readonly onSave: () => void
+}
+
+function Shown({ content, name, editor, onSave }: ShownProps) {
+  if (content === undefined) return null
+  if (content.kind === 'image') return <img class="picture" src={content.url} alt={name} />
+  if (content.kind === 'csv') return <CsvTable text={content.text} />
+  if (content.kind === 'other') return <p class="empty">{content.why}</p>
+  return (
+    <CodeEditor
+      key={content.text}
+      ref={editor}
+      value={content.text}
+      language={languageOf(name)}
+      label={`Contents of ${name}`}
+      onSave={onSave}
+    />
   )
 }
 

@@ -44,17 +44,7 @@ export function FilesPart({ sandbox, info }: PartProps) {
       <DropZone onDrop={upload}>
         <div class="files-head">
           <Place root={root} onShow={(path) => void attempt('Files', () => tree.show(path))} />
-          {mayRun() && (
-            <label class="button">
-              <Glyph name="up" /> Upload
-              <input
-                type="file"
-                multiple
-                class="hidden"
-                onChange={(event) => upload(event.currentTarget.files)}
-              />
-            </label>
-          )}
+          {mayRun() && <UploadButton onChoose={upload} />}
         </div>
         <ul class="tree" aria-label="Files of the sandbox">
           <Directory tree={tree} path={root} depth={0} chosen={file?.path} onChoose={setFile} />
@@ -74,6 +64,15 @@ export function FilesPart({ sandbox, info }: PartProps) {
         )}
       </div>
     </section>
+  )
+}
+
+function UploadButton({ onChoose }: { onChoose: (files: FileList | null) => void }) {
+  return (
+    <label class="button">
+      <Glyph name="up" /> Upload
+      <input type="file" multiple class="hidden" onChange={(event) => onChoose(event.currentTarget.files)} />
+    </label>
   )
 }
 

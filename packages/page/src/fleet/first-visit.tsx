@@ -103,25 +103,37 @@ export function FirstVisit() {
           ))}
         </fieldset>
       </div>
-      <ol class="show">
-        {STEPS.map(({ title, code }, index) => {
-          const outcome = done[index]
-          const look = outcome !== undefined ? 'done' : isBusy && index === done.length ? 'now' : 'later'
-          return (
-            <li key={title} class={look}>
-              <div>
-                <h2>{title}</h2>
-                {outcome !== undefined && (
-                  <p class="outcome">
-                    <strong>{duration(outcome.ms)}</strong> {outcome.saw}
-                  </p>
-                )}
-              </div>
-              <pre>{code[language]}</pre>
-            </li>
-          )
-        })}
-      </ol>
+      <Show {...{ done, isBusy, language }} />
     </section>
+  )
+}
+
+interface ShowProps {
+  readonly done: readonly { readonly ms: number; readonly saw: string }[]
+  readonly isBusy: boolean
+  readonly language: 'python' | 'typescript'
+}
+
+function Show({ done, isBusy, language }: ShowProps) {
+  return (
+    <ol class="show">
+      {STEPS.map(({ title, code }, index) => {
+        const outcome = done[index]
+        const look = outcome !== undefined ? 'done' : isBusy && index === done.length ? 'now' : 'later'
+        return (
+          <li key={title} class={look}>
+            <div>
+              <h2>{title}</h2>
+              {outcome !== undefined && (
+                <p class="outcome">
+                  <strong>{duration(outcome.ms)}</strong> {outcome.saw}
+                </p>
+              )}
+            </div>
+            <pre>{code[language]}</pre>
+          </li>
+        )
+      })}
+    </ol>
   )
 }
