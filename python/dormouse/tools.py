@@ -304,10 +304,10 @@ _TIMEOUT = {
 _DEFINITIONS: Sequence[Any] = (
     (
         "run_python",
-        "Run Python code in a REPL that keeps its state: variables, imports, open files and threads of earlier calls are "
-        "still there, even days later. Load data once and use it in later calls; do not repeat earlier code. numpy, "
-        "pandas and matplotlib are installed. Returns stdout, stderr, the value of the last expression, plots as images, "
-        "and the traceback of an exception (the variables stay).",
+        "Run Python code in a REPL that keeps its state: variables, imports, open files and threads of earlier calls "
+        "are still there, even days later. Load data once and use it in later calls; do not repeat earlier code. "
+        "numpy, pandas and matplotlib are installed. Returns stdout, stderr, the value of the last expression, plots "
+        "as images, and the traceback of an exception (the variables stay).",
         {
             "code": {"type": "string", "description": "As in a notebook cell. The value of the last expression is returned."},
             "timeoutMs": _TIMEOUT,
