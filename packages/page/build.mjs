@@ -12,7 +12,7 @@ const page = dirname(fileURLToPath(import.meta.url))
 const dist = join(page, 'dist')
 const require = createRequire(import.meta.url)
 /** Styles that libraries bring, then ours, in the order of their names. */
-const STYLES = [require.resolve('@xterm/xterm/css/xterm.css')]
+const STYLES = [require.resolve('@xterm/xterm/css/xterm.css'), require.resolve('uplot/dist/uPlot.min.css')]
 
 mkdirSync(dist, { recursive: true })
 for (const entry of readdirSync(dist, { withFileTypes: true }))

@@ -1,7 +1,13 @@
+import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { FleetPage } from './fleet/fleet-page.tsx'
 import { ConfirmDialog } from './parts/confirm.tsx'
 import { Toasts } from './parts/toasts.tsx'
+import { KeysPage } from './places/keys-page.tsx'
+import { ServerPage } from './places/server-page.tsx'
+import { TemplatesPage } from './places/templates-page.tsx'
+import { UsagePage } from './places/usage-page.tsx'
+import { VolumesPage } from './places/volumes-page.tsx'
 import { route } from './router.tsx'
 import { SandboxPage } from './sandbox/sandbox-page.tsx'
 import { Shell } from './shell.tsx'
@@ -34,8 +40,17 @@ function SignedIn() {
   )
 }
 
+const PLACES: Record<string, ComponentType> = {
+  templates: TemplatesPage,
+  volumes: VolumesPage,
+  usage: UsagePage,
+  keys: KeysPage,
+  server: ServerPage,
+}
+
 function Content() {
   const [place, id = '', part] = route.value
   if (place === 'sandboxes') return <SandboxPage key={id} id={id} part={part ?? 'notebook'} />
-  return <FleetPage />
+  const Place = PLACES[place ?? '']
+  return Place === undefined ? <FleetPage /> : <Place />
 }

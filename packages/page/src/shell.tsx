@@ -7,6 +7,11 @@ import { nextTheme, theme } from './state/theme.ts'
 
 const PLACES: readonly { to: string; name: string; icon: IconName }[] = [
   { to: '/', name: 'Fleet', icon: 'fleet' },
+  { to: '/templates', name: 'Templates', icon: 'templates' },
+  { to: '/volumes', name: 'Volumes', icon: 'volumes' },
+  { to: '/usage', name: 'Usage', icon: 'usage' },
+  { to: '/keys', name: 'Keys', icon: 'keys' },
+  { to: '/server', name: 'Server', icon: 'server' },
 ]
 
 const THEME_ICON = { system: 'screen', light: 'sun', dark: 'moon' } as const

@@ -5,9 +5,13 @@ import { useMemo } from 'preact/hooks'
 import { client } from '../client.ts'
 import { FilesPart } from '../files/files-part.tsx'
 import { Notebook } from '../notebook/notebook.tsx'
+import { PortsPart } from '../ports/ports-part.tsx'
 import { Link } from '../router.tsx'
+import { SettingsPart } from '../settings/settings-part.tsx'
 import { isLoaded, sandboxOf } from '../state/fleet.ts'
 import { TerminalPart } from '../terminal/terminal-part.tsx'
+import { TimelinePart } from '../timeline/timeline-part.tsx'
+import { ProcessesPart } from './processes-part.tsx'
 import { SandboxHead } from './sandbox-head.tsx'
 
 export interface PartProps {
@@ -19,6 +23,10 @@ const PARTS: Record<string, { readonly name: string; readonly Part: ComponentTyp
   notebook: { name: 'Notebook', Part: Notebook },
   terminal: { name: 'Terminal', Part: TerminalPart },
   files: { name: 'Files', Part: FilesPart },
+  processes: { name: 'Processes', Part: ProcessesPart },
+  ports: { name: 'Ports', Part: PortsPart },
+  timeline: { name: 'Timeline', Part: TimelinePart },
+  settings: { name: 'Settings', Part: SettingsPart },
 }
 
 /** One sandbox: a head that says how it is, and one of its parts. */
