@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
+import { colourOf } from './colour-of.ts'
 
 interface ChartProps {
   readonly title: string
@@ -21,9 +22,11 @@ export function Chart({ title, times, series }: ChartProps) {
     if (element === null) return
     let close = () => {}
     void import('uplot').then(({ default: Plot }) => {
-      const style = getComputedStyle(document.documentElement)
-      const colour = (name: string) => style.getPropertyValue(name)
-      const axis = { stroke: colour('--ink-3'), grid: { stroke: colour('--line') }, ticks: { show: false } }
+      const axis = {
+        stroke: colourOf('--ink-3'),
+        grid: { stroke: colourOf('--line'), width: 1 },
+        ticks: { show: false },
+      }
       const plot = new Plot(
         {
           width: element.clientWidth,
@@ -35,8 +38,8 @@ export function Chart({ title, times, series }: ChartProps) {
             {},
             ...series.map(({ name, colour: stroke }) => ({
               label: name,
-              stroke: colour(stroke),
-              fill: `color-mix(in srgb, ${colour(stroke)} 12%, transparent)`,
+              stroke: colourOf(stroke),
+              fill: colourOf(stroke).replace('rgb(', 'rgba(').replace(')', ', 0.1)'),
               width: 2,
               points: { show: true, size: 5 },
             })),
@@ -60,19 +63,25 @@ export function Chart({ title, times, series }: ChartProps) {
     <figure class="panel chart">
       <figcaption>{title}</figcaption>
       <div ref={box} aria-hidden="true" />
-      <table class="hidden">
-        <caption>{title}</caption>
-        <tbody>
-          {series.map(({ name, values }) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              {values.map((value, index) => (
-                <td key={times[index]}>{value.toFixed(4)}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Numbers {...{ title, times, series }} />
     </figure>
+  )
+}
+
+function Numbers({ title, times, series }: ChartProps) {
+  return (
+    <table class="hidden">
+      <caption>{title}</caption>
+      <tbody>
+        {series.map(({ name, values }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            {values.map((value, index) => (
+              <td key={times[index]}>{value.toFixed(4)}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   )
 }

@@ -70,25 +70,29 @@ export function KeysPage() {
           ])}
         />
       )}
-      {isAdmin() && (
-        <form class="panel spaced" onSubmit={(event) => void create(event as unknown as SubmitEvent)}>
-          <h2>New key</h2>
-          <div class="fields">
-            <label>
-              Name <input name="name" required maxLength={63} />
-            </label>
-            <label>
-              Scope
-              <select name="scope">
-                <option value="read">read: look</option>
-                <option value="run">run: use sandboxes</option>
-                <option value="admin">admin: everything</option>
-              </select>
-            </label>
-            <button type="submit">Create</button>
-          </div>
-        </form>
-      )}
+      {isAdmin() && <NewKey onSubmit={(event) => void create(event)} />}
     </section>
+  )
+}
+
+function NewKey({ onSubmit }: { onSubmit: (event: SubmitEvent) => void }) {
+  return (
+    <form class="panel spaced" onSubmit={(event) => onSubmit(event as unknown as SubmitEvent)}>
+      <h2>New key</h2>
+      <div class="fields">
+        <label>
+          Name <input name="name" required maxLength={63} />
+        </label>
+        <label>
+          Scope
+          <select name="scope">
+            <option value="read">read: look</option>
+            <option value="run">run: use sandboxes</option>
+            <option value="admin">admin: everything</option>
+          </select>
+        </label>
+        <button type="submit">Create</button>
+      </div>
+    </form>
   )
 }

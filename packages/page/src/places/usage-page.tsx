@@ -98,29 +98,35 @@ function Report({ total: report, days }: Days) {
           ]}
         />
       </div>
-      <Table
-        label="Usage per sandbox"
-        head={['Sandbox', 'Awake', 'CPU', 'Memory', 'Wakes', 'Cost', 'Always on']}
-        empty="Nothing was used."
-        rows={[...report.sandboxes]
-          .sort((one, other) => other.cost - one.cost)
-          .slice(0, ROWS_MAX)
-          .map((one) => [
-            one.deleted ? (
-              `${one.name ?? one.sandboxId} (deleted)`
-            ) : (
-              <Link key="name" to={`/sandboxes/${one.sandboxId}`}>
-                {one.name ?? one.sandboxId}
-              </Link>
-            ),
-            `${one.runningSeconds.toFixed(1)} s`,
-            `${one.cpuSeconds.toFixed(1)} s`,
-            `${one.memoryGbSeconds.toFixed(1)} GB·s`,
-            count(one.wakes),
-            money(one.cost, currency),
-            money(one.alwaysOnCost, currency),
-          ])}
-      />
+      <PerSandbox {...report} />
     </>
+  )
+}
+
+function PerSandbox({ sandboxes, currency }: Report) {
+  return (
+    <Table
+      label="Usage per sandbox"
+      head={['Sandbox', 'Awake', 'CPU', 'Memory', 'Wakes', 'Cost', 'Always on']}
+      empty="Nothing was used."
+      rows={[...sandboxes]
+        .sort((one, other) => other.cost - one.cost)
+        .slice(0, ROWS_MAX)
+        .map((one) => [
+          one.deleted ? (
+            `${one.name ?? one.sandboxId} (deleted)`
+          ) : (
+            <Link key="name" to={`/sandboxes/${one.sandboxId}`}>
+              {one.name ?? one.sandboxId}
+            </Link>
+          ),
+          `${one.runningSeconds.toFixed(1)} s`,
+          `${one.cpuSeconds.toFixed(1)} s`,
+          `${one.memoryGbSeconds.toFixed(1)} GB·s`,
+          count(one.wakes),
+          money(one.cost, currency),
+          money(one.alwaysOnCost, currency),
+        ])}
+    />
   )
 }

@@ -55,20 +55,24 @@ export function VolumesPage() {
           ),
         ])}
       />
-      {mayRun() && (
-        <form class="panel spaced" onSubmit={(event) => void create(event as unknown as SubmitEvent)}>
-          <h2>New volume</h2>
-          <div class="fields">
-            <label>
-              Name <input name="name" required maxLength={63} />
-            </label>
-            <label>
-              Size, GiB <input name="size" type="number" min="0" step="any" placeholder="default" />
-            </label>
-            <button type="submit">Create</button>
-          </div>
-        </form>
-      )}
+      {mayRun() && <NewVolume onSubmit={(event) => void create(event)} />}
     </section>
+  )
+}
+
+function NewVolume({ onSubmit }: { onSubmit: (event: SubmitEvent) => void }) {
+  return (
+    <form class="panel spaced" onSubmit={(event) => onSubmit(event as unknown as SubmitEvent)}>
+      <h2>New volume</h2>
+      <div class="fields">
+        <label>
+          Name <input name="name" required maxLength={63} />
+        </label>
+        <label>
+          Size, GiB <input name="size" type="number" min="0" step="any" placeholder="default" />
+        </label>
+        <button type="submit">Create</button>
+      </div>
+    </form>
   )
 }

@@ -1,4 +1,4 @@
-import type { SandboxInfo } from 'dormouse'
+import type { NetworkReport, SandboxInfo } from 'dormouse'
 import { client } from '../client.ts'
 import { Table } from '../parts/table.tsx'
 import { useRead } from '../parts/use-read.ts'
@@ -181,25 +181,7 @@ function NetworkPanel({ sandbox, info, onSave }: PartProps & { onSave: Save }) {
           <button type="submit">Save network</button>
         </fieldset>
       </form>
-      <Table
-        label="Refused connections"
-        head={['Refused', 'Why', 'Times', 'Last', 'Actions']}
-        empty="Nothing was refused."
-        rows={(value?.denied ?? []).map((denied) => {
-          const target = deniedTarget(denied)
-          return [
-            <code key="target">{target}</code>,
-            denied.reason,
-            denied.count,
-            ago(denied.at),
-            mayRun() && (
-              <button key="allow" type="button" onClick={() => permit(target)}>
-                Allow
-              </button>
-            ),
-          ]
-        })}
-      />
+      <Refused denied={value?.denied ?? []} onAllow={permit} />
       {value !== undefined && (
         <p class="note">
           {value.counters.connections} connections, {bytes(value.counters.bytesOut)} out,{' '}
@@ -207,6 +189,36 @@ function NetworkPanel({ sandbox, info, onSave }: PartProps & { onSave: Save }) {
         </p>
       )}
     </div>
+  )
+}
+
+function Refused({
+  denied: refused,
+  onAllow,
+}: {
+  denied: NetworkReport['denied']
+  onAllow: (target: string) => void
+}) {
+  return (
+    <Table
+      label="Refused connections"
+      head={['Refused', 'Why', 'Times', 'Last', 'Actions']}
+      empty="Nothing was refused."
+      rows={refused.map((denied) => {
+        const target = deniedTarget(denied)
+        return [
+          <code key="target">{target}</code>,
+          denied.reason,
+          denied.count,
+          ago(denied.at),
+          mayRun() && (
+            <button key="allow" type="button" onClick={() => onAllow(target)}>
+              Allow
+            </button>
+          ),
+        ]
+      })}
+    />
   )
 }
 
@@ -225,7 +237,7 @@ function SecretsPanel({ info, onSave }: PartProps & { onSave: Save }) {
       <Table
         label="Secrets"
         head={['Secret', 'For', 'Here']}
-        empty="There is no secret. Create one with `dormouse secret create`."
+        empty="There is no secret yet: dormouse secret create NAME"
         rows={(value ?? []).map(({ name, domains }) => [
           name,
           domains.join(', '),

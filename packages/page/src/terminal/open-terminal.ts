@@ -1,5 +1,6 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
+import { colourOf } from '../parts/colour-of.ts'
 
 const SCROLLBACK_LINES = 5000
 
@@ -14,8 +15,6 @@ export interface OpenedTerminal {
 
 /** A terminal that fills its box. Output of the sandbox is drawn, never parsed as HTML. */
 export function openTerminal(box: HTMLElement): OpenedTerminal {
-  const style = getComputedStyle(document.documentElement)
-  const colour = (name: string) => style.getPropertyValue(name).trim()
   const terminal = new Terminal({
     fontFamily: 'ui-monospace, "SF Mono", Menlo, "DejaVu Sans Mono", monospace',
     fontSize: 13,
@@ -24,10 +23,10 @@ export function openTerminal(box: HTMLElement): OpenedTerminal {
     cursorBlink: true,
     screenReaderMode: true,
     theme: {
-      background: colour('--code-paper'),
-      foreground: colour('--ink'),
-      cursor: colour('--accent'),
-      selectionBackground: colour('--selection'),
+      background: colourOf('--code-paper'),
+      foreground: colourOf('--ink'),
+      cursor: colourOf('--accent'),
+      selectionBackground: colourOf('--selection'),
     },
   })
   const fit = new FitAddon()

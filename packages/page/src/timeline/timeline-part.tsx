@@ -124,7 +124,8 @@ function Words({ moment }: { moment: Moment }) {
   return (
     <span>
       {WORDS[event] ?? event}
-      {tier !== undefined && ` ${event === 'woke' ? 'from' : 'into'} ${tier}`}
+      {event === 'woke' && tier !== undefined && ` from ${tier}`}
+      {event === 'slept' && tier !== undefined && `, ${tier}`}
       <small>
         {[cause, latencyMs !== undefined && duration(latencyMs), size !== undefined && bytes(size), detail]
           .filter(Boolean)
