@@ -17,6 +17,7 @@ import { MemoryPause } from '../cgroup/memory-pause.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
+import { PortConnections } from '../network/port-connections.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
 import { connectToAgent } from './agent-socket.ts'
 import type { BurrowHost } from './burrow-host.ts'
@@ -56,6 +57,7 @@ export class LinuxBurrow implements Burrow {
   readonly #cgroup: BurrowCgroup
   readonly #memoryPause: MemoryPause
   readonly #gate: BurrowGate
+  readonly #ports: PortConnections
   readonly #shown: ShownLimits
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
@@ -84,15 +86,18 @@ export class LinuxBurrow implements Burrow {
     this.#memoryPause = new MemoryPause(this.#cgroup.memory)
     this.#shown = new ShownLimits(paths.limits, record.limits, { isFresh: record.state === 'starting' })
     this.#gate = new BurrowGate(first, parts.gate)
+    this.#ports = new PortConnections(first)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
         this.#gate.closePrepared()
+        this.#ports.reset(new DormouseError('burrow_ended', 'The burrow has ended.'))
         resolve(end)
       }
     })
     this.guest = new AgentClient({
       connect: () => connectToAgent(first),
+      connectPort: (port, options) => this.#ports.connect(port, options),
       onDisconnect: () => this.#checkEnd(END_AFTER_DISCONNECT_MS),
       onUnreachable: () => this.#checkEnd(0),
     })
@@ -220,8 +225,12 @@ export class LinuxBurrow implements Burrow {
       // A frozen agent cannot answer.
       await this.thaw()
       const held = this.#gate.wasEverOpen ? this.#holdConnections() : undefined
+      const saving = new DormouseError('agent_unreachable', 'The sandbox is being saved.')
+      const stopped = this.#ports.stop(saving)
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
-      await this.guest.quiesce().finally(() => held)
+      await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
+      // Programs have had a moment to close. What is still open would be in the snapshot without its other end.
+      this.#ports.reset(saving)
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
       )
@@ -286,6 +295,7 @@ export class LinuxBurrow implements Burrow {
     this.#stoppedBefore = new Set()
     this.#isSaving = false
     this.guest.resume()
+    this.#ports.resume()
     this.#endSaving()
     void this.watch()
   }
@@ -351,6 +361,7 @@ export class LinuxBurrow implements Burrow {
   release(): void {
     this.#isReleased = true
     this.#gate.closePrepared()
+    this.#ports.reset(new DormouseError('agent_unreachable', 'The connection to this burrow was closed.'))
     this.guest.close()
   }
 
