@@ -9,10 +9,12 @@ const IDLE_MS = 2_000
 /** Of one port. As many as the busiest clients use at once. */
 const IDLE_MAX = 64
 /**
- * A program that serves one connection at a time does not answer on a new one while an idle one is open. So idle
- * connections are closed when a new one gets no answer for this long.
+ * A program that serves one connection at a time does not answer on a new one while an idle one is open. So when new
+ * connections wait and none has got its first answer for this long, idle ones are closed. The time doubles with each
+ * try, because a program may also just be slow.
  */
-const FIRST_ANSWER_MS = 25
+const STALLED_MS = 25
+const STALLED_MAX_MS = 1_000
 
 /** A connection to a port that carries one request after the other. */
 export interface KeptConnection {
@@ -62,8 +64,10 @@ interface Idle {
 class PortConnections {
   /** Oldest first. */
   #idle: Idle[] = []
-  /** New connections that have waited for their first answer for too long. */
+  /** New connections without an answer yet. */
   #unanswered = 0
+  #stalledMs = STALLED_MS
+  #stalled: NodeJS.Timeout | undefined
   #timer: NodeJS.Timeout | undefined
 
   findIdle(): KeptConnection | undefined {
@@ -90,25 +94,31 @@ class PortConnections {
   }
 
   expectAnswer(): () => void {
-    let isWaiting = false
-    const timer = setTimeout(() => {
-      isWaiting = true
-      this.#unanswered += 1
-      for (const { socket } of this.#idle.splice(0)) endInOrder(socket)
-    }, FIRST_ANSWER_MS)
+    let isWaiting = true
+    this.#unanswered += 1
+    this.#stalled ??= setTimeout(this.#closeIdle, this.#stalledMs).unref()
     return () => {
-      clearTimeout(timer)
-      if (isWaiting) this.#unanswered -= 1
+      if (isWaiting) this.#answered()
       isWaiting = false
     }
   }
 
+  #answered(): void {
+    this.#unanswered -= 1
+    this.#stalledMs = STALLED_MS
+    clearTimeout(this.#stalled)
+    this.#stalled = undefined
+    if (this.#unanswered > 0) this.#stalled = setTimeout(this.#closeIdle, STALLED_MS).unref()
+  }
+
+  readonly #closeIdle = () => {
+    for (const { socket } of this.#idle.splice(0)) endInOrder(socket)
+    this.#stalledMs = Math.min(2 * this.#stalledMs, STALLED_MAX_MS)
+    this.#stalled = setTimeout(this.#closeIdle, this.#stalledMs).unref()
+  }
+
   #keep(idle: Idle): void {
     if (!isOpen(idle.socket)) return
-    if (this.#unanswered > 0) {
-      endInOrder(idle.socket)
-      return
-    }
     this.#idle.push(idle)
     if (this.#idle.length > IDLE_MAX) endInOrder((this.#idle.shift() as Idle).socket)
     this.#timer ??= setTimeout(this.#endOld, IDLE_MS).unref()
