@@ -23,6 +23,7 @@ import { connectToAgent } from './agent-socket.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, prepareRecord, writeRecord } from './burrow-record.ts'
 import { countWrites } from './count-writes.ts'
+import { describeEnd } from './describe-end.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
 import { ShownLimits } from './shown-limits.ts'
@@ -91,7 +92,7 @@ export class LinuxBurrow implements Burrow {
       this.#end = (end) => {
         this.#hasEnded = true
         this.#gate.closePrepared()
-        this.#ports.reset(new DormouseError('burrow_ended', 'The burrow has ended.'))
+        this.#ports.reset()
         resolve(end)
       }
     })
@@ -225,12 +226,11 @@ export class LinuxBurrow implements Burrow {
       // A frozen agent cannot answer.
       await this.thaw()
       const held = this.#gate.wasEverOpen ? this.#holdConnections() : undefined
-      const saving = new DormouseError('agent_unreachable', 'The sandbox is being saved.')
-      const stopped = this.#ports.stop(saving)
+      const stopped = this.#ports.stop()
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
       await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
       // Programs have had a moment to close. What is still open would be in the snapshot without its other end.
-      this.#ports.reset(saving)
+      this.#ports.reset()
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
       )
@@ -361,7 +361,7 @@ export class LinuxBurrow implements Burrow {
   release(): void {
     this.#isReleased = true
     this.#gate.closePrepared()
-    this.#ports.reset(new DormouseError('agent_unreachable', 'The connection to this burrow was closed.'))
+    this.#ports.reset()
     this.guest.close()
   }
 
@@ -399,11 +399,4 @@ export class LinuxBurrow implements Burrow {
     this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))
     this.#end(end)
   }
-}
-
-function describeEnd(end: BurrowEnd): string {
-  if (end.reason !== 'agent_ended') return 'The burrow was killed from outside.'
-  const how =
-    end.signal === undefined ? `exited with code ${end.exitCode}` : `was killed by signal ${end.signal}`
-  return `The agent of the burrow ${how}.`
 }

@@ -9,7 +9,7 @@ export interface GateAddon {
   /** Until connections are released, no data arrives from the outside, and none is lost. */
   holdConnections(netnsFd: number): Promise<unknown>
   releaseConnections(netnsFd: number): Promise<unknown>
-  /** Connects to 127.0.0.1, or to ::1. Rejects with ECONNREFUSED when nothing listens there. The caller owns the descriptor. */
+  /** Connects to 127.0.0.1, or to ::1; rejects with ECONNREFUSED. The caller owns the descriptor. */
   connectPort(netnsFd: number, port: number): Promise<{ readonly connection: number }>
   /** Rejects when this kernel does not support gates. */
   probe(): Promise<unknown>

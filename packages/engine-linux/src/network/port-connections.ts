@@ -51,17 +51,19 @@ export class PortConnections {
   }
 
   /**
-   * New connections are refused with `reason`, and the open ones begin to end in order. Settles when no connection is
-   * being opened any more.
+   * Before a snapshot: new connections are refused, and the open ones begin to end in order. Settles when no connection
+   * is being opened any more.
    */
-  async stop(reason: DormouseError): Promise<void> {
+  async stop(): Promise<void> {
+    const reason = new DormouseError('agent_unreachable', 'The sandbox is being saved.')
     this.#stopped = reason
     for (const socket of this.#open) socket.endBecause(reason)
     await Promise.allSettled(this.#opening)
   }
 
-  /** Post: no connection is open. Those that have not ended yet are reset. */
-  reset(reason: DormouseError): void {
+  /** Post: no connection is open, and new ones are refused. Those that have not ended yet are reset. */
+  reset(): void {
+    const reason = this.#stopped ?? new DormouseError('agent_unreachable', 'The burrow was closed.')
     this.#stopped = reason
     for (const socket of this.#open) socket.destroy(reason)
   }

@@ -108,7 +108,7 @@ class Answer implements Dispatcher.DispatchHandler {
     process.nextTick(this.#stream)
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
+  onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
     if (!this.#isStreaming && this.#first === undefined) {
       this.#first = piece
       return
