@@ -32,9 +32,9 @@ import { ShownLimits } from './shown-limits.ts'
  * When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again.
  */
 const END_AFTER_DISCONNECT_MS = 2_000
-/** How often a burrow without a connection is checked for its end, for example after a snapshot that was refused. */
+/** How often a burrow without a connection is checked for its end. */
 const WATCH_MS = 500
-/** The usual obstacle, such as too many open files, is gone by then. */
+/** The usual obstacle, too many open files, is gone by then. */
 const RETRY_MS = 500
 
 interface LinuxBurrowParts {
@@ -138,8 +138,8 @@ export class LinuxBurrow implements Burrow {
     this.#shown.setLimits(limits)
   }
 
-  async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
-    await this.guest.configure({ sandboxId: this.sandboxId, env })
+  addEnv(env: Readonly<Record<string, string>>): Promise<void> {
+    return this.guest.configure({ sandboxId: this.sandboxId, env })
   }
 
   async usage(): Promise<BurrowUsage> {
@@ -170,7 +170,6 @@ export class LinuxBurrow implements Burrow {
   }
 
   async memory(): Promise<BurrowMemory | undefined> {
-    // A burrow that has ended has no cgroup.
     return measureMemory(await this.pids().catch(() => []))
   }
 
@@ -205,7 +204,6 @@ export class LinuxBurrow implements Burrow {
     return this.#cgroup.members()
   }
 
-  /** All of its processes in each of its cgroups. */
   membersByCgroup(): Promise<number[][]> {
     return this.#cgroup.membersByDirectory()
   }
@@ -229,7 +227,7 @@ export class LinuxBurrow implements Burrow {
       const stopped = this.#ports.stop()
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
       await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
-      // Programs have had a moment to close. What is still open would be in the snapshot without its other end.
+      // Programs had a moment to close. What is still open would be in the snapshot without its other end.
       this.#ports.reset()
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
