@@ -12,6 +12,7 @@ export function toE2bKey(key: string): string {
 
 /** The key in either form. Throws `ApiError` 401 when there is none. */
 export function keyIn(given: string | undefined): string {
-  if (given === undefined || given === '') throw new ApiError(401, 'Unauthorized, please check your credentials')
+  if (given === undefined || given === '')
+    throw new ApiError(401, 'Unauthorized, please check your credentials')
   return given.startsWith(PREFIX) ? Buffer.from(given.slice(PREFIX.length), 'hex').toString() : given
 }

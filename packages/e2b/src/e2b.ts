@@ -8,7 +8,12 @@ import { isSame } from './envd/signature.ts'
 import { sendError } from './http/respond.ts'
 import { INTERPRETER_PORT, Interpreter } from './interpreter/interpreter.ts'
 import { findTarget, type Target } from './proxy/find-target.ts'
-import { sendBadTrafficToken, sendPortClosed, sendSandboxNotFound, TRAFFIC_HEADER } from './proxy/proxy-error.ts'
+import {
+  sendBadTrafficToken,
+  sendPortClosed,
+  sendSandboxNotFound,
+  TRAFFIC_HEADER,
+} from './proxy/proxy-error.ts'
 import { Lifecycle } from './sandbox/lifecycle.ts'
 import { OwnTemplate } from './sandbox/own-template.ts'
 import type { SandboxRecord } from './sandbox/record.ts'

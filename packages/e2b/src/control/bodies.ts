@@ -44,7 +44,10 @@ export const resumeBody = z.object({ timeout: timeoutField.nullish(), autoPause:
 export const timeoutBody = z.object({ timeout: timeoutField })
 export const refreshBody = z.object({ duration: timeoutField.nullish() })
 export const pauseBody = z.object({ memory: z.boolean().nullish() })
-export const forkBody = z.object({ timeout: timeoutField.nullish(), count: z.int().min(1).max(100).nullish() })
+export const forkBody = z.object({
+  timeout: timeoutField.nullish(),
+  count: z.int().min(1).max(100).nullish(),
+})
 export const snapshotBody = z.object({
   name: z.string().max(TEXT_MAX).nullish(),
   mode: z.enum(['full', 'filesystem']).nullish(),

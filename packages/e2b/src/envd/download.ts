@@ -41,8 +41,7 @@ export async function download(sandbox: BackendSandbox, exchange: Exchange): Pro
       // A file that is written to meanwhile ends where it ends.
       ...(range !== undefined && { 'content-length': length }),
     })
-    for await (const piece of file.data)
-      if (!response.write(piece)) await once(response, 'drain', { signal })
+    for await (const piece of file.data) if (!response.write(piece)) await once(response, 'drain', { signal })
     response.end()
   })
 }

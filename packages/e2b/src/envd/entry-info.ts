@@ -41,7 +41,12 @@ export function typeOf({ type }: FileStat): number {
   return type === 'file' || type === 'directory' || type === 'symlink' ? FILE_TYPE[type] : 0
 }
 
-const KINDS: Partial<Record<FileStat['type'], string>> = { directory: 'd', symlink: 'L', fifo: 'p', socket: 'S' }
+const KINDS: Partial<Record<FileStat['type'], string>> = {
+  directory: 'd',
+  symlink: 'L',
+  fifo: 'p',
+  socket: 'S',
+}
 
 /** As Go writes it: `-rw-r--r--`. */
 function permissionsOf({ type, mode }: FileStat): string {

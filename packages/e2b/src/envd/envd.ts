@@ -108,7 +108,11 @@ function authorize({ accessToken }: SandboxRecord, { headers }: IncomingMessage)
   )
 }
 
-function authorizeFile({ accessToken }: SandboxRecord, operation: 'read' | 'write', exchange: Exchange): void {
+function authorizeFile(
+  { accessToken }: SandboxRecord,
+  operation: 'read' | 'write',
+  exchange: Exchange,
+): void {
   const given = headerOf(exchange.request.headers, 'x-access-token')
   checkFileAccess(accessToken, { operation, query: exchange.query, given })
 }
@@ -172,6 +176,8 @@ async function environment({ response, sandbox }: Exchange & InSandbox): Promise
   sendJson(
     response,
     200,
-    Object.fromEntries(entries.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)])),
+    Object.fromEntries(
+      entries.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+    ),
   )
 }

@@ -53,7 +53,9 @@ async function makeDir(guest: Guest, request: UserPath): Promise<object> {
     throw new ConnectError(`directory already exists: ${path}`, Code.AlreadyExists)
   if (existing !== undefined)
     throw new ConnectError(`path already exists but it is not a directory: ${path}`, Code.InvalidArgument)
-  await asOwner(guest, { path, user: request.user }, (as) => guest.files.mkdir(path, { parents: true, ...as }))
+  await asOwner(guest, { path, user: request.user }, (as) =>
+    guest.files.mkdir(path, { parents: true, ...as }),
+  )
   return { entry: await entryAt(guest, path) }
 }
 

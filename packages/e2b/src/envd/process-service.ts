@@ -1,5 +1,5 @@
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect'
 import type { DescService } from '@bufbuild/protobuf'
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect'
 import type { BackendSandbox } from '../backend.ts'
 import type {
   ProcessEventMessage,
@@ -97,7 +97,7 @@ class ProcessMethods {
     }
   }
 
-  /** Ends with the process. When the deadline of the call is over, the process is killed; a lost client changes nothing. */
+  /** Ends with the process. At the deadline of the call the process is killed; a lost client changes nothing. */
   async *#follow(
     sandbox: BackendSandbox,
     context: HandlerContext,
@@ -165,8 +165,7 @@ class ProcessMethods {
     const name = SIGNALS[signal]
     if (name === undefined) throw new ConnectError(`invalid signal: ${signal}`, Code.Unimplemented)
     const { processId, state } = await this.#started.select(sandbox, process)
-    if (state !== 'running')
-      throw new ConnectError(`process ${processId} has ended`, Code.NotFound)
+    if (state !== 'running') throw new ConnectError(`process ${processId} has ended`, Code.NotFound)
     await sandbox.use({ cause: 'process', what: `sending ${name}` }, (guest) =>
       guest.processes.signal(processId, name),
     )

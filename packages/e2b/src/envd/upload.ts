@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import busboy from 'busboy'
 import { hasErrorCode } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
+import busboy from 'busboy'
 import type { BackendSandbox } from '../backend.ts'
 import { ApiError } from '../http/api-error.ts'
 import { disconnected, sendJson } from '../http/respond.ts'
@@ -34,8 +34,7 @@ export async function upload(sandbox: BackendSandbox, exchange: Exchange): Promi
       writeFile(guest, { path: to, user, data, signal }),
     )
   if (type.startsWith('multipart/form-data')) {
-    for await (const part of partsOf(request))
-      written.push(await write(path ?? part.filename, part.data))
+    for await (const part of partsOf(request)) written.push(await write(path ?? part.filename, part.data))
   } else {
     if (path === null) throw new ApiError(400, 'the query parameter "path" is missing')
     written.push(await write(path, decoded(request)))

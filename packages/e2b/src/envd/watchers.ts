@@ -14,7 +14,10 @@ interface Watched extends WatchRequest {
 }
 
 /** Streams the changes below a directory. The first message says that from now on none is missed. */
-export async function* watchDirectory(request: WatchRequest, context: HandlerContext): AsyncGenerator<object> {
+export async function* watchDirectory(
+  request: WatchRequest,
+  context: HandlerContext,
+): AsyncGenerator<object> {
   const { signal } = context
   const changes = await translated(() =>
     openWatch(sandboxOf(context), { ...request, ...userOf(context) }, signal),
@@ -150,10 +153,7 @@ async function eventsOf(
     }
   }
   if (change.type === 'moved')
-    return [
-      await describe(change.from, EVENT_TYPE.renamed),
-      await describe(change.path, EVENT_TYPE.created),
-    ]
+    return [await describe(change.from, EVENT_TYPE.renamed), await describe(change.path, EVENT_TYPE.created)]
   if (change.type === 'ready' || change.type === 'overflow') return []
   return [await describe(change.path, EVENT_TYPE[change.type])]
 }

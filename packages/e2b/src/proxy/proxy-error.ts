@@ -6,7 +6,11 @@ const NOT_FOUND = 'The sandbox was not found'
 const PORT_CLOSED = 'The sandbox is running but port is not open'
 export const TRAFFIC_HEADER = 'e2b-traffic-access-token'
 
-export function sendSandboxNotFound(request: IncomingMessage, response: ServerResponse, sandboxId: string): void {
+export function sendSandboxNotFound(
+  request: IncomingMessage,
+  response: ServerResponse,
+  sandboxId: string,
+): void {
   request.resume()
   sendJson(response, 502, { sandboxId, message: NOT_FOUND, code: 502 })
 }

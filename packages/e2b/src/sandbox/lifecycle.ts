@@ -5,7 +5,13 @@ import type { SandboxRecord } from './record.ts'
 import { expiryOf, stateOf } from './state.ts'
 
 /** Used for a sandbox that Dormouse's own tools created and that a client of E2B connects to. */
-const ADOPTED = { template: '', onTimeout: 'pause', autoResume: true, isPaused: false, keepsMemory: true } as const
+const ADOPTED = {
+  template: '',
+  onTimeout: 'pause',
+  autoResume: true,
+  isPaused: false,
+  keepsMemory: true,
+} as const
 
 const newToken = () => randomBytes(32).toString('hex')
 
@@ -56,7 +62,8 @@ export class Lifecycle {
   get(id: string, caller: Caller): { sandbox: BackendSandbox; record: SandboxRecord } {
     const sandbox = this.#backend.sandboxes.get(id, caller)
     const record = this.#backend.records.find(sandbox.id)
-    if (record === undefined) throw new ApiError(404, `Sandbox "${id}" doesn't exist or you don't have access to it`)
+    if (record === undefined)
+      throw new ApiError(404, `Sandbox "${id}" doesn't exist or you don't have access to it`)
     return { sandbox, record }
   }
 

@@ -75,7 +75,10 @@ export class OwnTemplate {
       template = await this.#templates.get(E2B_TEMPLATE, caller)
     }
     if (template.state === 'ready') return
-    throw new ApiError(500, `The template "${E2B_TEMPLATE}" cannot be built: ${template.error ?? template.state}`)
+    throw new ApiError(
+      500,
+      `The template "${E2B_TEMPLATE}" cannot be built: ${template.error ?? template.state}`,
+    )
   }
 
   async #find(caller: Caller): Promise<TemplateAnswer | undefined> {

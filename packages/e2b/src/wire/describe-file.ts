@@ -4,14 +4,14 @@ import {
   DescriptorProtoSchema,
   type EnumDescriptorProto,
   EnumDescriptorProtoSchema,
-  FieldDescriptorProto_Label as Label,
-  FieldDescriptorProto_Type as Type,
   FieldDescriptorProtoSchema,
   FileDescriptorProtoSchema,
+  file_google_protobuf_timestamp,
+  FieldDescriptorProto_Label as Label,
   MethodDescriptorProtoSchema,
   OneofDescriptorProtoSchema,
   ServiceDescriptorProtoSchema,
-  file_google_protobuf_timestamp,
+  FieldDescriptorProto_Type as Type,
 } from '@bufbuild/protobuf/wkt'
 
 /** The scalar types of protobuf that these services use. */
@@ -55,7 +55,9 @@ export function describeFile(file: ServiceFile): DescService {
     service: [
       create(ServiceDescriptorProtoSchema, {
         name: file.service,
-        method: Object.entries(file.methods).map(([name, signature]) => describeMethod(name, signature, nameOf)),
+        method: Object.entries(file.methods).map(([name, signature]) =>
+          describeMethod(name, signature, nameOf),
+        ),
       }),
     ],
   })
@@ -80,6 +82,7 @@ function describeMessage(name: string, fields: Fields, { nameOf, isEnum }: Names
     const { number, label, oneof, type = '' } = FIELD.exec(text)?.groups ?? {}
     const field = create(FieldDescriptorProtoSchema, {
       name: fieldName,
+      jsonName: fieldName.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()),
       number: Number(number),
       label: label === 'repeated' || type === 'map' ? Label.REPEATED : Label.OPTIONAL,
     })

@@ -110,9 +110,7 @@ export interface SendSignalRequest extends SelectRequest {
 
 export interface StreamInputRequest {
   readonly event: OneOf<
-    | Case<'start', SelectRequest>
-    | Case<'data', { readonly input?: ProcessInput }>
-    | Case<'keepalive', object>
+    Case<'start', SelectRequest> | Case<'data', { readonly input?: ProcessInput }> | Case<'keepalive', object>
   >
 }
 

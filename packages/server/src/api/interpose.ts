@@ -3,7 +3,11 @@ import type { Socket } from 'node:net'
 import type { App } from './route.ts'
 
 /** `take` sees every event first; the existing listeners see what it does not take. */
-export function interpose<Args extends unknown[]>(app: App, event: string, take: (...args: Args) => boolean): void {
+export function interpose<Args extends unknown[]>(
+  app: App,
+  event: string,
+  take: (...args: Args) => boolean,
+): void {
   const listeners = app.server.listeners(event)
   app.server.removeAllListeners(event)
   app.server.on(event, (...args: unknown[]) => {

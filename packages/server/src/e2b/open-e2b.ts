@@ -34,7 +34,15 @@ async function forward(forwarded: ForwardRequest, idleMs: number): Promise<void>
   if (head !== undefined) request.socket.once('close', () => gone.abort())
   const relay = await openRelay(forwarded.sandbox as SandboxHandle, port, { signal: gone.signal, idleMs })
   try {
-    await proxyRequest({ request, response, port, prefix: undefined, target: request.url ?? '/', relay, head })
+    await proxyRequest({
+      request,
+      response,
+      port,
+      prefix: undefined,
+      target: request.url ?? '/',
+      relay,
+      head,
+    })
   } catch (error) {
     relay.connection.destroy()
     throw error
