@@ -76,7 +76,7 @@ describe('what a release publishes', () => {
     const dormouse = (...args: string[]) =>
       run(join(home, 'node_modules/.bin/dormouse'), args, { cwd: home, env: env() })
     expect((await dormouse('run', '--new', 'print(6 * 7)')).stdout).toBe('42\n')
-    expect((await dormouse('ls', '--json')).stdout.trim()).toBe('[]')
+    expect(JSON.parse((await dormouse('ls', '--json')).stdout)).toEqual({ sandboxes: [] })
     expect(await readdir(join(home, 'node_modules'))).not.toContain('@dormouse')
   })
 
