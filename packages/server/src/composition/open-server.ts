@@ -1,3 +1,4 @@
+import type { RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
 import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
@@ -37,6 +38,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly sandboxes: SandboxService
   readonly access: StoredAccess
   readonly ssh: SshService
+  /** What clients of E2B know of sandboxes. */
+  readonly e2bRecords: RecordStore
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -74,6 +77,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
+    e2bRecords: stores.e2b,
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, usage, scrub, metrics, fleet },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
@@ -140,6 +144,7 @@ function openAbove(
     nowMs: clock.wallMs,
   })
   listeners.push(fleet.listener)
+  listeners.push({ deleted: ({ id }) => stores.e2b.forget(id) })
   const templates = closing.use(
     openTemplates({
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },
