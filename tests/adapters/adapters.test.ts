@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { sandboxTools } from 'dormouse/tools'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from '../server/server-process.ts'
 import { AdapterProject } from './adapter-project.ts'
@@ -64,6 +67,18 @@ describe('adapters of agent frameworks, in a project with the published SDK and 
       .run([TSC, ...flags, ...types, 'program.mts'], {})
       .catch((error: { stdout: string }) => error)
     expect(stdout).toBe('')
+  })
+
+  test('the tools have the same names, words and inputs in Python', async () => {
+    const program = [
+      'import json',
+      'from dormouse.tools import sandbox_tools',
+      'print(json.dumps([[t.name, t.description, t.input_schema] for t in sandbox_tools()]))',
+    ]
+    const env = { ...process.env, PYTHONPATH: join(root, 'python'), PYTHONDONTWRITEBYTECODE: '1' }
+    const { stdout } = await promisify(execFile)('/usr/bin/python3', ['-c', program.join('\n')], { env })
+    const ours = sandboxTools().map(({ name, description, inputSchema }) => [name, description, inputSchema])
+    expect(JSON.parse(stdout)).toEqual(ours)
   })
 
   test('a framework that is not installed is not needed by the SDK itself', async () => {

@@ -20,10 +20,12 @@ const PACKAGES = [
   'contracts',
   'sdk',
   'mcp',
+  'page',
   'engine',
   'guest',
   'engine-linux',
   'egress',
+  'e2b',
   'server',
   'cli',
 ]
@@ -31,7 +33,10 @@ const PACKAGES = [
  * Packages that use fewer than they could: egress gets descriptors and policies, and knows neither burrows nor
  * sandboxes.
  */
-const ONLY: Record<string, readonly string[]> = { egress: ['async', 'contracts'] }
+const ONLY: Record<string, readonly string[]> = {
+  egress: ['async', 'contracts'],
+  e2b: ['async', 'contracts', 'engine'],
+}
 /**
  * Folders and root files of a package, lowest first. A file may import from its own folder and from those before it;
  * unit tests may import anything.
@@ -77,9 +82,11 @@ export const LAYERS: Record<string, readonly string[]> = {
     'scrub',
     'sandbox',
     'runs',
+    'fleet',
     'api',
     'ssh',
     'mcp',
+    'e2b',
     'composition',
     'index.ts',
   ],
@@ -189,9 +196,9 @@ export const brokenByTree: Record<string, RuleOfTree> = {
 }
 
 function isCode(path: string): boolean {
-  return /\.(ts|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
+  return /\.(tsx?|css|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
 }
 
 function isScript(path: string): boolean {
-  return /\.(ts|mjs)$/.test(path)
+  return /\.(tsx?|mjs)$/.test(path)
 }

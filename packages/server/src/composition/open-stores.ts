@@ -1,4 +1,6 @@
 import { join } from 'node:path'
+import type { SandboxRecord } from '@dormouse/e2b'
+import { SessionRows } from '../access/session-rows.ts'
 import { hostClock } from '../clock/clock.ts'
 import { ServerClock } from '../clock/server-clock.ts'
 import type { ServerConfig } from '../config/config.ts'
@@ -11,6 +13,7 @@ import { RunJournal } from '../runs/run-journal.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
+import { E2bRows } from '../store/e2b-rows.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
 import { LineageRows } from '../store/lineage-rows.ts'
@@ -69,10 +72,12 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     ledger: opened.use(new LedgerRows(db)),
     damaged: new QuarantineRows(db),
     scrub: new ScrubRows(db),
+    sessions: new SessionRows(db),
     secrets: new SecretRows(db),
     volumes: new VolumeRows(db),
     ports: new PortRows(db),
     sshKeys: new SshKeyRows(db),
+    e2b: new E2bRows<SandboxRecord>(db),
     templates: new TemplateCatalog(new TemplateRows(db)),
   }
 }
