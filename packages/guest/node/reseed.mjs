@@ -1,0 +1,42 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+
+const native = Math.random
+/** @type {(() => number) | undefined} */
+let ours
+
+/**
+ * Gives Math.random a new seed: V8 offers no way to, and copies of a process would draw the same numbers. Keeps a
+ * function that user code has put in its place.
+ */
+export function reseedMathRandom() {
+  if (Math.random !== native && Math.random !== ours) return
+  const next = generatorOf(seedFromLinux())
+  // 53 bits, as many as a number below 1 can hold.
+  ours = () => ((next() >>> 5) * 67_108_864 + (next() >>> 6)) / 9_007_199_254_740_992
+  Math.random = Object.defineProperty(ours, 'name', { value: 'random' })
+}
+
+/** From Linux, not from OpenSSL, whose generator is part of the copy. */
+function seedFromLinux() {
+  const seed = Buffer.alloc(16)
+  const file = openSync('/dev/urandom', 'r')
+  readSync(file, seed)
+  closeSync(file)
+  return seed
+}
+
+/** The generator sfc32. @param {Buffer} seed */
+function generatorOf(seed) {
+  let a = seed.readInt32LE(0)
+  let b = seed.readInt32LE(4)
+  let c = seed.readInt32LE(8)
+  let counter = seed.readInt32LE(12)
+  return () => {
+    const sum = (a + b + counter) | 0
+    counter = (counter + 1) | 0
+    a = b ^ (b >>> 9)
+    b = (c + (c << 3)) | 0
+    c = (((c << 21) | (c >>> 11)) + sum) | 0
+    return sum
+  }
+}
