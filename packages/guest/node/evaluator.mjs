@@ -1,4 +1,5 @@
 import { Session } from 'node:inspector'
+import { promiseHooks } from 'node:v8'
 
 /** How a cell ended. `terminated`: an interrupt stopped it. */
 /** @typedef {{ value: unknown } | { thrown: unknown, details: Record<string, any> } | { terminated: true }} Outcome */
@@ -13,6 +14,8 @@ export class Evaluator {
   #hand = { value: /** @type {unknown} */ (undefined) }
   /** @type {string | undefined} */
   #handId
+  /** Cells that have not settled. Those that were interrupted may never do. @type {Set<unknown>} */
+  #held = new Set()
 
   constructor() {
     this.#session.connect()
@@ -24,12 +27,9 @@ export class Evaluator {
    * @returns {Promise<Outcome>}
    */
   async evaluate(code, name) {
-    const answer = await this.#post('Runtime.evaluate', {
-      expression: `${code}\n//# sourceURL=${name}`,
-      replMode: true,
-      awaitPromise: true,
-      objectGroup: 'cell',
-    })
+    const expression = `${code}\n//# sourceURL=${name}`
+    const options = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' }
+    const answer = await this.#evaluateCell(options)
     if (answer === undefined) return { terminated: true }
     try {
       const value = await this.#valueOf(answer.result)
@@ -40,6 +40,39 @@ export class Evaluator {
       // The inspector would keep every value of every cell alive.
       await this.#post('Runtime.releaseObjectGroup', { objectGroup: 'cell' })
     }
+  }
+
+  /**
+   * Keeps the promise of a cell alive until it settles. If it were collected, after an interrupt, the inspector would
+   * report that from inside the garbage collector, where Node must not call JavaScript and aborts.
+   * @param {Record<string, unknown>} options
+   * @returns {Promise<Record<string, any> | undefined>}
+   */
+  #evaluateCell(options) {
+    /** @type {(answer: Record<string, any> | undefined) => void} */
+    let settle = () => {}
+    const answer = new Promise((resolve) => {
+      settle = resolve
+    })
+    /** @type {Promise<unknown> | undefined} */
+    let cell
+    // The first promise that V8 makes from here on is that of the cell. Then come those of its code.
+    const stop = promiseHooks.onInit((promise) => {
+      cell ??= promise
+    })
+    let isSettled = false
+    this.#session.post(
+      'Runtime.evaluate',
+      options,
+      (/** @type {unknown} */ error, /** @type {any} */ found) => {
+        isSettled = true
+        this.#held.delete(cell)
+        settle(error === null ? found : undefined)
+      },
+    )
+    stop()
+    if (!isSettled) this.#held.add(cell)
+    return answer
   }
 
   /** Names of `let`, `const` and `class` that cells have declared. They are not properties of globalThis. */

@@ -4,7 +4,7 @@ import { Evaluator } from './evaluator.mjs'
 import { HOOK_MS } from './limits.mjs'
 import { ModuleLoading } from './module-loading.mjs'
 import { rewriteModuleSyntax, wrapObjectLiteral } from './module-syntax.mjs'
-import { reseedMathRandom } from './reseed.mjs'
+import { reseedMathRandom, reseedOpenssl } from './reseed.mjs'
 import { formsOf } from './results.mjs'
 import { removeTypes } from './typescript.mjs'
 import { UserObject } from './user-object.mjs'
@@ -131,6 +131,7 @@ export class Kernel {
   async #wake(message) {
     Object.assign(process.env, message.env)
     if (message.reseed === true) reseedMathRandom()
+    if (!reseedOpenssl()) this.#streams.stderr.write(NOT_RESEEDED)
     this.#wakes.push(message)
     if (this.#endRun === undefined) await this.#finishWakes()
   }
@@ -181,6 +182,8 @@ class Exit {
   }
 }
 
+const NOT_RESEEDED =
+  'dormouse: the random generator of OpenSSL could not be reseeded, so forks may agree on random bytes\n'
 const INTERRUPTED = {
   name: 'KeyboardInterrupt',
   message: 'the run was interrupted',

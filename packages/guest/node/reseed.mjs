@@ -1,4 +1,23 @@
+import { randomInt, randomUUID } from 'node:crypto'
 import { closeSync, openSync, readSync } from 'node:fs'
+import { createRequire } from 'node:module'
+
+/** Node draws bytes for this many UUIDs, and for this many integers, ahead of need. */
+const CACHED_UUIDS = 128
+const CACHED_INTEGERS = 1024
+
+/** Of OpenSSL, for TLS and node:crypto. False: copies of this process would draw the same bytes. */
+export function reseedOpenssl() {
+  let isReseeded = false
+  try {
+    isReseeded = createRequire(import.meta.url)('./reseed.node').reseed()
+  } catch {
+    // A Node without OpenSSL, or a host without a compiler.
+  }
+  for (let drawn = 0; drawn < CACHED_UUIDS; drawn += 1) randomUUID()
+  for (let drawn = 0; drawn < CACHED_INTEGERS; drawn += 1) randomInt(2)
+  return isReseeded
+}
 
 const native = Math.random
 /** @type {(() => number) | undefined} */

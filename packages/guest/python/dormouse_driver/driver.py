@@ -45,11 +45,13 @@ class Driver:
             selector.register(signalled, selectors.EVENT_READ, lambda: os.read(signalled, READ_BYTES))
             while (code := self._interpreter.exit_code()) is None:
                 for key, _ in selector.select():
-                    key.data()
+                    if not key.data():
+                        # bash became another program, which is all that is left of it.
+                        selector.unregister(key.fileobj)
         self._on_reports()
         return code
 
-    def _on_messages(self) -> None:
+    def _on_messages(self) -> bool:
         data = self._control.recv(READ_BYTES)
         if not data:
             os._exit(0)
@@ -61,6 +63,7 @@ class Driver:
             message = json.loads(bytes(memoryview(self._incoming)[LENGTH.size : end]))
             del self._incoming[:end]
             self._take(message)
+        return True
 
     def _take(self, message: dict[str, Any]) -> None:
         kind = message["type"]
@@ -108,11 +111,12 @@ class Driver:
 
         self._execute(code, answer)
 
-    def _on_reports(self) -> None:
+    def _on_reports(self) -> bool:
         try:
-            self._reports += os.read(self._interpreter.report_fd, READ_BYTES)
+            data = os.read(self._interpreter.report_fd, READ_BYTES)
         except BlockingIOError:
-            return
+            return True
+        self._reports += data
         while (end := self._reports.find(0)) >= 0:
             text = self._reports[:end].decode(errors="replace")
             del self._reports[: end + 1]
@@ -120,6 +124,7 @@ class Driver:
                 self._waiting.popleft()(int(text) & 0xFF if text.lstrip("-").isdecimal() else 1)
             if not self._waiting:
                 self._finish_wakes()
+        return bool(data)
 
     def _send(self, message: dict[str, Any]) -> None:
         payload = json.dumps(message).encode()

@@ -1,7 +1,8 @@
 """Python, in the sandbox's own interpreter or one that the context names."""
 
 import os
-from importlib.util import find_spec
+import site
+from importlib.machinery import PathFinder
 
 from dormouse_agent.languages.language import AGENT_PYTHON, GUEST_DIRECTORY, KernelCommand, Language
 
@@ -31,7 +32,8 @@ def interpreter_in(path: str) -> str:
 
 def _ipython_directory() -> str:
     """Where an interpreter without IPython borrows it (dormouse_kernel/borrowed_modules.py)."""
-    spec = find_spec("IPython")
+    # The agent runs without the libraries of the sandbox.
+    spec = PathFinder.find_spec("IPython", site.getsitepackages())
     return os.path.dirname(os.path.dirname(spec.origin)) if spec is not None and spec.origin else ""
 
 
