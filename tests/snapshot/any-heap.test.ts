@@ -169,6 +169,6 @@ describe('a heap that was touched all over', () => {
       }
       for (const { id } of await engine.listSnapshots()) await engine.deleteSnapshot(id)
     },
-    240_000,
+    600_000,
   )
 })

@@ -126,5 +126,5 @@ describe('what a wake touched', () => {
       await engine[Symbol.asyncDispose]()
       await factory.cleanUp()
     }
-  }, 120_000)
+  }, 300_000)
 })
