@@ -9,7 +9,7 @@ let page: Page
 beforeAll(async () => {
   ;[server, browser] = await Promise.all([ServerProcess.start(), Browser.open()])
   await server.ok('/v1/sandboxes', { json: { name: 'glen', idleTimeoutMs: 0 } })
-  page = await browser.signedIn(server, '/sandboxes/glen')
+  page = await browser.signedIn(server, '/page/sandboxes/glen')
 })
 afterAll(async () => {
   await browser?.[Symbol.asyncDispose]()
@@ -65,7 +65,7 @@ describe('the parts of a sandbox', () => {
   })
 
   it('change the policy, and allow what the network refused with one click', async () => {
-    await page.goto(`${server.url}/sandboxes/glen/settings`)
+    await page.goto(`${server.url}/page/sandboxes/glen/settings`)
     await page.getByLabel('Name').fill('dell')
     await page.getByRole('button', { name: 'Save policy' }).click()
     await page.getByRole('heading', { name: 'dell' }).waitFor()
@@ -86,7 +86,7 @@ describe('the parts of a sandbox', () => {
 
 describe('the other pages', () => {
   it('make and delete a volume and a key', async () => {
-    await page.goto(`${server.url}/volumes`)
+    await page.goto(`${server.url}/page/volumes`)
     await page.getByLabel('Name').fill('attic')
     await page.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('cell', { name: 'attic' }).waitFor()

@@ -17,7 +17,7 @@ describe('a page whose server is killed', () => {
   it('says so, and continues with the next server, still signed in', async () => {
     await server.ok('/v1/sandboxes', { json: { name: 'elm', idleTimeoutMs: 0 } })
     const fleet = await browser.signedIn(server)
-    const notebook = await browser.signedIn(server, '/sandboxes/elm')
+    const notebook = await browser.signedIn(server, '/page/sandboxes/elm')
     const running = server.fetch('/v1/sandboxes/elm/run', {
       json: { code: 'import time\nfor i in range(600):\n    print("beat", i, flush=True); time.sleep(0.2)' },
     })
