@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { debianPackagesStep } from '../debian-packages.mjs'
 import { hashOf } from '../hash-inputs.mjs'
+import { testNode } from './test-node.mjs'
 
 const ARCHITECTURE = process.arch === 'x64' ? 'x86_64' : 'aarch64'
 
@@ -56,4 +57,4 @@ function packagesDir(repoDir) {
   return join(repoDir, 'tests/packages')
 }
 
-export const TEST_STEPS = [testSystemPackages, testNpmPackages]
+export const TEST_STEPS = [testSystemPackages, testNpmPackages, testNode]

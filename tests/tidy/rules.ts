@@ -48,6 +48,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'process',
     'network',
     'cgroup',
+    'npm',
     'template',
     'criu',
     'image',
@@ -99,7 +100,8 @@ const SDK_ON_NODE = /^packages\/sdk\/src\/(address\/local-server|local-files\/no
 const BANNED_NAMES = /(^|\/)(utils?|helpers?|types|common|misc|shared)\.(ts|mjs|py|c|h)$/
 // Split so that this file does not break its own rule.
 const ENV = ['process', 'env'].join('.')
-const ENV_ALLOWED = /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|setup\/|tests\/|bench\/)/
+const ENV_ALLOWED =
+  /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|packages\/guest\/node\/|setup\/|tests\/|bench\/)/
 const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\b/
 const SKIP_REASON = /\/\/ Skip: \w+/
 const RETRY = /\bretry: (\{|[1-9])/
