@@ -7,6 +7,7 @@ import type {
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+import type { ImportedImage, ImportImage } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
 
@@ -182,6 +183,12 @@ export interface Engine extends AsyncDisposable {
   listSnapshots(): Promise<readonly Snapshot[]>
   /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
+  /**
+   * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, whoever
+   * imported it. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the
+   * image is kept for a while, for another try.
+   */
+  importImage(request: ImportImage): Promise<ImportedImage>
   /** Makes an empty directory. Throws `already_exists`. */
   createVolume(volumeId: VolumeId): Promise<void>
   /**
@@ -345,6 +352,8 @@ export interface RestoreOptions {
   readonly volumes?: readonly VolumeMount[]
   /** As in `CreateBurrow`, for snapshots of kind `files`; full snapshots keep their user. */
   readonly user?: string | undefined
+  /** Where processes start when a call names no directory, for snapshots of kind `files`. Default: the user's home. */
+  readonly cwd?: string | undefined
   /** As in `CreateBurrow`; added to the environment in the snapshot. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /**

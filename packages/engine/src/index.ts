@@ -24,6 +24,7 @@ export type {
   StoredPart,
   VolumeMount,
 } from './engine.ts'
+export type { ImageCredentials, ImageDescription, ImportedImage, ImportImage } from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
 export type {
   BackgroundProcess,

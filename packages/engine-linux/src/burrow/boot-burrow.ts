@@ -1,6 +1,8 @@
 import type { BurrowLimits, LayerId, SnapshotId } from '@dormouse/contracts'
 import type { CreateBurrow } from '@dormouse/engine'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
+import { RUNTIME_PYTHON } from '../runtime/prepare-runtime.ts'
+import { SCRATCH } from '../template/scratch-template.ts'
 import type { Template } from '../template/template-store.ts'
 import { lockAgentSocket } from './agent-socket.ts'
 import type { BurrowHost } from './burrow-host.ts'
@@ -10,7 +12,7 @@ import { LinuxBurrow } from './linux-burrow.ts'
 import { discardSpare } from './spare.ts'
 
 export interface BootBurrow {
-  readonly request: Omit<CreateBurrow, 'volumes'>
+  readonly request: Omit<CreateBurrow, 'volumes'> & { readonly cwd?: string }
   readonly volumes?: BurrowRecord['volumes']
   readonly limits: BurrowLimits
   readonly template: Template
@@ -32,13 +34,16 @@ const AGENT = {
   ],
 }
 
+/** An image has no Python that the agent could rely on. */
+const AGENT_OF_IMAGE = { ...AGENT, argv: [`/.dormouse/${RUNTIME_PYTHON}`, ...AGENT.argv.slice(1)] }
+
 /**
  * Makes a burrow whose agent starts from scratch; `restoreBurrow` is the other way to make one. On failure nothing of
  * the burrow is left.
  */
 export async function bootBurrow(host: BurrowHost, boot: BootBurrow): Promise<LinuxBurrow> {
   const { files, request, signal } = boot
-  const { sandboxId, user, env } = request
+  const { sandboxId, user, env, cwd } = request
   signal?.throwIfAborted()
   const spare = await host.spares.take()
   try {
@@ -50,12 +55,13 @@ export async function bootBurrow(host: BurrowHost, boot: BootBurrow): Promise<Li
       limits: boot.limits,
       ...(files !== undefined && { layers: files.layers, parent: files.snapshotId }),
       volumes: boot.volumes ?? [],
-      agent: AGENT,
+      agent: boot.template.name === SCRATCH ? AGENT_OF_IMAGE : AGENT,
       signal,
     })
     await lockAgentSocket(launched.first)
     const burrow = new LinuxBurrow(host, launched)
-    await burrow.publish(burrow.guest.configure({ sandboxId, ...(user && { user }), ...(env && { env }) }))
+    const identity = { sandboxId, ...(user && { user }), ...(env && { env }), ...(cwd && { cwd }) }
+    await burrow.publish(burrow.guest.configure(identity))
     return burrow
   } catch (error) {
     await discardSpare(spare, host.hierarchies)

@@ -26,11 +26,18 @@ export const createSchema = z.strictObject({
   limits: burrowLimitsSchema.prefault({}),
   user: z
     .string()
-    .regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'is not a user name')
+    // A name or a number, maybe with a group, as images have it.
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/, 'is not a user name')
     .optional(),
   env: envSchema.optional(),
   volumes: volumeMountsSchema.prefault([]),
 })
 
 /** The part of it that a restore takes, too. */
-export const bootSchema = createSchema.pick({ user: true, env: true })
+export const bootSchema = createSchema.pick({ user: true, env: true }).extend({
+  cwd: z
+    .string()
+    .regex(/^\/[^\0]*$/, 'is not an absolute path')
+    .max(4096)
+    .optional(),
+})

@@ -31,7 +31,7 @@ tops = {name.partition(".")[0] for name in sys.modules}
 packages = {os.path.dirname(importlib.util.find_spec("matplotlib_inline").origin)}
 for top in tops:
     path = getattr(sys.modules.get(top), "__file__", None)
-    if path and "/dist-packages/" in path:
+    if path and "/dist-packages/" in path and top != "_distutils_hack":
         packages.add(os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path)
 print(json.dumps({"loader": os.path.realpath(loader), "python": python, "bash": bash, "stdlib": stdlib,
     "libraries": sorted(libraries.values()), "packages": sorted(packages)}, indent=1))
@@ -39,6 +39,10 @@ print(json.dumps({"loader": os.path.realpath(loader), "python": python, "bash": 
 
 /** Pre: root of the host built the template. */
 export async function listRuntime(rootfs: string): Promise<RuntimeFiles> {
-  const { stdout } = await chrootShifted(rootfs, ['python3', '-I', '-B', '-c', PROGRAM], 'listing the runtime')
+  const { stdout } = await chrootShifted(
+    rootfs,
+    ['python3', '-I', '-B', '-c', PROGRAM],
+    'listing the runtime',
+  )
   return JSON.parse(stdout)
 }

@@ -40,13 +40,20 @@ export async function patchProgram(path: string, machine: Machine): Promise<void
   await replaceStrings(path, [[`${loader}\0`, `${replacement}\0`]])
 }
 
-async function replaceStrings(path: string, replacements: readonly (readonly [string, string])[]): Promise<void> {
+async function replaceStrings(
+  path: string,
+  replacements: readonly (readonly [string, string])[],
+): Promise<void> {
   const bytes = await readFile(path)
   for (const [from, to] of replacements) {
-    if (Buffer.byteLength(from) !== Buffer.byteLength(to)) throw new Error(`${from} and ${to} differ in length`)
+    if (Buffer.byteLength(from) !== Buffer.byteLength(to))
+      throw new Error(`${from} and ${to} differ in length`)
     let at = bytes.indexOf(from, 0, 'latin1')
     if (at === -1)
-      throw new DormouseError('setup_failed', `The runtime for images cannot be made: ${path} has no "${from}".`)
+      throw new DormouseError(
+        'setup_failed',
+        `The runtime for images cannot be made: ${path} has no "${from}".`,
+      )
     for (; at !== -1; at = bytes.indexOf(from, at + 1, 'latin1')) bytes.write(to, at, 'latin1')
   }
   await writeFile(path, bytes)

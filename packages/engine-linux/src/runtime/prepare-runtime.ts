@@ -6,12 +6,19 @@ import { runCommandOrFail } from '../host/run-command.ts'
 import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
 import type { Template } from '../template/template-store.ts'
 import { listRuntime, type RuntimeFiles } from './list-runtime.ts'
-import { LIBRARIES_IN_TOOLS, LOADER_IN_TOOLS, patchLoader, patchProgram, thisMachine } from './patch-loader.ts'
+import {
+  LIBRARIES_IN_TOOLS,
+  LOADER_IN_TOOLS,
+  patchLoader,
+  patchProgram,
+  thisMachine,
+} from './patch-loader.ts'
 
 /** Raised when the same template makes another runtime. */
 const RUNTIME_VERSION = 1
 /** Directory of the programs, below /.dormouse. */
 export const RUNTIME_IN_TOOLS = 'runtime'
+export const RUNTIME_PYTHON = `${RUNTIME_IN_TOOLS}/bin/python3`
 
 /**
  * Copies Python, IPython and bash of a template into a directory of their own, once per build of the template. Returns

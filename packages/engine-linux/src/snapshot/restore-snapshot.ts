@@ -27,7 +27,7 @@ async function restoreFound(
   options: RestoreOptions,
 ): Promise<LinuxBurrow> {
   const { host, dataDir, dumper } = engine
-  const { sandboxId, user, env, signal, reason = 'resume', reseed = true } = options
+  const { sandboxId, user, env, cwd, signal, reason = 'resume', reseed = true } = options
   const { paths, manifest } = await engine.find(id)
   if (options.of !== undefined && manifest.sandboxId !== options.of)
     throw unusable('it was taken of another sandbox')
@@ -38,7 +38,13 @@ async function restoreFound(
   dumper.prepare()
   if (manifest.kind === 'files') {
     await engine.store.checkLayers(manifest)
-    const request = { sandboxId, template: template.name, ...(user && { user }), ...(env && { env }) }
+    const request = {
+      sandboxId,
+      template: template.name,
+      ...(user && { user }),
+      ...(env && { env }),
+      ...(cwd && { cwd }),
+    }
     const files = { layers: manifest.layers, snapshotId: id }
     return bootBurrow(host, { request, volumes, limits, template, toolsDir: engine.toolsDir, files, signal })
   }

@@ -23,9 +23,10 @@ from dormouse_agent.log import close_log
 from dormouse_agent.operations import OperationTable
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
+from dormouse_agent.programs import kernel_python
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
-from dormouse_agent.users import ROOT, User, get_user
+from dormouse_agent.users import ROOT, User, get_user, require_directory
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
@@ -50,6 +51,9 @@ class Agent:
         self.default_user = ROOT
         self.sandbox_id = ""
         self.env: dict[str, str] = {}
+        # Where processes start when a request names no directory; the home of their user by default.
+        self.cwd: str | None = None
+        self.python = kernel_python(self.env)
         budget = JournalBudget()
         self.runs = Runs(budget)
         self.processes: dict[str, StartedProcess] = {}
@@ -62,6 +66,16 @@ class Agent:
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)
+
+    def start_directory(self, user: User) -> str:
+        if self.cwd is not None:
+            try:
+                require_directory(user, self.cwd)
+            except OSError:
+                pass
+            else:
+                return self.cwd
+        return user.start_directory()
 
     def add_context(
         self, name: str, user: User | None = None, cwd: str | None = None, env: dict[str, str] | None = None

@@ -61,7 +61,7 @@ class Context:
         return base_environment(self.user, self._agent.sandbox_id, self._agent.env, self._env)
 
     def start_directory(self) -> str:
-        return self._cwd if self._cwd is not None else self.user.start_directory()
+        return self._cwd if self._cwd is not None else self._agent.start_directory(self.user)
 
     def update_env(self, names: list[str]) -> None:
         env = self.environment()

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import struct
-import sys
 from typing import Any, Protocol
 
 from dormouse_agent.frames import encode_json
@@ -19,8 +18,6 @@ from dormouse_agent.users import User
 
 GUEST_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KERNEL_DIRECTORY = os.path.join(GUEST_DIRECTORY, "dormouse_kernel")
-# Without a PATH, Python does not know its own executable.
-PYTHON = sys.executable or os.readlink("/proc/self/exe")
 LENGTH = struct.Struct(">I")
 
 
@@ -39,14 +36,14 @@ class KernelProcess:
         self.killed = False
         self.untrusted = False
 
-    def start(self, reaper: Reaper, user: User, env: dict[str, str], cwd: str) -> None:
+    def start(self, reaper: Reaper, python: str, user: User, env: dict[str, str], cwd: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         try:
             child = spawn(
                 Spawn(
-                    [PYTHON, KERNEL_DIRECTORY, str(theirs.fileno())], user, env, cwd,
+                    [python, KERNEL_DIRECTORY, str(theirs.fileno())], user, env, cwd,
                     stdout=out_write, stderr=err_write, pass_fds=(theirs.fileno(),),
                 )  # fmt: skip
             )

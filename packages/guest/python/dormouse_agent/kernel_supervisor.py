@@ -130,7 +130,13 @@ class KernelSupervisor:
         self._pending_reseed = None
         process = KernelProcess(self._agent.loop, self)
         try:
-            process.start(self._agent.reaper, context.user, context.environment(), context.start_directory())
+            process.start(
+                self._agent.reaper,
+                self._agent.python,
+                context.user,
+                context.environment(),
+                context.start_directory(),
+            )
         except OpError as error:
             self._failed(f"the kernel could not be started: {error.message}")
             return
