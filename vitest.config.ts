@@ -53,7 +53,7 @@ export default defineConfig({
         test: {
           name: 'together',
           include: ['packages/*/src/**/*.test.ts', 'setup/**/*.test.ts', 'tests/**/*.test.ts'],
-          exclude: [...ALONE, ...MEASURE_THEMSELVES],
+          exclude: [...ALONE, ...MEASURE_THEMSELVES, '**/node_modules/**'],
           // Loading our sources takes about a second of CPU; a worker does it once for all of its files.
           isolate: false,
           // One more than there are processors: most of them wait for much of their time.

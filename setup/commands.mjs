@@ -11,6 +11,7 @@ import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
 import { templateStep } from './steps/template.mjs'
 import { templateSnapshotStep } from './steps/template-snapshot.mjs'
+import { TEST_STEPS } from './steps/test-packages.mjs'
 import { testPrograms } from './test-programs.mjs'
 
 /**
@@ -52,7 +53,7 @@ async function up(context) {
 /** @type {SetupCommand['run']} */
 async function test(context) {
   const { repoDir, dataDir, signal, args, isJson } = context
-  await runSteps(allSteps(repoDir), context)
+  await runSteps([...allSteps(repoDir), ...TEST_STEPS], context)
   const env = { ...process.env, DORMOUSE_DATA: dataDir }
   let status = 0
   // The tests run even when the linter fails, so that one run shows every problem.

@@ -76,11 +76,18 @@ export class AgentClient implements Guest {
 
   /** Makes the agent close all connections. Calls fail until `resume`. Throws `agent_unreachable` without an answer. */
   async quiesce(): Promise<void> {
-    await this.call('agent.quiesce', {}, { timeoutMs: ENGINE_TIMEOUT_MS })
+    const connection = await this.#openConnection()
+    const channel = connection.requestLast('agent.quiesce')
+    try {
+      await this.answer(channel, channel.result, ENGINE_TIMEOUT_MS)
+    } catch (error) {
+      // It can send nothing more; the next call connects again.
+      connection.close()
+      throw error
+    }
     this.#isQuiet = true
     // Waiting for the agent to close its end, instead of closing ours, shows that it has closed it.
-    const connection = this.#connection
-    if (connection === undefined || (await settledWithin(connection.closed, QUIESCE_TIMEOUT_MS))) return
+    if (await settledWithin(connection.closed, QUIESCE_TIMEOUT_MS)) return
     connection.close()
     await connection.closed
   }
@@ -115,9 +122,7 @@ export class AgentClient implements Guest {
   async open(op: string, fields: object, { signal }: Pick<RequestOptions, 'signal'> = {}): Promise<Channel> {
     if (signal?.aborted)
       throw new DormouseError('cancelled', 'The call was cancelled.', { cause: signal.reason })
-    const connection =
-      this.#connection?.isOpen && this.#closedWith === undefined ? this.#connection : await this.#connect()
-    const channel = connection.request(op, fields)
+    const channel = (await this.#openConnection()).request(op, fields)
     const listener = onAbort(signal, () => channel.cancel(signal?.reason))
     const stopListening = () => listener[Symbol.dispose]()
     channel.result.then(stopListening, stopListening)
@@ -166,6 +171,10 @@ export class AgentClient implements Guest {
     if (!hasErrorCode(error, 'agent_unreachable') || this.#connection?.isOpen) return error
     await this.#disconnected
     return this.#closedWith ?? error
+  }
+
+  async #openConnection(): Promise<AgentConnection> {
+    return this.#connection?.isOpen && this.#closedWith === undefined ? this.#connection : this.#connect()
   }
 
   async #connect(): Promise<AgentConnection> {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { encodeFrame, encodeJsonFrame, FrameType } from './frames.ts'
+import { encodeFrame, encodeJsonFrame, type Frame, FrameType } from './frames.ts'
 import { FakeAgent } from './testing/fake-agent.ts'
 
 // The test plays a hostile agent, which sandbox code has taken over, on a real socket.
@@ -78,5 +78,33 @@ describe('an agent that misbehaves', () => {
       socket.write(encodeJsonFrame(FrameType.end, channel, info))
     })
     expect(await agent.client.info()).toEqual(info)
+  })
+})
+
+describe('a host that asks the agent to quiesce', () => {
+  test('sends nothing after it: the agent reads no more, and a write to its closed socket would lose the answer', async () => {
+    const agent = await FakeAgent.listen()
+    const frames: Frame[] = []
+    let quiesced: { socket: Socket; channel: number } | undefined
+    agent.play = (socket, frame) => {
+      frames.push(frame)
+      if (frame.type === FrameType.hello) socket.write(encodeJsonFrame(FrameType.hello, 0, { protocol: 1 }))
+      else if (frame.type === FrameType.request && frame.channel === 1)
+        // More than the step in which the host returns credit.
+        for (let n = 0; n < 3; n += 1) socket.write(encodeFrame(FrameType.data, 1, Buffer.alloc(200_000)))
+      else if (frame.type === FrameType.request) quiesced = { socket, channel: frame.channel }
+    }
+    const stream = await agent.client.open('file.read', {})
+    const quiet = agent.client.quiesce()
+    await expect.poll(() => quiesced).toBeDefined()
+    const { socket, channel } = quiesced as NonNullable<typeof quiesced>
+    const before = frames.length
+    const received = stream.received()
+    for (let n = 0; n < 3; n += 1) await received.next()
+    await expect(agent.client.info()).rejects.toMatchObject({ code: 'agent_unreachable' })
+    socket.end(encodeJsonFrame(FrameType.end, channel, {}))
+    await quiet
+    expect(frames.slice(before)).toEqual([])
+    agent.close()
   })
 })

@@ -40,6 +40,7 @@ export class AgentConnection {
   readonly #liveness: LivenessMonitor
   #strayBytes = 0
   #frames = 0
+  #hasSentLast = false
   #frameTimer: NodeJS.Timeout | undefined
   /** Settles when the connection has ended. Never rejects. */
   readonly closed: Promise<void>
@@ -96,10 +97,22 @@ export class AgentConnection {
     return this.#closedWith === undefined
   }
 
+  /**
+   * Sends a request after which the agent reads nothing more, and nothing more is sent: writing to a socket that the
+   * agent has closed would break the connection before the answer is read.
+   */
+  requestLast(op: string): Channel {
+    const channel = this.request(op, {})
+    this.#hasSentLast = true
+    return channel
+  }
+
   /** Sends a request. The channel carries its answer. */
   request(op: string, fields: object): Channel {
     const id = this.#nextChannel
     if (this.#closedWith !== undefined) return Channel.failed(this.#closedWith)
+    if (this.#hasSentLast)
+      return Channel.failed(new DormouseError('agent_unreachable', 'The sandbox is being saved.'))
     if (id > CHANNEL_MAX) {
       const error = new DormouseError('agent_unreachable', 'The connection has used up its channels.')
       this.#close(error)
@@ -111,7 +124,9 @@ export class AgentConnection {
       return Channel.failed(new DormouseError('agent_unreachable', 'The agent does not read its requests.'))
     this.#nextChannel += 1
     const channel = new Channel({
-      send: (type, payload) => this.#socket.write(encodeFrame(type, id, payload)),
+      send: (type, payload) => {
+        if (!this.#hasSentLast) this.#socket.write(encodeFrame(type, id, payload))
+      },
       onClose: () => this.#channels.delete(id),
       isBackedUp: () => this.#socket.writableNeedDrain,
       onMalformed: (cause) => this.#close(malformed(cause)),

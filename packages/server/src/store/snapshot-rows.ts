@@ -41,6 +41,8 @@ export interface KeepSnapshot {
 export class SnapshotRows {
   readonly #db: Database
   readonly #get
+  /** How many callers hold each snapshot. */
+  readonly #held = new Map<SnapshotId, number>()
 
   constructor(db: Database) {
     this.#db = db
@@ -116,6 +118,22 @@ export class SnapshotRows {
     return new Set(rows.map(({ id }) => id))
   }
 
+  /** Until disposed, `isHeld` is true for this snapshot. Not recorded: a new server holds none. */
+  hold(id: SnapshotId): Disposable {
+    this.#held.set(id, (this.#held.get(id) ?? 0) + 1)
+    return {
+      [Symbol.dispose]: () => {
+        const left = (this.#held.get(id) ?? 1) - 1
+        if (left === 0) this.#held.delete(id)
+        else this.#held.set(id, left)
+      },
+    }
+  }
+
+  isHeld(id: SnapshotId): boolean {
+    return this.#held.has(id)
+  }
+
   /** It is the head of a sandbox. */
   isHead(id: SnapshotId): boolean {
     return (
@@ -125,14 +143,15 @@ export class SnapshotRows {
     )
   }
 
-  /** A template refers to it. */
+  /** A template or a kept step of a build refers to it. */
   isTemplate(id: SnapshotId): boolean {
     return (
       this.#db
-        .prepare<[string, string], { name: string }>(
-          'SELECT name FROM templates WHERE snapshot_id = ? OR files_snapshot_id = ? LIMIT 1',
+        .prepare<[string, string, string, string], { name: string }>(
+          `SELECT name FROM templates WHERE snapshot_id = ? OR files_snapshot_id = ? OR debug_snapshot_id = ?
+           UNION ALL SELECT key FROM build_steps WHERE snapshot_id = ? LIMIT 1`,
         )
-        .get(id, id) !== undefined
+        .get(id, id, id, id) !== undefined
     )
   }
 
@@ -162,7 +181,9 @@ export class SnapshotRows {
         `SELECT id FROM snapshots WHERE is_kept = 0
          AND id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL)
          AND id NOT IN (SELECT snapshot_id FROM templates WHERE snapshot_id IS NOT NULL)
-         AND id NOT IN (SELECT files_snapshot_id FROM templates WHERE files_snapshot_id IS NOT NULL)`,
+         AND id NOT IN (SELECT files_snapshot_id FROM templates WHERE files_snapshot_id IS NOT NULL)
+         AND id NOT IN (SELECT debug_snapshot_id FROM templates WHERE debug_snapshot_id IS NOT NULL)
+         AND id NOT IN (SELECT snapshot_id FROM build_steps)`,
       )
       .all()
       .map((row) => row.id)

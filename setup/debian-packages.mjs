@@ -1,0 +1,78 @@
+import { spawnSync } from 'node:child_process'
+import { accessSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { hashOf } from './hash-inputs.mjs'
+
+/**
+ * A set-up step that installs packages of Debian.
+ * @param {{ id: string, title: string, packages: readonly (readonly [name: string, sign: string])[] }} what
+ *   `sign`: a file or program that shows on other distributions whether the package is installed
+ * @returns {import('./run-steps.mjs').Step}
+ */
+export function debianPackagesStep({ id, title, packages }) {
+  return {
+    id,
+    title,
+    scope: 'repo',
+    hint: 'Check the network and the package sources of this machine (try `apt-get update`), then run this again.',
+    inputs: () => hashOf(packages),
+    isInPlace: () => missingFrom(packages).length === 0,
+    run: (tools) => installMissing(missingFrom(packages), tools),
+  }
+}
+
+/**
+ * @param {readonly string[]} missing
+ * @param {Parameters<import('./run-steps.mjs').Step['run']>[0]} tools
+ */
+async function installMissing(missing, { report, run, signal }) {
+  if (missing.length === 0) return
+  if (!isProgramThere('apt-get')) {
+    throw new Error(
+      `this machine has no apt-get, and these packages are missing (names in Debian): ${missing.join(', ')}. ` +
+        'Install them with your package manager, then run this again',
+    )
+  }
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const onLine = (/** @type {string} */ line) => report({ doing: line })
+  report({ percent: 0, doing: 'reading package lists' })
+  await run({ argv: ['apt-get', 'update'], env, onLine, heldFds: [] }).catch(() => {
+    // One broken package source must not stop the others; the installation fails if it matters.
+    signal.throwIfAborted()
+  })
+  report({ percent: 30, doing: `installing ${missing.join(', ')}` })
+  const install = ['install', '--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
+  await run({ argv: ['apt-get', ...install, ...missing], env, onLine, heldFds: [] })
+}
+
+/** @param {readonly (readonly [name: string, sign: string])[]} packages */
+function missingFrom(packages) {
+  if (!isProgramThere('dpkg-query'))
+    return packages.filter(([, sign]) => !isThere(sign)).map(([name]) => name)
+  const names = packages.map(([name]) => name)
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg-query has its own placeholders.
+  const format = '${Package} ${db:Status-Status}\\n'
+  const { stdout } = spawnSync('dpkg-query', ['-W', '-f', format, ...names], { encoding: 'utf8' })
+  const installed = new Set(stdout.split('\n').filter((line) => line.endsWith(' installed')))
+  return names.filter((name) => !installed.has(`${name} installed`))
+}
+
+/** @param {string} sign a program's name or the absolute path of a file */
+function isThere(sign) {
+  return sign.startsWith('/') ? isFileThere(sign) : isProgramThere(sign)
+}
+
+/** @param {string} program */
+function isProgramThere(program) {
+  return (process.env.PATH ?? '').split(delimiter).some((directory) => isFileThere(join(directory, program)))
+}
+
+/** @param {string} path */
+function isFileThere(path) {
+  try {
+    accessSync(path)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,57 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { debianPackagesStep } from '../debian-packages.mjs'
+import { hashOf } from '../hash-inputs.mjs'
+
+const ARCHITECTURE = process.arch === 'x64' ? 'x86_64' : 'aarch64'
+
+/** What only tests need, so `up` does not install it. */
+const testSystemPackages = debianPackagesStep({
+  id: 'test-system-packages',
+  title: 'System packages of the tests',
+  packages: [
+    // For the tests of the guard: an allocator that depends on it.
+    ['libjemalloc2', `/usr/lib/${ARCHITECTURE}-linux-gnu/libjemalloc.so.2`],
+    // For the tests of SSH.
+    ['rsync', 'rsync'],
+    // For the tests of the Python SDK: what it needs, and what builds it.
+    ['python3-httpx', '/usr/lib/python3/dist-packages/httpx'],
+    ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
+    ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
+  ],
+})
+
+/**
+ * The npm packages in `tests/packages`: clients and frameworks of others that the tests run for real.
+ * @type {import('../run-steps.mjs').Step}
+ */
+const testNpmPackages = {
+  id: 'test-npm-packages',
+  title: 'npm packages of the tests',
+  scope: 'repo',
+  hint: 'Check the network and the npm settings of this machine (`npm ping`), then run this again.',
+  inputs: ({ repoDir }) =>
+    hashOf(
+      process.versions.modules,
+      ['package.json', 'package-lock.json'].map((file) =>
+        readFileSync(join(packagesDir(repoDir), file), 'utf8'),
+      ),
+    ),
+  isInPlace: ({ repoDir }) => existsSync(join(packagesDir(repoDir), 'node_modules/.package-lock.json')),
+  async run({ report, run }, { repoDir }) {
+    await run({
+      argv: ['npm', 'install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--no-workspaces'],
+      cwd: packagesDir(repoDir),
+      onLine: (line) => {
+        if (!line.startsWith('npm warn')) report({ doing: line })
+      },
+    })
+  },
+}
+
+/** @param {string} repoDir */
+function packagesDir(repoDir) {
+  return join(repoDir, 'tests/packages')
+}
+
+export const TEST_STEPS = [testSystemPackages, testNpmPackages]
