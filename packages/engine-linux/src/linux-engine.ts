@@ -204,8 +204,8 @@ export class LinuxEngine implements Engine {
   }
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
-    const { user, env, cwd } = parseInput(bootSchema, pick(options), 'restore')
-    const restored = restoreSnapshot(this.#snapshots, snapshotId, { ...options, user, env, cwd })
+    const { user, env, image } = parseInput(bootSchema, pick(options), 'restore')
+    const restored = restoreSnapshot(this.#snapshots, snapshotId, { ...options, user, env, image })
     return this.#hold(await restored.catch(throwExplained))
   }
 
@@ -367,8 +367,8 @@ export class LinuxEngine implements Engine {
   }
 }
 
-function pick({ user, env, cwd }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'cwd'> {
-  return { user, env, cwd }
+function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
+  return { user, env, image }
 }
 
 async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {

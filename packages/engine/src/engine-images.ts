@@ -22,14 +22,18 @@ export interface ImportImage {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What an image says about itself. */
-export interface ImageDescription {
-  readonly name: string
-  readonly digest: string
+/** How programs of an image start when a call does not say otherwise. */
+export interface ProgramSettings {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** A name or a number, maybe with a group: `node`, `1000:1000`. */
   readonly user: string
+}
+
+/** What an image says about itself. */
+export interface ImageDescription extends ProgramSettings {
+  readonly name: string
+  readonly digest: string
   readonly entrypoint: readonly string[]
   readonly cmd: readonly string[]
   /** `['CMD', …]` or `['CMD-SHELL', script]`. */

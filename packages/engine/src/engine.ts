@@ -7,7 +7,7 @@ import type {
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
-import type { ImportedImage, ImportImage } from './engine-images.ts'
+import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
 
@@ -359,8 +359,8 @@ export interface RestoreOptions {
   readonly volumes?: readonly VolumeMount[]
   /** As in `CreateBurrow`, for snapshots of kind `files`; full snapshots keep their user. */
   readonly user?: string | undefined
-  /** Where processes start when a call names no directory, for snapshots of kind `files`. Default: the user's home. */
-  readonly cwd?: string | undefined
+  /** For snapshots of kind `files`: how programs start, instead of what the snapshot says. Later snapshots have it. */
+  readonly image?: ProgramSettings | undefined
   /** As in `CreateBurrow`; added to the environment in the snapshot. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /**

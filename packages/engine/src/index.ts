@@ -24,7 +24,13 @@ export type {
   StoredPart,
   VolumeMount,
 } from './engine.ts'
-export type { ImageCredentials, ImageDescription, ImportedImage, ImportImage } from './engine-images.ts'
+export type {
+  ImageCredentials,
+  ImageDescription,
+  ImportedImage,
+  ImportImage,
+  ProgramSettings,
+} from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
 export type {
   BackgroundProcess,
@@ -54,3 +60,4 @@ export type {
   StartProcess,
   StartRun,
 } from './guest.ts'
+export { type ImageSource, parseImageSource } from './image-source.ts'

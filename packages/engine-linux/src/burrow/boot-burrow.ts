@@ -1,5 +1,5 @@
 import type { BurrowLimits, LayerId, SnapshotId } from '@dormouse/contracts'
-import type { CreateBurrow } from '@dormouse/engine'
+import type { CreateBurrow, ProgramSettings } from '@dormouse/engine'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import { RUNTIME_PYTHON } from '../runtime/prepare-runtime.ts'
 import { SCRATCH } from '../template/scratch-template.ts'
@@ -12,13 +12,14 @@ import { LinuxBurrow } from './linux-burrow.ts'
 import { discardSpare } from './spare.ts'
 
 export interface BootBurrow {
-  readonly request: Omit<CreateBurrow, 'volumes'> & { readonly cwd?: string }
+  readonly request: Omit<CreateBurrow, 'volumes'>
   readonly volumes?: BurrowRecord['volumes']
   readonly limits: BurrowLimits
   readonly template: Template
   readonly toolsDir: string
   /** Files of a snapshot to boot on. */
   readonly files?: { readonly layers: readonly LayerId[]; readonly snapshotId: SnapshotId }
+  readonly image?: ProgramSettings | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -43,7 +44,7 @@ const AGENT_OF_IMAGE = { ...AGENT, argv: [`/.dormouse/${RUNTIME_PYTHON}`, ...AGE
  */
 export async function bootBurrow(host: BurrowHost, boot: BootBurrow): Promise<LinuxBurrow> {
   const { files, request, signal } = boot
-  const { sandboxId, user, env, cwd } = request
+  const { sandboxId } = request
   signal?.throwIfAborted()
   const spare = await host.spares.take()
   try {
@@ -55,16 +56,23 @@ export async function bootBurrow(host: BurrowHost, boot: BootBurrow): Promise<Li
       limits: boot.limits,
       ...(files !== undefined && { layers: files.layers, parent: files.snapshotId }),
       volumes: boot.volumes ?? [],
+      image: boot.image,
       agent: boot.template.name === SCRATCH ? AGENT_OF_IMAGE : AGENT,
       signal,
     })
     await lockAgentSocket(launched.first)
     const burrow = new LinuxBurrow(host, launched)
-    const identity = { sandboxId, ...(user && { user }), ...(env && { env }), ...(cwd && { cwd }) }
-    await burrow.publish(burrow.guest.configure(identity))
+    await burrow.publish(burrow.guest.configure({ sandboxId, ...startOf(boot) }))
     return burrow
   } catch (error) {
     await discardSpare(spare, host.hierarchies)
     throw error
   }
+}
+
+/** What the caller asks for comes before what the image says. */
+function startOf({ request, image }: BootBurrow): Partial<ProgramSettings> {
+  const user = request.user ?? image?.user
+  const env = image === undefined ? request.env : { ...image.env, ...request.env }
+  return { ...(user && { user }), ...(env && { env }), ...(image && { cwd: image.cwd }) }
 }

@@ -10,7 +10,12 @@ import {
   newLayerId,
   newSnapshotId,
 } from '@dormouse/contracts'
-import type { ImportedImage, ImportImage } from '@dormouse/engine'
+import {
+  type ImportedImage,
+  type ImportImage,
+  type ProgramSettings,
+  parseImageSource,
+} from '@dormouse/engine'
 import { snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
@@ -20,9 +25,8 @@ import { describeSnapshot } from '../storage/describe-snapshot.ts'
 import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
 import { explainNoSpace, publishSnapshot, syncLayer, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { prepareScratch } from '../template/scratch-template.ts'
-import { describeImage } from './describe-image.ts'
+import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
 import { makeSettingsLayer, SETTINGS_LAYER } from './image-settings.ts'
-import { parseImageSource } from './image-source.ts'
 import { LayerIndex } from './layer-index.ts'
 import { type PulledImage, pullImage } from './pull-image.ts'
 import { requireSkopeo } from './skopeo.ts'
@@ -64,8 +68,9 @@ export async function importImage(engine: SnapshotEngine, request: ImportImage):
 async function importOne(engine: SnapshotEngine, request: ImportImage, key: string): Promise<ImportedImage> {
   const { layout } = engine.host
   const { onLine = () => {}, signal, credentials, registriesConf } = request
-  await requireSkopeo(onLine)
   await mkdir(layout.pullsDir, { recursive: true, mode: 0o711 })
+  if (request.image === EMPTY_IMAGE.name) return importEmpty(engine, request)
+  await requireSkopeo(onLine)
   await removeOldPulls(layout.pullsDir)
   const index = new LayerIndex(layout)
   await index.tidy()
@@ -84,11 +89,25 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
       signal,
     })
     const prepared = await unpackMissing(pulled, { index, work, request })
-    const snapshot = await publishImage(engine, { prepared, work, request })
+    const image = describeImage(request.image, pulled)
+    const { user, env, cwd } = image
+    const snapshot = await publishImage(engine, { prepared, work, request, image: { user, env, cwd } })
     await removeTree(directory)
-    return { snapshot, image: describeImage(request.image, pulled) }
+    return { snapshot, image }
   } catch (error) {
     throw explainNoSpace(error, 'The disk is full; the image was not imported.')
+  } finally {
+    await removeTree(work)
+  }
+}
+
+/** A snapshot without any file of an image. */
+async function importEmpty(engine: SnapshotEngine, request: ImportImage): Promise<ImportedImage> {
+  const work = await makeOwnedDirectory({ parent: engine.host.layout.pullsDir, prefix: '.unpacking-' })
+  try {
+    const { user, env, cwd } = EMPTY_IMAGE
+    const publish = { prepared: [], work, request, image: { user, env, cwd } }
+    return { snapshot: await publishImage(engine, publish), image: EMPTY_IMAGE }
   } finally {
     await removeTree(work)
   }
@@ -132,6 +151,7 @@ interface Publish {
   readonly prepared: readonly PreparedLayer[]
   readonly work: string
   readonly request: ImportImage
+  readonly image: ProgramSettings
 }
 
 /** Gives the layers their names and the snapshot its own, while no layer is collected. */
@@ -152,6 +172,7 @@ async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<I
       layers: chain,
       limits: burrowLimitsSchema.parse({}),
       volumes: [],
+      image: publish.image,
       bytes: { images: 0, memory: 0 },
     }
     const unfinished = snapshotPaths(join(layout.snapshotsDir, `${UNFINISHED}${id}`))

@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { chown, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import type { ImageCredentials } from '@dormouse/engine'
+import type { ImageCredentials, ImageSource } from '@dormouse/engine'
 import {
   type ImageConfigFile,
   type ImageManifest,
@@ -11,7 +11,6 @@ import {
   imageListSchema,
   imageManifestSchema,
 } from './image-config.ts'
-import type { ImageSource } from './image-source.ts'
 import type { KnownLayer } from './layer-index.ts'
 import { PULL_UID, type RunSkopeo, runSkopeo } from './skopeo.ts'
 

@@ -27,7 +27,7 @@ async function restoreFound(
   options: RestoreOptions,
 ): Promise<LinuxBurrow> {
   const { host, dataDir, dumper } = engine
-  const { sandboxId, user, env, cwd, signal, reason = 'resume', reseed = true } = options
+  const { sandboxId, user, env, signal, reason = 'resume', reseed = true } = options
   const { paths, manifest } = await engine.find(id)
   if (options.of !== undefined && manifest.sandboxId !== options.of)
     throw unusable('it was taken of another sandbox')
@@ -38,15 +38,11 @@ async function restoreFound(
   dumper.prepare()
   if (manifest.kind === 'files') {
     await engine.store.checkLayers(manifest)
-    const request = {
-      sandboxId,
-      template: template.name,
-      ...(user && { user }),
-      ...(env && { env }),
-      ...(cwd && { cwd }),
-    }
+    const request = { sandboxId, template: template.name, ...(user && { user }), ...(env && { env }) }
     const files = { layers: manifest.layers, snapshotId: id }
-    return bootBurrow(host, { request, volumes, limits, template, toolsDir: engine.toolsDir, files, signal })
+    const image = options.image ?? manifest.image
+    const { toolsDir } = engine
+    return bootBurrow(host, { request, volumes, limits, template, toolsDir, files, image, signal })
   }
   refuseNewerCriu(manifest, dumper.criuVersion)
   const source = { paths, manifest, template, toolsDir: guestToolsDir(dataDir, manifest.tools) }

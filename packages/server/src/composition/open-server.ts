@@ -1,4 +1,7 @@
+import { join } from 'node:path'
+import { hasErrorCode } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import type { Caller } from '../access/caller.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
@@ -15,7 +18,9 @@ import type { SandboxService } from '../sandbox/sandbox-service.ts'
 import { type StandbyReport, standbyAll } from '../sandbox/standby-all.ts'
 import { SshService } from '../ssh/ssh-service.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
+import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
+import type { Volumes } from '../volumes/volumes.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
 import { openWatches } from './open-watches.ts'
@@ -56,7 +61,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const opened = await openSandboxes({ ...options, stores }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
-  const { runs, usage, metrics, templates } = openAbove(options, { stores, opened }, closing)
+  const { runs, usage, metrics, templates, uploads } = openAbove(options, { stores, opened }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const recovery = await recover(deps)
@@ -71,7 +76,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     ssh,
     recovery,
     services: {
-      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, usage, scrub, metrics },
+      ...{ access, sandboxes, runs, templates, uploads, volumes, secrets, ports, ssh, usage, scrub, metrics },
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
       policyDefaults: {
         idleTimeoutMs: config.idleTimeoutMs,
@@ -120,6 +125,11 @@ function openAbove(
     }),
   )
   listeners.push(usage.listener)
+  const uploads = new Uploads({
+    directory: join(config.dataDir, 'uploads'),
+    maxBytes: config.builds.diskBytes,
+    now: clock.wallMs,
+  })
   const templates = closing.use(
     openTemplates({
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },
@@ -127,9 +137,24 @@ function openAbove(
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
       now: clock.wallMs,
+      recipes: {
+        importImage: (request) => engine.importImage(request),
+        recordSnapshot: (snapshot, owner) => snapshots.put(snapshot, { owner, isKept: false }),
+        dropSnapshot: (id) => dropSnapshot(deps, id),
+        cache: stores.buildSteps,
+        uploads,
+        ensureVolume: (name, caller) => ensureVolume(opened.volumes, name, caller),
+        registriesConf: config.images.registriesConf,
+      },
     }),
   )
-  return { runs, metrics, usage, templates }
+  return { runs, metrics, usage, templates, uploads }
+}
+
+async function ensureVolume(volumes: Volumes, name: string, caller: Caller): Promise<void> {
+  await volumes.create({ name }, caller).catch((error: unknown) => {
+    if (!hasErrorCode(error, 'name_taken')) throw error
+  })
 }
 
 function openPorts(config: ServerConfig, stores: Stores, access: StoredAccess): PortService {

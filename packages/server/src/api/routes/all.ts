@@ -17,7 +17,9 @@ import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
+import { templateBuildRoutes } from './template-builds.ts'
 import { templateRoutes } from './templates.ts'
+import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
 import { volumeRoutes } from './volumes.ts'
 
@@ -39,6 +41,8 @@ export const ROUTES: readonly Routes[] = [
   lifecycleRoutes,
   snapshotRoutes,
   templateRoutes,
+  templateBuildRoutes,
+  uploadRoutes,
   volumeRoutes,
   secretRoutes,
   usageRoutes,

@@ -7,8 +7,6 @@ export interface DockerfileOptions {
   readonly buildArgs?: Readonly<Record<string, string>> | undefined
   /** The stage to build; the last one by default. */
   readonly target?: string | undefined
-  /** The base of a `FROM` that names neither a stage nor a template. */
-  readonly findTemplate: (name: string) => boolean
 }
 
 /** They describe an image for others and change nothing in it. */
@@ -67,7 +65,9 @@ function readBase(reference: string, stages: readonly Stage[]): Base {
 type Reader = (parsed: Parsed, around: Around & { options: DockerfileOptions }) => Instruction[]
 
 const READERS: Readonly<Record<string, Reader>> = {
-  RUN: (parsed) => [{ type: 'run', shown: shown(parsed), command: readCommand(parsed), caches: readMounts(parsed) }],
+  RUN: (parsed) => [
+    { type: 'run', shown: shown(parsed), command: readCommand(parsed), caches: readMounts(parsed) },
+  ],
   COPY: (parsed, { stages }) => [readCopy(parsed, stages, false)],
   ADD: (parsed, { stages }) => [readCopy(parsed, stages, true)],
   ENV: (parsed) => [
@@ -90,7 +90,8 @@ const READERS: Readonly<Record<string, Reader>> = {
   CMD: (parsed) => [{ type: 'cmd', shown: shown(parsed), command: readCommand(parsed) }],
   SHELL: (parsed) => {
     const args = readList(content(parsed))
-    if (args === undefined || args.length === 0) throw wrong(parsed, 'must be a list like ["/bin/bash", "-c"]')
+    if (args === undefined || args.length === 0)
+      throw wrong(parsed, 'must be a list like ["/bin/bash", "-c"]')
     return [{ type: 'shell', shown: shown(parsed), args }]
   },
   HEALTHCHECK: (parsed) => [{ type: 'healthcheck', shown: shown(parsed), command: readHealthcheck(parsed) }],
@@ -111,7 +112,8 @@ function readCommand(parsed: Parsed): Command {
   const args = readList(text)
   if (args !== undefined) return { args }
   const heredoc = HEREDOC.exec(text)?.groups
-  if (text.startsWith('<<') && heredoc === undefined) throw wrong(parsed, 'has a heredoc that is not supported')
+  if (text.startsWith('<<') && heredoc === undefined)
+    throw wrong(parsed, 'has a heredoc that is not supported')
   if (text === '') throw wrong(parsed, 'has no command')
   return { script: heredoc?.['body'] ?? text }
 }
@@ -132,7 +134,8 @@ function readMounts(parsed: Parsed): CacheMount[] {
     if (fields['type'] !== 'cache')
       throw wrong(parsed, `has a mount of the type ${fields['type'] ?? 'bind'}; only type=cache is supported`)
     const target = fields['target'] ?? fields['dst'] ?? fields['destination']
-    if (target === undefined || !target.startsWith('/')) throw wrong(parsed, 'has a mount without an absolute target')
+    if (target === undefined || !target.startsWith('/'))
+      throw wrong(parsed, 'has a mount without an absolute target')
     return [{ target, id: fields['id'] ?? target }]
   })
 }

@@ -1,7 +1,8 @@
 import { DormouseError } from '@dormouse/contracts'
 
 /** `$name`, `${name}`, `${name:-default}` and `${name:+other}`, with `\` before a dollar that is meant as such. */
-const REFERENCE = /\\(?<escaped>[\\$])|\$(?:(?<plain>[A-Za-z_]\w*)|\{(?<name>[A-Za-z_]\w*)(?::(?<mode>[-+?])(?<word>(?:[^{}\\]|\\.)*))?\})/g
+const REFERENCE =
+  /\\(?<escaped>[\\$])|\$(?:(?<plain>[A-Za-z_]\w*)|\{(?<name>[A-Za-z_]\w*)(?::(?<mode>[-+?])(?<word>(?:[^{}\\]|\\.)*))?\})/g
 
 /** Replaces variables as a Dockerfile does. */
 export function substitute(text: string, variables: Readonly<Record<string, string | undefined>>): string {
