@@ -89,7 +89,8 @@ function collectOutput({ streams: [, out, err] }: Program, onLine: ((line: strin
   const read = async (stream: Readable, isStdout: boolean) => {
     for await (const raw of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
       const line = raw.slice(0, LINE_MAX_CHARACTERS)
-      if (isStdout && stdout.length < OUTPUT_MAX_CHARACTERS) stdout += `${line}\n`
+      if (isStdout && stdout.length < OUTPUT_MAX_CHARACTERS)
+        stdout += `${raw.slice(0, OUTPUT_MAX_CHARACTERS)}\n`
       tail.push(line)
       if (tail.length > TAIL_LINES) tail.shift()
       onLine?.(line)

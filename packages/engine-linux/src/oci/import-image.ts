@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { settleAll } from '@dormouse/async'
 import {
   burrowLimitsSchema,
@@ -68,7 +68,7 @@ export async function importImage(engine: SnapshotEngine, request: ImportImage):
 async function importOne(engine: SnapshotEngine, request: ImportImage, key: string): Promise<ImportedImage> {
   const { layout } = engine.host
   const { onLine = () => {}, signal, credentials, registriesConf } = request
-  await mkdir(layout.pullsDir, { recursive: true, mode: 0o711 })
+  await makePullsDirectory(layout.pullsDir)
   if (request.image === EMPTY_IMAGE.name) return importEmpty(engine, request)
   await requireSkopeo(onLine)
   await removeOldPulls(layout.pullsDir)
@@ -225,6 +225,14 @@ async function nameLayer(
   await rename(directory, join(layersDir, id))
   await syncLayer(worker, join(layersDir, id))
   return id
+}
+
+/** skopeo has no privileges, and must be able to enter the directory. */
+async function makePullsDirectory(pullsDir: string): Promise<void> {
+  await mkdir(pullsDir, { recursive: true, mode: 0o711 })
+  const parent = dirname(pullsDir)
+  const { mode } = await stat(parent)
+  if ((mode & 0o001) === 0) await chmod(parent, (mode & 0o7777) | 0o011)
 }
 
 async function removeOldPulls(pullsDir: string): Promise<void> {

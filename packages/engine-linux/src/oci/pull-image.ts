@@ -4,6 +4,8 @@ import { chown, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { ImageCredentials, ImageSource } from '@dormouse/engine'
+import { removeTree } from '../host/publish-directory.ts'
+import { runCommand, runCommandOrFail } from '../host/run-command.ts'
 import {
   type ImageConfigFile,
   type ImageManifest,
@@ -45,10 +47,14 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
   await makeDirectory(directory)
   await makeDirectory(layout)
   const auth = await writeCredentials(pull)
+  // Where the library of skopeo looks first.
+  for (const path of ['.config', '.config/containers']) await makeDirectory(join(directory, path))
+  await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
+  const pinnedSource = await copySource(pull)
   const skopeo = (args: readonly string[], lines: RunSkopeo['onLine'] = () => {}) =>
     callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], lines)
   try {
-    const pinned = source.transport === 'docker' ? await pinDigest(pull, layout, skopeo) : source.reference
+    const pinned = source.transport === 'docker' ? await pinDigest(pull, layout, skopeo) : pinnedSource
     // An index of an earlier attempt could name another image.
     await rm(join(layout, 'index.json'), { force: true })
     const options = ['--retry-times', RETRIES, '--dest-oci-accept-uncompressed-layers']
@@ -57,6 +63,23 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
   } finally {
     await rm(join(directory, 'auth.json'), { force: true })
   }
+}
+
+/** skopeo may not be able to read what root can, so it gets a copy of an image on disk. */
+async function copySource({ source: { transport, reference }, directory }: PullImage): Promise<string> {
+  if (transport === 'docker') return reference
+  const [, path = '', tag = ''] = /^[a-z-]+:(\/[^:]*)(:.*)?$/.exec(reference) ?? []
+  return `${transport}:${(await copyIn(path, join(directory, 'source'))) ?? ''}${tag}`
+}
+
+async function copyIn(path: string | undefined, to: string): Promise<string | undefined> {
+  if (path === undefined) return undefined
+  await removeTree(to)
+  const argv = ['cp', '-rL', '--reflink=auto', '--no-preserve=all', '-T', '--', path, to] as const
+  const { exitCode, tail } = await runCommand({ argv })
+  if (exitCode !== 0) throw new DormouseError('setup_failed', `${path} cannot be read: ${tail.join(' ')}`)
+  await runCommandOrFail({ argv: ['chown', '-R', `${PULL_UID}:${PULL_UID}`, to] }, 'copying the image')
+  return to
 }
 
 /** Finds the image for this machine, and puts placeholders where skopeo would put layers that are here already. */
@@ -83,7 +106,7 @@ async function pinDigest(
     await writeFile(path, '')
     await truncate(path, size)
   }
-  return withDigest(reference, `sha256:${createHash('sha256').update(text).digest('hex')}`)
+  return reference
 }
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' }
@@ -119,8 +142,8 @@ async function callSkopeo(
   args: readonly string[],
   onLine: RunSkopeo['onLine'],
 ): Promise<string> {
-  const { directory: home, registriesConf, signal, source } = pull
-  const result = await runSkopeo({ args, home, registriesConf, signal, ...(onLine && { onLine }) })
+  const { directory: home, signal, source } = pull
+  const result = await runSkopeo({ args, home, signal, ...(onLine && { onLine }) })
   if (result.exitCode === 0) return result.stdout
   throw new DormouseError('setup_failed', `${source.reference} cannot be pulled: ${explain(result.tail)}`)
 }

@@ -7,10 +7,8 @@ export const PULL_UID = UID_BASE + 65_534
 
 export interface RunSkopeo {
   readonly args: readonly string[]
-  /** A directory of PULL_UID, for its temporary files. */
+  /** A directory of PULL_UID, for its settings and temporary files. */
   readonly home: string
-  /** The operator's registries.conf, with mirrors and insecure registries. Default: the one of the host. */
-  readonly registriesConf?: string | undefined
   readonly signal?: AbortSignal | undefined
   readonly onLine?: (line: string) => void
 }
@@ -27,13 +25,7 @@ const PASSED_ON = [
 ]
 
 /** Runs skopeo without privileges: it reads what strangers send. */
-export async function runSkopeo({
-  args,
-  home,
-  registriesConf,
-  signal,
-  onLine,
-}: RunSkopeo): Promise<CommandResult> {
+export async function runSkopeo({ args, home, signal, onLine }: RunSkopeo): Promise<CommandResult> {
   const passed = PASSED_ON.flatMap((name) => (process.env[name] ? [`${name}=${process.env[name]}`] : []))
   const environment = [
     `PATH=${process.env['PATH'] ?? '/usr/bin'}`,
@@ -41,7 +33,6 @@ export async function runSkopeo({
     `XDG_RUNTIME_DIR=${home}`,
     `TMPDIR=${home}`,
   ]
-  const conf = registriesConf === undefined ? [] : [`CONTAINERS_REGISTRIES_CONF=${registriesConf}`]
   const user = [
     'setpriv',
     `--reuid=${PULL_UID}`,
@@ -50,7 +41,7 @@ export async function runSkopeo({
     '--no-new-privs',
     '--',
   ]
-  const argv = ['env', '-i', ...environment, ...conf, ...passed, ...user, 'skopeo', ...args] as const
+  const argv = ['env', '-i', ...environment, ...passed, ...user, 'skopeo', ...args] as const
   return runCommand({ argv: argv as unknown as [string, ...string[]], signal, ...(onLine && { onLine }) })
 }
 

@@ -62,13 +62,13 @@ function readStep(step: TemplateStep): Instruction {
   if ('env' in step)
     return { type: 'env', shown: `ENV ${Object.keys(step.env).join(' ')}`, values: escaped(step.env) }
   if ('workdir' in step)
-    return { type: 'workdir', shown: `WORKDIR ${step.workdir}`, path: escape(step.workdir) }
-  if ('user' in step) return { type: 'user', shown: `USER ${step.user}`, user: escape(step.user) }
+    return { type: 'workdir', shown: `WORKDIR ${step.workdir}`, path: asLiteral(step.workdir) }
+  if ('user' in step) return { type: 'user', shown: `USER ${step.user}`, user: asLiteral(step.user) }
   return {
     type: 'copy',
     shown: `COPY ${[...step.copy, step.to].join(' ')}`,
-    sources: step.copy.map(escape),
-    to: escape(step.to),
+    sources: step.copy.map(asLiteral),
+    to: asLiteral(step.to),
     unpacks: false,
     ...(step.chown !== undefined && { chown: step.chown }),
     ...(step.chmod !== undefined && { chmod: step.chmod }),
@@ -82,12 +82,12 @@ function run(script: string): Instruction {
 }
 
 /** Steps of the API have values, not Dockerfile text: a dollar is a dollar. */
-function escape(text: string): string {
+function asLiteral(text: string): string {
   return text.replaceAll(/[\\$]/g, '\\$&')
 }
 
 function escaped(values: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, escape(value)]))
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, asLiteral(value)]))
 }
 
 function quote(text: string): string {
