@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { digestOf, type Entry, makeLayer, writeLayout } from './make-image.ts'
@@ -11,6 +11,10 @@ import { busybox, busyboxLayer, compile, run, upload } from './test-images.ts'
 
 /** `tester` with the password `secret`. */
 const HTPASSWD = 'tester:$2b$05$SwPw8w4P4Ej/MlTnZl0GgOulP7HcLi.BT.LpOkuOt0kVaA1MBdUwy'
+
+/** Every template is started once, which takes long on a busy machine. */
+const MINUTES = 300_000
+vi.setConfig({ testTimeout: MINUTES, hookTimeout: MINUTES })
 
 let registry: Registry
 let server: ServerProcess
@@ -24,7 +28,7 @@ beforeAll(async () => {
     builds: { atOnce: 8, memoryBytes: 512 * 1024 ** 2, diskBytes: 64 * 1024 ** 2 },
   })
   tenant = (await server.ok('/v1/keys', { json: { name: 'tenant', scopes: ['run', 'read'] } })).key
-}, 120_000)
+})
 afterAll(async () => {
   await server?.cleanUp()
   await registry?.cleanUp()
@@ -66,7 +70,7 @@ describe('an image without Python', () => {
     })
     expect(await build({ name: 'small', image })).toMatchObject({ state: 'ready', image })
     id = await create('small')
-  }, 120_000)
+  })
 
   test('has its environment, user and working directory, and shows the layers as docker does', async () => {
     const { stdout } = await sh(id, 'echo $GREETING; pwd; id -u; cat old; ls; ls opaque')
@@ -180,7 +184,7 @@ describe('a layer that tries to leave its root', () => {
     ['that belongs to an unknown user', [{ path: 'a', content: '', uid: 70_000 }], /only ids up to 65535/],
   ]
   test.each(cases)('%s is refused', async (title, entries, reason) => {
-    const name = `bad-${title.replaceAll(/[^a-z]+/g, '-')}`
+    const name = `bad${title.replaceAll(/[^a-z]+/g, '')}`
     const image = registry.push(`${name}:1`, [makeLayer(entries)])
     const template = await build({ name, image })
     expect(template.state).toBe('failed')
@@ -238,7 +242,7 @@ test('layers are pulled once for all, and an image may have 50 of them', async (
   expect((await sh(id, 'cat /file-0 /file-49')).stdout).toBe('049')
   await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' }, key: tenant })
   expect((await sh(id, 'cat /file-0 /file-49')).stdout).toBe('049')
-}, 120_000)
+})
 
 test('credentials open a registry that asks for them, and are not kept', async () => {
   const locked = await Registry.start(HTPASSWD)
@@ -271,7 +275,7 @@ test('credentials open a registry that asks for them, and are not kept', async (
   } finally {
     await locked.cleanUp()
   }
-}, 60_000)
+})
 
 test('a pull that was cut off continues with the layers that had arrived', async () => {
   const layers = [busyboxLayer, makeLayer([{ path: 'late', content: Buffer.alloc(8 * 1024 ** 2, 'x') }])]
@@ -288,7 +292,7 @@ test('a pull that was cut off continues with the layers that had arrived', async
   })
   await registry.begin()
   expect(await build({ name: 'cut', image })).toMatchObject({ state: 'ready' })
-}, 60_000)
+})
 
 test('an archive of docker save can be uploaded; paths of the host are for administrators', async () => {
   const layout = join(scratch, 'saved')

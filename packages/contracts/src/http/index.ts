@@ -207,7 +207,7 @@ export {
   debugTemplateSchema,
   listTemplatesQuery,
   type TemplateAnswer,
-  type TemplateLogLine,
+  type TemplateLogLineAnswer,
   type TemplateMaterialsAnswer,
   type TemplatePageAnswer,
   templateLogLineSchema,

@@ -159,11 +159,11 @@ export const templateLogQuery = z.strictObject({
 
 export const templateLogLineSchema = z
   .strictObject({ seq: z.int(), at: timestampField, text: z.string() })
-  .meta({ id: 'TemplateLogLine' })
+  .meta({ id: 'TemplateLogLineAnswer' })
 
 export type DebugTemplateBody = z.input<typeof debugTemplateSchema>
 export type UploadAnswer = z.output<typeof uploadSchema>
-export type TemplateLogLine = z.output<typeof templateLogLineSchema>
+export type TemplateLogLineAnswer = z.output<typeof templateLogLineSchema>
 export type CreateTemplateBody = z.input<typeof createTemplateSchema>
 export type TemplateAnswer = z.output<typeof templateSchema>
 export type TemplateMaterialsAnswer = z.output<typeof templateMaterialsSchema>

@@ -23,7 +23,7 @@ from dormouse_agent.log import close_log
 from dormouse_agent.operations import OperationTable
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
-from dormouse_agent.programs import kernel_python
+from dormouse_agent.programs import IS_RUNTIME, kernel_python
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
 from dormouse_agent.users import ROOT, User, get_user, require_directory
@@ -109,7 +109,9 @@ def main() -> int:
         close_log()
         os.write(int(ready_fd), b"1")
         os.close(int(ready_fd))
-    agent.add_context(DEFAULT_CONTEXT)
+    # In an image it starts when it is first used: a step of a build needs none.
+    if not IS_RUNTIME:
+        agent.add_context(DEFAULT_CONTEXT)
     print(f"listening on {socket_path}", file=sys.stderr, flush=True)
     loop.run_forever()
     return 0

@@ -44,6 +44,8 @@ export type TemplateAnswer = {
   error?: string | undefined
 }
 
+export type TemplateLogLineAnswer = { seq: number; at: string; text: string }
+
 export type TemplateMaterialsAnswer = {
   count: number
   sha256: string
@@ -57,3 +59,5 @@ export type TemplateMaterialsAnswer = {
 }
 
 export type TemplatePageAnswer = { items: readonly TemplateAnswer[]; nextCursor?: string | undefined }
+
+export type UploadAnswer = { id: string; bytes: number; sha256: string; expiresAt: string }

@@ -7,7 +7,9 @@ import {
   templateParams,
 } from '@dormouse/contracts/http'
 import type { LogLine } from '../../templates/build-log.ts'
-import { disconnected, NDJSON, sendEvents } from '../event-stream.ts'
+import { z } from 'zod'
+import { negotiate } from '../accept.ts'
+import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { json, type Routes } from '../route.ts'
 
 const tags = ['templates']
@@ -22,7 +24,7 @@ const followLogRoute: Routes = (app, { templates }) => {
   app.get(
     '/v1/templates/:name/log',
     {
-      config: { scope: 'read', errors: ['template_not_found'] },
+      config: { scope: 'read', errors: ['template_not_found', 'not_acceptable'] },
       schema: {
         operationId: 'followTemplateLog',
         summary: 'Follow the log of a build',
@@ -34,15 +36,19 @@ const followLogRoute: Routes = (app, { templates }) => {
         response: {
           200: {
             description: 'One line of JSON per log line.',
-            content: { [NDJSON]: { schema: templateLogLineSchema } },
+            content: {
+              [NDJSON]: { schema: templateLogLineSchema },
+              [SSE]: { schema: z.string().describe('One log line per `data:`.') },
+            },
           },
         },
       },
     },
     async (request, reply) => {
       const { name } = request.params
+      const type = negotiate(request.headers.accept, [NDJSON, SSE])
       const lines = await templates.log(name, request.query.after, request.key, disconnected(reply))
-      await sendEvents(request, reply, NDJSON, views(lines))
+      await sendEvents(request, reply, type, views(lines))
       return reply
     },
   )
