@@ -26,7 +26,8 @@ from dormouse_agent.process import StartedProcess
 from dormouse_agent.programs import IS_RUNTIME, kernel_python
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
-from dormouse_agent.users import ROOT, User, get_user, require_directory
+from dormouse_agent.sudo import serve_sudo
+from dormouse_agent.users import ROOT, User, default_user, get_user, require_directory
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
@@ -48,7 +49,7 @@ class Agent:
         self.operations = OperationTable(OPERATIONS)
         self.connections: set[Connection] = set()
         self.lingering = LingeringPipes()
-        self.default_user = ROOT
+        self.default_user = default_user()
         self.sandbox_id = ""
         self.env: dict[str, str] = {}
         # Where processes start when a request names no directory; the home of their user by default.
@@ -62,7 +63,6 @@ class Agent:
         )
         self.contexts: dict[str, Context] = {}
         self.watches = 0
-        self.port_relays = 0
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)
@@ -105,6 +105,8 @@ def main() -> int:
     asyncio.set_event_loop(loop)
     agent = Agent(loop)
     loop.run_until_complete(_listen(agent, socket_path))
+    if agent.default_user != ROOT:
+        serve_sudo(agent)
     if ready_fd is not None:
         close_log()
         os.write(int(ready_fd), b"1")

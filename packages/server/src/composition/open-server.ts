@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
+import type { RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
@@ -38,6 +39,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly sandboxes: SandboxService
   readonly access: StoredAccess
   readonly ssh: SshService
+  /** What clients of E2B know of sandboxes. */
+  readonly e2bRecords: RecordStore
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -75,6 +78,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
+    e2bRecords: stores.e2b,
     services: {
       ...{ access, sandboxes, runs, templates, uploads, volumes, secrets, ports, ssh, usage, scrub, metrics },
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
@@ -130,6 +134,7 @@ function openAbove(
     maxBytes: config.builds.diskBytes,
     now: clock.wallMs,
   })
+  listeners.push({ deleted: ({ id }) => stores.e2b.forget(id) })
   const templates = closing.use(
     openTemplates({
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },

@@ -18,12 +18,14 @@ import { sql as snapshotNames } from './0016-snapshot-names.ts'
 import { sql as background } from './0017-background.ts'
 import { sql as wakeOnTimer } from './0018-wake-on-timer.ts'
 import { sql as memoryLimit } from './0019-memory-limit.ts'
-import { sql as images } from './0020-images.ts'
+import { sql as e2bSandboxes } from './0020-e2b-sandboxes.ts'
+import { sql as images } from './0021-images.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
 import { sql as bytes } from './journal-0004-bytes.ts'
 import { sql as code } from './journal-0005-code.ts'
+import { sql as savedTokens } from './journal-0006-saved-tokens.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -46,7 +48,8 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0017-background', sql: background },
   { name: '0018-wake-on-timer', sql: wakeOnTimer },
   { name: '0019-memory-limit', sql: memoryLimit },
-  { name: '0020-images', sql: images },
+  { name: '0020-e2b-sandboxes', sql: e2bSandboxes },
+  { name: '0021-images', sql: images },
 ]
 
 /** journal.db: the events of runs. */
@@ -56,4 +59,5 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0003-run-requests', sql: runRequests },
   { name: '0004-bytes', sql: bytes },
   { name: '0005-code', sql: code },
+  { name: '0006-saved-tokens', sql: savedTokens },
 ]
