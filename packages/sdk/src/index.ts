@@ -1,3 +1,4 @@
+export { packContext } from './build-context/pack-context.ts'
 export type { Completions, Context } from './contexts.ts'
 export {
   Dormouse,

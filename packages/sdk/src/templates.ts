@@ -51,10 +51,13 @@ export class Templates {
     const { context = '.', onLog, signal, timeoutMs } = options
     return withinTime({ signal, timeoutMs }, async (timed) => {
       const request = builder.request(name)
-      const upload = builder.needsContext ? await this.upload(await packContext(context), { signal: timed }) : undefined
-      await this.create(upload === undefined ? request : { ...request, context: upload.id }, { signal: timed })
-      if (onLog !== undefined)
-        for await (const { text } of this.log(name, { signal: timed })) onLog(text)
+      const upload = builder.needsContext
+        ? await this.upload(await packContext(context), { signal: timed })
+        : undefined
+      await this.create(upload === undefined ? request : { ...request, context: upload.id }, {
+        signal: timed,
+      })
+      if (onLog !== undefined) for await (const { text } of this.log(name, { signal: timed })) onLog(text)
       return this.#poll(name, undefined, timed)
     })
   }
@@ -79,7 +82,9 @@ export class Templates {
   /** The lines of a build's log as they come. Ends with the build; later it has the end of the log. */
   async *log(name: string, { signal }: CallOptions = {}): AsyncGenerator<TemplateLogLine, void, undefined> {
     const headers = { accept: 'text/event-stream' }
-    yield* eventLines<TemplateLogLine>(await this.#http.open({ path: `${pathOf(name)}/log`, headers, signal, answerMs: 0 }))
+    yield* eventLines<TemplateLogLine>(
+      await this.#http.open({ path: `${pathOf(name)}/log`, headers, signal, answerMs: 0 }),
+    )
   }
 
   /** Creates a sandbox in the state before the step of a build that failed. */

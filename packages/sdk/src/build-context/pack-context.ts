@@ -29,6 +29,7 @@ async function readIgnoreFile(directory: string): Promise<string> {
   const content = (await localFiles.contentOf(file)) as AsyncIterable<Uint8Array> | Uint8Array
   let text = ''
   const decoder = new TextDecoder()
-  for await (const piece of content instanceof Uint8Array ? [content] : content) text += decoder.decode(piece, { stream: true })
+  for await (const piece of content instanceof Uint8Array ? [content] : content)
+    text += decoder.decode(piece, { stream: true })
   return text
 }

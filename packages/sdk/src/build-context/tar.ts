@@ -12,7 +12,11 @@ export interface TarFile {
 export async function* tar(files: Iterable<TarFile>): AsyncGenerator<Uint8Array> {
   for (const file of files) {
     if (new TextEncoder().encode(file.path).length > 100) yield* extendedHeader(file.path)
-    yield header(file.path, { type: file.path.endsWith('/') ? '5' : '0', mode: file.mode, size: file.sizeBytes })
+    yield header(file.path, {
+      type: file.path.endsWith('/') ? '5' : '0',
+      mode: file.mode,
+      size: file.sizeBytes,
+    })
     if (file.content === undefined) continue
     let written = 0
     const content = await file.content()
@@ -39,7 +43,10 @@ function* extendedHeader(path: string): Generator<Uint8Array> {
   yield new Uint8Array((BLOCK - (record.length % BLOCK)) % BLOCK)
 }
 
-function header(path: string, { type, mode, size }: { type: string; mode: number; size: number }): Uint8Array {
+function header(
+  path: string,
+  { type, mode, size }: { type: string; mode: number; size: number },
+): Uint8Array {
   const block = new Uint8Array(BLOCK)
   const encoder = new TextEncoder()
   const put = (text: string, at: number, length: number) =>

@@ -6,8 +6,8 @@ import {
   templateLogQuery,
   templateParams,
 } from '@dormouse/contracts/http'
-import type { LogLine } from '../../templates/build-log.ts'
 import { z } from 'zod'
+import type { LogLine } from '../../templates/build-log.ts'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { json, type Routes } from '../route.ts'
