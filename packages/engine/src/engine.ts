@@ -10,6 +10,7 @@ import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
+import type { Measurement, StopAt, StorageReport } from './measurement.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
 export interface EngineCapabilities {
@@ -279,37 +280,6 @@ export interface Snapshot {
    * what it says. Absent when there is none, or when `SnapshotOptions.keepTimers` was not set.
    */
   readonly deadline?: Date
-}
-
-/** The disk space of a directory tree. */
-export interface DiskUse {
-  readonly bytes: number
-  /** Number of names: files, directories and links. */
-  readonly files: number
-  /** False when counting stopped at a bound; there may be more. */
-  readonly isWhole: boolean
-}
-
-/** A measurement stops as soon as it has found more than this, which bounds its time. */
-export interface StopAt {
-  readonly bytes?: number
-  readonly files?: number
-}
-
-/**
- * A measurement that runs in turns, because it may take minutes. Between turns it is stopped and takes only a little
- * memory. Dispose of it at the end.
- */
-export interface Measurement extends Disposable {
-  /** Runs for at most this long. Undefined: it is not finished yet. */
-  advance(ms: number): Promise<DiskUse | undefined>
-}
-
-export interface StorageReport {
-  /** Every byte counted once. */
-  readonly totalBytes: number
-  /** What several snapshots share is divided among them, so the sum is the total. */
-  readonly snapshots: ReadonlyMap<SnapshotId, number>
 }
 
 export interface StoredPart {

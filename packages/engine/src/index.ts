@@ -5,7 +5,6 @@ export type {
   BurrowEnd,
   CheckPartOptions,
   CreateBurrow,
-  DiskUse,
   Engine,
   EngineCapabilities,
   ForkedBurrow,
@@ -13,14 +12,11 @@ export type {
   Gate,
   LimitRestore,
   LostBurrow,
-  Measurement,
   PartCheck,
   RestoreOptions,
   SavedBurrow,
   Snapshot,
   SnapshotOptions,
-  StopAt,
-  StorageReport,
   StoredPart,
   VolumeMount,
 } from './engine.ts'
@@ -61,3 +57,4 @@ export type {
   StartRun,
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
+export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'

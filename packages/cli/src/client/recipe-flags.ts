@@ -25,7 +25,7 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
     ...(dockerfile !== undefined && (await dockerfileOf(call, dockerfile, flags.context))),
     ...(flags.buildArg !== undefined && { buildArgs: readArguments(flags.buildArg) }),
     ...(target !== undefined && { target }),
-    ...(flags.login !== undefined && { registryAuth: readLogin(flags.login) }),
+    ...(flags.login !== undefined && { registryAuth: readLogin(call, flags.login) }),
     ...(start !== undefined && { start }),
     ...(ready !== undefined && { ready: /^\d+$/.test(ready) ? { port: Number(ready) } : { log: ready } }),
   }
@@ -73,8 +73,8 @@ function readArguments(given: readonly string[]): Record<string, string> {
   )
 }
 
-function readLogin(username: string): { username: string; password: string } {
-  const password = process.env['DORMOUSE_REGISTRY_PASSWORD']
+function readLogin({ io }: Call, username: string): { username: string; password: string } {
+  const password = io.env['DORMOUSE_REGISTRY_PASSWORD']
   if (password) return { username, password }
   throw new UsageError('--login needs the password in the variable DORMOUSE_REGISTRY_PASSWORD')
 }

@@ -13,26 +13,11 @@ export interface RunSkopeo {
   readonly onLine?: (line: string) => void
 }
 
-/** Proxies are the only settings of this process that skopeo needs. */
-const PASSED_ON = [
-  'http_proxy',
-  'https_proxy',
-  'no_proxy',
-  'HTTP_PROXY',
-  'HTTPS_PROXY',
-  'NO_PROXY',
-  'SSL_CERT_FILE',
-]
-
 /** Runs skopeo without privileges: it reads what strangers send. */
 export async function runSkopeo({ args, home, signal, onLine }: RunSkopeo): Promise<CommandResult> {
-  const passed = PASSED_ON.flatMap((name) => (process.env[name] ? [`${name}=${process.env[name]}`] : []))
-  const environment = [
-    `PATH=${process.env['PATH'] ?? '/usr/bin'}`,
-    `HOME=${home}`,
-    `XDG_RUNTIME_DIR=${home}`,
-    `TMPDIR=${home}`,
-  ]
+  // Proxies come from the environment of the server. Credentials and settings must not.
+  const settings = ['-u', 'REGISTRY_AUTH_FILE', '-u', 'XDG_CONFIG_HOME', `HOME=${home}`]
+  const environment = [...settings, `XDG_RUNTIME_DIR=${home}`, `TMPDIR=${home}`]
   const user = [
     'setpriv',
     `--reuid=${PULL_UID}`,
@@ -41,7 +26,7 @@ export async function runSkopeo({ args, home, signal, onLine }: RunSkopeo): Prom
     '--no-new-privs',
     '--',
   ]
-  const argv = ['env', '-i', ...environment, ...passed, ...user, 'skopeo', ...args] as const
+  const argv = ['env', ...environment, ...user, 'skopeo', ...args] as const
   return runCommand({ argv: argv as unknown as [string, ...string[]], signal, ...(onLine && { onLine }) })
 }
 

@@ -47,6 +47,20 @@ export interface FailedStep {
   readonly image: ProgramSettings
 }
 
+/** Of a template that is not built yet. */
+export const NOTHING_YET = {
+  base: undefined,
+  preload: [],
+  snapshotId: undefined,
+  filesId: undefined,
+  sandboxId: undefined,
+  materials: undefined,
+  logTail: undefined,
+  error: undefined,
+  image: undefined,
+  debug: undefined,
+} as const
+
 interface StoredRow {
   name: string
   owner: string

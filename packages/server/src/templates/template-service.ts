@@ -18,7 +18,7 @@ import { readRecipe } from './recipe/recipe-request.ts'
 import type { BaseFiles } from './recipe/run-recipe.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
-import type { FailedStep, MaterialsSummary, TemplateRow } from './template-rows.ts'
+import { type FailedStep, type MaterialsSummary, NOTHING_YET, type TemplateRow } from './template-rows.ts'
 import type { TemplateDescription, Templates } from './templates.ts'
 
 /** A template that is installed on this host. */
@@ -384,19 +384,6 @@ export class TemplateService implements Templates, AsyncDisposable {
     }
   }
 }
-
-const NOTHING_YET = {
-  base: undefined,
-  preload: [],
-  snapshotId: undefined,
-  filesId: undefined,
-  sandboxId: undefined,
-  materials: undefined,
-  logTail: undefined,
-  error: undefined,
-  image: undefined,
-  debug: undefined,
-} as const
 
 /** Built by an older version, which built root file systems for the whole host. */
 function isOfHost({ source, state, snapshotId }: TemplateRow): boolean {

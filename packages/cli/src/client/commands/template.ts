@@ -46,7 +46,7 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
     call.printResult(made, `${made.name}\n`)
     return
   }
-  await showLog(call, name)
+  await showLog(call, name, wanted)
   const template = await client.templates.wait(name, { signal }).catch(async (error: unknown) => {
     const { failedStep } = await client.templates.get(name, { signal })
     if (failedStep !== undefined)
@@ -57,8 +57,14 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
 }
 
 /** The lines of the build as they come, each with the seconds since its beginning. */
-async function showLog(call: Call, name: string): Promise<void> {
-  const { client, signal } = call
+async function showLog(
+  call: Call,
+  name: string,
+  { image, dockerfile, start }: CreateTemplate,
+): Promise<void> {
+  const { client, signal, io } = call
+  // A script that installs packages wants the result.
+  if ((image ?? dockerfile ?? start) === undefined && io.stderr.isTTY !== true) return
   let began: number | undefined
   for await (const { at, text } of client.templates.log(name, { signal })) {
     began ??= Date.parse(at)
