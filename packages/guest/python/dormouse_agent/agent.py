@@ -17,13 +17,13 @@ from dormouse_agent import (
     ops_runs,
 )
 from dormouse_agent.connection import Connection
-from dormouse_agent.context import Context
+from dormouse_agent.context import Context, ContextOptions
 from dormouse_agent.finished_items import FinishedItems, JournalBudget
 from dormouse_agent.log import close_log
 from dormouse_agent.operations import OperationTable
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
-from dormouse_agent.programs import IS_RUNTIME, kernel_python
+from dormouse_agent.programs import IS_RUNTIME
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
 from dormouse_agent.sudo import serve_sudo
@@ -54,7 +54,6 @@ class Agent:
         self.env: dict[str, str] = {}
         # Where processes start when a request names no directory; the home of their user by default.
         self.cwd: str | None = None
-        self.python = kernel_python(self.env)
         budget = JournalBudget()
         self.runs = Runs(budget)
         self.processes: dict[str, StartedProcess] = {}
@@ -77,10 +76,8 @@ class Agent:
                 return self.cwd
         return user.start_directory()
 
-    def add_context(
-        self, name: str, user: User | None = None, cwd: str | None = None, env: dict[str, str] | None = None
-    ) -> Context:
-        context = Context(self, name, user or self.default_user, cwd, env or {})
+    def add_context(self, name: str, user: User | None = None, options: ContextOptions | None = None) -> Context:
+        context = Context(self, name, user or self.default_user, options or ContextOptions())
         self.contexts[name] = context
         context.kernel.ensure_started()
         return context

@@ -76,13 +76,11 @@ def _take_identity(
     """Returns the names of the variables that running kernels must update."""
     agent.sandbox_id = sandbox_id
     agent.default_user = user
+    python = kernel_python(agent.env)
     agent.env.update(env)
-    python = agent.python
-    if "PATH" in env:
-        agent.python = kernel_python(agent.env)
     default = agent.contexts.get("default")
     if default is not None and not default.used:
-        if moved or default.user != user or agent.python != python:
+        if moved or default.user != user or kernel_python(agent.env) != python:
             default.change_user(user)
     return [*env, "DORMOUSE_SANDBOX_ID"]
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 
 RUNTIME_PROGRAMS = "/.dormouse/runtime/bin"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -33,21 +34,23 @@ def login_shell() -> str:
 
 def kernel_python(env: dict[str, str]) -> str:
     """The Python for user code: that of the image, so that code finds the image's packages, or else the runtime's."""
-    if not IS_RUNTIME:
-        return OWN_PYTHON
-    path = env.get("PATH", PATH)
+    return _find_python(env.get("PATH", PATH)) if IS_RUNTIME else OWN_PYTHON
+
+
+@lru_cache(maxsize=16)
+def _find_python(path: str) -> str:
     for name in ("python3", "python"):
         found = shutil.which(name, path=path)
-        if found is not None and _is_supported(found, env):
+        if found is not None and _is_supported(found, path):
             return found
     return OWN_PYTHON
 
 
-def _is_supported(python: str, env: dict[str, str]) -> bool:
+def _is_supported(python: str, path: str) -> bool:
     try:
         ended = subprocess.run(
             [python, "-I", "-c", SUPPORTED],
-            env={**env, "PATH": env.get("PATH", PATH)},
+            env={"PATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
