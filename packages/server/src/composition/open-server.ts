@@ -23,6 +23,7 @@ import type { SandboxService } from '../sandbox/sandbox-service.ts'
 import { type StandbyReport, standbyAll } from '../sandbox/standby-all.ts'
 import { SshService } from '../ssh/ssh-service.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
+import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
@@ -119,10 +120,11 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
 
 /** Services that use sandboxes or listen to what happens to them. */
 function openAbove(
-  { config, engine, builder }: OpenServer,
+  options: OpenServer,
   { stores, opened }: { stores: Stores; opened: OpenedSandboxes },
   closing: Closing,
 ) {
+  const { config, engine, builder } = options
   const { deps, service, space, quotas, network, room } = opened
   const { sandboxes, snapshots, starts, listeners, clock, log } = deps
   const { journal } = stores
@@ -153,11 +155,7 @@ function openAbove(
     }),
   )
   listeners.push(usage.listener)
-  const uploads = new Uploads({
-    directory: join(config.dataDir, 'uploads'),
-    maxBytes: config.builds.diskBytes,
-    now: clock.wallMs,
-  })
+  const recipes = openRecipes(options, { stores, opened })
   const fleet = new Fleet({
     feed,
     sandboxes,
@@ -176,18 +174,31 @@ function openAbove(
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
       now: clock.wallMs,
-      recipes: {
-        importImage: (request) => engine.importImage(request),
-        recordSnapshot: (snapshot, owner) => snapshots.put(snapshot, { owner, isKept: false }),
-        dropSnapshot: (id) => dropSnapshot(deps, id),
-        cache: stores.buildSteps,
-        uploads,
-        ensureVolume: (name, caller) => ensureVolume(opened.volumes, name, caller),
-        registriesConf: config.images.registriesConf,
-      },
+      recipes,
     }),
   )
-  return { runs, metrics, usage, templates, uploads, fleet }
+  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet }
+}
+
+/** What builds from images and Dockerfiles need. */
+function openRecipes(
+  { config, engine }: OpenServer,
+  { stores, opened }: { stores: Stores; opened: OpenedSandboxes },
+): RecipeServices {
+  const { deps, volumes } = opened
+  return {
+    importImage: (request) => engine.importImage(request),
+    recordSnapshot: (snapshot, owner) => deps.snapshots.put(snapshot, { owner, isKept: false }),
+    dropSnapshot: (id) => dropSnapshot(deps, id),
+    cache: stores.buildSteps,
+    uploads: new Uploads({
+      directory: join(config.dataDir, 'uploads'),
+      maxBytes: config.builds.diskBytes,
+      now: deps.clock.wallMs,
+    }),
+    ensureVolume: (name, caller) => ensureVolume(volumes, name, caller),
+    registriesConf: config.images.registriesConf,
+  }
 }
 
 async function ensureVolume(volumes: Volumes, name: string, caller: Caller): Promise<void> {
