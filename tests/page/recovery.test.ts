@@ -46,11 +46,14 @@ describe('a fleet of 10,000', () => {
     await page.route('**/v1/sandboxes?*', async (route) => {
       const start = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0)
       const items = Array.from({ length: 1000 }, (_, index) => {
-        const number = String(start + index)
-          .padStart(16, '2')
-          .replaceAll(/[01]/g, '9')
+        const letters = [...String(start + index)].map((digit) => 'abcdefghjk'[Number(digit)])
         const state = (start + index) % 3 === 0 ? { state: 'running' } : { state: 'standby', tier: 'stored' }
-        return { ...info, ...state, id: `sb-${number}`, name: `worker-${start + index}` }
+        return {
+          ...info,
+          ...state,
+          id: `sb-${letters.join('').padStart(16, 'z')}`,
+          name: `worker-${start + index}`,
+        }
       })
       const nextCursor = start + 1000 < 10_000 ? String(start + 1000) : undefined
       await route.fulfill({ json: { items, nextCursor } })
