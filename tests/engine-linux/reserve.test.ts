@@ -75,6 +75,13 @@ test('what was created last is restored ahead for the next, one for each of the 
   expect(new Set([third.id, fourth.id])).toEqual(new Set(both))
 })
 
+test('after a burst of creates the reserve is as large as the burst', async () => {
+  for (let n = 0; n < 4; n += 1) await create()
+  const ready = await untilWaiting(4)
+  const next = await Promise.all(ready.map(() => create()))
+  expect(new Set(next.map(({ id }) => id))).toEqual(new Set(ready))
+})
+
 test('one can be expected before the first', async () => {
   await engine.expectCreate('python')
   const [id] = await untilWaiting(1)

@@ -31,7 +31,7 @@ import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
 import { recordLoss } from './transitions/lose.ts'
 import { promote } from './transitions/promote.ts'
-import { deleteSandbox } from './transitions/remove.ts'
+import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
 import { standby } from './transitions/standby.ts'
@@ -232,6 +232,10 @@ export class Sandbox {
 
   delete(): Promise<void> {
     return deleteSandbox(this)
+  }
+
+  deleteSoon(): Promise<void> {
+    return deleteSandboxSoon(this)
   }
 
   /** Saves the sandbox and ends it. Only the snapshot is left, until a template refers to it or the next start. */
