@@ -129,7 +129,8 @@ export class Sandbox {
     using _work = this.work.begin('call', options.what)
     for (;;) {
       if (this.runningBurrow() === undefined) await this.wake(options.cause, options.signal)
-      const entered = this.lock.read(options.signal)
+      // A signal that is made when it is asked for is not needed when the call need not wait.
+      const entered = this.lock.isWriting ? this.lock.read(options.signal) : this.lock.read()
       using _held = entered instanceof Promise ? await entered : entered
       const burrow = this.runningBurrow()
       // It may have gone to sleep again while this call waited for the lock.
