@@ -56,7 +56,6 @@ async function makeSleeping(client, count, tier) {
   while (made.length < count) {
     const forked = await client.call('POST', `/v1/sandboxes/${parent.id}/fork`, {
       count: Math.min(FORK_AT_ONCE, count - made.length),
-      idleTimeoutMs: 0,
     })
     const change = async ({ id }, index) => {
       const number = made.length + index
@@ -64,7 +63,7 @@ async function makeSleeping(client, count, tier) {
       await client.standby(id, tier)
       return { id, number }
     }
-    made.push(...(await Promise.all((forked.items ?? forked.sandboxes ?? forked).map(change))))
+    made.push(...(await Promise.all(forked.children.map(change))))
     if (made.length % 200 === 0) console.error(`${made.length} sandboxes`)
   }
   await client.remove(parent.id)
