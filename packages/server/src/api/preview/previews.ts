@@ -1,8 +1,9 @@
-import { type IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { findPreview, type PreviewAddress } from '../../ports/preview-address.ts'
+import { interpose, responseOf } from '../interpose.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
@@ -33,26 +34,10 @@ export function usePreviews(app: App, services: PreviewServices): () => void {
     interpose(app, 'upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
       const address = find(request)
       if (address === undefined) return false
-      // Node has removed its own listener.
-      socket.on('error', () => socket.destroy())
-      const response = new ServerResponse(request)
-      response.shouldKeepAlive = false
-      response.assignSocket(socket)
-      response.once('finish', () => socket.destroySoon())
-      void server.serve(request, response, address, head)
+      void server.serve(request, responseOf(request, socket), address, head)
       return true
     })
   }
-}
-
-/** `take` sees every event first; the existing listeners see what it does not take. */
-function interpose<Args extends unknown[]>(app: App, event: string, take: (...args: Args) => boolean): void {
-  const listeners = app.server.listeners(event)
-  app.server.removeAllListeners(event)
-  app.server.on(event, (...args: unknown[]) => {
-    if (take(...(args as Args))) return
-    for (const listener of listeners) listener.apply(app.server, args)
-  })
 }
 
 class PreviewServer {
