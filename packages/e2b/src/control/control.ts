@@ -5,7 +5,11 @@ import { headerOf } from '../envd/caller.ts'
 import { ApiError } from '../http/api-error.ts'
 import { sendError } from '../http/respond.ts'
 import { Router } from '../http/router.ts'
+import { observeRoutes } from './observe-routes.ts'
 import { type Authenticated, type ControlParts, sandboxRoutes } from './sandbox-routes.ts'
+import { snapshotRoutes } from './snapshot-routes.ts'
+import { teamRoutes } from './team-routes.ts'
+import { templateRoutes } from './template-routes.ts'
 
 /** E2B's control API: sandboxes, snapshots, templates, volumes and secrets of a key. */
 export class Control {
@@ -14,7 +18,12 @@ export class Control {
 
   constructor(parts: ControlParts) {
     this.#parts = parts
+    // First, because `metrics` is no id.
+    observeRoutes(this.#router, parts)
     sandboxRoutes(this.#router, parts)
+    snapshotRoutes(this.#router, parts)
+    templateRoutes(this.#router, parts)
+    teamRoutes(this.#router)
   }
 
   has(path: string): boolean {
