@@ -9,6 +9,7 @@ import type {
   VolumeAnswer,
 } from '@dormouse/contracts/http'
 import type { Guest } from '@dormouse/engine'
+import type { ItemStore } from './items.ts'
 import type { RecordStore } from './sandbox/record.ts'
 
 /** The services of a Dormouse server that this package translates to. The server's own classes fit these shapes. */
@@ -25,6 +26,7 @@ export interface Backend {
   readonly volumes: BackendVolumes
   readonly secrets: BackendSecrets
   readonly records: RecordStore
+  readonly items: ItemStore
   readonly policyDefaults: PolicyDefaults
   readonly defaultLimits: (caller: Caller) => SandboxAnswer['limits']
   /** The domain below which ports have host names. */

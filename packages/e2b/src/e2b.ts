@@ -17,12 +17,15 @@ import {
 import { Lifecycle } from './sandbox/lifecycle.ts'
 import { OwnTemplate } from './sandbox/own-template.ts'
 import type { SandboxRecord } from './sandbox/record.ts'
+import { ContentRoutes } from './volume/content-routes.ts'
+import { VolumeContent } from './volume/volume-content.ts'
 
 /** Serves E2B's clients: the control API at its paths, and sandboxes by header or host name. */
 export class E2b {
   readonly #backend: Backend
   readonly #lifecycle: Lifecycle
   readonly #control: Control
+  readonly #content: ContentRoutes
   readonly #envd = new Envd()
   readonly #interpreter: Interpreter
 
@@ -30,12 +33,15 @@ export class E2b {
     this.#backend = backend
     this.#lifecycle = new Lifecycle(backend)
     this.#interpreter = new Interpreter(backend.runs)
-    this.#control = new Control({
+    const content = new VolumeContent(backend)
+    this.#content = new ContentRoutes(content)
+    const parts = {
       backend,
       lifecycle: this.#lifecycle,
       ownTemplate: new OwnTemplate(backend.templates),
-      forget: (sandboxId) => this.forget(sandboxId),
-    })
+      forget: (sandboxId: string) => this.forget(sandboxId),
+    }
+    this.#control = new Control(parts, content)
   }
 
   forget(sandboxId: string): void {
@@ -63,9 +69,9 @@ export class E2b {
     }
     if (head !== undefined) return false
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
-    if (!this.#control.has(pathname)) return false
-    void this.#control.serve(request, response, { path: pathname, query: searchParams })
-    return true
+    const door = [this.#control, this.#content].find((one) => one.has(pathname))
+    void door?.serve(request, response, { path: pathname, query: searchParams })
+    return door !== undefined
   }
 
   #knows({ sandboxId, port }: Target): boolean {
