@@ -5,8 +5,8 @@ import type { SandboxRecord } from '../sandbox/record.ts'
 import { expiryOf } from '../sandbox/state.ts'
 import type { CreateBody } from './bodies.ts'
 import { networkPolicy } from './network-policy.ts'
-import { findSnapshot } from './snapshot-routes.ts'
 import type { ControlParts } from './sandbox-routes.ts'
+import { findSnapshot } from './snapshot-routes.ts'
 
 /** Code can tell that it runs for a client of E2B; results carry the data of charts and tables. */
 const OWN_VARIABLES = { E2B_SANDBOX: 'true', DORMOUSE_RESULT_DATA: '1' }

@@ -9,7 +9,11 @@ import type { Services } from '../api/services.ts'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 
 /** Lets clients of E2B in: their requests are answered before previews and the API see them. */
-export function openE2b(app: App, services: Services, { records, items }: { records: RecordStore; items: ItemStore }): void {
+export function openE2b(
+  app: App,
+  services: Services,
+  { records, items }: { records: RecordStore; items: ItemStore },
+): void {
   const { access, sandboxes, runs, templates, volumes, secrets, ports } = services
   const e2b = new E2b({
     ...{ access, sandboxes, runs, templates, volumes, secrets, records, items },
