@@ -59,7 +59,6 @@ class Agent:
         )
         self.contexts: dict[str, Context] = {}
         self.watches = 0
-        self.port_relays = 0
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)

@@ -9,7 +9,9 @@ import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
 import { REFUSED_HEADER, TOKEN_COOKIE } from './credentials.ts'
+import { forwardRequest, isRepeatable } from './forward-request.ts'
 import { publicOrigin } from './forwarded-headers.ts'
+import { KeptConnections } from './kept-connections.ts'
 import { drainRequest, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
 import { setWallClockTimer } from './wall-clock-timer.ts'
@@ -42,6 +44,7 @@ class PreviewServer {
   readonly #services: PreviewServices
   readonly #newId = requestIds()
   readonly #open = new Set<AbortController>()
+  readonly #kept = new KeptConnections()
 
   constructor(app: App, services: PreviewServices) {
     this.#app = app
@@ -123,7 +126,11 @@ class PreviewServer {
       return
     }
     const idleMs = this.#services.ports.idleConnectionMs
-    const relay = await openRelay(sandbox, port, { signal, idleMs })
+    if (head === undefined && isRepeatable(request, target)) {
+      await forwardRequest(this.#kept, { request, response, port, prefix, target, sandbox, signal, idleMs })
+      return
+    }
+    const relay = await openRelay(sandbox, port, { signal, idleMs, kept: this.#kept })
     try {
       await proxyRequest({ request, response, port, prefix, target, relay, head })
     } catch (error) {
