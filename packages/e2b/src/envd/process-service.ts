@@ -11,7 +11,7 @@ import type {
   StreamInputRequest,
   UpdateRequest,
 } from '../wire/process.ts'
-import { keepaliveMs, sandboxOf, toConnectError, translated, userOf } from './caller.ts'
+import { endedStream, keepaliveMs, sandboxOf, translated, userOf } from './caller.ts'
 import { followProcess, KEEPALIVE, messageOf } from './process-events.ts'
 import type { StartedProcesses } from './started-processes.ts'
 import { withKeepalive } from './with-keepalive.ts'
@@ -122,7 +122,7 @@ class ProcessMethods {
         if (message !== undefined) yield message
       }
     } catch (error) {
-      throw signal.aborted ? signal.reason : toConnectError(error)
+      throw signal.aborted ? signal.reason : endedStream(sandbox, error)
     } finally {
       signal.removeEventListener('abort', kill)
     }
