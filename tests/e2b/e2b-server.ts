@@ -25,14 +25,23 @@ export interface Connection {
 
 /** A real server, and what a client needs to reach it. */
 export class E2bServer {
-  readonly server: ServerProcess
+  #server: ServerProcess | undefined
 
-  private constructor(server: ServerProcess) {
-    this.server = server
+  get server(): ServerProcess {
+    if (this.#server === undefined) throw new Error('the server has not started')
+    return this.#server
   }
 
-  static async start(config: object = {}): Promise<E2bServer> {
-    return new E2bServer(await ServerProcess.start(config))
+  /** Also builds the template of E2B's names: clients give up on a create after a minute. */
+  async start(): Promise<void> {
+    this.#server = await ServerProcess.start()
+    const { apiUrl, apiKey } = this.options
+    const create = await fetch(`${apiUrl}/sandboxes`, {
+      method: 'POST',
+      headers: { 'x-api-key': apiKey },
+      body: JSON.stringify({ templateID: 'base', timeout: 0 }),
+    })
+    if (create.status !== 201) throw new Error(await create.text())
   }
 
   get options(): Connection {
@@ -59,6 +68,6 @@ export class E2bServer {
   }
 
   async end(): Promise<void> {
-    await this.server.cleanUp()
+    await this.#server?.cleanUp()
   }
 }

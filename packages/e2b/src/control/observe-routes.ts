@@ -4,6 +4,8 @@ import type { Router } from '../http/router.ts'
 import type { Authenticated, ControlParts } from './sandbox-routes.ts'
 
 const LOG_ENTRIES = 1000
+/** A range that ends this long ago is in the past. */
+const NOW_MS = 10_000
 
 interface Sample {
   readonly atMs: number
@@ -13,9 +15,10 @@ interface Sample {
 /** Metrics and logs of sandboxes. There is no history: metrics are one sample, taken now. */
 export function observeRoutes(router: Router<Authenticated>, { lifecycle }: ControlParts): void {
   const samples = new WeakMap<BackendSandbox, Sample>()
-  router.on('GET', '/sandboxes/:id/metrics', async ({ response, params, key }) => {
+  router.on('GET', '/sandboxes/:id/metrics', async ({ response, params, query, key }) => {
     const { sandbox } = lifecycle.get(params['id'] ?? '', key)
-    sendJson(response, 200, await measure(sandbox, samples))
+    const isNow = Number(query.get('end') ?? Infinity) * 1000 >= Date.now() - NOW_MS
+    sendJson(response, 200, isNow ? await measure(sandbox, samples) : [])
   })
   router.on('GET', '/sandboxes/metrics', async ({ response, query, key }) => {
     const ids = query.getAll('sandbox_ids').flatMap((text) => text.split(','))
