@@ -86,8 +86,8 @@ class ProcessMethods {
   async *connect({ process }: SelectRequest, context: HandlerContext): AsyncGenerator<ProcessEventMessage> {
     const sandbox = sandboxOf(context)
     const { processId, pid, pty, state } = await translated(() => this.#started.select(sandbox, process))
-    // Before the client knows that it is connected: what the process writes from then on must not be missed. The end of a
-    // process that is over is still in its journal.
+    // Before the client knows that it is connected: what the process writes from then on must not be missed. The end of
+    // a process that is over is still in its journal.
     const after = state === 'running' ? await translated(() => latestSeq(sandbox, processId)) : -1
     yield { event: { event: { case: 'start', value: { pid } } } }
     const events = this.#follow(sandbox, context, { processId, isPty: pty, after })
