@@ -36,6 +36,13 @@ export function interpreterSuite(e2b: E2bServer): void {
       expect((await sandbox.runCode('os.environ.get("A"), os.environ["B"]')).text).toBe("(None, 'old')")
     })
 
+    test('runs in other languages that the sandbox has, and says which it does not have', async () => {
+      await sandbox.runCode('x=5', { language: 'bash' })
+      const { logs } = await sandbox.runCode('echo $((x + 1)) $A', { language: 'bash', envs: { A: "it's" } })
+      expect(logs.stdout.join('')).toBe("6 it's\n")
+      await expect(sandbox.runCode('1', { language: 'cobol' })).rejects.toThrow(/no kernel for cobol/)
+    })
+
     test('is interrupted when its client gives up, and its context works on', async () => {
       await expect(sandbox.runCode('import time; time.sleep(60)', { timeoutMs: 500 })).rejects.toThrow()
       expect((await sandbox.runCode('6 * 7')).text).toBe('42')

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { RunEvent, SnapshotId } from '@dormouse/contracts'
+import type { Language, RunEvent, SnapshotId } from '@dormouse/contracts'
 import type {
   SandboxAnswer,
   SandboxMetricsAnswer,
@@ -154,7 +154,7 @@ export interface BackendRun {
 export interface BackendRuns {
   start(
     sandbox: BackendSandbox,
-    request: { code: string; language: 'python' | 'bash'; context?: string | undefined },
+    request: { code: string; language: Language; context?: string | undefined },
   ): Promise<BackendRun>
   interrupt(sandbox: BackendSandbox, runId: string): Promise<unknown>
 }
