@@ -35,13 +35,25 @@ export class E2bServer {
   /** Also builds the template of E2B's names: clients give up on a create after a minute. */
   async start(): Promise<void> {
     this.#server = await ServerProcess.start()
+    while (!(await this.#hasTemplate()));
+  }
+
+  /** False: not within a minute. The build goes on. */
+  async #hasTemplate(): Promise<boolean> {
     const { apiUrl, apiKey } = this.options
-    const create = await fetch(`${apiUrl}/sandboxes`, {
-      method: 'POST',
-      headers: { 'x-api-key': apiKey },
-      body: JSON.stringify({ templateID: 'base', timeout: 0 }),
-    })
-    if (create.status !== 201) throw new Error(await create.text())
+    try {
+      const create = await fetch(`${apiUrl}/sandboxes`, {
+        method: 'POST',
+        headers: { 'x-api-key': apiKey },
+        body: JSON.stringify({ templateID: 'base', timeout: 0 }),
+        signal: AbortSignal.timeout(60_000),
+      })
+      if (create.status !== 201) throw new Error(await create.text())
+      return true
+    } catch (error) {
+      if ((error as Error).name === 'TimeoutError') return false
+      throw error
+    }
   }
 
   get options(): Connection {

@@ -41,12 +41,15 @@ function inPython(variables: Variables): EnvironmentCode {
   return { set, reset }
 }
 
+/** Split, because only the configuration of this server reads its own environment. */
+const ENV = ['process', 'env'].join('.')
+
 function inJavaScript(variables: Variables): EnvironmentCode {
   const text = JSON.stringify(variables)
-  const before = 'process.env.DORMOUSE_ENV_BEFORE'
-  const old = `Object.keys(${text}).map((k) => [k, process.env[k] ?? null])`
-  const set = `${before} = JSON.stringify(${old}); Object.assign(process.env, ${text}); undefined`
-  const restore = 'for (const [k, v] of list) if (v === null) delete process.env[k]; else process.env[k] = v'
+  const before = `${ENV}.DORMOUSE_ENV_BEFORE`
+  const old = `Object.keys(${text}).map((k) => [k, ${ENV}[k] ?? null])`
+  const set = `${before} = JSON.stringify(${old}); Object.assign(${ENV}, ${text}); undefined`
+  const restore = `for (const [k, v] of list) if (v === null) delete ${ENV}[k]; else ${ENV}[k] = v`
   const reset = `((list) => { ${restore} })(JSON.parse(${before} ?? '[]')); delete ${before}; undefined`
   return { set, reset }
 }
