@@ -25,14 +25,35 @@ export interface Connection {
 
 /** A real server, and what a client needs to reach it. */
 export class E2bServer {
-  readonly server: ServerProcess
+  #server: ServerProcess | undefined
 
-  private constructor(server: ServerProcess) {
-    this.server = server
+  get server(): ServerProcess {
+    if (this.#server === undefined) throw new Error('the server has not started')
+    return this.#server
   }
 
-  static async start(config: object = {}): Promise<E2bServer> {
-    return new E2bServer(await ServerProcess.start(config))
+  /** Also builds the template of E2B's names: clients give up on a create after a minute. */
+  async start(): Promise<void> {
+    this.#server = await ServerProcess.start()
+    while (!(await this.#hasTemplate()));
+  }
+
+  /** False: not within a minute. The build goes on. */
+  async #hasTemplate(): Promise<boolean> {
+    const { apiUrl, apiKey } = this.options
+    try {
+      const create = await fetch(`${apiUrl}/sandboxes`, {
+        method: 'POST',
+        headers: { 'x-api-key': apiKey },
+        body: JSON.stringify({ templateID: 'base', timeout: 0 }),
+        signal: AbortSignal.timeout(60_000),
+      })
+      if (create.status !== 201) throw new Error(await create.text())
+      return true
+    } catch (error) {
+      if ((error as Error).name === 'TimeoutError') return false
+      throw error
+    }
   }
 
   get options(): Connection {
@@ -59,6 +80,6 @@ export class E2bServer {
   }
 
   async end(): Promise<void> {
-    await this.server.cleanUp()
+    await this.#server?.cleanUp()
   }
 }

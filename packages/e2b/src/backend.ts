@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { RunEvent, SnapshotId } from '@dormouse/contracts'
+import type { Language, RunEvent, SnapshotId } from '@dormouse/contracts'
 import type {
   SandboxAnswer,
   SandboxMetricsAnswer,
@@ -9,6 +9,7 @@ import type {
   VolumeAnswer,
 } from '@dormouse/contracts/http'
 import type { Guest } from '@dormouse/engine'
+import type { ItemStore } from './items.ts'
 import type { RecordStore } from './sandbox/record.ts'
 
 /** The services of a Dormouse server that this package translates to. The server's own classes fit these shapes. */
@@ -25,6 +26,7 @@ export interface Backend {
   readonly volumes: BackendVolumes
   readonly secrets: BackendSecrets
   readonly records: RecordStore
+  readonly items: ItemStore
   readonly policyDefaults: PolicyDefaults
   readonly defaultLimits: (caller: Caller) => SandboxAnswer['limits']
   /** The domain below which ports have host names. */
@@ -152,7 +154,7 @@ export interface BackendRun {
 export interface BackendRuns {
   start(
     sandbox: BackendSandbox,
-    request: { code: string; language: 'python' | 'bash'; context?: string | undefined },
+    request: { code: string; language: Language; context?: string | undefined },
   ): Promise<BackendRun>
   interrupt(sandbox: BackendSandbox, runId: string): Promise<unknown>
 }

@@ -7,6 +7,7 @@ declare module 'busboy' {
       event: 'file',
       listener: (field: string, file: Readable, info: { filename: string | undefined }) => void,
     ): this
+    on(event: 'field', listener: (field: string, value: string) => void): this
     on(event: 'close', listener: () => void): this
     on(event: 'error', listener: (error: Error) => void): this
     on(event: 'drain', listener: () => void): this
@@ -15,6 +16,6 @@ declare module 'busboy' {
   export default function busboy(options: {
     headers: IncomingHttpHeaders
     preservePath?: boolean
-    limits?: { files?: number; fields?: number; parts?: number }
+    limits?: { files?: number; fields?: number; parts?: number; fieldSize?: number }
   }): Parser
 }

@@ -4,7 +4,8 @@ import type { Backend } from './backend.ts'
 import { Control } from './control/control.ts'
 import { headerOf } from './envd/caller.ts'
 import { ENVD_PORT, Envd } from './envd/envd.ts'
-import { isSame } from './envd/signature.ts'
+import { isSame, isSigned } from './envd/signature.ts'
+import { ApiError } from './http/api-error.ts'
 import { sendError } from './http/respond.ts'
 import { INTERPRETER_PORT, Interpreter } from './interpreter/interpreter.ts'
 import { findTarget, type Target } from './proxy/find-target.ts'
@@ -17,12 +18,15 @@ import {
 import { Lifecycle } from './sandbox/lifecycle.ts'
 import { OwnTemplate } from './sandbox/own-template.ts'
 import type { SandboxRecord } from './sandbox/record.ts'
+import { ContentRoutes } from './volume/content-routes.ts'
+import { VolumeContent } from './volume/volume-content.ts'
 
 /** Serves E2B's clients: the control API at its paths, and sandboxes by header or host name. */
 export class E2b {
   readonly #backend: Backend
   readonly #lifecycle: Lifecycle
   readonly #control: Control
+  readonly #content: ContentRoutes
   readonly #envd = new Envd()
   readonly #interpreter: Interpreter
 
@@ -30,12 +34,15 @@ export class E2b {
     this.#backend = backend
     this.#lifecycle = new Lifecycle(backend)
     this.#interpreter = new Interpreter(backend.runs)
-    this.#control = new Control({
+    const content = new VolumeContent(backend)
+    this.#content = new ContentRoutes(content)
+    const parts = {
       backend,
       lifecycle: this.#lifecycle,
       ownTemplate: new OwnTemplate(backend.templates),
-      forget: (sandboxId) => this.forget(sandboxId),
-    })
+      forget: (sandboxId: string) => this.forget(sandboxId),
+    }
+    this.#control = new Control(parts, content)
   }
 
   forget(sandboxId: string): void {
@@ -63,9 +70,29 @@ export class E2b {
     }
     if (head !== undefined) return false
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
-    if (!this.#control.has(pathname)) return false
-    void this.#control.serve(request, response, { path: pathname, query: searchParams })
-    return true
+    if (pathname === '/files' && searchParams.has('signature')) {
+      void this.#serveSigned(request, response, searchParams)
+      return true
+    }
+    const door = [this.#control, this.#content].find((one) => one.has(pathname))
+    void door?.serve(request, response, { path: pathname, query: searchParams })
+    return door !== undefined
+  }
+
+  /** A signed URL below `E2B_SANDBOX_URL` does not name its sandbox; the token that signed it does. */
+  async #serveSigned(
+    request: IncomingMessage,
+    response: ServerResponse,
+    query: URLSearchParams,
+  ): Promise<void> {
+    const operation = request.method === 'POST' ? 'write' : 'read'
+    for (const { sandboxId, accessToken } of this.#backend.records.all()) {
+      if (accessToken === undefined || !isSigned(accessToken, operation, query)) continue
+      await this.#serveSandbox(request, response, { target: { sandboxId, port: ENVD_PORT }, head: undefined })
+      return
+    }
+    request.resume()
+    sendError(response, new ApiError(401, 'invalid signature'))
   }
 
   #knows({ sandboxId, port }: Target): boolean {

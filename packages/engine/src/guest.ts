@@ -216,6 +216,8 @@ export interface FileStat {
   readonly group: string
   readonly modifiedAt: number
   readonly target?: string
+  /** Extended attributes of the namespace `user` that are text, without that prefix. Absent where there are none. */
+  readonly attributes?: Readonly<Record<string, string>>
 }
 
 export interface FileUser {

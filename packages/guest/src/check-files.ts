@@ -18,7 +18,13 @@ export function checkFileStat(value: unknown): FileStat {
     group: stat.text('group'),
     modifiedAt: stat.time('modifiedAt'),
     ...(stat.has('target') && { target: stat.text('target') }),
+    ...(stat.has('attributes') && { attributes: checkAttributes(stat.object('attributes')) }),
   }
+}
+
+function checkAttributes(value: Record<string, unknown>): Record<string, string> {
+  const attributes = new AgentValue(value, 'attributes of a file')
+  return Object.fromEntries(Object.keys(value).map((name) => [name, attributes.text(name)]))
 }
 
 export function checkFileChange(value: unknown): FileChange {

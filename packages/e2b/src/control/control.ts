@@ -5,16 +5,30 @@ import { headerOf } from '../envd/caller.ts'
 import { ApiError } from '../http/api-error.ts'
 import { sendError } from '../http/respond.ts'
 import { Router } from '../http/router.ts'
+import type { VolumeContent } from '../volume/volume-content.ts'
+import { observeRoutes } from './observe-routes.ts'
 import { type Authenticated, type ControlParts, sandboxRoutes } from './sandbox-routes.ts'
+import { secretRoutes } from './secret-routes.ts'
+import { snapshotRoutes } from './snapshot-routes.ts'
+import { teamRoutes } from './team-routes.ts'
+import { templateRoutes } from './template-routes.ts'
+import { volumeRoutes } from './volume-routes.ts'
 
 /** E2B's control API: sandboxes, snapshots, templates, volumes and secrets of a key. */
 export class Control {
   readonly #parts: ControlParts
   readonly #router = new Router<Authenticated>()
 
-  constructor(parts: ControlParts) {
+  constructor(parts: ControlParts, content: VolumeContent) {
     this.#parts = parts
+    // First, because `metrics` is no id.
+    observeRoutes(this.#router, parts)
     sandboxRoutes(this.#router, parts)
+    snapshotRoutes(this.#router, parts)
+    templateRoutes(this.#router, parts)
+    volumeRoutes(this.#router, parts, content)
+    secretRoutes(this.#router, parts.backend)
+    teamRoutes(this.#router)
   }
 
   has(path: string): boolean {

@@ -6,6 +6,10 @@ import { expiryOf } from '../sandbox/state.ts'
 import type { CreateBody } from './bodies.ts'
 import { networkPolicy } from './network-policy.ts'
 import type { ControlParts } from './sandbox-routes.ts'
+import { findSnapshot } from './snapshot-routes.ts'
+
+/** Code can tell that it runs for a client of E2B; results carry the data of charts and tables. */
+const OWN_VARIABLES = { E2B_SANDBOX: 'true', DORMOUSE_RESULT_DATA: '1' }
 
 export interface Creation {
   readonly body: CreateBody
@@ -40,7 +44,7 @@ export async function createSandbox(
     ...policyDefaults,
     network,
     name: undefined,
-    env: { E2B_SANDBOX: 'true', E2B_TEMPLATE_ID: body.templateID, ...body.envVars },
+    env: { ...OWN_VARIABLES, E2B_TEMPLATE_ID: body.templateID, ...body.envVars },
     metadata: body.metadata ?? {},
     volumes: (body.volumeMounts ?? []).map(({ name, path }) => ({ volume: name, path, readOnly: false })),
     secrets: [],
@@ -56,7 +60,7 @@ export async function createSandbox(
   const { sandbox } = await create().catch((error: unknown) => {
     if (!hasErrorCode(error, 'template_not_found')) throw error
     // Somebody has deleted the template since it was last used.
-    if (!ownTemplate.isOwn(body.templateID))
+    if (!ownTemplate.isOwn(body.templateID.split(':')[0] ?? ''))
       throw new ApiError(404, `template '${body.templateID}' not found`)
     ownTemplate.forget(caller)
     return create()
@@ -70,11 +74,12 @@ export async function createSandbox(
     caller: Caller,
   ): Promise<Pick<CreateRequest, 'template' | 'snapshotId' | 'limits'>> {
     const limits = backend.defaultLimits(caller)
-    if (isSnapshotId(name)) {
-      const own = await sandboxes.limitsOfSnapshot(name, caller)
-      return { template: '', snapshotId: name, limits: { ...limits, ...own } }
-    }
-    if (ownTemplate.isOwn(name)) return { template: await ownTemplate.ensure(caller), limits }
-    return { template: name.split(':')[0] ?? name, limits }
+    const plain = name.split(':')[0] ?? name
+    if (ownTemplate.isOwn(plain)) return { template: await ownTemplate.ensure(caller), limits }
+    const snapshotId = findSnapshot(backend, name, caller)
+    if (snapshotId === undefined || !isSnapshotId(snapshotId)) return { template: plain, limits }
+    const { template } = sandboxes.getSnapshot(snapshotId, caller)
+    const own = await sandboxes.limitsOfSnapshot(snapshotId, caller)
+    return { template, snapshotId, limits: { ...limits, ...own } }
   }
 }

@@ -31,7 +31,7 @@ export function listSandboxes(
     .filter(
       ({ record, state }) =>
         (states.length === 0 || states.includes(state)) &&
-        (Number.isNaN(startedAfter) || record.startedAtMs > startedAfter) &&
+        (Number.isNaN(startedAfter) || record.startedAtMs >= startedAfter) &&
         (template === null || template === '' || record.template === template),
     )
     .sort((one, other) => direction * compare(keyOf(one.record), keyOf(other.record)))

@@ -61,6 +61,16 @@ export function toConnectError(error: unknown): ConnectError {
   return new ConnectError('internal error', Code.Internal)
 }
 
+/**
+ * The error of a stream that broke. Clients look whether the sandbox still runs when a connection was cut, which they
+ * recognize by this word.
+ */
+export function endedStream(sandbox: BackendSandbox, error: unknown): ConnectError {
+  return sandbox.view().state === 'deleting'
+    ? new ConnectError('terminated', Code.Unknown)
+    : toConnectError(error)
+}
+
 /** Runs a method of a service with its errors in the codes of Connect. */
 export async function translated<Value>(work: () => Promise<Value>): Promise<Value> {
   try {

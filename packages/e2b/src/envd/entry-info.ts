@@ -33,8 +33,16 @@ function describe(
       seconds: BigInt(Math.floor(stat.modifiedAt / 1000)),
       nanos: Math.floor((stat.modifiedAt % 1000) * 1e6),
     },
-    metadata: {},
+    metadata: metadataIn(stat),
   }
+}
+
+/** Metadata of files are extended attributes with this prefix. */
+export const METADATA_PREFIX = 'e2b.'
+
+export function metadataIn({ attributes = {} }: FileStat): Record<string, string> {
+  const own = Object.entries(attributes).filter(([name]) => name.startsWith(METADATA_PREFIX))
+  return Object.fromEntries(own.map(([name, value]) => [name.slice(METADATA_PREFIX.length), value]))
 }
 
 export function typeOf({ type }: FileStat): number {

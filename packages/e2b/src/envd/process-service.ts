@@ -11,7 +11,7 @@ import type {
   StreamInputRequest,
   UpdateRequest,
 } from '../wire/process.ts'
-import { keepaliveMs, sandboxOf, toConnectError, translated, userOf } from './caller.ts'
+import { endedStream, keepaliveMs, sandboxOf, translated, userOf } from './caller.ts'
 import { followProcess, KEEPALIVE, messageOf } from './process-events.ts'
 import type { StartedProcesses } from './started-processes.ts'
 import { withKeepalive } from './with-keepalive.ts'
@@ -86,9 +86,10 @@ class ProcessMethods {
   async *connect({ process }: SelectRequest, context: HandlerContext): AsyncGenerator<ProcessEventMessage> {
     const sandbox = sandboxOf(context)
     const { processId, pid, pty, state } = await translated(() => this.#started.select(sandbox, process))
+    // Before the client knows that it is connected: what the process writes from then on must not be missed. The end of
+    // a process that is over is still in its journal.
+    const after = state === 'running' ? await translated(() => latestSeq(sandbox, processId)) : -1
     yield { event: { event: { case: 'start', value: { pid } } } }
-    // The end of a process that is over is still in its journal.
-    const after = state === 'running' ? await latestSeq(sandbox, processId) : -1
     const events = this.#follow(sandbox, context, { processId, isPty: pty, after })
     for await (const message of events) {
       const { case: kind } = message.event.event
@@ -122,7 +123,7 @@ class ProcessMethods {
         if (message !== undefined) yield message
       }
     } catch (error) {
-      throw signal.aborted ? signal.reason : toConnectError(error)
+      throw signal.aborted ? signal.reason : endedStream(sandbox, error)
     } finally {
       signal.removeEventListener('abort', kill)
     }

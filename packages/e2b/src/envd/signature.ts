@@ -18,12 +18,18 @@ export function checkFileAccess(token: string | undefined, { operation, query, g
   const signature = query.get('signature')
   if (signature === null) throw new ApiError(401, 'missing signature query parameter')
   const expiration = query.get('signature_expiration')
+  if (!isSigned(token, operation, query)) throw new ApiError(401, 'invalid signature')
+  if (expiration !== null && Number(expiration) < Date.now() / 1000)
+    throw new ApiError(401, 'signature is already expired')
+}
+
+/** Whether the signature of the request was made with this token. It may have expired. */
+export function isSigned(token: string, operation: 'read' | 'write', query: URLSearchParams): boolean {
+  const expiration = query.get('signature_expiration')
   const parts = [query.get('path') ?? '', operation, query.get('username') ?? '', token]
   if (expiration !== null) parts.push(expiration)
   const digest = createHash('sha256').update(parts.join(':')).digest('base64').replace(/=+$/, '')
-  if (!isSame(signature, `v1_${digest}`)) throw new ApiError(401, 'invalid signature')
-  if (expiration !== null && Number(expiration) < Date.now() / 1000)
-    throw new ApiError(401, 'signature is already expired')
+  return isSame(query.get('signature') ?? '', `v1_${digest}`)
 }
 
 /** Takes the same time wherever two texts of one length differ. */

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { hasErrorCode } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
@@ -9,9 +9,12 @@ import { ApiError } from '../http/api-error.ts'
 import { disconnected, sendJson } from '../http/respond.ts'
 import type { Exchange } from '../http/router.ts'
 import { asOwner } from './as-owner.ts'
+import { METADATA_PREFIX } from './entry-info.ts'
 import { absolutePath } from './paths.ts'
 
 const FILES_MAX = 1000
+/** Parts without a file name are not streamed. */
+const FIELD_MAX_BYTES = 16 * 1024 * 1024
 /** The first bytes of a file are kept, so that root can write them again where the user may not. */
 const BUFFERED_MAX_BYTES = 1024 * 1024
 
@@ -19,6 +22,7 @@ interface Written {
   readonly path: string
   readonly name: string
   readonly type: 'file'
+  readonly metadata?: Readonly<Record<string, string>>
 }
 
 /** Writes one file from the body, or one for each part of a multipart body. */
@@ -28,10 +32,11 @@ export async function upload(sandbox: BackendSandbox, exchange: Exchange): Promi
   const user = query.get('username') ?? undefined
   const path = query.get('path')
   const type = request.headers['content-type'] ?? ''
+  const metadata = metadataOf(request)
   const written: Written[] = []
   const write = (to: string, data: AsyncIterable<Uint8Array>) =>
     sandbox.use({ cause: 'file', what: `writing ${to}`, signal }, (guest) =>
-      writeFile(guest, { path: to, user, data, signal }),
+      writeFile(guest, { path: to, user, data, metadata, signal }),
     )
   if (type.startsWith('multipart/form-data')) {
     for await (const part of partsOf(request)) written.push(await write(path ?? part.filename, part.data))
@@ -44,22 +49,56 @@ export async function upload(sandbox: BackendSandbox, exchange: Exchange): Promi
 
 async function writeFile(
   guest: Guest,
-  options: { path: string; user: string | undefined; data: AsyncIterable<Uint8Array>; signal: AbortSignal },
+  options: {
+    path: string
+    user: string | undefined
+    data: AsyncIterable<Uint8Array>
+    metadata: Readonly<Record<string, string>>
+    signal: AbortSignal
+  },
 ): Promise<Written> {
-  const { user, data, signal } = options
+  const { user, data, metadata, signal } = options
   const path = await absolutePath(guest, { path: options.path, ...(user && { user }) })
   const body = await buffered(data)
   try {
     const stat = await asOwner(guest, { path, user }, (as) =>
       guest.files.write(path, body(), { parents: true, signal, ...as }),
     )
-    return { path: stat.path, name: stat.name, type: 'file' }
+    if (Object.keys(metadata).length === 0) return { path: stat.path, name: stat.name, type: 'file' }
+    await setMetadata(guest, path, metadata)
+    return { path: stat.path, name: stat.name, type: 'file', metadata }
   } catch (error) {
     if (hasErrorCode(error, 'not_a_file')) throw new ApiError(400, `path is a directory: ${path}`)
     if (hasErrorCode(error, 'not_a_directory'))
       throw new ApiError(400, `a part of the path is not a directory: ${path}`)
     throw error
   }
+}
+
+const METADATA_HEADER = 'x-metadata-'
+const METADATA_MAX_BYTES = 4096
+const SET_ATTRIBUTES =
+  'import json, os, sys\nfor n, v in json.loads(sys.argv[2]).items(): os.setxattr(sys.argv[1], "user." + n, v.encode())'
+
+/** Throws `ApiError` 400 when it is more than a file can hold. */
+function metadataOf({ headers }: IncomingMessage): Record<string, string> {
+  const given = Object.entries(headers).filter(([name]) => name.startsWith(METADATA_HEADER))
+  const metadata = given.map(([name, value]) => [name.slice(METADATA_HEADER.length), String(value)])
+  if (JSON.stringify(metadata).length > METADATA_MAX_BYTES)
+    throw new ApiError(400, `the metadata of a file must be at most ${METADATA_MAX_BYTES} bytes`)
+  return Object.fromEntries(metadata)
+}
+
+async function setMetadata(
+  guest: Guest,
+  path: string,
+  metadata: Readonly<Record<string, string>>,
+): Promise<void> {
+  const entries = Object.entries(metadata).map(([name, value]) => [`${METADATA_PREFIX}${name}`, value])
+  const args = ['python3', '-c', SET_ATTRIBUTES, path, JSON.stringify(Object.fromEntries(entries))]
+  for await (const event of guest.processes.stream({ args, user: 'root' }))
+    if (event.type === 'exit' && event.exitCode !== 0)
+      throw new ApiError(500, 'the metadata of the file cannot be written')
 }
 
 /** Reads the beginning of a stream. The result yields all of it; more than once if the beginning was everything. */
@@ -90,7 +129,8 @@ interface Part {
 
 /** The files of a multipart body, one after the other. Each must be read before the next comes. */
 async function* partsOf(request: IncomingMessage): AsyncGenerator<Part> {
-  const parser = busboy({ headers: request.headers, preservePath: true, limits: { files: FILES_MAX } })
+  const limits = { files: FILES_MAX, fields: FILES_MAX, fieldSize: FIELD_MAX_BYTES }
+  const parser = busboy({ headers: request.headers, preservePath: true, limits })
   const parts: Part[] = []
   let isOver = false
   let failure: Error | undefined
@@ -98,6 +138,11 @@ async function* partsOf(request: IncomingMessage): AsyncGenerator<Part> {
   parser.on('file', (field, file, { filename }) => {
     if (field === 'file') parts.push({ filename: filename ?? '', data: file as Readable })
     else file.resume()
+    wake()
+  })
+  // A part without a file name is text.
+  parser.on('field', (field, value) => {
+    if (field === 'file') parts.push({ filename: '', data: Readable.from([Buffer.from(value)]) })
     wake()
   })
   const end = (error?: Error) => {

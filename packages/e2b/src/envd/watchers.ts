@@ -4,7 +4,7 @@ import { hasErrorCode } from '@dormouse/contracts'
 import type { FileChange, Guest } from '@dormouse/engine'
 import type { BackendSandbox } from '../backend.ts'
 import { EVENT_TYPE, type FilesystemEvent, type WatchRequest } from '../wire/filesystem.ts'
-import { keepaliveMs, sandboxOf, toConnectError, translated, userOf } from './caller.ts'
+import { endedStream, keepaliveMs, sandboxOf, translated, userOf } from './caller.ts'
 import { entryOf } from './entry-info.ts'
 import { absolutePath } from './paths.ts'
 import { withKeepalive } from './with-keepalive.ts'
@@ -19,9 +19,8 @@ export async function* watchDirectory(
   context: HandlerContext,
 ): AsyncGenerator<object> {
   const { signal } = context
-  const changes = await translated(() =>
-    openWatch(sandboxOf(context), { ...request, ...userOf(context) }, signal),
-  )
+  const sandbox = sandboxOf(context)
+  const changes = await translated(() => openWatch(sandbox, { ...request, ...userOf(context) }, signal))
   try {
     for await (const events of withKeepalive(changes, keepaliveMs(context))) {
       if (events === undefined) yield { event: { case: 'keepalive', value: {} } }
@@ -29,7 +28,7 @@ export async function* watchDirectory(
       else for (const event of events) yield { event: { case: 'filesystem', value: event } }
     }
   } catch (error) {
-    throw signal.aborted ? signal.reason : toConnectError(error)
+    throw signal.aborted ? signal.reason : endedStream(sandbox, error)
   }
 }
 
@@ -155,5 +154,17 @@ async function eventsOf(
   if (change.type === 'moved')
     return [await describe(change.from, EVENT_TYPE.renamed), await describe(change.path, EVENT_TYPE.created)]
   if (change.type === 'ready' || change.type === 'overflow') return []
-  return [await describe(change.path, EVENT_TYPE[change.type])]
+  const event = await describe(change.path, EVENT_TYPE[change.type])
+  // Files that clients write appear with their content, in one step. For E2B that is two.
+  const hasContent = change.type === 'created' && (await isFilled(guest, change.path))
+  return hasContent ? [event, { ...event, type: EVENT_TYPE.modified }] : [event]
+}
+
+async function isFilled(guest: Guest, path: string): Promise<boolean> {
+  try {
+    const { type, sizeBytes } = await guest.files.stat(path, { user: 'root', follow: false })
+    return type === 'file' && sizeBytes > 0
+  } catch {
+    return false
+  }
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { hasErrorCode } from '@dormouse/contracts'
+import { hasErrorCode, type Language } from '@dormouse/contracts'
 import type { BackendSandbox } from '../backend.ts'
 import { ApiError } from '../http/api-error.ts'
-import { SUPPORTED } from './languages.ts'
+import { isLanguage } from './languages.ts'
 
 /** The context that code without a context runs in. */
 const DEFAULT = 'default'
@@ -10,7 +10,7 @@ const HOME = '/home/user'
 
 export interface CodeContext {
   readonly id: string
-  readonly language: string
+  readonly language: Language
   readonly cwd: string
 }
 
@@ -29,24 +29,32 @@ export class CodeContexts {
     this.#known.delete(sandboxId)
   }
 
-  async create(sandbox: BackendSandbox, { language, cwd = HOME }: { language: string; cwd?: string }) {
-    if (!SUPPORTED.has(language))
-      throw new ApiError(500, `Failed to create context: there is no kernel for ${language} in this sandbox`)
-    const context = { id: `e2b-${randomUUID()}`, language, cwd }
-    await sandbox.use({ cause: 'context', what: `creating context ${context.id}` }, (guest) =>
-      guest.contexts.create({ context: context.id, cwd }),
-    )
-    this.#remember(sandbox, context)
-    return context
+  /** Throws `ApiError` 500, as E2B does, for a language that the sandbox does not have. */
+  async create(
+    sandbox: BackendSandbox,
+    { language, cwd = HOME, id = `e2b-${randomUUID()}` }: { language: string; cwd?: string; id?: string },
+  ): Promise<CodeContext> {
+    const missing = `Failed to create context: there is no kernel for ${language} in this sandbox`
+    if (!isLanguage(language)) throw new ApiError(500, missing)
+    const what = `creating context ${id}`
+    try {
+      await sandbox.use({ cause: 'context', what }, (guest) =>
+        guest.contexts.create({ context: id, cwd, language }),
+      )
+    } catch (error) {
+      if (hasErrorCode(error, 'language_missing')) throw new ApiError(500, missing)
+      if (!hasErrorCode(error, 'already_exists')) throw error
+    }
+    return this.#remember(sandbox, { id, language, cwd })
   }
 
   async list(sandbox: BackendSandbox): Promise<CodeContext[]> {
     const contexts = await sandbox.use({ cause: 'context', what: 'listing contexts' }, (guest) =>
       guest.contexts.list(),
     )
-    return contexts.map(({ context }) => {
-      const { id, language, cwd } = this.#find(sandbox, context)
-      return { id, language, cwd }
+    return contexts.map(({ context, language }) => {
+      const known = this.#find(sandbox, context, language)
+      return { id: known.id, language: known.language, cwd: known.cwd }
     })
   }
 
@@ -59,12 +67,9 @@ export class CodeContexts {
 
   /** The context of code that names only its language, or nothing. */
   async getDefault(sandbox: BackendSandbox, language: string): Promise<CodeContext> {
-    if (language === 'python') return this.#find(sandbox, DEFAULT)
-    const known = this.#known.get(sandbox.id)?.get(`${DEFAULT}:${language}`)
-    if (known !== undefined) return known
-    const created = await this.create(sandbox, { language })
-    this.#known.get(sandbox.id)?.set(`${DEFAULT}:${language}`, this.#find(sandbox, created.id))
-    return created
+    if (language === 'python') return this.#find(sandbox, DEFAULT, language)
+    const id = `e2b-${language}`
+    return this.#known.get(sandbox.id)?.get(id) ?? this.create(sandbox, { language, id })
   }
 
   async remove(sandbox: BackendSandbox, id: string): Promise<void> {
@@ -72,8 +77,7 @@ export class CodeContexts {
     await sandbox.use({ cause: 'context', what: `deleting context ${id}` }, (guest) =>
       guest.contexts.delete(id),
     )
-    const known = this.#known.get(sandbox.id)
-    for (const [key, context] of known ?? []) if (context.id === id) known?.delete(key)
+    this.#known.get(sandbox.id)?.delete(id)
   }
 
   /** Replaces the kernel; the context keeps its id and directory. */
@@ -83,7 +87,7 @@ export class CodeContexts {
       await guest.contexts.delete(id)
       if (id === DEFAULT) return
       try {
-        await guest.contexts.create({ context: id, cwd })
+        await guest.contexts.create({ context: id, cwd, language })
       } catch (error) {
         if (!hasErrorCode(error, 'already_exists')) throw error
       }
@@ -92,15 +96,13 @@ export class CodeContexts {
   }
 
   countExecution(sandbox: BackendSandbox, id: string): number {
-    const known = this.#find(sandbox, id)
+    const known = this.#find(sandbox, id, 'python')
     known.executions += 1
     return known.executions
   }
 
-  #find(sandbox: BackendSandbox, id: string): Known {
-    return (
-      this.#known.get(sandbox.id)?.get(id) ?? this.#remember(sandbox, { id, language: 'python', cwd: HOME })
-    )
+  #find(sandbox: BackendSandbox, id: string, language: Language): Known {
+    return this.#known.get(sandbox.id)?.get(id) ?? this.#remember(sandbox, { id, language, cwd: HOME })
   }
 
   #remember(sandbox: BackendSandbox, context: CodeContext): Known {

@@ -111,7 +111,7 @@ export class Interpreter {
   }
 
   #start(sandbox: BackendSandbox, { id, language }: CodeContext, code: string) {
-    return this.#runs.start(sandbox, { code, language: language === 'bash' ? 'bash' : 'python', context: id })
+    return this.#runs.start(sandbox, { code, language, context: id })
   }
 
   /** Interrupts the run when the client disconnects, so that the next one does not wait for it. */

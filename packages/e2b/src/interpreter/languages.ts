@@ -1,19 +1,34 @@
+import { LANGUAGES, type Language } from '@dormouse/contracts'
+
 const ALIASES: Record<string, string> = { js: 'javascript', ts: 'typescript', py: 'python', sh: 'bash' }
 
-/** The languages that contexts have. */
-export const SUPPORTED: ReadonlySet<string> = new Set(['python', 'bash'])
-
+/** The name of a language as clients write it, in our words. It may be one that no sandbox has. */
 export function normalizeLanguage(language: string | null | undefined): string {
   const given = (language ?? '').trim().toLowerCase()
   return given === '' ? 'python' : (ALIASES[given] ?? given)
 }
 
-/** Code that sets variables of the environment, and code that restores what they were before. */
-export function environmentCode(
-  language: string,
-  variables: Readonly<Record<string, string>>,
-): { readonly set: string; readonly reset: string } | undefined {
-  if (language !== 'python' || Object.keys(variables).length === 0) return undefined
+export function isLanguage(name: string): name is Language {
+  return LANGUAGES.some((language) => language === name)
+}
+
+type Variables = Readonly<Record<string, string>>
+
+export interface EnvironmentCode {
+  readonly set: string
+  readonly reset: string
+}
+
+/** Code that sets variables of the environment for one run, and code that restores what they were before. */
+export function environmentCode(language: Language, variables: Variables): EnvironmentCode | undefined {
+  if (Object.keys(variables).length === 0) return undefined
+  if (language === 'python') return inPython(variables)
+  if (language === 'bash') return inBash(variables)
+  if (language === 'r') return inR(variables)
+  return inJavaScript(variables)
+}
+
+function inPython(variables: Variables): EnvironmentCode {
   const text = JSON.stringify(JSON.stringify(variables))
   const set =
     `import os as __os, json as __json; __new = __json.loads(${text}); ` +
@@ -24,4 +39,33 @@ export function environmentCode(
     '[__os.environ.pop(k, None) if v is None else __os.environ.__setitem__(k, v) for k, v in __old.items()] and None; ' +
     'del __os, __json, __old'
   return { set, reset }
+}
+
+/** Split, because only the configuration of this server reads its own environment. */
+const ENV = ['process', 'env'].join('.')
+
+function inJavaScript(variables: Variables): EnvironmentCode {
+  const text = JSON.stringify(variables)
+  const before = `${ENV}.DORMOUSE_ENV_BEFORE`
+  const old = `Object.keys(${text}).map((k) => [k, ${ENV}[k] ?? null])`
+  const set = `${before} = JSON.stringify(${old}); Object.assign(${ENV}, ${text}); undefined`
+  const restore = `for (const [k, v] of list) if (v === null) delete ${ENV}[k]; else ${ENV}[k] = v`
+  const reset = `((list) => { ${restore} })(JSON.parse(${before} ?? '[]')); delete ${before}; undefined`
+  return { set, reset }
+}
+
+/** A shell forgets the values from before: variables of one run are removed after it. */
+function inBash(variables: Variables): EnvironmentCode {
+  const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
+  const set = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`)
+  return { set: set.join('\n'), reset: `unset ${Object.keys(variables).join(' ')}` }
+}
+
+function inR(variables: Variables): EnvironmentCode {
+  const set = Object.entries(variables).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)
+  const names = Object.keys(variables).map((name) => JSON.stringify(name))
+  return {
+    set: `invisible(Sys.setenv(${set.join(', ')}))`,
+    reset: `invisible(Sys.unsetenv(c(${names.join(', ')})))`,
+  }
 }

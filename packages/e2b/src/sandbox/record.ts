@@ -26,5 +26,6 @@ export interface SandboxRecord {
 /** Keeps records on disk. A record is removed with its sandbox. */
 export interface RecordStore {
   find(sandboxId: string): SandboxRecord | undefined
+  all(): Iterable<SandboxRecord>
   put(record: SandboxRecord): void
 }

@@ -8,6 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 
+ATTRIBUTE_PREFIX = "user."
+# More than programs set on one file; the kernel bounds their size.
+ATTRIBUTES_MAX = 64
+
+
 def file_type(mode: int) -> str:
     for kind, test in (
         ("file", stat.S_ISREG),
@@ -49,7 +54,23 @@ class Describer:
         """Pre: the agent acts as the user who asks."""
         status = os.stat(path, follow_symlinks=follow)
         target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
-        return self.describe(path, status, target)
+        described = self.describe(path, status, target)
+        if target is None and (attributes := _attributes(path)):
+            described["attributes"] = attributes
+        return described
+
+
+def _attributes(path: str) -> dict[str, str]:
+    """The extended attributes that users may set, without their prefix. Those that are no text are left out."""
+    attributes = {}
+    try:
+        names = [name for name in os.listxattr(path) if name.startswith(ATTRIBUTE_PREFIX)]
+        for name in names[:ATTRIBUTES_MAX]:
+            attributes[name.removeprefix(ATTRIBUTE_PREFIX)] = os.getxattr(path, name).decode()
+    except (OSError, UnicodeDecodeError):
+        # Some file systems have none, and files change meanwhile.
+        pass
+    return attributes
 
 
 def _user_name(uid: int) -> str:

@@ -23,6 +23,7 @@ from dormouse_kernel.multiprocessing_start import prepare_multiprocessing  # noq
 from dormouse_kernel.preload import preload  # noqa: E402
 from dormouse_kernel.questions import Questions  # noqa: E402
 from dormouse_kernel.report import remember, report_of  # noqa: E402
+from dormouse_kernel.result_data import add_result_data  # noqa: E402
 from dormouse_kernel.results import ResultSender  # noqa: E402
 from dormouse_kernel.shell import make_shell  # noqa: E402
 from dormouse_kernel.user_loop import UserLoop  # noqa: E402
@@ -47,6 +48,7 @@ class Kernel:
         builtins.exit = builtins.quit = shell.exiter
         register_shell_magics(shell)
         self._figures = Figures(shell)
+        add_result_data(shell)
         self._namespace: dict[str, Any] = shell.user_ns
         self._largest: list[dict[str, Any]] = []
         self._loop = UserLoop(self._interrupts)

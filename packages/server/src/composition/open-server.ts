@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
-import type { RecordStore } from '@dormouse/e2b'
+import type { ItemStore, RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
@@ -44,8 +44,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly sandboxes: SandboxService
   readonly access: StoredAccess
   readonly ssh: SshService
-  /** What clients of E2B know of sandboxes. */
-  readonly e2bRecords: RecordStore
+  /** What only clients of E2B know. */
+  readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -83,7 +83,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
-    e2bRecords: stores.e2b,
+    e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
       ...{
         access,

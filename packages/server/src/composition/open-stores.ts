@@ -13,6 +13,7 @@ import { RunJournal } from '../runs/run-journal.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
+import { E2bItems } from '../store/e2b-items.ts'
 import { E2bRows } from '../store/e2b-rows.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
@@ -79,6 +80,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     ports: new PortRows(db),
     sshKeys: new SshKeyRows(db),
     e2b: new E2bRows<SandboxRecord>(db),
+    e2bItems: new E2bItems(db),
     templates: new TemplateCatalog(new TemplateRows(db)),
     buildSteps: new StepCache(db, hostClock.wallMs),
   }

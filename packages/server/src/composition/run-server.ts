@@ -115,7 +115,7 @@ async function serve(
     origins: config.cors.origins,
     moreRoutes: [mcp.routes, pageRoutes()],
   })
-  openE2b(app, services, core.e2bRecords)
+  openE2b(app, services, core.e2b)
   try {
     const url = await listen(app, config)
     await mcp.open(app, url)

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { E2b, type ForwardRequest, type RecordStore } from '@dormouse/e2b'
+import { E2b, type ForwardRequest, type ItemStore, type RecordStore } from '@dormouse/e2b'
 import { interpose, responseOf } from '../api/interpose.ts'
 import { proxyRequest } from '../api/preview/proxy-request.ts'
 import { openRelay } from '../api/preview/relay.ts'
@@ -9,10 +9,14 @@ import type { Services } from '../api/services.ts'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 
 /** Lets clients of E2B in: their requests are answered before previews and the API see them. */
-export function openE2b(app: App, services: Services, records: RecordStore): void {
+export function openE2b(
+  app: App,
+  services: Services,
+  { records, items }: { records: RecordStore; items: ItemStore },
+): void {
   const { access, sandboxes, runs, templates, volumes, secrets, ports } = services
   const e2b = new E2b({
-    ...{ access, sandboxes, runs, templates, volumes, secrets, records },
+    ...{ access, sandboxes, runs, templates, volumes, secrets, records, items },
     policyDefaults: services.policyDefaults,
     defaultLimits: services.defaultLimits,
     domain: ports.domain,

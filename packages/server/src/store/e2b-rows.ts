@@ -19,6 +19,10 @@ export class E2bRows<Value extends { readonly sandboxId: string }> {
     return this.#records.get(sandboxId)
   }
 
+  all(): Iterable<Value> {
+    return this.#records.values()
+  }
+
   /** Does nothing for a sandbox that has been deleted meanwhile. */
   put(record: Value): void {
     if (this.#exists.get(record.sandboxId) === undefined) return
