@@ -14,6 +14,13 @@ export interface TemplateDescription {
   readonly pip: readonly string[]
   readonly commands: readonly string[]
   readonly preload: readonly string[]
+  /** Files of the host that the build gets before anything else. Only for built-in templates. */
+  readonly uploads?: readonly Upload[]
+}
+
+export interface Upload {
+  readonly file: string
+  readonly path: string
 }
 
 export interface Templates {
