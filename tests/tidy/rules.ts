@@ -20,6 +20,7 @@ const PACKAGES = [
   'contracts',
   'sdk',
   'mcp',
+  'page',
   'engine',
   'guest',
   'engine-linux',
@@ -82,6 +83,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'scrub',
     'sandbox',
     'runs',
+    'fleet',
     'api',
     'ssh',
     'mcp',
@@ -196,9 +198,9 @@ export const brokenByTree: Record<string, RuleOfTree> = {
 }
 
 function isCode(path: string): boolean {
-  return /\.(ts|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
+  return /\.(tsx?|css|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
 }
 
 function isScript(path: string): boolean {
-  return /\.(ts|mjs)$/.test(path)
+  return /\.(tsx?|mjs)$/.test(path)
 }
