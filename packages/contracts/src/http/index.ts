@@ -17,6 +17,7 @@ export {
   serverEventSchema,
   serverEventsQuery,
 } from './events.ts'
+export { FAMILY_MAX_NODES, type FamilyAnswer, familySchema } from './family.ts'
 export {
   nameField,
   PAGE_LIMIT_MAX,

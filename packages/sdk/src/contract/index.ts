@@ -2,6 +2,7 @@
 export type { CompletionsAnswer, ContextAnswer, ContextListAnswer, CreateContextBody } from './contexts.ts'
 export type { ErrorAnswer } from './error.ts'
 export type { ServerEventAnswer } from './events.ts'
+export type { FamilyAnswer } from './family.ts'
 export type {
   FileChangeAnswer,
   FileListAnswer,

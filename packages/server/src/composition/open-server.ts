@@ -147,6 +147,8 @@ function openAbove(
     feed,
     sandboxes,
     ledger: stores.ledger,
+    lineage: stores.lineage,
+    memory: deps.memory,
     snapshots,
     journal,
     usage,
