@@ -218,16 +218,29 @@ export {
   sshKeySchema,
 } from './ssh-keys.ts'
 export {
+  type TemplateReady,
+  type TemplateStep,
+  templateReadySchema,
+  templateStepSchema,
+} from './template-recipe.ts'
+export {
   type CreateTemplateBody,
   createTemplateSchema,
+  type DebugTemplateBody,
+  debugTemplateSchema,
   listTemplatesQuery,
   type TemplateAnswer,
+  type TemplateLogLineAnswer,
   type TemplateMaterialsAnswer,
   type TemplatePageAnswer,
+  templateLogLineSchema,
+  templateLogQuery,
   templateMaterialsSchema,
   templatePageSchema,
   templateParams,
   templateSchema,
+  type UploadAnswer,
+  uploadSchema,
 } from './templates.ts'
 export { type UsageAnswer, usageQuery, usageSchema } from './usage.ts'
 export {

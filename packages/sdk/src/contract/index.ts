@@ -56,8 +56,10 @@ export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer }
 export type {
   CreateTemplateBody,
   TemplateAnswer,
+  TemplateLogLineAnswer,
   TemplateMaterialsAnswer,
   TemplatePageAnswer,
+  UploadAnswer,
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

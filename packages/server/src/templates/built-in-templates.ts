@@ -1,6 +1,8 @@
+import { reasonOf } from './build-outcome.ts'
 import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
-import { NOTHING_YET, reasonOf, type TemplateService } from './template-service.ts'
+import { NOTHING_YET } from './template-rows.ts'
+import type { TemplateService } from './template-service.ts'
 import type { TemplateDescription } from './templates.ts'
 
 export interface BuiltInTemplatesOptions {
