@@ -44,6 +44,7 @@ async function up(context) {
   await runServer({
     config: loadConfig({ env: readEnv(), flags, dataDir }),
     signal,
+    buildsTemplates: true,
     ...(isJson
       ? { tell: (report) => stdout.write(`${JSON.stringify(report)}\n`) }
       : { print: (line) => stdout.write(`${line}\n`) }),

@@ -28,8 +28,6 @@ describe('isCompleteScript', () => {
     ['bash', 'echo a \\', false],
     ['bash', 'echo a#b {x}', true],
     ['bash', 'echo a # {', true],
-    ['r', 'f <- function(x) {', false],
-    ['r', 'c(1, 2)', true],
   ])('%s %j: %j', (language, code, expected) => {
     expect(isCompleteScript(code, language)).toBe(expected)
   })

@@ -12,10 +12,9 @@ const NAMES: Readonly<Record<string, Language>> = {
   js: 'javascript',
   typescript: 'typescript',
   ts: 'typescript',
-  r: 'r',
 }
 
-export const LANGUAGE_CHOICES = 'python, bash, js, ts or r'
+export const LANGUAGE_CHOICES = 'python, bash, js or ts'
 
 export function languageFlag(text: string): Language {
   const language = Object.hasOwn(NAMES, text.toLowerCase()) ? NAMES[text.toLowerCase()] : undefined

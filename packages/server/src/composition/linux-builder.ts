@@ -1,12 +1,19 @@
+import { DormouseError } from '@dormouse/contracts'
 import type { LinuxEngine } from '@dormouse/engine-linux'
 import {
+  fetchNpmPackage,
   listTemplates,
   MATERIALS_PROGRAM,
+  NPM_PIN,
+  type NpmPin,
+  nodePin,
   PIP_REPORT,
   parseMaterials,
   readTemplateMaterials,
   removeTemplate,
+  TYPESCRIPT_PIN,
 } from '@dormouse/engine-linux/setup'
+import type { ArchiveName } from '../templates/built-in-descriptions.ts'
 import type { BuilderTools } from '../templates/open-templates.ts'
 
 export function linuxBuilder(engine: LinuxEngine, dataDir: string): BuilderTools {
@@ -37,5 +44,16 @@ export function linuxBuilder(engine: LinuxEngine, dataDir: string): BuilderTools
     },
     programs: { materials: MATERIALS_PROGRAM, pipReport: PIP_REPORT },
     parseMaterials,
+    versionOf: (name) => pinOf(name)?.version ?? 'none',
+    fetchArchive: (name, signal) => {
+      const pin = pinOf(name)
+      if (pin === undefined)
+        throw new DormouseError('setup_failed', `There is no Node.js for ${process.arch} in this version.`)
+      return fetchNpmPackage({ dataDir, pin, signal })
+    },
   }
+}
+
+function pinOf(name: ArchiveName): NpmPin | undefined {
+  return { node: nodePin(process.arch), npm: NPM_PIN, typescript: TYPESCRIPT_PIN }[name]
 }

@@ -18,6 +18,7 @@ import { SandboxService } from '../sandbox/sandbox-service.ts'
 import { Sandboxes } from '../sandbox/sandboxes.ts'
 import { StartLimiter } from '../sandbox/start-limiter.ts'
 import { Quarantine } from '../scrub/quarantine.ts'
+import { BUILT_IN_OWNER } from '../templates/built-in-descriptions.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
 import { openNetwork } from './open-network.ts'
 import type { Stores } from './open-stores.ts'
@@ -100,8 +101,9 @@ function openLimits({ config, stores }: OpenSandboxes, access: StoredAccess, san
     keepMs: config.journal.keepDays * DAY_MS,
     now: () => clock.confirmedWallMs(),
   })
-  // A revoked key still owns what it made.
-  const quotasOf = (owner: string) => (access.find(owner) ?? access.get(owner)).quotas
+  // A revoked key still owns what it made. The server itself has no quota.
+  const quotasOf = (owner: string) =>
+    owner === BUILT_IN_OWNER ? {} : (access.find(owner) ?? access.get(owner)).quotas
   const ceilings = new Ceilings({ server: config.ceilings, defaults: config.defaults, ofKey: quotasOf })
   const quotas = new OwnerQuotas({
     sandboxes,

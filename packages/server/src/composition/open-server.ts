@@ -22,6 +22,8 @@ import { type Recovery, recover } from '../sandbox/recover.ts'
 import type { SandboxService } from '../sandbox/sandbox-service.ts'
 import { type StandbyReport, standbyAll } from '../sandbox/standby-all.ts'
 import { SshService } from '../ssh/ssh-service.ts'
+import { buildBuiltIns } from '../templates/build-built-ins.ts'
+import { BuiltInTemplates } from '../templates/built-in-templates.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
 import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
@@ -48,6 +50,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
+  /** Builds the templates that every key may use, in the background of a server that serves. */
+  buildBuiltIns(signal: AbortSignal): Promise<void>
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
   sleep(timeoutMs: number): Promise<StandbyReport>
 }
@@ -108,6 +112,11 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
         maxBackgroundMs: config.maxBackgroundMs,
         network: defaultNetwork(config),
       },
+    },
+    buildBuiltIns: (signal) => {
+      const { catalog, now } = { catalog: stores.templates, now: stores.clock.wallMs }
+      const builtIns = new BuiltInTemplates({ catalog, now, service: templates })
+      return buildBuiltIns({ templates: builtIns, ...options.builder, signal, log })
     },
     sleep: async (timeoutMs) => {
       sandboxes.close()

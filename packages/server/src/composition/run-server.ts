@@ -33,6 +33,8 @@ export interface RunServer {
   readonly tell?: (report: ServerReport) => void
   /** Where templates and CRIU are, if not in the data directory: tests share those of the host. */
   readonly toolsDir?: string
+  /** Whether it builds the built-in templates that are missing, in the background. */
+  readonly buildsTemplates?: boolean
 }
 
 /**
@@ -76,6 +78,10 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
     engine
       .expectCreate(DEFAULT_TEMPLATE)
       .catch((err: unknown) => log.warn({ err }, 'no sandbox was restored ahead of the first create'))
+    if (listeners.buildsTemplates === true && config.builds.builtIn)
+      core
+        .buildBuiltIns(signal)
+        .catch((err: unknown) => log.error({ err }, 'the built-in templates could not be built'))
   })
   const { asleep, left, underWay } = await core.sleep(Math.max(0, endsAt - performance.now()))
   tell({ type: 'ended', asleep, left })

@@ -24,9 +24,10 @@ export function buildScripts(
   programs: BuildPrograms,
   onMaterials: (listing: string) => void,
 ): Script[] {
-  const { packages, pip, commands } = description
+  const { packages, pip, commands, uploads } = description
   const count = commands.length
   return [
+    ...(uploads === undefined ? [] : [{ title: 'copying archives', text: 'true', uploads }]),
     ...(packages.length === 0 ? [] : [installPackages(packages)]),
     ...(pip.length === 0 ? [] : [installPip(pip, programs)]),
     ...commands.map((command, index) => ({

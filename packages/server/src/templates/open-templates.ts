@@ -6,6 +6,7 @@ import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { BuildSandboxes } from './build-sandbox.ts'
 import type { BuildPrograms } from './build-scripts.ts'
+import type { ArchiveName } from './built-in-descriptions.ts'
 import { TemplateBuilds, type TemplateBuildsOptions } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
 import { type HostTemplates, TemplateService } from './template-service.ts'
@@ -15,6 +16,9 @@ export interface BuilderTools {
   readonly host: HostTemplates
   readonly programs: BuildPrograms
   readonly parseMaterials: (listing: string, base: readonly Material[]) => Materials
+  /** The parts of built-in templates that the host fetches. */
+  readonly versionOf: (name: ArchiveName) => string
+  readonly fetchArchive: (name: ArchiveName, signal: AbortSignal) => Promise<string>
 }
 
 export interface OpenTemplates
@@ -32,7 +36,7 @@ export interface OpenTemplates
 export function openTemplates(options: OpenTemplates): TemplateService {
   const { catalog, snapshots, sandboxes, builder, config, now, log } = options
   const { requireQuota, checkNetwork, dropSnapshot, recipes } = options
-  const { atOnce, timeoutMs, ...limits } = config.builds
+  const { atOnce, timeoutMs, builtIn: _, ...limits } = config.builds
   const { host, programs, parseMaterials } = builder
   const builds = new TemplateBuilds({
     ...{ sandboxes, requireQuota, checkNetwork, dropSnapshot, programs, parseMaterials, recipes },

@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs'
 import { abortable } from '@dormouse/async'
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, ProgramSettings } from '@dormouse/engine'
@@ -5,6 +6,7 @@ import type { Caller } from '../access/caller.ts'
 import type { CreateSandbox, NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import type { BuildLog } from './build-log.ts'
 import type { BuildSandbox, BuildSandboxes } from './build-sandbox.ts'
+import type { Upload } from './templates.ts'
 
 /** Output that the builder reads instead of logging it. */
 const OUTPUT_MAX_CHARACTERS = 4 * 1024 ** 2
@@ -19,6 +21,8 @@ export interface Script {
   /** Added to the title in the log and in the error. */
   readonly shown?: string
   readonly text: string
+  /** Files of the host that it gets. */
+  readonly uploads?: readonly Upload[]
   /** Receives the whole output, which is then not logged. */
   readonly onOutput?: (text: string) => void
 }
@@ -186,6 +190,8 @@ function describeSandbox(
 async function runScript(parts: StepParts, inside: BuildInside, script: Script): Promise<void> {
   const title = script.shown === undefined ? script.title : `${script.title}: ${script.shown}`
   parts.log.say(`==> ${title}`)
+  for (const { file, path } of script.uploads ?? [])
+    await inside.burrow.guest.files.write(path, createReadStream(file), { user: 'root', parents: true })
   const args = ['/bin/bash', '-c', script.text]
   const { onOutput } = script
   await runProcess(parts, inside, { title, args, env: BUILD_ENV, user: 'root', cwd: '/root', onOutput })

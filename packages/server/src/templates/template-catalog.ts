@@ -1,6 +1,7 @@
 import type { Material, SnapshotId } from '@dormouse/contracts'
 import type { ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
+import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
 import type { TemplateRow, TemplateRows } from './template-rows.ts'
 
 /** The snapshots that sandboxes of a template start from. */
@@ -30,13 +31,20 @@ export class TemplateCatalog {
     return this.#templates.find((row) => row.name === name && row.owner === owner)
   }
 
+  /** The owner's own, or a built-in one. */
+  findUsable(name: string, owner: string): TemplateRow | undefined {
+    return this.find(name, owner) ?? this.find(name, BUILT_IN_OWNER)
+  }
+
   visibleTo(caller: Caller): TemplateRow[] {
-    return this.#templates.filter(({ owner }) => caller.isAdmin || owner === caller.keyId)
+    return this.#templates.filter(
+      ({ owner }) => caller.isAdmin || owner === caller.keyId || owner === BUILT_IN_OWNER,
+    )
   }
 
   /** Undefined for templates of the host. */
   snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined {
-    const row = this.find(name, owner)
+    const row = this.findUsable(name, owner)
     if (row?.snapshotId === undefined) return undefined
     const { snapshotId, filesId, image } = row
     const settings = image && { user: image.user, env: image.env, cwd: image.cwd }

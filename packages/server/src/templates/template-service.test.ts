@@ -7,6 +7,7 @@ import { type Database, openDatabase } from '../store/database.ts'
 import { stateMigrations } from '../store/migrations/index.ts'
 import { SnapshotRows } from '../store/snapshot-rows.ts'
 import { BuildLog } from './build-log.ts'
+import { BuiltInTemplates } from './built-in-templates.ts'
 import type { BuildRequest, Built, RunningBuild } from './template-builds.ts'
 import { TemplateCatalog } from './template-catalog.ts'
 import { TemplateRows } from './template-rows.ts'
@@ -136,4 +137,54 @@ it('a template that the host builds meanwhile is seen, used and removed without 
   await expect(templates.delete('python', admin)).rejects.toMatchObject({ code: 'in_use' })
   await templates.delete('science', admin)
   await expect(templates.get('science', caller)).rejects.toMatchObject({ code: 'template_not_found' })
+})
+
+it('a built-in template is of every key, is built on like one of the host, and no key deletes or replaces it', async () => {
+  const built = {
+    snapshotId: 'sn-2222222222222222',
+    filesId: 'sn-3333333333333333',
+    materials: undefined,
+  } as const
+  const templates = service(async () => built)
+  await templates.rebuild({ ...description, name: 'node', description: 'as built', from: 'python' })
+  expect(await templates.get('node', caller)).toMatchObject({
+    state: 'ready',
+    source: 'built_in',
+    from: 'python',
+  })
+  await expect(templates.build({ ...description, name: 'node' }, caller)).rejects.toMatchObject({
+    code: 'name_taken',
+  })
+  for (const isAdmin of [false, true])
+    await expect(templates.delete('node', { ...caller, isAdmin })).rejects.toMatchObject({ code: 'in_use' })
+  expect(await templates.build({ ...description, from: 'node' }, caller)).toMatchObject({ from: 'node' })
+})
+
+it('a built-in template is current until its description or its base changes', async () => {
+  const built = {
+    snapshotId: 'sn-2222222222222222',
+    filesId: 'sn-3333333333333333',
+    materials: undefined,
+  } as const
+  let createdAt = new Date(0).toISOString()
+  const templates = service(async () => built, [], { list: async () => [{ ...python, createdAt }] })
+  const catalog = new TemplateCatalog(new TemplateRows(db))
+  const node = { ...description, name: 'node', description: 'version 1', from: 'python' }
+  const isCurrent = (asked = node) =>
+    new BuiltInTemplates({
+      catalog: new TemplateCatalog(new TemplateRows(db)),
+      service: templates,
+      now: () => 0,
+    }).isCurrent(asked)
+  expect(await isCurrent()).toBe(false)
+  new BuiltInTemplates({ catalog, service: templates, now: () => 0 }).fail(
+    node,
+    new DormouseError('no_space', 'full'),
+  )
+  expect(await isCurrent()).toBe(false)
+  await templates.rebuild(node)
+  expect(await isCurrent()).toBe(true)
+  expect(await isCurrent({ ...node, description: 'version 2' })).toBe(false)
+  createdAt = new Date(1000).toISOString()
+  expect(await isCurrent()).toBe(false)
 })

@@ -13,32 +13,17 @@ import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { LogLine } from './build-log.ts'
 import { failedStepOf, finishedLines, reasonOf } from './build-outcome.ts'
+import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
+import type { HostTemplate, HostTemplates } from './host-templates.ts'
 import { PLAIN_SETTINGS } from './recipe/recipe.ts'
 import { readRecipe } from './recipe/recipe-request.ts'
 import type { BaseFiles } from './recipe/run-recipe.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
-import { type FailedStep, type MaterialsSummary, NOTHING_YET, type TemplateRow } from './template-rows.ts'
+import { type FailedStep, NOTHING_YET, type TemplateRow } from './template-rows.ts'
 import type { TemplateDescription, Templates } from './templates.ts'
 
-/** A template that is installed on this host. */
-export interface HostTemplate {
-  readonly name: string
-  readonly description: string | undefined
-  readonly createdAt: string
-  readonly bytes: number
-  /** Modules that its sandboxes start with. */
-  readonly preload: readonly string[]
-  readonly materials: MaterialsSummary | undefined
-}
-
-/** Templates installed on this host, each a root file system. */
-export interface HostTemplates {
-  list(): Promise<readonly HostTemplate[]>
-  /** Undefined when they were not recorded. */
-  materials(name: string): Promise<Materials | undefined>
-  remove(name: string): Promise<void>
-}
+export type { HostTemplate, HostTemplates } from './host-templates.ts'
 
 export interface TemplateServiceOptions {
   readonly catalog: TemplateCatalog
@@ -200,6 +185,15 @@ export class TemplateService implements Templates, AsyncDisposable {
     return this.#view(row)
   }
 
+  /** Builds a built-in template. Resolves when it is ready or has failed. */
+  async rebuild(description: TemplateDescription): Promise<void> {
+    const row = this.#own(description.name, BUILT_IN_OWNER)
+    if (row !== undefined) await this.#remove(row)
+    await this.build(description, { keyId: BUILT_IN_OWNER, isAdmin: false })
+    await this.#options.builds.find(BUILT_IN_OWNER, description.name)?.ended.catch(() => {})
+    await Promise.all(this.#settling)
+  }
+
   async #whenEnded(build: RunningBuild, row: () => TemplateRow): Promise<void> {
     const { log } = this.#options
     try {
@@ -241,9 +235,15 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
-    const { catalog, dropSnapshot, host, builds } = this.#options
     const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
     if (row === undefined) return this.#deleteOfHost(name, caller)
+    if (row.owner === BUILT_IN_OWNER) throw builtIn(name)
+    await this.#remove(row)
+  }
+
+  async #remove(row: TemplateRow): Promise<void> {
+    const { catalog, dropSnapshot, host, builds } = this.#options
+    const { name } = row
     this.#requireUnneeded(name, row.snapshotId === undefined && isOfHost(row) ? undefined : row.owner)
     builds.find(row.owner, name)?.stop('The template was deleted.')
     await Promise.all(this.#settling)
@@ -258,10 +258,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   /** Every key may use the templates of the host, so it takes an administrator to delete one. */
   async #deleteOfHost(name: string, caller: Caller): Promise<void> {
     const { source } = await this.get(name, caller)
-    if (source === 'built_in')
-      throw new DormouseError('in_use', `The template "${name}" belongs to the host.`, {
-        hint: 'It is part of the installation and cannot be deleted.',
-      })
+    if (source === 'built_in') throw builtIn(name)
     if (!caller.isAdmin)
       throw new DormouseError('scope_missing', `The template "${name}" belongs to the host.`, {
         hint: 'Delete it with a key that has the scope `admin`.',
@@ -280,13 +277,14 @@ export class TemplateService implements Templates, AsyncDisposable {
   #requireFree(name: string, caller: Caller): void {
     const mine = this.#own(name, caller.keyId)
     if (mine?.state === 'failed') return
-    if (mine !== undefined || this.#host.some((host) => host.name === name))
+    const isBuiltIn = this.#own(name, BUILT_IN_OWNER) !== undefined
+    if (mine !== undefined || isBuiltIn || this.#host.some((host) => host.name === name))
       throw new DormouseError('name_taken', `There is already a template named "${name}".`)
   }
 
   /** The caller's own template or one of the host: a sandbox of the build must be able to start from it. */
   #requireBase(name: string, caller: Caller): string {
-    const row = this.#own(name, caller.keyId)
+    const row = this.#usable(name, caller)
     if (row?.snapshotId !== undefined || this.#host.some((host) => host.name === name)) return name
     throw new DormouseError('template_not_found', `There is no template "${name}" to build on.`, {
       details: { template: name, field: 'from' },
@@ -295,13 +293,13 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   #preloadOf(name: string, caller: Caller): readonly string[] {
-    const row = this.#own(name, caller.keyId)
+    const row = this.#usable(name, caller)
     if (row?.snapshotId !== undefined) return row.preload
     return this.#host.find((host) => host.name === name)?.preload ?? []
   }
 
   async #baseMaterials(name: string, caller: Caller): Promise<readonly Material[]> {
-    const row = this.#own(name, caller.keyId)
+    const row = this.#usable(name, caller)
     if (row?.snapshotId !== undefined) return this.#options.catalog.materialsOf(row) ?? []
     // An unreadable list of packages costs the new template its list, not the build.
     const ofHost = await this.#options.host.materials(name).catch((err: unknown) => {
@@ -336,6 +334,10 @@ export class TemplateService implements Templates, AsyncDisposable {
     return this.#options.catalog.find(name, owner)
   }
 
+  #usable(name: string, { keyId }: Caller): TemplateRow | undefined {
+    return this.#options.catalog.findUsable(name, keyId)
+  }
+
   #visible(caller: Caller): TemplateRow[] {
     return this.#options.catalog.visibleTo(caller)
   }
@@ -357,7 +359,7 @@ export class TemplateService implements Templates, AsyncDisposable {
       name: row.name,
       description: row.description,
       state: row.state,
-      source: row.source,
+      source: row.owner === BUILT_IN_OWNER ? 'built_in' : row.source,
       from: row.base,
       image: row.image?.name,
       failedStep: row.debug?.shown,
@@ -383,6 +385,12 @@ export class TemplateService implements Templates, AsyncDisposable {
       error: undefined,
     }
   }
+}
+
+function builtIn(name: string): DormouseError {
+  return new DormouseError('in_use', `The template "${name}" belongs to the host.`, {
+    hint: 'It is part of the installation and cannot be deleted.',
+  })
 }
 
 /** Built by an older version, which built root file systems for the whole host. */

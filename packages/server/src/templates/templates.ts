@@ -19,6 +19,13 @@ export interface TemplateDescription {
   readonly preload: readonly string[]
   /** An image, a Dockerfile or steps. */
   readonly recipe?: RecipeRequest | undefined
+  /** Files of the host that the build gets before anything else. Only for built-in templates. */
+  readonly uploads?: readonly Upload[]
+}
+
+export interface Upload {
+  readonly file: string
+  readonly path: string
 }
 
 export interface Templates {

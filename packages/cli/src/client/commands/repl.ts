@@ -44,11 +44,10 @@ const TITLES: Readonly<Record<Language, string>> = {
   bash: 'bash',
   javascript: 'JavaScript',
   typescript: 'TypeScript',
-  r: 'R',
 }
 
 function completes(language: Language): boolean {
-  return language !== 'bash' && language !== 'r'
+  return language !== 'bash'
 }
 
 interface Prompt {

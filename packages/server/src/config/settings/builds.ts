@@ -19,6 +19,9 @@ export const buildSettings = {
       summary: 'How many templates the server builds at the same time; one key may have half of them.',
       details: 'The server refuses more with `overloaded`.',
     }),
+    builtIn: setting(z.boolean(), true, {
+      summary: 'Whether `up` builds the templates `node`, `code` and `data` in the background.',
+    }),
     timeoutMs: setting(timerMs.min(1000), 1_800_000, { summary: 'How long one build may take.' }),
     memoryBytes: setting(limits.memoryBytes.unwrap(), 2 * GIB, {
       summary: 'Memory of a build.',

@@ -1,0 +1,68 @@
+import { DormouseError } from '@dormouse/contracts'
+import { describe, expect, test, vi } from 'vitest'
+import type { Log } from '../log.ts'
+import { buildBuiltIns } from './build-built-ins.ts'
+import type { ArchiveName } from './built-in-descriptions.ts'
+import type { BuiltInTemplates } from './built-in-templates.ts'
+import type { TemplateDescription } from './templates.ts'
+
+const log = { warn: vi.fn(), error: vi.fn() } as unknown as Log
+
+function scene({ current = [] as string[], refuses = undefined as Error | undefined } = {}) {
+  const built: TemplateDescription[] = []
+  const failed: [string, unknown][] = []
+  const templates = {
+    isCurrent: async ({ name }: TemplateDescription) => current.includes(name),
+    build: async (description: TemplateDescription) => {
+      built.push(description)
+    },
+    fail: ({ name }: TemplateDescription, error: unknown) => failed.push([name, error]),
+  } as unknown as BuiltInTemplates
+  const fetched: ArchiveName[] = []
+  const fetchArchive = async (name: ArchiveName) => {
+    if (refuses !== undefined) throw refuses
+    fetched.push(name)
+    return `/archives/${name}.tgz`
+  }
+  const run = (signal = new AbortController().signal) =>
+    buildBuiltIns({ templates, fetchArchive, versionOf: (name) => `${name}-1`, signal, log })
+  return { run, built, failed, fetched }
+}
+
+describe('buildBuiltIns', () => {
+  test('builds each template after the one that it is built on, with the archives that the host fetched', async () => {
+    const { run, built, fetched } = scene()
+    await run()
+    const seen = new Set(['python'])
+    for (const { name, from } of built) {
+      expect(seen).toContain(from)
+      seen.add(name)
+    }
+    expect([...seen].sort()).toEqual(['code', 'data', 'node', 'python'])
+    expect(fetched).toEqual(['node', 'npm', 'typescript'])
+    const node = built.find(({ name }) => name === 'node')
+    expect(node?.uploads?.map(({ file }) => file)).toContain('/archives/node.tgz')
+    expect(node?.description).toContain('Node.js node-1 LTS')
+  })
+
+  test('leaves templates alone that are current, and fetches nothing for them', async () => {
+    const { run, built, fetched } = scene({ current: ['node', 'code'] })
+    await run()
+    expect(built.map(({ name }) => name)).toEqual(['data'])
+    expect(fetched).toEqual([])
+  })
+
+  test('records why an archive could not be fetched, and continues with the next template', async () => {
+    const refuses = new DormouseError('setup_failed', 'npm could not fetch node')
+    const { run, built, failed } = scene({ refuses })
+    await run()
+    expect(failed).toEqual([['node', refuses]])
+    expect(built.map(({ name }) => name)).toEqual(['code', 'data'])
+  })
+
+  test('stops when the server ends', async () => {
+    const { run, built } = scene()
+    await run(AbortSignal.abort())
+    expect(built).toEqual([])
+  })
+})
