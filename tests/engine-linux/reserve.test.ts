@@ -59,7 +59,7 @@ async function findWaiting(): Promise<BurrowId[]> {
 }
 
 async function untilWaiting(count: number): Promise<BurrowId[]> {
-  await expect.poll(findWaiting, { timeout: 30_000, interval: 50 }).toHaveLength(count)
+  await expect.poll(findWaiting, { timeout: 90_000, interval: 50 }).toHaveLength(count)
   // Freezing it is the last of what takes time.
   await sleep(100)
   return findWaiting()
@@ -73,6 +73,13 @@ test('what was created last is restored ahead for the next, one for each of the 
   const both = await untilWaiting(2)
   const [third, fourth] = [await create(), await create()]
   expect(new Set([third.id, fourth.id])).toEqual(new Set(both))
+})
+
+test('after a burst of creates the reserve is as large as the burst', async () => {
+  for (let n = 0; n < 3; n += 1) await create()
+  const ready = await untilWaiting(3)
+  const next = await Promise.all(ready.map(() => create()))
+  expect(new Set(next.map(({ id }) => id))).toEqual(new Set(ready))
 })
 
 test('one can be expected before the first', async () => {

@@ -41,21 +41,24 @@ describe('a page whose server is killed', () => {
 
 describe('a fleet of 10,000', () => {
   it('keeps only the rows on the screen, and filters and sorts all of them', async () => {
-    const page = await browser.page()
-    const info = await server.ok('/v1/sandboxes/fir')
+    const page = await browser.signedIn(server)
+    const info = await server.ok('/v1/sandboxes', { json: { name: 'oak' } })
     await page.route('**/v1/sandboxes?*', async (route) => {
       const start = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0)
       const items = Array.from({ length: 1000 }, (_, index) => {
-        const number = String(start + index)
-          .padStart(16, '2')
-          .replaceAll(/[01]/g, '9')
+        const letters = [...String(start + index)].map((digit) => 'abcdefghjk'[Number(digit)])
         const state = (start + index) % 3 === 0 ? { state: 'running' } : { state: 'standby', tier: 'stored' }
-        return { ...info, ...state, id: `sb-${number}`, name: `worker-${start + index}` }
+        return {
+          ...info,
+          ...state,
+          id: `sb-${letters.join('').padStart(16, 'z')}`,
+          name: `worker-${start + index}`,
+        }
       })
       const nextCursor = start + 1000 < 10_000 ? String(start + 1000) : undefined
       await route.fulfill({ json: { items, nextCursor } })
     })
-    await page.goto(server.url)
+    await page.reload()
     const table = page.getByRole('table', { name: 'Sandboxes' })
     await expect.poll(() => table.getAttribute('aria-rowcount')).toBe('10001')
     expect(await page.locator('.row').count()).toBeLessThan(80)

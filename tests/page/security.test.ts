@@ -52,7 +52,7 @@ display(Latex(r"$\\\\href{javascript:top.pwned=1}{x} \\\\htmlData{x=y}{z}$"))`)
     expect(
       await frame.locator('form, base, meta[http-equiv=refresh], link, object, iframe, script').count(),
     ).toBe(0)
-    expect(page.url()).toContain('/sandboxes/fox')
+    expect(page.url()).toContain('/page/sandboxes/sb-')
     await page.close()
   })
 

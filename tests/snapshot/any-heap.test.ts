@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { chmod, copyFile, readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
@@ -59,8 +59,35 @@ print(sum(int(line.split()[1]) << 10 for pid in os.listdir("/proc") if pid.isdig
     for line in open(f"/proc/{pid}/status") if line.startswith("VmRSS")))
 `
 
+/** The templates have no Node, so the tests lend the sandbox their own. */
+async function lendNode(burrow: Burrow): Promise<void> {
+  const [pid] = await (burrow as unknown as { pids(): Promise<number[]> }).pids()
+  const path = `/proc/${pid}/root/opt/node`
+  await copyFile(process.execPath, path)
+  await chmod(path, 0o755)
+}
+
+const NODE = `
+const heap = []
+const grow = (n) => ({ id: n, name: "user " + n, tags: [n, String(n)], at: { x: n / 7 } })
+const work = {
+  build() { for (let n = 0; n < 300_000; n++) heap.push(grow(n)) },
+  touch() { for (let n = 0; n < heap.length; n += 3) { heap[n].id += 0.5; heap[n].id -= 0.5; heap[n].tags[1] = String(n) } gc() },
+  check() { return heap.length + " " + heap.reduce((sum, each) => sum + each.id + each.at.x, 0) + heap[777].tags },
+}
+require("readline").createInterface({ input: process.stdin }).on("line", (line) => console.log(work[line]() ?? "done"))
+`
+
 /** `build` makes the heap, `touch` changes pages all over it, `check` prints what must stay the same. */
-const HEAPS: readonly { name: string; build: string; touch: string; check: string }[] = [
+interface Heap {
+  readonly name: string
+  readonly build: string
+  readonly touch: string
+  readonly check: string
+  readonly prepare?: (burrow: Burrow) => Promise<void>
+}
+
+const HEAPS: readonly Heap[] = [
   {
     name: 'a reference-count storm over a list of 600,000 bytes objects',
     build: 'heap = [b"%0100d" % n for n in range(600_000)]',
@@ -99,13 +126,26 @@ heap = json.loads(text); del text`,
     touch: 'heap[::512 * 23] *= 1; heap[5 << 20:6 << 20] += 0',
     check: 'print(int(heap.sum()), int(heap[12_345_678]), heap.nbytes)',
   },
+  {
+    name: 'the heap of a Node process, with garbage collection',
+    prepare: lendNode,
+    build: `
+import subprocess
+node = subprocess.Popen(["/opt/node", "--expose-gc", "-e", ${JSON.stringify(NODE)}], stdin=-1, stdout=-1, text=True)
+def ask(what):
+    node.stdin.write(what + chr(10)); node.stdin.flush(); return node.stdout.readline().strip()
+assert ask("build") == "done"`,
+    touch: 'assert ask("touch") == "done"',
+    check: 'print(ask("check"))',
+  },
 ]
 
 describe('a heap that was touched all over', () => {
   test.each(HEAPS)(
     '$name: little to copy, disk of about its size, the same after sleep, wake and fork',
-    async ({ build, touch, check }) => {
+    async ({ build, touch, check, prepare }) => {
       const born = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+      await prepare?.(born)
       await run(born, build)
       const whole = await run(born, check)
       let burrow = await wake(await sleep(born), born.sandboxId)
@@ -129,6 +169,6 @@ describe('a heap that was touched all over', () => {
       }
       for (const { id } of await engine.listSnapshots()) await engine.deleteSnapshot(id)
     },
-    240_000,
+    600_000,
   )
 })

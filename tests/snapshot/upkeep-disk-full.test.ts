@@ -26,7 +26,9 @@ async function readState() {
     layers: string[]
   }
   const names = [...(await readdir(layout.snapshotsDir)), ...(await readdir(layout.layersDir))].sort()
-  return { manifest, names, parts: (await readdir(layout.snapshot(id).dir)).sort() }
+  const isHint = (name: string) => name === 'touched' || name === 'ahead'
+  const parts = (await readdir(layout.snapshot(id).dir)).filter((name) => !isHint(name)).sort()
+  return { manifest, names, parts }
 }
 
 describe('disk full during upkeep', () => {

@@ -49,7 +49,8 @@ async function expectTidy(): Promise<void> {
   expect(await readdir(snapshotsDir)).toEqual([id])
   const { generation, layers } = await readManifest()
   const parts = generation === undefined ? ['images', 'memory'] : [`generation-${generation}`]
-  const names = (await readdir(factory.layout.snapshot(id).dir)).filter((name) => name !== 'carried')
+  const HINTS = ['carried', 'touched', 'ahead']
+  const names = (await readdir(factory.layout.snapshot(id).dir)).filter((name) => !HINTS.includes(name))
   expect(names.sort()).toEqual([...parts, 'manifest.json'].sort())
   const own = layers.filter((name) => !factory.layout.layer(name as never).includes('template-layers'))
   await expectLayers(own)

@@ -14,6 +14,7 @@ export const layersProgram = inBuild('dormouse-layers')
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')
 export const hostnameAddon = inBuild('hostname.node')
+export const aheadAddon = inBuild('ahead.node')
 /** An addon that the Node kernel inside a burrow loads. */
 export const reseedAddon = inBuild('reseed.node')
 /** The seccomp filter of a CRIU that restores: see native/src/export-filters.c. */

@@ -28,6 +28,12 @@ export function navigate(to: string): void {
   scrollTo(0, 0)
 }
 
+/** Changes the address without a new entry in the history. */
+export function correctAddress(to: string): void {
+  history.replaceState(null, '', addressOf(to))
+  path.value = location.pathname
+}
+
 interface LinkProps {
   readonly to: string
   readonly class?: string | undefined

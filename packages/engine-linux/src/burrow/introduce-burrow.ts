@@ -2,6 +2,7 @@ import type { SandboxId } from '@dormouse/contracts'
 import type { BurrowHost } from './burrow-host.ts'
 import type { LaunchedBurrow } from './launch-burrow.ts'
 import { LinuxBurrow } from './linux-burrow.ts'
+import { recordTouchedSoon } from './record-touched.ts'
 
 /** What the engine tells the restored agent about itself. */
 export interface Introduction {
@@ -31,5 +32,6 @@ export async function introduceBurrow(
     ...(env && { env }),
   })
   await burrow.publish(introduced)
+  recordTouchedSoon(burrow)
   return burrow
 }

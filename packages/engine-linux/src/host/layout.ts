@@ -66,6 +66,7 @@ export class Layout {
       spareMark: join(this.sparesDir, id),
       work: join(dir, 'work'),
       memory: join(dir, 'memory'),
+      touched: join(dir, 'touched'),
       run,
       pidFile: join(run, 'pid'),
       endFile: join(run, 'end'),
@@ -82,6 +83,9 @@ export interface SnapshotPaths {
   readonly memory: string
   /** Lists files of the top layer that every restore copies into the upper directory of its burrow. Often missing. */
   readonly carried: string
+  /** Which addresses the last wake of its processes touched, and the ranges of files that they show. Both are hints. */
+  readonly touched: string
+  readonly ahead: string
 }
 
 export interface BurrowPaths {
@@ -96,6 +100,8 @@ export interface BurrowPaths {
   readonly work: string
   /** Links to the memory files that this burrow's processes map. */
   readonly memory: string
+  /** Which addresses its processes touched soon after they woke. */
+  readonly touched: string
   readonly run: string
   readonly pidFile: string
   readonly endFile: string
@@ -111,5 +117,7 @@ export function snapshotPaths(dir: string): SnapshotPaths {
     images: join(dir, 'images'),
     memory: join(dir, 'memory'),
     carried: join(dir, 'carried'),
+    touched: join(dir, 'touched'),
+    ahead: join(dir, 'ahead'),
   }
 }

@@ -9,6 +9,7 @@ import {
 } from '../image/consolidate-memory.ts'
 import { readImage } from '../image/image-file.ts'
 import { findRemapLinks } from '../image/link-remaps.ts'
+import { listAhead } from '../image/list-ahead.ts'
 import type { MapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import type { PageMover } from '../image/page-worker.ts'
@@ -62,6 +63,9 @@ export const IMAGE_WORK = {
   },
   async findMappedRanges(_state: ThreadState, { from }: { from: SnapshotPaths }): Promise<MappedFile[]> {
     return findMappedRanges(from)
+  },
+  async listAhead(_state: ThreadState, { imagesDir, touched }: { imagesDir: string; touched: string }) {
+    return listAhead(imagesDir, touched)
   },
   async consolidate(state: ThreadState, work: Consolidate): Promise<void> {
     await consolidate(work, state.mover)

@@ -14,6 +14,7 @@ import { readFingerprint } from '../storage/fingerprint.ts'
 import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 import { keepLibraries } from '../volume/library-copies.ts'
+import { keepTouched } from './read-ahead.ts'
 import { earliestDeadline, type FoundWaits, wallTimeOf } from './watch-timers.ts'
 
 export interface FinishImages {
@@ -112,6 +113,7 @@ async function makeFiles(finish: FinishImages) {
     ...{ volumeFiles, volumesDir, mounts: burrow.record.volumes },
     ...{ from: burrow.paths.memory, into: work.memory },
   })
+  await keepTouched(burrow.paths, work)
   const memory = [...memoryFiles, ...(await worker.recall([...referenced, ...libraries]))]
   return { memory, hasCarried, isOutside }
 }

@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import type { SnapshotId } from '@dormouse/contracts'
 import { improveSnapshot } from '../storage/improve-snapshot.ts'
 import { makeLayerSums } from '../storage/layer-sums.ts'
+import { makeReadAhead } from './read-ahead.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
 
 /** Most of what was just written is still in the page cache: the limit keeps the CPU free, and no caller waits. */
@@ -21,6 +23,8 @@ export async function improveStored(
     mayLeaveLayers = await engine.afterCollecting(() =>
       improveSnapshot(id, { layout, dataDir, store, imageThreads, verified, signal }),
     )
+    const { paths } = await store.get(id)
+    if (mayLeaveLayers || !existsSync(paths.ahead)) await makeReadAhead(paths, imageThreads)
     return mayLeaveLayers
   } finally {
     if (mayLeaveLayers) await collector.collect()

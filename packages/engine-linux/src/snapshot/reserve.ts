@@ -10,11 +10,10 @@ import { ShownLimits } from '../burrow/shown-limits.ts'
 import { discardSpare, SPARE_LIMITS } from '../burrow/spare.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { closeUnused, openGate } from '../network/open-gate.ts'
+import { RecentCreates } from './recent-creates.ts'
 import { type RestoreSource, restoreProcesses, verifyRestorable } from './restore-burrow.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 
-/** Two creates in a row do not wait for CRIU; each reserved burrow takes about eight megabytes. */
-const KEPT = 2
 /** The template of a key may leave processes that never answer; other restores wait for their turn meanwhile. */
 const ANSWER_TIMEOUT_MS = 5_000
 /** Later than spares are made, because a reserved burrow needs one: wakes and forks get theirs first. */
@@ -36,17 +35,17 @@ interface Reserved {
 
 /**
  * Burrows that were restored from templates ahead of need, and frozen before they were introduced. The reserve holds
- * one for each of the last creates, because the next create is likely to want the same. Their records say `starting`,
- * so the next server removes what this one leaves.
+ * one for each of the last creates, because the next create is likely to want the same: for the last two, and for the
+ * last burst. Their records say `starting`, so the next server removes what this one leaves.
  */
 export class Reserve implements AsyncDisposable {
   readonly #host: SnapshotHost
   readonly #withoutCollecting: <Value>(work: () => Promise<Value>) => Promise<Value>
   readonly #ready: Reserved[] = []
-  /** The last creates, latest first. */
-  #recent: readonly Create[] = []
+  readonly #recent = new RecentCreates<Create>()
   readonly #filling = new Mutex()
   #timer: NodeJS.Timeout | undefined
+  #isFillPlanned = false
   #isClosed = false
 
   /**
@@ -79,21 +78,27 @@ export class Reserve implements AsyncDisposable {
   /** A burrow of this source was created, from the reserve or not, or is about to be. */
   expect(source: RestoreSource, burrow: Create['burrow']): void {
     // Upkeep may have made a new version of the snapshot since the former creates.
-    const former = this.#recent.map((create) =>
-      isSame(create.source, source) ? { ...create, source } : create,
-    )
-    this.#recent = [{ source, burrow }, ...former].slice(0, KEPT)
-    clearTimeout(this.#timer)
+    this.#recent.change((create) => (isSame(create.source, source) ? { ...create, source } : create))
+    this.#recent.add({ source, burrow })
     if (this.#isClosed || !canSetHostname()) return
-    this.#timer = setTimeout(() => void this.#filling.run(() => this.#fill()), FILL_DELAY_MS)
-    this.#timer.unref()
+    // Also while creates go on: they would use up the reserve.
+    if (!this.#isFillPlanned) this.#planFill(FILL_DELAY_MS)
+    this.#isFillPlanned = true
+  }
+
+  #planFill(delayMs: number): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#isFillPlanned = false
+      void this.#filling.run(() => this.#fill())
+    }, delayMs).unref()
   }
 
   /** Post: the reserve holds no burrow of these sources, until a create wants one again. */
   async forget(isMeant: (source: RestoreSource) => boolean): Promise<void> {
-    const isKnown = [...this.#recent, ...this.#ready].some(({ source }) => isMeant(source))
+    const isKnown = [...this.#recent.wanted(), ...this.#ready].some(({ source }) => isMeant(source))
     if (!isKnown) return
-    this.#recent = this.#recent.filter(({ source }) => !isMeant(source))
+    this.#recent.change((create) => (isMeant(create.source) ? undefined : create))
     await this.#filling.run(() => this.#fill())
   }
 
@@ -123,34 +128,44 @@ export class Reserve implements AsyncDisposable {
 
   /** One burrow after the other: no caller waits for them. Never throws. */
   async #fill(): Promise<void> {
-    const { missing, unwanted } = this.#compare()
-    for (const { burrow } of unwanted) await this.#remove(burrow)
-    for (const { source, burrow: last } of missing) {
-      if (this.#isClosed) return
+    for (const { burrow } of this.#takeUnwanted()) await this.#remove(burrow)
+    for (;;) {
+      const next = this.#findMissing()
+      if (this.#isClosed || next === undefined) break
+      const { source, burrow: last } = next
       try {
         this.#ready.push({ source, burrow: await this.#make(source, last) })
       } catch (error) {
         const fields = { snapshotId: source.manifest.id, template: source.template.name }
         this.#host.failures.report('reserve', error, fields, 'no burrow was restored ahead of need')
         // Not tried again: the next create restores its own, and gets the error.
-        this.#recent = this.#recent.filter((create) => !isSame(create.source, source))
+        this.#recent.change((create) => (isSame(create.source, source) ? undefined : create))
       }
     }
+    const shrinksInMs = this.#recent.shrinksInMs()
+    if (shrinksInMs !== undefined && !this.#isClosed && !this.#isFillPlanned) this.#planFill(shrinksInMs)
   }
 
-  /** Compares what is ready with the last creates. Post: `#ready` has no unwanted burrow. */
-  #compare(): { missing: Create[]; unwanted: Reserved[] } {
-    const missing = [...this.#recent]
+  /** Post: `#ready` has no unwanted burrow. */
+  #takeUnwanted(): readonly Reserved[] {
+    const wanted = [...this.#recent.wanted()]
     const unwanted: Reserved[] = []
     for (const reserved of this.#ready.splice(0)) {
-      const index = missing.findIndex(({ source }) => isSame(source, reserved.source))
+      const index = wanted.findIndex(({ source }) => isSame(source, reserved.source))
       if (index === -1) unwanted.push(reserved)
-      else {
-        this.#ready.push(reserved)
-        missing.splice(index, 1)
-      }
+      else this.#ready.push(reserved)
+      if (index !== -1) wanted.splice(index, 1)
     }
-    return { missing, unwanted }
+    return unwanted
+  }
+
+  #findMissing(): Create | undefined {
+    const ready = [...this.#ready]
+    return this.#recent.wanted().find(({ source }) => {
+      const index = ready.findIndex((reserved) => isSame(reserved.source, source))
+      if (index !== -1) ready.splice(index, 1)
+      return index === -1
+    })
   }
 
   async #make(source: RestoreSource, { hasNetwork }: Create['burrow']): Promise<LaunchedBurrow> {

@@ -18,6 +18,7 @@ import { unusable } from '../storage/verify-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import { explainRestoreFailure } from './explain-criu.ts'
 import { prepareImages, refuseMountsOverOpenFiles } from './prepare-images.ts'
+import { inheritTouched, startReadAhead } from './read-ahead.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 
 /** Far beyond what a loaded machine needs; other restores wait for their turn meanwhile. */
@@ -47,12 +48,16 @@ export type RestoreBurrow = RestoreProcesses & Introduction
  * the burrow is left. The snapshot is only read, so any number of restores may run at once.
  */
 export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
+  // The snapshot of a fork has just been written.
+  if (restore.reason !== 'fork') startReadAhead(restore.paths, restore.template)
   await verifyRestorable(host, restore)
   restore.signal?.throwIfAborted()
   const spare = await host.spares.take()
   try {
     const launched = await restoreProcesses(host, spare, restore)
-    return await introduceBurrow(host, launched, restore)
+    const burrow = await introduceBurrow(host, launched, restore)
+    void inheritTouched(restore.paths, burrow.paths)
+    return burrow
   } catch (error) {
     await discardSpare(spare, host.hierarchies)
     throw error

@@ -22,7 +22,8 @@ export function generationPaths(snapshotDir: string, generation: number | undefi
   const first = snapshotPaths(snapshotDir)
   if (generation === undefined) return first
   const own = snapshotPaths(join(snapshotDir, `generation-${generation}`))
-  return { ...own, dir: snapshotDir, manifest: first.manifest }
+  // Hints are about the snapshot, and are made again for a new version.
+  return { ...first, images: own.images, memory: own.memory, carried: own.carried }
 }
 
 /** Makes an empty directory beside the snapshot for its next version. */

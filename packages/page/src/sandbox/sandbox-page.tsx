@@ -1,13 +1,13 @@
 import type { SandboxInfo } from 'dormouse'
 import { Sandbox } from 'dormouse'
 import type { ComponentType } from 'preact'
-import { useMemo } from 'preact/hooks'
+import { useEffect, useMemo } from 'preact/hooks'
 import { client } from '../client.ts'
 import { FamilyPart } from '../family/family-part.tsx'
 import { FilesPart } from '../files/files-part.tsx'
 import { Notebook } from '../notebook/notebook.tsx'
 import { PortsPart } from '../ports/ports-part.tsx'
-import { Link } from '../router.tsx'
+import { correctAddress, Link } from '../router.tsx'
 import { SettingsPart } from '../settings/settings-part.tsx'
 import { isLoaded, sandboxOf } from '../state/fleet.ts'
 import { TerminalPart } from '../terminal/terminal-part.tsx'
@@ -37,6 +37,10 @@ export function SandboxPage({ id, part }: { id: string; part: string }) {
   const found = info?.id
   // One object for the life of the page: parts keep it.
   const sandbox = useMemo(() => (info === undefined ? undefined : new Sandbox(client, info)), [found])
+  // A name may change while the page is open; an id does not.
+  useEffect(() => {
+    if (found !== undefined && found !== id) correctAddress(`/sandboxes/${found}/${part}`)
+  }, [found, id, part])
   if (info === undefined || sandbox === undefined) {
     if (!isLoaded.value) return <p class="loading">Reading sandboxes…</p>
     return (

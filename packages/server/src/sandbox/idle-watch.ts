@@ -34,7 +34,7 @@ const BUSY_CPU_SHARE = 0.02
 export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
   /** The CPU use of sandboxes whose processes work by themselves. */
-  readonly #cpuWork = new WeakMap<Sandbox, Disposable>()
+  readonly #cpuWork = new Map<Sandbox, Disposable>()
   /** Sandboxes that this watch is acting on. */
   readonly #acting = new Set<Sandbox>()
   readonly #timers = new TimerWakes()
@@ -70,13 +70,14 @@ export class IdleWatch implements Disposable {
     const missingBytes = lowMemoryBytes - (await freeMemoryBytes())
     const running = [...sandboxes.all()].filter(({ row }) => row.state === 'running')
     await Promise.all(running.map((sandbox) => this.#sample(sandbox)))
-    for (const sandbox of sandboxes.all()) this.#decide(sandbox, missingBytes > 0)
+    for (const sandbox of this.#cpuWork.keys()) if (sandbox.row.state !== 'running') this.#endCpuWork(sandbox)
+    for (const sandbox of sandboxes.all())
+      if (!hasNothingDue(sandbox)) this.#decide(sandbox, missingBytes > 0)
     for (const sandbox of frozenMemory.excess(sandboxes.all(), missingBytes)) this.#store(sandbox, 'memory')
   }
 
   #decide(sandbox: Sandbox, isMemoryLow: boolean): void {
     const { row, pendingWrites } = sandbox
-    if (row.state !== 'running') this.#cpuWork.get(sandbox)?.[Symbol.dispose]()
     if (this.#acting.has(sandbox) || sandbox.lock.isWriting) return
     if (isDue(untilExpiry(sandbox)) && !sandbox.isDeleted) {
       this.#act(sandbox, 'expire', () => expire(sandbox))
@@ -120,13 +121,23 @@ export class IdleWatch implements Disposable {
 
   async #sample(sandbox: Sandbox): Promise<void> {
     const share = await sandbox.sample()
-    this.#cpuWork.get(sandbox)?.[Symbol.dispose]()
-    this.#cpuWork.delete(sandbox)
+    this.#endCpuWork(sandbox)
     // The CPU time of calls and runs is already counted as their work.
     if (share === undefined || share < BUSY_CPU_SHARE || sandbox.work.isBusy) return
     const work = sandbox.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
     this.#cpuWork.set(sandbox, work)
   }
+
+  #endCpuWork(sandbox: Sandbox): void {
+    this.#cpuWork.get(sandbox)?.[Symbol.dispose]()
+    this.#cpuWork.delete(sandbox)
+  }
+}
+
+/** There may be ten thousand of these: it sleeps on disk, and only a caller can change that. */
+function hasNothingDue({ row, pendingWrites }: Sandbox): boolean {
+  const hasDates = row.expires !== undefined || row.ephemeral || row.wakesAt !== undefined
+  return row.state === 'standby' && row.tier === 'stored' && !hasDates && pendingWrites.isEmpty
 }
 
 /** Background processes count as use. They keep a sandbox that expires when idle. */

@@ -79,7 +79,8 @@ export class OwnerQuotas {
     const { sandboxes, storedBytes, journalBytes } = this.#options
     const used = { sandboxes: 0, running: 0, memoryBytes: 0, diskBytes: storedBytes(owner) }
     for (const { id, row, effectiveRow } of sandboxes.all()) {
-      if (row.owner !== owner) continue
+      // What is left of a deleted one is removed in a moment.
+      if (row.owner !== owner || row.state === 'deleting') continue
       used.sandboxes += 1
       used.diskBytes += journalBytes(id)
       if (!IN_MEMORY.has(row.state)) continue

@@ -20,6 +20,7 @@ export type SandboxHandle = Pick<
   | 'promote'
   | 'update'
   | 'delete'
+  | 'deleteSoon'
   | 'network'
   | 'why'
   | 'ledger'

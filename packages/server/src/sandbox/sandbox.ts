@@ -31,7 +31,7 @@ import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
 import { recordLoss } from './transitions/lose.ts'
 import { promote } from './transitions/promote.ts'
-import { deleteSandbox } from './transitions/remove.ts'
+import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
 import { standby } from './transitions/standby.ts'
@@ -129,7 +129,8 @@ export class Sandbox {
     using _work = this.work.begin('call', options.what)
     for (;;) {
       if (this.runningBurrow() === undefined) await this.wake(options.cause, options.signal)
-      const entered = this.lock.read(options.signal)
+      // A signal that is made when it is asked for is not needed when the call need not wait.
+      const entered = this.lock.isWriting ? this.lock.read(options.signal) : this.lock.read()
       using _held = entered instanceof Promise ? await entered : entered
       const burrow = this.runningBurrow()
       // It may have gone to sleep again while this call waited for the lock.
@@ -232,6 +233,10 @@ export class Sandbox {
 
   delete(): Promise<void> {
     return deleteSandbox(this)
+  }
+
+  deleteSoon(): Promise<void> {
+    return deleteSandboxSoon(this)
   }
 
   /** Saves the sandbox and ends it. Only the snapshot is left, until a template refers to it or the next start. */

@@ -3,6 +3,7 @@ import type { Guest } from '@dormouse/engine'
 import type { Dispatcher } from 'undici'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { ConnectionHold } from './connection-hold.ts'
+import type { Departure } from './departure.ts'
 import { headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
 import type { KeptConnection, KeptConnections } from './kept-connections.ts'
 import { noAnswer, REASON } from './proxy-request.ts'
@@ -12,7 +13,8 @@ export interface ForwardRequest extends PreviewTarget {
   readonly response: ServerResponse
   readonly target: string
   readonly sandbox: SandboxHandle
-  readonly signal: AbortSignal
+  readonly requestId: string
+  readonly departure: Departure
   readonly idleMs: number
 }
 
@@ -29,12 +31,21 @@ export function isRepeatable({ method, headers }: IncomingMessage, target: strin
  * the response has ended. Throws before the response has started, or never.
  */
 export async function forwardRequest(kept: KeptConnections, forwarded: ForwardRequest): Promise<void> {
-  const { sandbox, port, signal, idleMs } = forwarded
+  const { sandbox, port, departure, idleMs } = forwarded
   const what = `a connection to port ${port}`
   // Taken before the waking call ends: the sandbox could fall asleep in between.
   using hold = new ConnectionHold(sandbox, { what, idleMs })
   const use = (connect: (guest: Guest) => Promise<KeptConnection>) =>
-    sandbox.use({ cause: 'port', what, signal }, connect)
+    sandbox.use(
+      {
+        cause: 'port',
+        what,
+        get signal() {
+          return departure.signal
+        },
+      },
+      connect,
+    )
   const connection = await use((guest) => kept.take(guest, port))
   if (await send(connection, forwarded, hold)) return
   const isAnswered =
@@ -102,8 +113,10 @@ class Answer implements Dispatcher.DispatchHandler {
     this.#connection.answered()
     this.#hasStarted = true
     const raw = (controller.rawHeaders as Buffer[]).map((part) => part.toString('latin1'))
-    const { response } = this.#forwarded
-    response.writeHead(status, REASON.test(message) ? message : '', headersForClient(raw, this.#forwarded))
+    const { response, requestId } = this.#forwarded
+    const headers = headersForClient(raw, this.#forwarded)
+    headers['x-request-id'] = requestId
+    response.writeHead(status, REASON.test(message) ? message : '', headers)
     // For events and long polls: without a body by then, the client learns now that it is connected.
     process.nextTick(this.#stream)
   }

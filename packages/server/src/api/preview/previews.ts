@@ -9,6 +9,7 @@ import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
 import { REFUSED_HEADER, TOKEN_COOKIE } from './credentials.ts'
+import { Departure } from './departure.ts'
 import { forwardRequest, isRepeatable } from './forward-request.ts'
 import { publicOrigin } from './forwarded-headers.ts'
 import { KeptConnections } from './kept-connections.ts'
@@ -43,7 +44,7 @@ class PreviewServer {
   readonly #app: App
   readonly #services: PreviewServices
   readonly #newId = requestIds()
-  readonly #open = new Set<AbortController>()
+  readonly #open = new Set<Departure>()
   readonly #kept = new KeptConnections()
 
   constructor(app: App, services: PreviewServices) {
@@ -52,7 +53,7 @@ class PreviewServer {
   }
 
   close(): void {
-    for (const controller of this.#open) controller.abort()
+    for (const departure of this.#open) departure.leave()
   }
 
   async serve(
@@ -64,32 +65,30 @@ class PreviewServer {
     const requestId = this.#newId(request)
     const began = performance.now()
     let authorized: AuthorizedPreview | undefined
-    const gone = new AbortController()
-    const leave = () => gone.abort()
+    const socket = request.socket
+    const departure = new Departure(() => socket.destroy())
     let revocation: Disposable | undefined
     let clearExpiry = () => {}
-    this.#open.add(gone)
+    this.#open.add(departure)
     // An HTTP answer ends with the response; an upgraded connection ends with its socket.
     const over = () => {
-      this.#open.delete(gone)
+      this.#open.delete(departure)
       revocation?.[Symbol.dispose]()
       clearExpiry()
-      if (!response.writableFinished) gone.abort()
+      if (!response.writableFinished) departure.leave()
     }
-    onAbort(gone.signal, () => request.socket.destroy())
-    const socket = request.socket
     response.once('close', () => {
       if (head === undefined || socket.destroyed) over()
     })
     if (head !== undefined) socket.once('close', over)
     try {
-      response.setHeader('x-request-id', requestId)
       authorized = authorizePreview(request, address, this.#services)
-      revocation = onAbort(authorized.revoked, leave)
-      if (authorized.expiresAtMs !== undefined) clearExpiry = setWallClockTimer(authorized.expiresAtMs, leave)
-      await this.#pass({ request, response, address, authorized, head, signal: gone.signal })
+      revocation = onAbort(authorized.revoked, departure.leave)
+      if (authorized.expiresAtMs !== undefined)
+        clearExpiry = setWallClockTimer(authorized.expiresAtMs, departure.leave)
+      await this.#pass({ request, response, address, authorized, head, departure, requestId })
     } catch (error) {
-      if (!gone.signal.aborted) this.#refuse(error, requestId, request, response)
+      if (!departure.hasGone) this.#refuse(error, requestId, request, response)
     } finally {
       this.#app.log.info(
         {
@@ -108,15 +107,17 @@ class PreviewServer {
     address: PreviewAddress
     authorized: AuthorizedPreview
     head: Buffer | undefined
-    signal: AbortSignal
+    departure: Departure
+    requestId: string
   }): Promise<void> {
-    const { request, response, address, authorized, head, signal } = passed
+    const { request, response, address, authorized, head, departure, requestId } = passed
     const { sandbox, target, opened } = authorized
     if (!/^(?:\/|\*$)/.test(target))
       throw new DormouseError('invalid_argument', 'the request target is not a path')
     const { port, prefix } = address
     if (opened !== undefined && head === undefined && isNavigation(request)) {
       response.writeHead(303, {
+        'x-request-id': requestId,
         location: (prefix ?? '') + target.replace(/^[/\\]+/, '/'),
         'set-cookie': cookieOf(opened, request, prefix),
         'referrer-policy': 'no-referrer',
@@ -127,10 +128,12 @@ class PreviewServer {
     }
     const idleMs = this.#services.ports.idleConnectionMs
     if (head === undefined && isRepeatable(request, target)) {
-      await forwardRequest(this.#kept, { request, response, port, prefix, target, sandbox, signal, idleMs })
+      const forwarded = { request, response, requestId, port, prefix, target, sandbox, departure, idleMs }
+      await forwardRequest(this.#kept, forwarded)
       return
     }
-    const relay = await openRelay(sandbox, port, { signal, idleMs, kept: this.#kept })
+    response.setHeader('x-request-id', requestId)
+    const relay = await openRelay(sandbox, port, { signal: departure.signal, idleMs, kept: this.#kept })
     try {
       await proxyRequest({ request, response, port, prefix, target, relay, head })
     } catch (error) {
@@ -145,6 +148,7 @@ class PreviewServer {
       return
     }
     drainRequest(request)
+    response.setHeader('x-request-id', requestId)
     response.setHeader(REFUSED_HEADER, 'true')
     this.#app.errorAnswers.write(error, requestId, response, this.#app.log)
   }

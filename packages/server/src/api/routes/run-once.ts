@@ -72,7 +72,7 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
       try {
         const run = await runs.start(sandbox, wanted)
         if (type === JSON_TYPE) return await run.result(gone)
-        // Deleted before the stream ends: when the caller has the answer, nothing is left.
+        // Deleted before the stream ends: when the caller has the answer, it is gone.
         await sendEvents(request, reply, type, followedBy(run.events({ signal: gone }), remove))
         return reply
       } finally {
@@ -87,7 +87,7 @@ function removeOnce(sandbox: SandboxHandle, log: FastifyBaseLogger): () => Promi
   let removal: Promise<void> | undefined
   return () => {
     removal ??= sandbox
-      .delete()
+      .deleteSoon()
       .catch((err: unknown) => log.error({ err }, 'a sandbox for one run could not be deleted'))
     return removal
   }

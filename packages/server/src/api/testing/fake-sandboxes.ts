@@ -172,6 +172,7 @@ export class FakeSandboxes implements SandboxCalls {
           network: { ...held.view.network, ...network },
         }),
       delete: async () => void this.held.delete(held.view.id),
+      deleteSoon: async () => void this.held.delete(held.view.id),
     }
   }
 }

@@ -1,0 +1,49 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { summarize } from '../measure.mjs'
+
+const BURST = 10
+/** Long enough for the server to restore a burst of sandboxes ahead of need. */
+const REFILL_MS = 4_000
+
+/** Creates ten sandboxes in a row, again and again. Returns the times of the first and of the tenth. */
+export async function measureBursts({ client, bursts }) {
+  const first = []
+  const tenth = []
+  // After the first burst, which does not count, the reserve is as large as one.
+  for (let burst = 0; burst <= bursts; burst++) {
+    const ids = []
+    for (let n = 1; n <= BURST; n++) {
+      const began = performance.now()
+      const { id } = await client.create()
+      await client.run(id, 'print(1)')
+      const took = performance.now() - began
+      ids.push(id)
+      if (burst > 0 && n === 1) first.push(took)
+      if (burst > 0 && n === BURST) tenth.push(took)
+    }
+    for (const id of ids) await client.remove(id)
+    await sleep(REFILL_MS)
+  }
+  return { first: summarize(first), tenth: summarize(tenth) }
+}
+
+/** Runs code in a new sandbox for each call: one after the other, then ten at a time. */
+export async function measureRunOnce({ client, count }) {
+  const once = async () => {
+    const began = performance.now()
+    await client.call('POST', '/v1/run', { code: 'print(1)' })
+    return performance.now() - began
+  }
+  const inTurn = []
+  for (let n = 0; n < count; n++) inTurn.push(await once())
+  await sleep(REFILL_MS)
+  const together = []
+  let left = 2 * count
+  const began = performance.now()
+  const work = async () => {
+    while (left-- > 0) together.push(await once())
+  }
+  await Promise.all(Array.from({ length: 10 }, work))
+  const perSecond = (together.length / (performance.now() - began)) * 1000
+  return { inTurn: summarize(inTurn), together: { ...summarize(together), perSecond } }
+}
