@@ -6,6 +6,7 @@ import { readImage } from '../image/image-file.ts'
 import { findRemapLinks } from '../image/link-remaps.ts'
 import type { MapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
+import { type PackLibraries, packLibraries } from '../image/pack-libraries.ts'
 import type { PageMover } from '../image/page-worker.ts'
 import { findHiddenFile, replaceMissing } from '../volume/replace-missing.ts'
 import { DumpWork, type MendDump } from './dump-work.ts'
@@ -67,6 +68,9 @@ export const IMAGE_WORK = {
     if (plan === undefined) return false
     await consolidate(plan, { ...paths, worker: state.mover })
     return true
+  },
+  async packLibraries(state: ThreadState, pack: PackLibraries): Promise<void> {
+    return packLibraries({ ...pack, worker: state.mover })
   },
 }
 

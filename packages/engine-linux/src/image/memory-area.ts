@@ -43,7 +43,8 @@ const STATUS_FILE_SHARED = 1n << 7n
 const STATUS_ANON_PRIVATE = 1n << 9n
 const STATUS_GUARD_PAGES = 1n << 16n
 
-const PROT_EXEC = 4n
+export const PROTECTION = { read: 1n, write: 2n, exec: 4n } as const
+const PROT_EXEC = PROTECTION.exec
 const MAP_PRIVATE = 0x02n
 const MAP_ANONYMOUS = 0x20n
 const MAP_NORESERVE = 0x4000n
@@ -80,13 +81,16 @@ export function isPlainAnonymous(area: MemoryArea): boolean {
   )
 }
 
-/** Whether this is a plain private mapping of a file, such as the data of a library. */
-export function isPlainPrivateFile(area: MemoryArea): boolean {
+/** Whether this is a plain private mapping of a file, such as the code of a library. */
+export function isPlainPrivateMapping(area: MemoryArea): boolean {
   return (
-    area.status === (STATUS_REGULAR | STATUS_FILE_PRIVATE) &&
-    (area.flags & ~MAP_NORESERVE) === MAP_PRIVATE &&
-    (area.prot & PROT_EXEC) === 0n
+    area.status === (STATUS_REGULAR | STATUS_FILE_PRIVATE) && (area.flags & ~MAP_NORESERVE) === MAP_PRIVATE
   )
+}
+
+/** Like `isPlainPrivateMapping`, without code. */
+export function isPlainPrivateFile(area: MemoryArea): boolean {
+  return isPlainPrivateMapping(area) && (area.prot & PROT_EXEC) === 0n
 }
 
 export function isPrivateFile(area: MemoryArea): boolean {
@@ -104,19 +108,39 @@ export function isGuardPages(area: MemoryArea): boolean {
   return (area.status & STATUS_GUARD_PAGES) !== 0n
 }
 
+export interface FilePlace {
+  readonly fileId: bigint
+  readonly fileOffset: bigint
+  /** Other than before, for a mapping that replaces several areas. */
+  readonly end?: bigint
+  readonly prot?: bigint
+}
+
+/** Removes areas of `mm`, by start address. Pre: other areas take their place. */
+export function dropAreas(mm: Message, dropped: ReadonlySet<bigint>): void {
+  const isDropped = (field: Message[number]) => {
+    if (field.no !== MM_VMAS || typeof field.value === 'bigint') return false
+    const vma = decodeMessage(field.value)
+    const isGuard = (getUint(vma, VMA.status) & STATUS_GUARD_PAGES) !== 0n
+    return !isGuard && dropped.has(getUint(vma, VMA.start))
+  }
+  const kept = mm.filter((field) => !isDropped(field))
+  mm.length = 0
+  for (const field of kept) mm.push(field)
+}
+
 /**
  * Turns the chosen areas of `mm`, by start address, into private mappings of a file. CRIU restores them like a library.
  */
-export function mapAreasToFile(
-  mm: Message,
-  chosen: ReadonlyMap<bigint, { fileId: bigint; fileOffset: bigint }>,
-): void {
+export function mapAreasToFile(mm: Message, chosen: ReadonlyMap<bigint, FilePlace>): void {
   for (const field of mm) {
     if (field.no !== MM_VMAS || typeof field.value === 'bigint') continue
     const vma = decodeMessage(field.value)
     const target = chosen.get(getUint(vma, VMA.start))
     // Guard pages may start where their area does.
     if (target === undefined || (getUint(vma, VMA.status) & STATUS_GUARD_PAGES) !== 0n) continue
+    if (target.end !== undefined) setUint(vma, VMA.end, target.end)
+    if (target.prot !== undefined) setUint(vma, VMA.prot, target.prot)
     setUint(vma, VMA.pgoff, target.fileOffset)
     setUint(vma, VMA.shmid, target.fileId)
     setUint(vma, VMA.flags, getUint(vma, VMA.flags) & ~MAP_ANONYMOUS)

@@ -19,8 +19,14 @@ export interface PageMoves {
     readonly sizeBytes: bigint
     readonly moves: readonly PageMove[]
     /** Parts of other memory files to copy first; `moves` overwrite them. */
-    readonly bases?: readonly (PageMove & { readonly path: string })[]
+    readonly bases?: readonly PageBase[]
   }
+}
+
+export interface PageBase extends PageMove {
+  readonly path: string
+  /** The host directory that `path` starts from. A sandbox may have chosen both, so no symlink is followed. */
+  readonly beneath?: string
 }
 
 export interface PageMove {
@@ -170,12 +176,16 @@ function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] 
   for (const { offset, lengthBytes } of keep) records.push(`keep=${offset} ${lengthBytes}`)
   if (memory !== undefined) {
     records.push(`memory=${memory.sizeBytes} ${memory.path}`)
-    for (const base of memory.bases ?? []) records.push(`source=${base.path}`, `base=${range(base)}`)
+    for (const base of memory.bases ?? []) records.push(...openBase(base), `base=${range(base)}`)
     if (memory.bases !== undefined) records.push(`source=${sourcePath}`)
     const how = memory.bases === undefined ? 'move' : 'over'
     for (const move of memory.moves) records.push(`${how}=${range(move)}`)
   }
   return records
+}
+
+function openBase({ path, beneath }: PageBase): string[] {
+  return beneath === undefined ? [`source=${path}`] : [`root=${beneath}`, `library=${path}`]
 }
 
 function parseMemory(line: string): SealedMemory {

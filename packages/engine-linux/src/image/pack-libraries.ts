@@ -1,0 +1,196 @@
+import { lstatSync } from 'node:fs'
+import { chown, link, mkdir, readdir } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { SnapshotPaths } from '../host/layout.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
+import { fillGuardTable, findGuardTable, readGuardSymbol, writeGuardTable } from './guard-table.ts'
+import { guardedRanges } from './guarded-ranges.ts'
+import { readImage, writeImage } from './image-file.ts'
+import { MEMORY_FILE_PERMISSIONS, memoryFilesIn, taskPids } from './map-memory.ts'
+import { MEMORY_PATH, readTask, splitRuns, type TaskImages } from './map-task.ts'
+import { dropAreas, isPlainAnonymous, isPrivateFile, mapAreasToFile, readAreas } from './memory-area.ts'
+import { findUint, getUint } from './message.ts'
+import { OpenFiles } from './open-files.ts'
+import type { PageBase, PageMover } from './page-worker.ts'
+import { PAGE_BYTES, withRuns } from './pagemap.ts'
+import { type PackedArea, planPack, type TaskPack } from './plan-pack.ts'
+
+/** Our own files are not in the template, and the next dump finds the guard by its path. */
+const OWN_FILES = '/.dormouse/'
+/** The host recognizes the C library by its path (process/hold-sleep.ts), and so do some programs. */
+const C_LIBRARY = /^(?:libc[.-]|ld-)/
+/** `exe_file_id` of mm-PID.img. */
+const MM_EXE_FILE = 12
+
+export interface PackLibraries {
+  /** A snapshot whose processes run nothing but their template. */
+  readonly from: SnapshotPaths
+  /** An existing directory. Gets `images/` and `memory/`. */
+  readonly to: SnapshotPaths
+  /** Names the new memory files: `<memoryId>-<pid>`. */
+  readonly memoryId: string
+  /** The template's files on the host. */
+  readonly rootfs: string
+  /** Entries of the root directory in which the snapshot's own layers have files. Nothing below them is packed. */
+  readonly changed: readonly string[]
+  /** The guard library of burrows, at its path on the host. */
+  readonly guard: { readonly hostPath: string }
+}
+
+/**
+ * Makes a version of a snapshot in which the libraries of its processes are in its memory files. Restores open a file
+ * and make a mapping for each segment of a library, and copy each page that the loader changed; now they map one file,
+ * and all sandboxes share those pages. Libraries are copied from the template, never from files of a sandbox.
+ */
+export async function packLibraries(pack: PackLibraries & { worker: PageMover }): Promise<void> {
+  const { from, to } = pack
+  await mkdir(to.images, { mode: 0o755 })
+  await mkdir(to.memory, { mode: 0o755 })
+  const files = new OpenFiles(await readImage(join(from.images, 'files.img')))
+  const libraries = findLibraries(files, pack)
+  const names = await readdir(from.images)
+  const tasks: TaskImages[] = []
+  for (const pid of taskPids(names)) tasks.push(await readTask(from.images, pid))
+  const rewritten = new Set(['files.img'])
+  const made = new Set<string>()
+  for (const task of tasks) {
+    const name = await packTask(pack, { task, files, libraries })
+    if (name === undefined) continue
+    made.add(name)
+    for (const image of [`mm-${task.pid}.img`, `pagemap-${task.pid}.img`, task.pagesName])
+      rewritten.add(image)
+  }
+  files.drop(await findUnused(from, { files, tasks, libraries }))
+  await writeImage(join(to.images, 'files.img'), files.image)
+  for (const name of names.filter((each) => !rewritten.has(each)))
+    await link(join(from.images, name), join(to.images, name))
+  for (const name of memoryFilesIn(files))
+    if (!made.has(name)) await link(join(from.memory, name), join(to.memory, name))
+}
+
+/** Files of the template that tasks map, by id; with their size in whole pages. */
+function findLibraries(
+  files: OpenFiles,
+  { rootfs, changed }: PackLibraries,
+): Map<bigint, { path: string; bytes: bigint }> {
+  const libraries = new Map<bigint, { path: string; bytes: bigint }>()
+  for (const { id, path, isWritten, sizeBytes } of files.all) {
+    const [, top = ''] = path.split('/')
+    if (isWritten || path.startsWith(OWN_FILES) || changed.includes(top)) continue
+    if (C_LIBRARY.test(basename(path))) continue
+    const found = lstatSync(join(rootfs, path), { throwIfNoEntry: false })
+    // Not the same file: something is mounted over it, or it is deleted.
+    if (!found?.isFile() || BigInt(found.size) !== sizeBytes) continue
+    const bytes = ((BigInt(found.size) + PAGE_BYTES - 1n) / PAGE_BYTES) * PAGE_BYTES
+    libraries.set(id, { path: path.slice(1), bytes })
+  }
+  return libraries
+}
+
+interface PackTask {
+  readonly task: TaskImages
+  readonly files: OpenFiles
+  readonly libraries: ReadonlyMap<bigint, { path: string; bytes: bigint }>
+}
+
+/** Returns the name of the task's new memory file; undefined when the task does not have the guard and stays as it is. */
+async function packTask(
+  pack: PackLibraries & { worker: PageMover },
+  { task, files, libraries }: PackTask,
+): Promise<string | undefined> {
+  const { from, to, memoryId, rootfs, worker } = pack
+  const mm = task.mm.records[0]?.message ?? []
+  const areas = readAreas(mm)
+  const pagesPath = join(from.images, task.pagesName)
+  const symbol = await readGuardSymbol(pack.guard.hostPath)
+  const table = await findGuardTable({ symbol, areas, files, runs: task.runs, pagesPath })
+  if (table === undefined) return undefined
+  const isMemory = (id: bigint) => files.findPath(id)?.startsWith(MEMORY_PATH) === true
+  const isLibrary = (id: bigint) => libraries.has(id)
+  const plan = planPack(areas, { runs: task.runs, apart: [table], isLibrary, isMemory })
+  const split = splitRuns(task.runs, plan.layout)
+  const name = `${memoryId}-${task.pid}`
+  const bases = findBases(plan, {
+    libraries,
+    rootfs,
+    memoryPath: (id) => join(from.memory, nameOf(files, id)),
+  })
+  const { sizeBytes } = plan.layout
+  await worker.move([
+    {
+      sourcePath: pagesPath,
+      keptPath: join(to.images, task.pagesName),
+      keep: split.keep,
+      memory: { path: join(to.memory, name), sizeBytes, moves: split.moves, bases },
+    },
+  ])
+  await chown(join(to.memory, name), UID_BASE, UID_BASE)
+
+  const fileId = files.add({ path: MEMORY_PATH + name, sizeBytes, permissions: MEMORY_FILE_PERMISSIONS })
+  mapAreasToFile(mm, new Map(plan.mappings.map((mapping) => [mapping.start, { ...mapping, fileId }])))
+  dropAreas(mm, new Set(plan.mappings.flatMap(({ merged }) => merged)))
+  await writeImage(join(to.images, `mm-${task.pid}.img`), task.mm)
+  await writeImage(join(to.images, `pagemap-${task.pid}.img`), withRuns(task.pagemap, split.keptRuns))
+  const mapped = readAreas(mm).filter((area) => isPrivateFile(area) && isMemory(area.fileId))
+  const anonymous = areas.filter(isPlainAnonymous)
+  const ranges = guardedRanges(mapped, { anonymous, max: table.capacity })
+  if (ranges === undefined) throw new Error(`the memory of task ${task.pid} is in too many pieces`)
+  const content = fillGuardTable(table, ranges)
+  await writeGuardTable(join(to.images, task.pagesName), split.keptRuns, { table, content })
+  return name
+}
+
+/** Where the bytes come from that the dump does not have: libraries, and memory files that were mapped before. */
+function findBases(
+  { groups, layout }: TaskPack,
+  {
+    libraries,
+    rootfs,
+    memoryPath,
+  }: Pick<PackTask, 'libraries'> & { rootfs: string; memoryPath: (fileId: bigint) => string },
+): PageBase[] {
+  const places = new Map(layout.placed.map(({ start, fileOffset }) => [start, fileOffset]))
+  return groups.flatMap((group) =>
+    group.areas.flatMap((area: PackedArea): PageBase[] => {
+      const to = (places.get(group.start) ?? 0n) + area.start - group.start
+      const move = { from: area.fileOffset, to, lengthBytes: area.end - area.start }
+      if (area.kind === 'memory') return [{ ...move, path: memoryPath(area.fileId) }]
+      const library = area.kind === 'library' ? libraries.get(area.fileId) : undefined
+      if (library === undefined || library.bytes <= move.from) return []
+      const left = library.bytes - move.from
+      return [
+        {
+          ...move,
+          ...(left < move.lengthBytes && { lengthBytes: left }),
+          path: library.path,
+          beneath: rootfs,
+        },
+      ]
+    }),
+  )
+}
+
+function nameOf(files: OpenFiles, id: bigint): string {
+  return files.findPath(id)?.slice(MEMORY_PATH.length) ?? ''
+}
+
+/** Libraries and memory files that no task maps, has open or was started from any more. */
+async function findUnused(
+  from: SnapshotPaths,
+  { files, tasks, libraries }: Pick<PackTask, 'files' | 'libraries'> & { tasks: readonly TaskImages[] },
+): Promise<Set<bigint>> {
+  const memory = files.all.filter(({ path }) => path.startsWith(MEMORY_PATH)).map(({ id }) => id)
+  const unused = new Set([...libraries.keys(), ...memory])
+  for (const { mm } of tasks) {
+    const message = mm.records[0]?.message ?? []
+    unused.delete(findUint(message, MM_EXE_FILE) ?? 0n)
+    // Of a mapping that is not of a file this deletes nothing: ids of files are not reused for others.
+    for (const area of readAreas(message)) unused.delete(area.fileId)
+  }
+  const FDINFO_ID = 1
+  for (const name of (await readdir(from.images)).filter((each) => /^fdinfo-\d+\.img$/.test(each))) {
+    const { records } = await readImage(join(from.images, name))
+    for (const { message } of records) unused.delete(getUint(message, FDINFO_ID))
+  }
+  return unused
+}
