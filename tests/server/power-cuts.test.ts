@@ -1,4 +1,7 @@
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isSnapshotId } from '@dormouse/contracts'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { powerCut } from './power-cut.ts'
 import { ServerProcess } from './server-process.ts'
@@ -104,3 +107,33 @@ test('power cuts at any moment, also while the server starts again: `lostSince` 
     expect(await server.factory.traces()).toEqual([])
   }
 }, 240_000)
+
+test('a power cut before a fork is on disk: the parent goes back to its former head, the child to its template', async () => {
+  const { snapshotsDir } = server.factory.layout
+  const snapshots = async () => (await readdir(snapshotsDir)).filter(isSnapshotId)
+  await server.kill()
+  // To the server the fork never gets to the disk, so it keeps the former head.
+  await server.begin([{ method: 'syncSnapshot', when: 'before', does: 'hang' }])
+  await server.ok('/v1/sandboxes', { json: { name: 'ada', idleTimeoutMs: 0 } })
+  await server.run('ada', 'x = "saved"; open("/root/f", "w").write(x)')
+  await server.ok('/v1/sandboxes/ada/standby', { json: { tier: 'stored' } })
+  await server.run('ada', 'x = "changed"; open("/root/f", "w").write(x)')
+  const [former] = await snapshots()
+  const {
+    children: [child],
+  } = await server.ok('/v1/sandboxes/ada/fork', { json: { count: 1 } })
+  await server.ok(`/v1/sandboxes/${child.id}`, { method: 'PATCH', json: { name: 'bob' } })
+  expect(await server.run('bob', 'print(x)')).toBe('changed\n')
+  await server.kill()
+  await powerCut(server.factory)
+  const ofFork = (await snapshots()).find((id) => id !== former)
+  await writeFile(join(snapshotsDir, `.unsynced-${ofFork}-00000000-0000-4000-8000-000000000000`), '')
+  await server.begin()
+  expect(await snapshots()).toEqual([former])
+  expect((await server.ok('/v1/sandboxes/ada')).lostSince).toBeDefined()
+  expect(await server.run('ada', 'print(x, open("/root/f").read())')).toBe('saved saved\n')
+  expect((await server.ok('/v1/sandboxes/bob')).lostSince).toBeDefined()
+  expect(await server.run('bob', 'import os; print("x" in globals(), os.path.exists("/root/f"))')).toBe(
+    'False False\n',
+  )
+})

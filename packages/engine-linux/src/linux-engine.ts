@@ -229,6 +229,10 @@ export class LinuxEngine implements Engine {
     return describeSnapshot((await this.#snapshots.store.get(snapshotId)).manifest)
   }
 
+  async syncSnapshot(snapshotId: SnapshotId): Promise<void> {
+    await this.#snapshots.host.unsynced.require(snapshotId)
+  }
+
   async createVolume(volumeId: VolumeId): Promise<void> {
     await this.#volumes.create(volumeId)
   }
@@ -260,7 +264,9 @@ export class LinuxEngine implements Engine {
   }
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
-    const { reserve, store, collector } = this.#snapshots
+    const { host, reserve, store, collector } = this.#snapshots
+    // Burrows and later snapshots may use its layers, and rely on them being on disk.
+    await host.unsynced.require(snapshotId)
     await reserve.forget(({ manifest }) => manifest.id === snapshotId)
     await store.delete(snapshotId)
     await collector.collect()
@@ -290,14 +296,15 @@ export class LinuxEngine implements Engine {
 
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { host, snapshots } = this.#parts
-    const { burrows, lost } = await adoptBurrows(host)
+    const undone = (await snapshots?.removeUndone()) ?? []
+    const { burrows, lost } = await adoptBurrows(host, { undone: new Set(undone) })
     for (const burrow of burrows) this.#hold(burrow)
     await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()
     // Upkeep that the last server did not get to.
     for (const { id } of (await snapshots?.store.list()) ?? [])
       this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
-    return { burrows, lost }
+    return { burrows, lost, undone }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

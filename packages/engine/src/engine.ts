@@ -165,9 +165,9 @@ export interface Engine extends AsyncDisposable {
   restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow>
   /**
    * Takes one snapshot and continues from it in the parent and in a child for each id. Children and parent differ only
-   * in identity and, unless `reseed` is false, in random numbers. On an error no child is left and the parent
-   * continues, here or in the burrow that `onParent` got. A parent that is saved but cannot continue is not an error
-   * but `ForkedBurrow.resumeError`.
+   * in identity and, unless `reseed` is false, in random numbers. Does not wait for the disk. On an error no child is
+   * left and the parent continues, here or in the burrow that `onParent` got. A parent that is saved but cannot
+   * continue is not an error but `ForkedBurrow.resumeError`.
    */
   fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow>
   /**
@@ -182,6 +182,12 @@ export interface Engine extends AsyncDisposable {
   listSnapshots(): Promise<readonly Snapshot[]>
   /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
+  /**
+   * Resolves when a snapshot is on disk. Only that of a fork may not be: the engine writes it in the background, and a
+   * power cut before that undoes it (`AdoptedBurrows.undone`). Later snapshots of the parent and of the children wait
+   * for it by themselves.
+   */
+  syncSnapshot(snapshotId: SnapshotId): Promise<void>
   /** Makes an empty directory. Throws `already_exists`. */
   createVolume(volumeId: VolumeId): Promise<void>
   /**
@@ -234,6 +240,7 @@ export interface SavedBurrow {
 }
 
 export interface ForkedBurrow {
+  /** Complete, but perhaps not on disk yet: see `Engine.syncSnapshot`. */
   readonly snapshot: Snapshot
   /** The burrow in which the parent continues. Absent when `resumeError` says why it does not. */
   readonly parent?: Burrow
@@ -387,4 +394,6 @@ export interface AdoptedBurrows {
   readonly burrows: readonly Burrow[]
   /** Burrows that have a record but have ended; their sandboxes are affected. */
   readonly lost: readonly LostBurrow[]
+  /** Snapshots of forks that were not on disk when the machine stopped. They are removed. */
+  readonly undone: readonly SnapshotId[]
 }

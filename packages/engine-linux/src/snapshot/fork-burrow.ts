@@ -28,9 +28,10 @@ export async function forkBurrow(
   const { sandboxIds } = options
   if (sandboxIds.length === 0)
     throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
-  // Spares are made while the snapshot is taken, which mostly waits for the disk.
+  // Spares are made while the snapshot is taken.
   const cancelSpares = engine.host.spares.expect(sandboxIds.length + 1)
-  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow).catch((error: unknown) => {
+  const saving = saveAndEnd(engine, burrow, { isUnsynced: true })
+  const { manifest, ended, syncError } = await saving.catch((error: unknown) => {
     cancelSpares()
     throw error
   })
@@ -42,6 +43,7 @@ export async function forkBurrow(
   }
   const restored = restoreAll(engine, { snapshot, parentId: burrow.sandboxId, options })
   await Promise.allSettled([restored, ended])
+  engine.host.unsynced.start(manifest.id)
   return { snapshot, ...(await restored) }
 }
 

@@ -13,7 +13,8 @@ export async function improveStored(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { host, dataDir, store, collector } = engine
-  const { layout, imageThreads, verified } = host
+  const { layout, imageThreads, verified, unsynced } = host
+  await unsynced.require(id)
   // A failure may leave an unused layer.
   let mayLeaveLayers = true
   try {

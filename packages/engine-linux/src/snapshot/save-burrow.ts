@@ -48,16 +48,16 @@ export async function saveBurrow(
   }
 }
 
-/** Post: the snapshot is on disk. `ended` settles when the burrow is gone. */
+/** Post: the snapshot is on disk, unless `isUnsynced`. `ended` settles when the burrow is gone. */
 export async function saveAndEnd(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  { keepTimers }: Pick<TakeSnapshot, 'keepTimers'> = {},
+  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
-    takeSnapshot(host, { burrow, dumper, toolsDir, keepTimers }),
+    takeSnapshot(host, { burrow, dumper, toolsDir, ...how }),
   )
   leftovers.removeTree(leftover, { sandboxId: burrow.sandboxId, snapshotId: taken.manifest.id })
   taken.ended.catch((error: unknown) => leftovers.destroy(burrow, error))
@@ -93,6 +93,7 @@ async function saveFiles(
 ): Promise<SavedLinuxBurrow> {
   const { record, paths } = burrow
   const keepsFiles = leave !== 'gone'
+  await host.unsynced.require(record.parent)
   const held = await burrow.holdFiles()
   const take = () => takeFiles(host.layout, { record, paths, keepsFiles })
   const { manifest, syncError } = await collector.withoutCollecting(take).catch(async (error: unknown) => {

@@ -1,4 +1,4 @@
-import { isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import { hasErrorCode, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
@@ -9,6 +9,7 @@ import { removeUnpublished } from '../storage/generation.ts'
 import { LayerCollector } from '../storage/layer-collector.ts'
 import type { Manifest } from '../storage/manifest.ts'
 import { SnapshotStore } from '../storage/snapshot-store.ts'
+import { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
 import { type DumpHost, removeDumpCgroups } from './dump-process.ts'
 import { Dumper } from './dumper.ts'
@@ -52,7 +53,8 @@ export class SnapshotEngine implements AsyncDisposable {
   constructor({ host, criu, dataDir, toolsDir }: SnapshotEngineOptions) {
     const { layout, hierarchies, failures } = host
     const verified = new VerifiedSnapshots()
-    this.host = { ...host, verified, imageThreads: new ImageThreads() }
+    const unsynced = new UnsyncedSnapshots(layout, failures)
+    this.host = { ...host, verified, unsynced, imageThreads: new ImageThreads() }
     this.dataDir = dataDir
     this.toolsDir = toolsDir
     this.#dumpHost = { hierarchies, cgroupName: layout.cgroupName, failures, ownCgroups: new Set() }
@@ -82,6 +84,22 @@ export class SnapshotEngine implements AsyncDisposable {
     await burrow.destroy().catch((error: unknown) => this.leftovers.destroy(burrow, error))
   }
 
+  /**
+   * Writes the snapshots of forks to the disk that the last server did not get to. Removes and returns those that an
+   * earlier boot did not get to: the machine stopped first, and their content cannot be trusted.
+   */
+  async removeUndone(): Promise<SnapshotId[]> {
+    const { unsynced } = this.host
+    const undone = await unsynced.settle()
+    for (const id of undone) {
+      await this.store.delete(id).catch((error: unknown) => {
+        if (!hasErrorCode(error, 'not_found')) throw error
+      })
+      await unsynced.forget(id)
+    }
+    return undone
+  }
+
   /** Removes what an earlier server left; never throws. Pre: no other engine uses the state directory. */
   async removeLeftovers(): Promise<void> {
     const { layout, failures } = this.host
@@ -96,7 +114,7 @@ export class SnapshotEngine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const parts = [this.dumper, this.reserve, this.leftovers, this.collector]
+    const parts = [this.dumper, this.reserve, this.leftovers, this.collector, this.host.unsynced]
     await Promise.all(parts.map((part) => part[Symbol.asyncDispose]()))
     await this.host.imageThreads[Symbol.asyncDispose]()
   }

@@ -1,5 +1,6 @@
 import type { BurrowHost } from '../burrow/burrow-host.ts'
 import type { ImageThreads } from '../image-thread/image-threads.ts'
+import type { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import type { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
 
 /** What every snapshot of an engine is taken and restored with. */
@@ -7,4 +8,5 @@ export interface SnapshotHost extends BurrowHost {
   /** Read and rewrite CRIU's images. */
   readonly imageThreads: ImageThreads
   readonly verified: VerifiedSnapshots
+  readonly unsynced: UnsyncedSnapshots
 }

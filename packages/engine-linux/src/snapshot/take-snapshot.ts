@@ -38,6 +38,8 @@ export interface TakeSnapshot {
   readonly layersDir?: string
   /** See `SnapshotOptions.keepTimers`. */
   readonly keepTimers?: boolean | undefined
+  /** Whether it returns before the snapshot is on disk; the caller then starts `UnsyncedSnapshots.start`. */
+  readonly isUnsynced?: boolean | undefined
 }
 
 export interface TakenSnapshot {
@@ -68,8 +70,9 @@ interface SavePlan {
 }
 
 /**
- * Saves a burrow and ends it. Its processes stay stopped until the snapshot is on disk; only then do they end. If a
- * step fails, what was written is removed, the processes continue, and the error says why.
+ * Saves a burrow and ends it. Its processes stay stopped until the snapshot is complete, and on disk unless
+ * `isUnsynced`; only then do they end. If a step fails, what was written is removed, the processes continue, and the
+ * error says why.
  */
 export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
   // Processes that wait for memory do not freeze.
@@ -79,7 +82,7 @@ export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<Ta
 async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
   const { burrow, dumper, keepTimers = false } = take
   const plan = planSave(host, take)
-  const { id, final, unfinished, work } = plan
+  const { id, final, unfinished } = plan
   let isDumped = false
   let manifest: FullManifest | undefined
   await using worker = new PageWorker()
@@ -91,8 +94,7 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
     const dumped = await dumpProcesses(host, burrow, await dumper.take(), { imagesDir: plan.raw, keepTimers })
     isDumped = true
     manifest = await host.imageThreads.use((thread) => saveDump(host, take, { plan, thread, worker, dumped }))
-    await worker.sync([work.dir])
-    await publishSnapshot(work.dir, final.dir)
+    await publish(host, take, plan, worker)
     host.verified.remember(final, manifest)
     // Not waited for: the worker is idle, and takes a moment to end.
     void worker[Symbol.asyncDispose]()
@@ -100,6 +102,7 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   } catch (error) {
     await worker[Symbol.asyncDispose]()
     const finishedId = await undoAndResume(host, burrow, { rawDir: plan.raw, isDumped })
+    if (take.isUnsynced && finishedId !== id) await host.unsynced.unmark(id)
     if (finishedId === undefined) throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
     const ended = endBurrow(burrow, finishedId)
     // The snapshot that is finished may also be one of an earlier attempt.
@@ -107,6 +110,18 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
     if (saved?.kind !== 'full') throw error
     return { manifest: saved, leftover: unfinished, ended, syncError: error }
   }
+}
+
+async function publish(
+  { unsynced }: SnapshotHost,
+  { burrow, isUnsynced = false }: TakeSnapshot,
+  { id, work, final }: SavePlan,
+  worker: PageWorker,
+): Promise<void> {
+  if (isUnsynced) await unsynced.mark(id)
+  // A snapshot that is on disk may rely only on layers that are.
+  else await allOf([worker.sync([work.dir]), unsynced.require(burrow.record.parent)])
+  await publishSnapshot(work.dir, final.dir, { isSynced: !isUnsynced })
 }
 
 function planSave({ layout }: SnapshotHost, { into, layersDir = layout.layersDir }: TakeSnapshot): SavePlan {
@@ -165,10 +180,10 @@ async function dumpProcesses(
   return { dumpedAtMs, waits, sleeps }
 }
 
-/** Makes the snapshot in `work` from the dump and the burrow's files. Only the layer is synced. */
+/** Makes the snapshot in `work` from the dump and the burrow's files. Only the layer is synced, unless `isUnsynced`. */
 async function saveDump(
   { layout }: SnapshotHost,
-  { burrow, dumper, toolsDir }: TakeSnapshot,
+  { burrow, dumper, toolsDir, isUnsynced }: TakeSnapshot,
   save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped },
 ): Promise<FullManifest> {
   const { thread, worker, dumped } = save
@@ -182,7 +197,7 @@ async function saveDump(
   await images.refuseLoss(pids)
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)
   // The disk works while the images are being rewritten.
-  const filesOnDisk = hasFiles ? syncLayer(worker, layer) : Promise.resolve()
+  const filesOnDisk = hasFiles && !isUnsynced ? syncLayer(worker, layer) : Promise.resolve()
   // Awaited below; until then a rejection is not unhandled.
   filesOnDisk.catch(() => {})
   const manifest = await finishImages({

@@ -8,10 +8,16 @@ import type { PageWorker } from '../image/page-worker.ts'
 export const UNFINISHED = '.taking-'
 
 /**
- * Gives a finished snapshot its final name. It exists when this returns, also after a power cut; otherwise it does not.
+ * Gives a finished snapshot its final name. It exists when this returns, also after a power cut unless `isSynced` is
+ * false; otherwise it does not.
  */
-export async function publishSnapshot(work: string, final: string): Promise<void> {
+export async function publishSnapshot(
+  work: string,
+  final: string,
+  { isSynced = true }: { isSynced?: boolean } = {},
+): Promise<void> {
   await rename(work, final)
+  if (!isSynced) return
   await syncDirectory(dirname(final)).catch(async (error: unknown) => {
     await rename(final, work)
     throw error

@@ -8,6 +8,7 @@ export async function dropSnapshot(
 ): Promise<void> {
   const row = id === undefined ? undefined : snapshots.get(id)
   if (row === undefined || row.isKept || snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) return
+  if (snapshots.isHeld(row.id)) return
   try {
     // The row goes first, so that no caller sees a snapshot without files.
     snapshots.delete(row.id)
@@ -15,6 +16,29 @@ export async function dropSnapshot(
   } catch (error) {
     log.warn({ snapshotId: row.id, err: error }, 'a snapshot could not be removed')
   }
+}
+
+/**
+ * Removes the former head of a sandbox once the snapshot that replaced it is on disk: until then a power cut leads back
+ * to it. A failure only costs disk space.
+ */
+export async function dropFormerHead(
+  deps: Pick<SandboxDependencies, 'snapshots' | 'engine' | 'log'>,
+  former: SnapshotId,
+  head: SnapshotId,
+): Promise<void> {
+  const held = deps.snapshots.hold(former)
+  try {
+    await deps.engine.syncSnapshot(head)
+  } catch (error) {
+    deps.log.warn(
+      { snapshotId: head, err: error },
+      'a snapshot is not on disk yet; the one before it is kept',
+    )
+    return
+  }
+  held[Symbol.dispose]()
+  await dropSnapshot(deps, former)
 }
 
 /** Pre: no row of it is left. */

@@ -12,6 +12,8 @@ export interface Found {
   readonly unrecorded: readonly Snapshot[]
   /** Which of them hold the files of burrows that died. */
   readonly ofDeadBurrows: ReadonlySet<SnapshotId>
+  /** Snapshots of forks that were not on disk when the machine stopped. */
+  readonly undone: ReadonlySet<SnapshotId>
 }
 
 /** What is left of one sandbox besides its row. */
@@ -29,7 +31,7 @@ export interface Remains {
 }
 
 export async function findRemains({ engine, snapshots }: SandboxDependencies): Promise<Found> {
-  const { burrows, lost } = await engine.adoptBurrows()
+  const { burrows, lost, undone } = await engine.adoptBurrows()
   const known = snapshots.ids()
   const doomed = snapshots.doomed()
   const unrecorded = (await engine.listSnapshots())
@@ -39,6 +41,7 @@ export async function findRemains({ engine, snapshots }: SandboxDependencies): P
     burrows,
     unrecorded,
     ofDeadBurrows: new Set(lost.flatMap(({ filesSnapshotId }) => filesSnapshotId ?? [])),
+    undone: new Set(undone),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { SandboxId } from '@dormouse/contracts'
+import type { SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { removeFiles } from './drop-snapshot.ts'
@@ -37,6 +37,7 @@ export interface Recovery {
  */
 export async function recover(deps: SandboxDependencies): Promise<Recovery> {
   const found = await findRemains(deps)
+  for (const id of found.undone) undoFork(deps, id)
   const intents = new Map(deps.intents.all().map(({ sandboxId, kind }) => [sandboxId, kind]))
   const count = { running: 0, standby: 0, lost: 0, removed: 0 }
   const known = new Set<SandboxId>()
@@ -55,6 +56,25 @@ export async function recover(deps: SandboxDependencies): Promise<Recovery> {
   await collectSnapshots(deps, found.unrecorded)
   deps.lineage.prune()
   return count
+}
+
+/**
+ * After a power cut: the parent of a fork that was not on disk goes back to the head it had before, and its children
+ * to their template, as if they had never slept.
+ */
+function undoFork({ db, rows, snapshots, log }: SandboxDependencies, id: SnapshotId): void {
+  const undone = snapshots.get(id)
+  const former = undone?.parent === undefined ? undefined : snapshots.get(undone.parent)
+  db.transaction(() => {
+    for (const row of rows.all()) {
+      if (row.head !== id) continue
+      const isParent = row.headOf === row.id
+      const head = isParent && former !== undefined ? former : undefined
+      rows.put({ ...row, head: head?.id, headOf: head?.sandboxId }, row)
+    }
+    snapshots.delete(id)
+  })
+  log.warn({ snapshotId: id }, 'the machine stopped before a fork was on disk')
 }
 
 async function settle(sandbox: Sandbox, remains: Remains): Promise<keyof Recovery> {

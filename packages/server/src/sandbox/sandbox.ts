@@ -16,7 +16,7 @@ import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
 import { BackgroundWork } from './background-work.ts'
-import { dropSnapshot } from './drop-snapshot.ts'
+import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { explainKilledProcess } from './explain-kills.ts'
 import { MemoryWatch } from './memory-watch.ts'
@@ -367,6 +367,11 @@ export class Sandbox {
   /** Frees the disk space of a snapshot that nothing refers to, without making the caller wait. */
   dropSnapshotLater(id: SnapshotId | undefined): void {
     this.#inBackground(dropSnapshot(this.deps, id))
+  }
+
+  /** The same for a former head, once the new one is on disk. */
+  dropFormerHead(former: SnapshotId, head: SnapshotId): void {
+    this.#inBackground(dropFormerHead(this.deps, former, head))
   }
 
   #inBackground(work: Promise<void>): void {

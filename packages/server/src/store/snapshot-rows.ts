@@ -41,6 +41,8 @@ export interface KeepSnapshot {
 export class SnapshotRows {
   readonly #db: Database
   readonly #get
+  /** How many callers hold each snapshot. */
+  readonly #held = new Map<SnapshotId, number>()
 
   constructor(db: Database) {
     this.#db = db
@@ -114,6 +116,22 @@ export class SnapshotRows {
   doomed(): Set<SnapshotId> {
     const rows = this.#db.prepare<[], { id: SnapshotId }>('SELECT id FROM doomed_snapshots').all()
     return new Set(rows.map(({ id }) => id))
+  }
+
+  /** Until disposed, `isHeld` is true for this snapshot. Not recorded: a new server holds none. */
+  hold(id: SnapshotId): Disposable {
+    this.#held.set(id, (this.#held.get(id) ?? 0) + 1)
+    return {
+      [Symbol.dispose]: () => {
+        const left = (this.#held.get(id) ?? 1) - 1
+        if (left === 0) this.#held.delete(id)
+        else this.#held.set(id, left)
+      },
+    }
+  }
+
+  isHeld(id: SnapshotId): boolean {
+    return this.#held.has(id)
   }
 
   /** It is the head of a sandbox. */

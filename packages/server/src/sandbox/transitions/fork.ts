@@ -43,7 +43,8 @@ export async function fork(sandbox: Sandbox, request: Fork): Promise<Sandbox[]> 
       burrows,
     )
     const latencyMs = performance.now() - began
-    deps.db.transaction(() => {
+    // Does not wait for the disk: after a power cut there was no fork.
+    deps.db.transactionWithoutSync(() => {
       children.forEach((child, index) => {
         deps.lineage.put(child.id, row.id)
         for (const listener of deps.listeners) listener.forked?.(row, child.row)
@@ -122,15 +123,13 @@ async function forkRunning(
     const snapshotId = sandbox.burrow === burrow ? (savedAs ?? (await storedAs(burrow))) : undefined
     if (snapshotId !== undefined) await sandbox.recordOutcome(() => sleepAt(sandbox, snapshotId))
     throw error
-  } finally {
-    if (sandbox.row.head !== row.head) sandbox.dropSnapshotLater(row.head)
   }
 }
 
 async function sleepAt(sandbox: Sandbox, head: Snapshot['id']): Promise<void> {
   const { deps, row } = sandbox
   const snapshot = await deps.engine.getSnapshot(head)
-  await deps.journal.sync()
+  await Promise.all([deps.engine.syncSnapshot(head), deps.journal.sync()])
   sandbox.move('standby', {
     fields: { tier: 'stored', head, lostSince: undefined },
     newBurrow: null,
@@ -140,12 +139,19 @@ async function sleepAt(sandbox: Sandbox, head: Snapshot['id']): Promise<void> {
   })
 }
 
+/**
+ * The parent continues. Its former head is what recovery goes back to after a power cut, until the new one is on disk.
+ */
 function recordHead(sandbox: Sandbox, snapshot: Snapshot, burrow: Burrow): void {
+  const { deps, row } = sandbox
+  const former = row.head
   sandbox.write({
     fields: { head: snapshot.id, lostSince: undefined },
     newBurrow: { burrow, isContinued: true },
-    inTransaction: () => sandbox.deps.snapshots.put(snapshot, { owner: sandbox.row.owner, isKept: false }),
+    inTransaction: () => deps.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+    withoutSync: true,
   })
+  if (former !== undefined) sandbox.dropFormerHead(former, snapshot.id)
 }
 
 async function forkSleeping(
