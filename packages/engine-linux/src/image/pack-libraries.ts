@@ -6,21 +6,20 @@ import { UID_BASE } from '../template/shifted-root.ts'
 import { fillGuardTable, findGuardTable, readGuardSymbol, writeGuardTable } from './guard-table.ts'
 import { guardedRanges } from './guarded-ranges.ts'
 import { readImage, writeImage } from './image-file.ts'
-import { MEMORY_FILE_PERMISSIONS, memoryFilesIn, taskPids } from './map-memory.ts'
-import { MEMORY_PATH, readTask, splitRuns, type TaskImages } from './map-task.ts'
-import { dropAreas, isPlainAnonymous, isPrivateFile, mapAreasToFile, readAreas } from './memory-area.ts'
-import { findUint, getUint } from './message.ts'
+import { MEMORY_FILE_PERMISSIONS, taskPids } from './map-memory.ts'
+import { findMapped, MEMORY_PATH, readTask, splitRuns, type TaskImages } from './map-task.ts'
+import { isPlainAnonymous, mapRangesToFile, readAreas, setProtections } from './memory-area.ts'
+import { findUnused, memoryFilesIn } from './memory-files.ts'
+import { findBaseParts } from './memory-regions.ts'
 import { OpenFiles } from './open-files.ts'
 import type { PageBase, PageMover } from './page-worker.ts'
 import { PAGE_BYTES, withRuns } from './pagemap.ts'
-import { type PackedArea, planPack, type TaskPack } from './plan-pack.ts'
+import { planPack, type TaskPack } from './plan-pack.ts'
 
 /** Our own files are not in the template, and the next dump finds the guard by its path. */
 const OWN_FILES = '/.dormouse/'
 /** The host recognizes the C library by its path (process/hold-sleep.ts), and so do some programs. */
 const C_LIBRARY = /^(?:libc[.-]|ld-)/
-/** `exe_file_id` of mm-PID.img. */
-const MM_EXE_FILE = 12
 
 export interface PackLibraries {
   /** A snapshot whose processes run nothing but their template. */
@@ -60,7 +59,9 @@ export async function packLibraries(pack: PackLibraries & { worker: PageMover })
     for (const image of [`mm-${task.pid}.img`, `pagemap-${task.pid}.img`, task.pagesName])
       rewritten.add(image)
   }
-  files.drop(await findUnused(from, { files, tasks, libraries }))
+  const memory = files.all.filter(({ path }) => path.startsWith(MEMORY_PATH)).map(({ id }) => id)
+  const mms = tasks.map(({ mm }) => mm)
+  files.drop(await findUnused(new Set([...libraries.keys(), ...memory]), { imageDir: from.images, mms }))
   await writeImage(join(to.images, 'files.img'), files.image)
   for (const name of names.filter((each) => !rewritten.has(each)))
     await link(join(from.images, name), join(to.images, name))
@@ -110,11 +111,9 @@ async function packTask(
   const plan = planPack(areas, { runs: task.runs, apart: [table], isLibrary, isMemory })
   const split = splitRuns(task.runs, plan.layout)
   const name = `${memoryId}-${task.pid}`
-  const bases = findBases(plan, {
-    libraries,
-    rootfs,
-    memoryPath: (id) => join(from.memory, nameOf(files, id)),
-  })
+  const findMemory = (id: bigint) =>
+    isMemory(id) ? join(from.memory, files.findPath(id)?.slice(MEMORY_PATH.length) ?? '') : undefined
+  const bases = findBases(plan, { task, libraries, rootfs, findMemory })
   const { sizeBytes } = plan.layout
   await worker.move([
     {
@@ -127,11 +126,14 @@ async function packTask(
   await chown(join(to.memory, name), UID_BASE, UID_BASE)
 
   const fileId = files.add({ path: MEMORY_PATH + name, sizeBytes, permissions: MEMORY_FILE_PERMISSIONS })
-  mapAreasToFile(mm, new Map(plan.mappings.map((mapping) => [mapping.start, { ...mapping, fileId }])))
-  dropAreas(mm, new Set(plan.mappings.flatMap(({ merged }) => merged)))
+  setProtections(mm, plan.protections)
+  mapRangesToFile(
+    mm,
+    plan.layout.placed.map((place) => ({ ...place, fileId })),
+  )
   await writeImage(join(to.images, `mm-${task.pid}.img`), task.mm)
   await writeImage(join(to.images, `pagemap-${task.pid}.img`), withRuns(task.pagemap, split.keptRuns))
-  const mapped = readAreas(mm).filter((area) => isPrivateFile(area) && isMemory(area.fileId))
+  const mapped = findMapped(readAreas(mm), files)
   const anonymous = areas.filter(isPlainAnonymous)
   const ranges = guardedRanges(mapped, { anonymous, max: table.capacity })
   if (ranges === undefined) throw new Error(`the memory of task ${task.pid} is in too many pieces`)
@@ -144,53 +146,36 @@ async function packTask(
 function findBases(
   { groups, layout }: TaskPack,
   {
+    task,
     libraries,
     rootfs,
-    memoryPath,
-  }: Pick<PackTask, 'libraries'> & { rootfs: string; memoryPath: (fileId: bigint) => string },
+    findMemory,
+  }: Pick<PackTask, 'task' | 'libraries'> & {
+    rootfs: string
+    findMemory: (fileId: bigint) => string | undefined
+  },
 ): PageBase[] {
   const places = new Map(layout.placed.map(({ start, fileOffset }) => [start, fileOffset]))
-  return groups.flatMap((group) =>
-    group.areas.flatMap((area: PackedArea): PageBase[] => {
-      const to = (places.get(group.start) ?? 0n) + area.start - group.start
-      const move = { from: area.fileOffset, to, lengthBytes: area.end - area.start }
-      if (area.kind === 'memory') return [{ ...move, path: memoryPath(area.fileId) }]
-      const library = area.kind === 'library' ? libraries.get(area.fileId) : undefined
-      if (library === undefined || library.bytes <= move.from) return []
-      const left = library.bytes - move.from
+  const ranges = groups.map((region) => ({ start: region.start, end: region.end, region }))
+  return findBaseParts(ranges, task.runs).flatMap(
+    ({ range, fileId, from, start, lengthBytes }): PageBase[] => {
+      const to = (places.get(range.start) ?? 0n) + start - range.start
+      const memory = findMemory(fileId)
+      if (memory !== undefined) return [{ from, to, lengthBytes, path: memory }]
+      const library = libraries.get(fileId)
+      // Anonymous memory that was never written, or the rest of a mapping that is longer than its file.
+      if (library === undefined || library.bytes <= from) return []
+      const left = library.bytes - from
       return [
         {
-          ...move,
-          ...(left < move.lengthBytes && { lengthBytes: left }),
+          from,
+          to,
+          lengthBytes,
+          ...(left < lengthBytes && { lengthBytes: left }),
           path: library.path,
           beneath: rootfs,
         },
       ]
-    }),
+    },
   )
-}
-
-function nameOf(files: OpenFiles, id: bigint): string {
-  return files.findPath(id)?.slice(MEMORY_PATH.length) ?? ''
-}
-
-/** Libraries and memory files that no task maps, has open or was started from any more. */
-async function findUnused(
-  from: SnapshotPaths,
-  { files, tasks, libraries }: Pick<PackTask, 'files' | 'libraries'> & { tasks: readonly TaskImages[] },
-): Promise<Set<bigint>> {
-  const memory = files.all.filter(({ path }) => path.startsWith(MEMORY_PATH)).map(({ id }) => id)
-  const unused = new Set([...libraries.keys(), ...memory])
-  for (const { mm } of tasks) {
-    const message = mm.records[0]?.message ?? []
-    unused.delete(findUint(message, MM_EXE_FILE) ?? 0n)
-    // Of a mapping that is not of a file this deletes nothing: ids of files are not reused for others.
-    for (const area of readAreas(message)) unused.delete(area.fileId)
-  }
-  const FDINFO_ID = 1
-  for (const name of (await readdir(from.images)).filter((each) => /^fdinfo-\d+\.img$/.test(each))) {
-    const { records } = await readImage(join(from.images, name))
-    for (const { message } of records) unused.delete(getUint(message, FDINFO_ID))
-  }
-  return unused
 }

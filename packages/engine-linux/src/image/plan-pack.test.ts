@@ -43,37 +43,41 @@ const pages = ({ start, end }: { start: bigint; end: bigint }) => [
 ]
 
 describe('planPack', () => {
-  it('makes two mappings of a library: what is not written, and variables', () => {
-    const { mappings } = plan([
+  const protectionsOf = (areas: MemoryArea[]) => {
+    const { protections } = plan(areas)
+    return areas.map(({ start, prot }) => protections.get(start) ?? prot)
+  }
+
+  it('keeps the shape of a library, and gives all that is not written one protection', () => {
+    const areas = [
       library(10, 1, R),
       library(11, 4, RX),
       library(15, 2, R),
       library(17, 1, R),
       library(18, 1, RW),
       anonymous(19, 3),
-    ])
-    expect(mappings.map(pages)).toEqual([
-      [10, 8],
-      [18, 4],
-    ])
-    expect(mappings.map(({ prot }) => prot)).toEqual([RX, RW])
-    const [code, variables] = mappings
-    expect((variables?.fileOffset ?? 0n) - (code?.fileOffset ?? 0n)).toBe(8n * 4096n)
+    ]
+    expect(plan(areas).layout.placed.map(pages)).toEqual([[10, 12]])
+    expect(protectionsOf(areas)).toEqual([RX, RX, RX, RX, RW, RW])
   })
 
   it('never makes memory that can be written executable, nor the other way round', () => {
-    const { mappings } = plan([
+    const areas = [
       library(10, 1, RW),
       library(11, 1, RX),
       library(12, 1, RW),
       library(13, 1, 7n),
-    ])
-    expect(mappings.map(({ prot }) => prot)).toEqual([RW, RX, RW, 7n])
+      library(14, 1, R),
+    ]
+    expect(protectionsOf(areas)).toEqual([RW, RX, RW, 7n, R])
   })
 
   it('keeps memory that cannot be accessed inaccessible', () => {
-    const { mappings } = plan([library(10, 1, RX), library(11, 1, 0n), library(12, 1, R)])
-    expect(mappings.map(({ prot }) => prot)).toEqual([RX, 0n, R])
+    expect(protectionsOf([library(10, 1, RX), library(11, 1, 0n), library(12, 1, R)])).toEqual([RX, 0n, R])
+  })
+
+  it('leaves the protection of other memory', () => {
+    expect(plan([anonymous(10, 1, { prot: R })]).protections.size).toBe(0)
   })
 
   it('leaves a hole behind memory that may grow', () => {
@@ -95,12 +99,7 @@ describe('planPack', () => {
   it('leaves anonymous memory without content, other files and what must stay', () => {
     const guard = library(40, 2, RW)
     const areas = [anonymous(10, 2), area(20, 2, { fileId: 99n, prot: RX }), guard]
-    expect(plan(areas, { present: [], apart: [guard] }).mappings).toEqual([])
-  })
-
-  it('keeps mappings apart that were advised differently', () => {
-    const advised = { ...library(11, 1, RW), madvice: 1n << 14n }
-    expect(plan([library(10, 1, RW), advised]).mappings).toHaveLength(2)
+    expect(plan(areas, { present: [], apart: [guard] }).groups).toEqual([])
   })
 
   it('takes memory that is in a memory file already', () => {

@@ -24,20 +24,11 @@ export interface PackedGroup {
   readonly areas: readonly PackedArea[]
 }
 
-/** One mapping of the pack, which replaces one or more areas. */
-export interface PackedMapping {
-  readonly start: bigint
-  readonly end: bigint
-  readonly fileOffset: bigint
-  readonly prot: bigint
-  /** Starts of the areas that become part of this mapping, after the first one. */
-  readonly merged: readonly bigint[]
-}
-
 export interface TaskPack {
   readonly layout: MemoryLayout
   readonly groups: readonly PackedGroup[]
-  readonly mappings: readonly PackedMapping[]
+  /** New protections of areas, by start. Neighbours with the same protection become one mapping. */
+  readonly protections: ReadonlyMap<bigint, bigint>
 }
 
 /**
@@ -67,13 +58,9 @@ export function planPack(
   const layout = layOutMemory(new Map(all.map((each) => [each, each.end - each.start])), {
     areasMax: all.length,
   })
-  const places = new Map(layout.placed.map(({ start, fileOffset }) => [start, fileOffset]))
-  const groups = all.filter(({ start }) => places.has(start))
-  return {
-    layout,
-    groups,
-    mappings: groups.flatMap((each) => mergeAreas(each, places.get(each.start) ?? 0n)),
-  }
+  const placed = new Set(layout.placed.map(({ start }) => start))
+  const groups = all.filter(({ start }) => placed.has(start))
+  return { layout, groups, protections: new Map(groups.flatMap(({ areas: own }) => joinConstants(own))) }
 }
 
 function kindOf(
@@ -107,34 +94,24 @@ function group(packed: readonly PackedArea[]): PackedGroup[] {
   }))
 }
 
-function mergeAreas({ start, areas }: PackedGroup, fileOffset: bigint): PackedMapping[] {
-  const mappings: (PackedMapping & { last: PackedArea })[] = []
-  for (const area of areas) {
-    const before = mappings.at(-1)
-    if (before !== undefined && canMerge(before.last, area)) {
-      mappings[mappings.length - 1] = {
-        ...before,
-        end: area.end,
-        prot: before.prot | area.prot,
-        merged: [...before.merged, area.start],
-        last: area,
-      }
-    } else {
-      const place = { start: area.start, end: area.end, fileOffset: fileOffset + area.start - start }
-      mappings.push({ ...place, prot: area.prot, merged: [], last: area })
-    }
+/**
+ * Code and constants of a library that follow each other get the same protection: they can be read and executed.
+ * Neither can be written before or after.
+ */
+function joinConstants(areas: readonly PackedArea[]): [start: bigint, prot: bigint][] {
+  const constants: PackedArea[][] = []
+  for (const [index, area] of areas.entries()) {
+    if (areas[0]?.kind !== 'library' || !isConstant(area)) continue
+    const last = constants.at(-1)
+    if (last !== undefined && last.at(-1) === areas[index - 1]) last.push(area)
+    else constants.push([area])
   }
-  return mappings.map(({ last: _, ...mapping }) => mapping)
+  return constants.flatMap((own) => {
+    const prot = own.reduce((all, area) => all | area.prot, 0n)
+    return own.map((area): [bigint, bigint] => [area.start, prot])
+  })
 }
 
-/** Code and constants become one mapping that can be read and executed, and written by neither before nor after. */
-function canMerge(before: PackedArea, area: PackedArea): boolean {
-  if ((before.flags & MERGED_FLAGS) !== (area.flags & MERGED_FLAGS) || before.madvice !== area.madvice)
-    return false
-  const isConstant = ({ prot }: PackedArea) =>
-    (prot & PROTECTION.write) === 0n && (prot & PROTECTION.read) !== 0n
-  return before.prot === area.prot || (isConstant(before) && isConstant(area))
+function isConstant({ prot }: PackedArea): boolean {
+  return (prot & PROTECTION.write) === 0n && (prot & PROTECTION.read) !== 0n
 }
-
-/** Flags that a mapping keeps in a pack; MAP_ANONYMOUS it does not. */
-const MERGED_FLAGS = 0x4002n
