@@ -13,7 +13,7 @@ import { findUnused, memoryFilesIn } from './memory-files.ts'
 import { findBaseParts } from './memory-regions.ts'
 import { OpenFiles } from './open-files.ts'
 import type { PageBase, PageMover } from './page-worker.ts'
-import { PAGE_BYTES, withRuns } from './pagemap.ts'
+import { withRuns } from './pagemap.ts'
 import { planPack, type TaskPack } from './plan-pack.ts'
 
 /** Our own files are not in the template, and the next dump finds the guard by its path. */
@@ -69,12 +69,9 @@ export async function packLibraries(pack: PackLibraries & { worker: PageMover })
     if (!made.has(name)) await link(join(from.memory, name), join(to.memory, name))
 }
 
-/** Files of the template that tasks map, by id; with their size in whole pages. */
-function findLibraries(
-  files: OpenFiles,
-  { rootfs, changed }: PackLibraries,
-): Map<bigint, { path: string; bytes: bigint }> {
-  const libraries = new Map<bigint, { path: string; bytes: bigint }>()
+/** Paths below the template's root of files that tasks map, by id. */
+function findLibraries(files: OpenFiles, { rootfs, changed }: PackLibraries): Map<bigint, string> {
+  const libraries = new Map<bigint, string>()
   for (const { id, path, isWritten, sizeBytes } of files.all) {
     const [, top = ''] = path.split('/')
     if (isWritten || path.startsWith(OWN_FILES) || changed.includes(top)) continue
@@ -82,8 +79,7 @@ function findLibraries(
     const found = lstatSync(join(rootfs, path), { throwIfNoEntry: false })
     // Not the same file: something is mounted over it, or it is deleted.
     if (!found?.isFile() || BigInt(found.size) !== sizeBytes) continue
-    const bytes = ((BigInt(found.size) + PAGE_BYTES - 1n) / PAGE_BYTES) * PAGE_BYTES
-    libraries.set(id, { path: path.slice(1), bytes })
+    libraries.set(id, path.slice(1))
   }
   return libraries
 }
@@ -91,7 +87,7 @@ function findLibraries(
 interface PackTask {
   readonly task: TaskImages
   readonly files: OpenFiles
-  readonly libraries: ReadonlyMap<bigint, { path: string; bytes: bigint }>
+  readonly libraries: ReadonlyMap<bigint, string>
 }
 
 /** Returns the name of the task's new memory file; undefined when the task does not have the guard and stays as it is. */
@@ -163,19 +159,8 @@ function findBases(
       const memory = findMemory(fileId)
       if (memory !== undefined) return [{ from, to, lengthBytes, path: memory }]
       const library = libraries.get(fileId)
-      // Anonymous memory that was never written, or the rest of a mapping that is longer than its file.
-      if (library === undefined || library.bytes <= from) return []
-      const left = library.bytes - from
-      return [
-        {
-          from,
-          to,
-          lengthBytes,
-          ...(left < lengthBytes && { lengthBytes: left }),
-          path: library.path,
-          beneath: rootfs,
-        },
-      ]
+      // Otherwise anonymous memory that was never written.
+      return library === undefined ? [] : [{ from, to, lengthBytes, path: library, beneath: rootfs }]
     },
   )
 }

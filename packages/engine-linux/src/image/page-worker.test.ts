@@ -109,7 +109,7 @@ describe('PageWorker', () => {
     mkdirSync(at('root/lib'), { recursive: true })
     writeFileSync(at('root/lib/a.so'), pages('abc').subarray(0, 2 * PAGE + 5))
     writeFileSync(at('pages'), pages('xy'))
-    const bases = [{ path: 'lib/a.so', beneath: at('root'), ...move(1, 10, 2) }]
+    const bases = [{ path: 'lib/a.so', beneath: at('root'), ...move(2, 11, 3) }]
     const memory = { path: at('m1'), sizeBytes: BigInt(20 * PAGE), bases, moves: [move(1, 10, 1)] }
     await movePages([{ sourcePath: at('pages'), keptPath: at('k1'), keep: [range(0, 1)], memory }])
     const copied = readFileSync(at('m1')).subarray(10 * PAGE, 12 * PAGE)
@@ -122,14 +122,12 @@ describe('PageWorker', () => {
     ['a path through a symlink', 'away/secret'],
     ['a path upwards', '../outside/secret'],
     ['a pipe', 'pipe'],
-    ['a range behind its end', 'short.so'],
   ])('refuses a library that is %s', async (_what, path) => {
     for (const name of ['root', 'outside']) mkdirSync(at(name))
     writeFileSync(at('outside/secret'), pages('s'))
     symlinkSync(at('outside/secret'), at('root/link.so'))
     symlinkSync(at('outside'), at('root/away'))
     await runCommandOrFail({ argv: ['mkfifo', at('root/pipe')] }, 'making a pipe')
-    writeFileSync(at('root/short.so'), '')
     writeFileSync(at('pages'), pages('x'))
     const memory = {
       ...{ path: at('m1'), sizeBytes: BigInt(PAGE), moves: [] },
