@@ -57,7 +57,7 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect((await burrow.guest.runs.run({ code: MAPPINGS })).stdout).toBe("{'libc.so.6'} True\n")
 })
 
-/** Whether a function and a name of the template are immortal, what the user makes is not, and the collector skips all. */
+/** Whether code and names of the template are immortal, what the user makes is not, and the collector skips all. */
 const SHARED = `import gc, sys, numpy, weakref
 class Mine: pass
 mine = Mine()

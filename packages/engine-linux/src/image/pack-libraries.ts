@@ -90,7 +90,7 @@ interface PackTask {
   readonly libraries: ReadonlyMap<bigint, string>
 }
 
-/** Returns the name of the task's new memory file; undefined when the task does not have the guard and stays as it is. */
+/** Returns the name of the task's new memory file; undefined when the task has no guard, so it stays as it is. */
 async function packTask(
   pack: PackLibraries & { worker: PageMover },
   { task, files, libraries }: PackTask,

@@ -75,7 +75,7 @@ def _parts_of(value: Any) -> list[Any]:
 
 
 def _fill_gaps() -> None:
-    """New objects go into pages that are almost full, one here and one there. Afterwards they share pages of their own."""
+    """New objects go into pages that are almost full, one here and one there. Afterwards they get pages of their own."""
     for size, free in _free_places().items():
         make = SMALL.get(size, lambda size=size: bytes(size - BYTES_HEADER))
         _fillers.append([make() for _ in range(free)])
