@@ -7,8 +7,10 @@ import type {
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
+import type { Measurement, StopAt, StorageReport } from './measurement.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
 export interface EngineCapabilities {
@@ -183,6 +185,12 @@ export interface Engine extends AsyncDisposable {
   /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
   /**
+   * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, whoever
+   * imported it. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the
+   * image is kept for a while, for another try.
+   */
+  importImage(request: ImportImage): Promise<ImportedImage>
+  /**
    * Resolves when a snapshot is on disk. Only that of a fork may not be: the engine writes it in the background, and a
    * power cut before that undoes it (`AdoptedBurrows.undone`). Later snapshots of the parent and of the children wait
    * for it by themselves.
@@ -274,37 +282,6 @@ export interface Snapshot {
   readonly deadline?: Date
 }
 
-/** The disk space of a directory tree. */
-export interface DiskUse {
-  readonly bytes: number
-  /** Number of names: files, directories and links. */
-  readonly files: number
-  /** False when counting stopped at a bound; there may be more. */
-  readonly isWhole: boolean
-}
-
-/** A measurement stops as soon as it has found more than this, which bounds its time. */
-export interface StopAt {
-  readonly bytes?: number
-  readonly files?: number
-}
-
-/**
- * A measurement that runs in turns, because it may take minutes. Between turns it is stopped and takes only a little
- * memory. Dispose of it at the end.
- */
-export interface Measurement extends Disposable {
-  /** Runs for at most this long. Undefined: it is not finished yet. */
-  advance(ms: number): Promise<DiskUse | undefined>
-}
-
-export interface StorageReport {
-  /** Every byte counted once. */
-  readonly totalBytes: number
-  /** What several snapshots share is divided among them, so the sum is the total. */
-  readonly snapshots: ReadonlyMap<SnapshotId, number>
-}
-
 export interface StoredPart {
   /** Identifies the part while it exists. */
   readonly key: string
@@ -352,6 +329,8 @@ export interface RestoreOptions {
   readonly volumes?: readonly VolumeMount[]
   /** As in `CreateBurrow`, for snapshots of kind `files`; full snapshots keep their user. */
   readonly user?: string | undefined
+  /** For snapshots of kind `files`: how programs start, instead of what the snapshot says. Later snapshots have it. */
+  readonly image?: ProgramSettings | undefined
   /** As in `CreateBurrow`; added to the environment in the snapshot. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /**
