@@ -1,5 +1,6 @@
 """Imports modules ahead of the first run, for the snapshot of a template."""
 
+import gc
 import importlib
 import io
 import sys
@@ -7,7 +8,6 @@ from collections.abc import Callable
 
 from dormouse_kernel.report import report_of
 from dormouse_kernel.reseed import Reseeder
-from dormouse_kernel.settle_memory import settle_memory
 
 
 def preload(modules: list[str]) -> list[str]:
@@ -24,7 +24,9 @@ def preload(modules: list[str]) -> list[str]:
             print(f"dormouse: {name} could not be loaded\n{shown}", end="", file=sys.stderr)
     # Every wake does this. Doing it now loads what it needs, above all OpenSSL, into the snapshot.
     Reseeder().reseed(generators=True)
-    settle_memory()
+    # The collector writes to every object that it visits, and sandboxes do not share memory that was written.
+    gc.collect()
+    gc.freeze()
     return failed
 
 
