@@ -53,18 +53,8 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect((await burrow.guest.runs.run({ code: 'import sys; print("numpy" in sys.modules)' })).stdout).toBe(
     'True\n',
   )
-  expect((await burrow.guest.runs.run({ code: SHARED })).stdout).toBe('True True False True\n')
   expect((await burrow.guest.runs.run({ code: MAPPINGS })).stdout).toBe("{'libc.so.6'} True\n")
 })
-
-/** Whether code and names of the template are immortal, what the user makes is not, and the collector skips all. */
-const SHARED = `import gc, sys, numpy, weakref
-class Mine: pass
-mine = Mine()
-gone = weakref.ref(mine)
-del mine
-immortal = lambda value: sys.getrefcount(value) > 2**31
-print(immortal(numpy.sum), immortal(numpy.__name__), immortal(Mine), gone() is None and gc.get_freeze_count() > 0)`
 
 /** Which libraries are mapped from their own files, and whether anything can be both written and executed. */
 const MAPPINGS = `import re

@@ -1,5 +1,6 @@
 """context.*"""
 
+import gc
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,9 @@ def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
 @operation("context.preload", {"modules": Modules()})
 async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     failed = await _get_context(agent, "default").preload(args["modules"])
-    # Imported here: only the making of a template needs it.
-    from dormouse_kernel.settle_memory import settle_memory
-
-    settle_memory()
+    # As in the kernel: the collector writes to every object that it visits, and then sandboxes do not share it.
+    gc.collect()
+    gc.freeze()
     return {"failed": failed}
 
 
