@@ -53,7 +53,14 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect((await burrow.guest.runs.run({ code: 'import sys; print("numpy" in sys.modules)' })).stdout).toBe(
     'True\n',
   )
+  expect((await burrow.guest.runs.run({ code: MAPPINGS })).stdout).toBe("{'libc.so.6'} True\n")
 })
+
+/** Which libraries are mapped from their own files, and whether anything can be both written and executed. */
+const MAPPINGS = `import re
+lines = [line.split(None, 5) for line in open("/proc/self/maps")]
+own = {each[5].strip().split("/")[-1] for each in lines if len(each) > 5 and re.search(r"^/usr/.*\\.so", each[5])}
+print({name for name in own if name.startswith("libc.")}, not [each for each in lines if each[1].startswith("rwx")] and len(own) < 4)`
 
 test('a template whose snapshot is damaged boots, until it is saved anew', async () => {
   const [snapshot] = await readNamed(

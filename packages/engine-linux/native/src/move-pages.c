@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "checksum.h"
@@ -28,19 +30,41 @@ void close_source(struct source *source)
     source->bytes = NULL;
 }
 
+static void map_source(struct source *source, const char *path, uint64_t size)
+{
+    source->size = size;
+    if (size == 0)
+        return;
+    source->bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, source->fd, 0);
+    if (source->bytes == MAP_FAILED)
+        fail("map %s", path);
+    CHECK(madvise((void *)source->bytes, size, MADV_SEQUENTIAL), "advise %s", path);
+}
+
 void open_source(struct source *source, const char *path)
 {
     close_source(source);
     source->fd = CHECK(open(path, O_RDONLY | O_CLOEXEC), "open %s", path);
     struct stat status;
     CHECK(fstat(source->fd, &status), "stat %s", path);
-    source->size = (uint64_t)status.st_size;
-    if (source->size == 0)
-        return;
-    source->bytes = mmap(NULL, source->size, PROT_READ, MAP_SHARED, source->fd, 0);
-    if (source->bytes == MAP_FAILED)
-        fail("map %s", path);
-    CHECK(madvise((void *)source->bytes, source->size, MADV_SEQUENTIAL), "advise %s", path);
+    map_source(source, path, (uint64_t)status.st_size);
+}
+
+void open_library(struct source *source, int root, const char *path)
+{
+    close_source(source);
+    struct open_how how = {
+        /* Opening a pipe would wait for a writer. */
+        .flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    source->fd = (int)CHECK(syscall(SYS_openat2, root, path, &how, sizeof(how)), "open %s", path);
+    struct stat status;
+    CHECK(fstat(source->fd, &status), "stat %s", path);
+    if (!S_ISREG(status.st_mode))
+        refuse("%s is not a file", path);
+    /* The kernel maps the last page whole, with zeros behind the end of the file. */
+    map_source(source, path, ((uint64_t)status.st_size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
 }
 
 void close_target(struct target *target)

@@ -23,6 +23,8 @@ struct target {
 };
 
 void open_source(struct source *source, const char *path);
+/* Opens a file below `root` without following symlinks. Its size is rounded up to whole pages. */
+void open_library(struct source *source, int root, const char *path);
 void close_source(struct source *source);
 
 /* Both create a new, sparse file. */

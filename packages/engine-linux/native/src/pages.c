@@ -4,6 +4,7 @@
  * that a restore maps, the rest into a new pages image. It also computes checksums and syncs files.
  * Standard input is a list of NUL-terminated records, executed in order. Some print lines to standard output.
  *   source=PATH         the pages image that the following records read
+ *   library=PATH        like source, a file below `root`; zeros follow its last byte up to the end of the page
  *   kept=PATH           make the pages image that `keep` appends to
  *   keep=FROM LENGTH    append pages to it
  *   memory=SIZE PATH    make the sparse file that `move` writes to
@@ -16,7 +17,7 @@
  *   file=PATH           prints the checksum of one file
  *   files=PATH          prints those of all files in a directory, and lets burrows read them
  *   sync=PATH           waits until a file or directory, and everything below it, is on disk
- *   root=PATH           the directory for `unlink`
+ *   root=PATH           the directory for `unlink` and `library`
  *   unlink=PATH         removes a name in it, if it exists, without following links
  *   gently=             the following records run at idle priority
  *   end=                prints `end`
@@ -181,6 +182,8 @@ static bool do_record(struct files *files, const char *what, char *value)
 {
     if (!strcmp(what, "source")) {
         open_source(&files->source, value);
+    } else if (!strcmp(what, "library")) {
+        open_library(&files->source, files->root, value);
     } else if (!strcmp(what, "kept")) {
         open_pages(&files->kept, value);
     } else if (!strcmp(what, "keep")) {
@@ -214,6 +217,8 @@ static bool do_record(struct files *files, const char *what, char *value)
     } else if (!strcmp(what, "sync")) {
         sync_tree(value);
     } else if (!strcmp(what, "root")) {
+        if (files->root != -1)
+            close(files->root);
         files->root = CHECK(open(value, O_PATH | O_DIRECTORY | O_CLOEXEC), "open %s", value);
     } else if (!strcmp(what, "unlink")) {
         unlink_beneath(files->root, value);

@@ -66,9 +66,11 @@ export async function launchBurrow(
 ): Promise<LaunchedBurrow> {
   const { memoryFiles = [], signal } = launch
   const record = describeLaunch(paths, launch)
+  const launching = init.launch(initConfig(host, launch, paths), signal)
+  // While dormouse-init works: it only mounts these files, and it takes longer than writing them.
   new ShownLimits(paths.limits, SPARE_LIMITS, { isFresh: true }).setLimits(launch.limits)
   const [first] = await allOf([
-    init.launch(initConfig(host, launch, paths), signal).catch((error: unknown) => {
+    launching.catch((error: unknown) => {
       throw explainMountFailure(error)
     }),
     writeRecord(paths.record, record),

@@ -12,6 +12,7 @@ import { findRemapLinks } from '../image/link-remaps.ts'
 import { listAhead } from '../image/list-ahead.ts'
 import type { MapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
+import { type PackLibraries, packLibraries } from '../image/pack-libraries.ts'
 import type { PageMover } from '../image/page-worker.ts'
 import { findHiddenFile, replaceMissing } from '../volume/replace-missing.ts'
 import { DumpWork, type MendDump } from './dump-work.ts'
@@ -69,6 +70,9 @@ export const IMAGE_WORK = {
   },
   async consolidate(state: ThreadState, work: Consolidate): Promise<void> {
     await consolidate(work, state.mover)
+  },
+  async packLibraries(state: ThreadState, pack: PackLibraries): Promise<void> {
+    return packLibraries({ ...pack, worker: state.mover })
   },
 }
 

@@ -44,7 +44,8 @@ const STATUS_FILE_SHARED = 1n << 7n
 const STATUS_ANON_PRIVATE = 1n << 9n
 const STATUS_GUARD_PAGES = 1n << 16n
 
-const PROT_EXEC = 4n
+export const PROTECTION = { read: 1n, write: 2n, exec: 4n } as const
+const PROT_EXEC = PROTECTION.exec
 const MAP_PRIVATE = 0x02n
 const MAP_ANONYMOUS = 0x20n
 const MAP_NORESERVE = 0x4000n
@@ -81,13 +82,17 @@ export function isPlainAnonymous(area: MemoryArea): boolean {
   )
 }
 
-/** Whether this is a plain private mapping of a file, such as the data of a library. */
-export function isPlainPrivateFile(area: MemoryArea): boolean {
+/** Whether this is a plain private mapping of a file, such as the code of a library. */
+export function isPlainPrivateMapping(area: MemoryArea): boolean {
   return (
     (area.status & ~STATUS_HEAP) === (STATUS_REGULAR | STATUS_FILE_PRIVATE) &&
-    (area.flags & ~MAP_NORESERVE) === MAP_PRIVATE &&
-    (area.prot & PROT_EXEC) === 0n
+    (area.flags & ~MAP_NORESERVE) === MAP_PRIVATE
   )
+}
+
+/** Like `isPlainPrivateMapping`, without code. */
+export function isPlainPrivateFile(area: MemoryArea): boolean {
+  return isPlainPrivateMapping(area) && (area.prot & PROT_EXEC) === 0n
 }
 
 export function isPrivateFile(area: MemoryArea): boolean {
@@ -103,6 +108,19 @@ export function isSharedFile(area: MemoryArea): boolean {
  */
 export function isGuardPages(area: MemoryArea): boolean {
   return (area.status & STATUS_GUARD_PAGES) !== 0n
+}
+
+/** Changes the protection of areas of `mm`, by start address. */
+export function setProtections(mm: Message, protections: ReadonlyMap<bigint, bigint>): void {
+  for (const field of mm) {
+    if (field.no !== MM_VMAS || field.type !== WireType.LengthDelimited) continue
+    const vma = decodeMessage(field.value)
+    const prot = protections.get(getUint(vma, VMA.start))
+    // Guard pages may start where their area does.
+    if (prot === undefined || (getUint(vma, VMA.status) & STATUS_GUARD_PAGES) !== 0n) continue
+    setUint(vma, VMA.prot, prot)
+    field.value = encodeMessage(vma)
+  }
 }
 
 /** A range of addresses and its place in a file. */

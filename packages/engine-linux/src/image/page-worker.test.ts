@@ -105,6 +105,39 @@ describe('PageWorker', () => {
     ).toEqual([4 * PAGE, 0])
   })
 
+  it('copies a library from below a directory, with zeros behind its last byte', async () => {
+    mkdirSync(at('root/lib'), { recursive: true })
+    writeFileSync(at('root/lib/a.so'), pages('abc').subarray(0, 2 * PAGE + 5))
+    writeFileSync(at('pages'), pages('xy'))
+    const bases = [{ path: 'lib/a.so', beneath: at('root'), ...move(2, 11, 3) }]
+    const memory = { path: at('m1'), sizeBytes: BigInt(20 * PAGE), bases, moves: [move(1, 10, 1)] }
+    await movePages([{ sourcePath: at('pages'), keptPath: at('k1'), keep: [range(0, 1)], memory }])
+    const copied = readFileSync(at('m1')).subarray(10 * PAGE, 12 * PAGE)
+    expect(copied).toEqual(Buffer.concat([pages('y'), Buffer.from('ccccc'), Buffer.alloc(PAGE - 5)]))
+    expect(readFileSync(at('k1'))).toEqual(pages('x'))
+  })
+
+  it.each([
+    ['a symlink', 'link.so'],
+    ['a path through a symlink', 'away/secret'],
+    ['a path upwards', '../outside/secret'],
+    ['a pipe', 'pipe'],
+  ])('refuses a library that is %s', async (_what, path) => {
+    for (const name of ['root', 'outside']) mkdirSync(at(name))
+    writeFileSync(at('outside/secret'), pages('s'))
+    symlinkSync(at('outside/secret'), at('root/link.so'))
+    symlinkSync(at('outside'), at('root/away'))
+    await runCommandOrFail({ argv: ['mkfifo', at('root/pipe')] }, 'making a pipe')
+    writeFileSync(at('pages'), pages('x'))
+    const memory = {
+      ...{ path: at('m1'), sizeBytes: BigInt(PAGE), moves: [] },
+      bases: [{ path, beneath: at('root'), ...move(0, 0, 1) }],
+    }
+    await expect(
+      movePages([{ sourcePath: at('pages'), keptPath: at('k1'), keep: [], memory }]),
+    ).rejects.toMatchObject({ code: 'internal' })
+  })
+
   it('does nothing when nothing is to do', async () => {
     await expect(movePages([])).resolves.toEqual([])
   })

@@ -18,9 +18,15 @@ export interface PageMoves {
     readonly path: string
     readonly sizeBytes: bigint
     readonly moves: readonly PageMove[]
-    /** Parts of other memory files. Where `moves` write there are none. */
-    readonly bases?: readonly (PageMove & { readonly path: string })[]
+    /** Parts of other memory files and of libraries. Where `moves` write there are none. */
+    readonly bases?: readonly PageBase[]
   }
+}
+
+export interface PageBase extends PageMove {
+  readonly path: string
+  /** The host directory that `path` starts from. A sandbox may have chosen both, so no symlink is followed. */
+  readonly beneath?: string
 }
 
 export interface FileRange {
@@ -188,12 +194,16 @@ function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] 
     for (const move of memory.moves) records.push(`move=${range(move)}`)
     let openPath: string | undefined
     for (const base of memory.bases ?? []) {
-      if (base.path !== openPath) records.push(`source=${base.path}`)
+      if (base.path !== openPath) records.push(...openBase(base))
       openPath = base.path
       records.push(`base=${range(base)}`)
     }
   }
   return records
+}
+
+function openBase({ path, beneath }: PageBase): string[] {
+  return beneath === undefined ? [`source=${path}`] : [`root=${beneath}`, `library=${path}`]
 }
 
 function parseMemory(line: string): SealedMemory {

@@ -2,7 +2,13 @@ import { createHash } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
 import { mkdir, readdir, rename } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { burrowLimitsSchema, DormouseError, hasErrorCode, newSandboxId } from '@dormouse/contracts'
+import {
+  burrowLimitsSchema,
+  DormouseError,
+  hasErrorCode,
+  newSandboxId,
+  newSnapshotId,
+} from '@dormouse/contracts'
 import { bootBurrow } from '../burrow/boot-burrow.ts'
 import type { FailureLog } from '../host/failure-log.ts'
 import { FileCache } from '../host/file-cache.ts'
@@ -18,6 +24,7 @@ import {
 import { UNFINISHED } from '../storage/publish-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Dumper } from './dumper.ts'
+import { packSnapshot } from './pack-snapshot.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 
@@ -75,15 +82,18 @@ export async function makeTemplateSnapshot(host: SnapshotHost, parts: TemplateSn
     const failed = await burrow.guest.contexts.preload(preload, { signal })
     if (failed.length > 0)
       throw new DormouseError('setup_failed', `Template ${template.name} cannot import ${failed.join(', ')}.`)
-    const { leftover, ended } = await takeSnapshot(host, {
+    const unpacked = snapshotPaths(join(dirname(paths.dir), `${UNFINISHED}${newSnapshotId()}`))
+    const { manifest, leftover, ended } = await takeSnapshot(host, {
       burrow,
       dumper,
       toolsDir,
-      into: paths.dir,
+      into: unpacked.dir,
       layersDir: host.layout.templateLayersDir,
     })
     await ended
     await removeTree(leftover)
+    await packSnapshot(host, parts, { from: unpacked, manifest, into: paths.dir })
+    await removeTree(unpacked.dir)
     await removeFormer(paths)
   } catch (error) {
     await burrow.destroy()
@@ -127,7 +137,7 @@ export async function removeUnfinished(template: Template): Promise<void> {
 }
 
 /** Raised when template snapshots change in a way that the rest of the name does not show. */
-const TEMPLATE_SNAPSHOT_VERSION = 3
+const TEMPLATE_SNAPSHOT_VERSION = 4
 
 /** The name depends on everything that would make the snapshot unusable or wrong if it changed. */
 async function templateSnapshotPaths({

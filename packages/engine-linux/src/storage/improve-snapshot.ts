@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { constants, copyFile, link, readdir, rm, stat } from 'node:fs/promises'
+import { constants, copyFile, link, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
@@ -8,9 +8,10 @@ import { PageWorker } from '../image/page-worker.ts'
 import type { ImageThreads } from '../image-thread/image-threads.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import { CHAIN_MAX_LAYERS } from './choose-layers-to-merge.ts'
+import { describeFiles } from './describe-files.ts'
 import { findWasteful } from './find-wasteful.ts'
 import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
-import type { FullManifest, Manifest } from './manifest.ts'
+import type { Manifest } from './manifest.ts'
 import { mergeChain } from './merge-chain.ts'
 import { explainNoSpace } from './publish-snapshot.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
@@ -80,20 +81,6 @@ async function makeVersion(
   } finally {
     await removeTree(work.dir)
   }
-}
-
-/** Files that are links to the old version keep their checksums; new files get theirs. */
-async function describeFiles(
-  work: SnapshotPaths,
-  worker: PageWorker,
-): Promise<Pick<FullManifest, 'images' | 'memory' | 'bytes'>> {
-  const images = await worker.seal(work.images)
-  const paths = (await readdir(work.memory)).sort().map((name) => join(work.memory, name))
-  const memory = await worker.recall(paths)
-  const stats = await Promise.all(paths.map((path) => stat(path)))
-  const imageBytes = images.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0)
-  const memoryBytes = stats.reduce((bytes, { blocks }) => bytes + blocks * 512, 0)
-  return { images, memory, bytes: { images: imageBytes, memory: memoryBytes } }
 }
 
 /** Whether a copy of a file shares its blocks with the original on this file system. */

@@ -8,13 +8,23 @@ import { descriptorsThatSurvive } from './survive-descriptors.ts'
 import { filesThatSurvive } from './survive-files.ts'
 import { identityThatSurvives } from './survive-identity.ts'
 import { prepareContext } from './survive-item.ts'
+import { librariesThatSurvive } from './survive-libraries.ts'
 import { outsideThatSurvives } from './survive-outside.ts'
 import { processesThatSurvive } from './survive-processes.ts'
 import { samenessThatSurvives } from './survive-sameness.ts'
 import { socketsThatSurvive } from './survive-sockets.ts'
 import { threadsThatSurvive } from './survive-threads.ts'
 
-const CONTEXTS = ['threads', 'processes', 'files', 'sockets', 'descriptors', 'identity', 'sameness']
+const CONTEXTS = [
+  'default',
+  'threads',
+  'processes',
+  'files',
+  'sockets',
+  'descriptors',
+  'identity',
+  'sameness',
+]
 
 /** All items in one sandbox, through one sleep and one fork. Every item is a test of its own. */
 export function describeSurvive(factory: EngineFactory): void {
@@ -29,6 +39,7 @@ export function describeSurvive(factory: EngineFactory): void {
       ...descriptorsThatSurvive,
       ...identityThatSurvives,
       ...samenessThatSurvives,
+      ...librariesThatSurvive,
     ]
     let woken: Burrow
 

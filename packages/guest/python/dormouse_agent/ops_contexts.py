@@ -1,5 +1,6 @@
 """context.*"""
 
+import gc
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,11 @@ def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
 
 @operation("context.preload", {"modules": Modules()})
 async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    return {"failed": await _get_context(agent, "default").preload(args["modules"])}
+    failed = await _get_context(agent, "default").preload(args["modules"])
+    # As in the kernel: the collector writes to every object that it visits, and then sandboxes do not share it.
+    gc.collect()
+    gc.freeze()
+    return {"failed": failed}
 
 
 @operation("context.complete", {"context": Text(ID), "code": Text(max_bytes=limits.COMPLETE_BYTES, nul=True)})
