@@ -24,7 +24,6 @@ export function environmentCode(language: Language, variables: Variables): Envir
   if (Object.keys(variables).length === 0) return undefined
   if (language === 'python') return inPython(variables)
   if (language === 'bash') return inBash(variables)
-  if (language === 'r') return inR(variables)
   return inJavaScript(variables)
 }
 
@@ -59,13 +58,4 @@ function inBash(variables: Variables): EnvironmentCode {
   const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
   const set = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`)
   return { set: set.join('\n'), reset: `unset ${Object.keys(variables).join(' ')}` }
-}
-
-function inR(variables: Variables): EnvironmentCode {
-  const set = Object.entries(variables).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)
-  const names = Object.keys(variables).map((name) => JSON.stringify(name))
-  return {
-    set: `invisible(Sys.setenv(${set.join(', ')}))`,
-    reset: `invisible(Sys.unsetenv(c(${names.join(', ')})))`,
-  }
 }
