@@ -37,9 +37,9 @@ export function methodSuite(e2b: E2bServer): void {
       expect(why.body.summary).toMatch(/It is put to standby in 10 min, when its time is over\./)
       await other.setTimeout(1_000)
       await expect.poll(async () => (await other.getInfo()).state).toBe('paused')
-      const own = await e2b.own(`/sandboxes/${other.sandboxId}`)
-      expect(own.body).toMatchObject({ state: 'standby' })
-      expect(own.body.expires).toBeUndefined()
+      const ofOurs = async () => (await e2b.own(`/sandboxes/${other.sandboxId}`)).body
+      await expect.poll(async () => (await ofOurs()).state).toBe('standby')
+      expect((await ofOurs()).expires).toBeUndefined()
       expect((await other.commands.run('echo awake')).stdout).toBe('awake\n')
       expect((await other.getInfo()).state).toBe('running')
       await other.kill()
@@ -195,17 +195,15 @@ export function methodSuite(e2b: E2bServer): void {
   describe('volumes, secrets and templates', () => {
     test('a volume keeps files, which its client and sandboxes see', async () => {
       const name = `v-${randomUUID().slice(0, 8)}`
-      const volume = await client.Volume.create(name, {
-        ...e2b.options,
-        volumeApiUrl: e2b.server.url,
-      } as object)
-      await volume.writeFile('/a.txt', 'from outside')
+      const connection = { ...e2b.options, volumeApiUrl: e2b.server.url } as object
+      const volume = await client.Volume.create(name, connection)
+      await volume.writeFile('/a.txt', 'from outside', connection)
       const other = await client.Sandbox.create({ ...e2b.options, volumeMounts: { '/mnt/v': volume } })
       expect(await other.files.read('/mnt/v/a.txt')).toBe('from outside')
       await other.kill()
-      expect((await volume.list('/')).map(({ path }) => path)).toEqual(['/a.txt'])
-      await volume.remove('/a.txt')
-      expect(await volume.exists('/a.txt')).toBe(false)
+      expect((await volume.list('/', connection)).map(({ path }) => path)).toEqual(['/a.txt'])
+      await volume.remove('/a.txt', connection)
+      expect(await volume.exists('/a.txt', connection)).toBe(false)
       expect(await client.Volume.destroy(name, e2b.options)).toBe(true)
       expect(await client.Volume.destroy(name, e2b.options)).toBe(false)
     })

@@ -35,10 +35,18 @@ export function templateRoutes(router: Router<Authenticated>, parts: ControlPart
   })
   router.on('DELETE', '/templates/:id', async ({ response, params, key }) => {
     const id = params['id'] ?? ''
-    if (isSnapshotId(id)) await backend.sandboxes.deleteSnapshot(id, key)
+    if (isSnapshotId(id)) await deleteSnapshot(id, key)
     else await backend.templates.delete((await find(id, key)).name, key)
     sendNothing(response)
   })
+
+  /** A snapshot that was deleted stays as long as a sandbox wakes from it. To its client it is gone. */
+  async function deleteSnapshot(id: string, key: Authenticated['key']): Promise<void> {
+    await backend.sandboxes.deleteSnapshot(id, key).catch((error: unknown) => {
+      if (!hasErrorCode(error, 'in_use')) throw error
+      throw new ApiError(404, `Snapshot '${id}' not found`)
+    })
+  }
 
   async function find(id: string, key: Authenticated['key']): Promise<TemplateAnswer> {
     try {
