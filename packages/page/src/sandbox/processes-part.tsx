@@ -6,6 +6,9 @@ import { ago } from '../words.ts'
 import { NeedsAwake } from './needs-awake.tsx'
 import type { PartProps } from './sandbox-page.tsx'
 
+/** How long a process has to end before the list is read again, whether it has ended or not. */
+const END_MS = 2_000
+
 export function ProcessesPart(props: PartProps) {
   return (
     <NeedsAwake info={props.info} what="Processes">
@@ -22,7 +25,10 @@ function Processes({ sandbox }: PartProps) {
   )
   const kill = (id: string, name: string) =>
     void attempt(name, async () => {
-      await (await sandbox.commands.connect(id)).kill(name)
+      const command = await sandbox.commands.connect(id)
+      await command.kill(name)
+      // A process may ignore SIGTERM: then the list shows that it still runs.
+      await command.wait({ timeoutMs: END_MS }).catch(() => {})
       again()
     })
   return (
