@@ -69,7 +69,7 @@ export function describeAdopt(factory: EngineFactory): void {
     })
 
     test('adopting returns nothing when there are no burrows', async () => {
-      expect(await (await open()).adoptBurrows()).toEqual({ burrows: [], lost: [] })
+      expect(await (await open()).adoptBurrows()).toEqual({ burrows: [], lost: [], undone: [] })
     })
   })
 }

@@ -61,8 +61,8 @@ export function describeSurvival(factory: EngineFactory): void {
       await guest.runs.run({ code: 'rm -rf --no-preserve-root /', language: 'bash' })
       expect(await runPython(guest, 'open("/saved", "w").write(repr(kept)); print(kept)')).toBe('[1, 2, 3]\n')
       expect(await collectText(guest.files.read('/saved'))).toBe('[1, 2, 3]')
-      const bash = await guest.runs.run({ code: 'echo', language: 'bash' })
-      expect(bash).toMatchObject({ exitCode: 127, error: { name: 'BashFailed' } })
+      // The tools have a bash of their own.
+      expect(await guest.runs.run({ code: 'echo ok', language: 'bash' })).toMatchObject({ stdout: 'ok\n' })
       await guest.runs.run({ code: 'import os; os._exit(1)' })
       const next = await guest.runs.run({ code: '1' })
       expect(next.error).toMatchObject({
