@@ -32,19 +32,18 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
 }
 
 /** A file of this machine is uploaded; everything else is a name that the server knows. */
-async function imageOf({ client, signal, withProgress }: Call, image: string): Promise<string> {
+async function imageOf(call: Call, image: string): Promise<string> {
   // Names of images look like relative paths, so only an archive that exists counts as one.
   const found = /\.(tar|tar\.gz|tgz|oci)$/.test(image) ? await stat(image).catch(() => undefined) : undefined
   if (found?.isFile() !== true) return image
-  const { id } = await withProgress(
-    `Uploading ${image}`,
-    client.templates.upload(createReadStream(image), { signal }),
-  )
+  const { client, signal } = call
+  const upload = client.templates.upload(createReadStream(image), { signal })
+  const { id } = await call.withProgress(`Uploading ${image}`, upload)
   return `upload:${id}`
 }
 
 async function dockerfileOf(
-  { client, signal, withProgress }: Call,
+  call: Call,
   path: string,
   context: string | undefined,
 ): Promise<Pick<CreateTemplate, 'dockerfile' | 'context'>> {
@@ -53,7 +52,9 @@ async function dockerfileOf(
   const dockerfile = await readFile(file, 'utf8').catch(notThere(file))
   const directory = context ?? (isDirectory ? path : dirname(path))
   const archive = await packContext(directory)
-  const { id } = await withProgress(`Uploading ${directory}`, client.templates.upload(archive, { signal }))
+  const { client, signal } = call
+  const upload = client.templates.upload(archive, { signal })
+  const { id } = await call.withProgress(`Uploading ${directory}`, upload)
   return { dockerfile, context: id }
 }
 
