@@ -84,8 +84,7 @@ export class AgentClient implements Guest {
     try {
       await this.answer(channel, channel.result, ENGINE_TIMEOUT_MS)
     } catch (error) {
-      // It can send nothing more; the next call connects again.
-      connection.close()
+      connection.takeRequestsAgain()
       throw error
     }
     this.#isQuiet = true

@@ -40,7 +40,7 @@ export class AgentConnection {
   readonly #liveness: LivenessMonitor
   #strayBytes = 0
   #frames = 0
-  #hasSentLast = false
+  #lastChannel: number | undefined
   #frameTimer: NodeJS.Timeout | undefined
   /** Settles when the connection has ended. Never rejects. */
   readonly closed: Promise<void>
@@ -98,20 +98,26 @@ export class AgentConnection {
   }
 
   /**
-   * Sends a request after which the agent reads nothing more, and nothing more is sent: writing to a socket that the
-   * agent has closed would break the connection before the answer is read.
+   * Sends a request after which the agent reads nothing more. Nothing more is sent but a CANCEL of it: writing to a
+   * socket that the agent has closed would break the connection before the answer is read.
    */
   requestLast(op: string): Channel {
+    const id = this.#nextChannel
     const channel = this.request(op, {})
-    this.#hasSentLast = true
+    this.#lastChannel = id
     return channel
+  }
+
+  /** The last request was cancelled, so it was not the last one. */
+  takeRequestsAgain(): void {
+    this.#lastChannel = undefined
   }
 
   /** Sends a request. The channel carries its answer. */
   request(op: string, fields: object): Channel {
     const id = this.#nextChannel
     if (this.#closedWith !== undefined) return Channel.failed(this.#closedWith)
-    if (this.#hasSentLast)
+    if (this.#lastChannel !== undefined)
       return Channel.failed(new DormouseError('agent_unreachable', 'The sandbox is being saved.'))
     if (id > CHANNEL_MAX) {
       const error = new DormouseError('agent_unreachable', 'The connection has used up its channels.')
@@ -125,7 +131,9 @@ export class AgentConnection {
     this.#nextChannel += 1
     const channel = new Channel({
       send: (type, payload) => {
-        if (!this.#hasSentLast) this.#socket.write(encodeFrame(type, id, payload))
+        const isCancelOfLast = id === this.#lastChannel && type === FrameType.cancel
+        if (this.#lastChannel === undefined || isCancelOfLast)
+          this.#socket.write(encodeFrame(type, id, payload))
       },
       onClose: () => this.#channels.delete(id),
       isBackedUp: () => this.#socket.writableNeedDrain,
