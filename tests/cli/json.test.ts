@@ -132,13 +132,16 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['network', ['box']],
   ['top', ['--once']],
   ['usage', []],
+  ['tree', ['box']],
+  ['open', ['--no-browser']],
+  ['events', ['--after', '0'], { interruptAt: { shows: /"type"/ } }],
   ['scrub show', []],
   ['scrub start', []],
   ['completion', ['bash']],
   ['rm', ['box']],
 ]
 /** Commands that other tests use with --json. */
-const ELSEWHERE = ['demo', 'promote', 'sh', 'ssh-key confirm']
+const ELSEWHERE = ['demo', 'promote', 'sh', 'ssh-key confirm', 'template debug']
 
 describe('with --json, commands print JSON', () => {
   test('the list has every client command', () => {
