@@ -10,7 +10,7 @@ const BURST_KEPT_MS = 5 * 60_000
 interface Entry<Create> {
   readonly create: Create
   readonly atMs: number
-  /** It followed another create closely. */
+  /** Another create came shortly before or after it. */
   readonly isInBurst: boolean
 }
 
@@ -27,9 +27,10 @@ export class RecentCreates<Create> {
 
   add(create: Create): void {
     const atMs = this.#nowMs()
-    const [last] = this.#entries
+    const [last, ...earlier] = this.#entries
     const isInBurst = last !== undefined && atMs - last.atMs < BURST_MS
-    this.#entries = [{ create, atMs, isInBurst }, ...this.#entries].slice(0, KEPT_MAX)
+    const before = last === undefined ? [] : [{ ...last, isInBurst: last.isInBurst || isInBurst }, ...earlier]
+    this.#entries = [{ create, atMs, isInBurst }, ...before].slice(0, KEPT_MAX)
   }
 
   /** Replaces creates. Those that become undefined are forgotten. */

@@ -16,6 +16,7 @@ const ERRORS: ErrorCode[] = [
   'not_found',
   'not_acceptable',
   'limit_reached',
+  'language_missing',
   'agent_unreachable',
   'run_unfinished',
   'overloaded',

@@ -35,6 +35,7 @@ const RUN_ERRORS: ErrorCode[] = [
   'conflict',
   'limit_reached',
   'memory_limit',
+  'language_missing',
   'snapshot_unusable',
   'restore_failed',
   'burrow_ended',
