@@ -55,7 +55,7 @@ test('completion in a real bash offers commands, subcommands and flags', async (
   expect(complete('dormouse', 'st')).toEqual(['standby'])
   expect(complete('dormouse', 's')).toEqual(expect.arrayContaining(['sh', 'snapshot', 'standby']))
   expect(complete('dormouse', '')).toEqual(expect.arrayContaining(['up', 'doctor', 'create', 'demo']))
-  expect(complete('dormouse', 'template', '')).toEqual(['ls', 'create', 'show', 'rm'])
+  expect(complete('dormouse', 'template', '')).toEqual(['ls', 'create', 'show', 'debug', 'rm'])
   expect(complete('dormouse', 'port', '')).toEqual(['ls', 'wait', 'link', 'set'])
   expect(complete('dormouse', 'port', 'set', 'pu')).toEqual(['public'])
   expect(complete('dormouse', 'update', '--di')).toEqual(['--disk'])

@@ -57,6 +57,7 @@ describe('the parts of a sandbox', () => {
     expect(await accessibilityProblems(page)).toEqual([])
     await page.getByRole('button', { name: 'Branch' }).first().click()
     await page.waitForURL(/sandboxes\/sb-/)
+    await page.getByRole('heading', { name: /^sb-/ }).waitFor()
     await part('Family')
     await page.locator('.node', { hasText: 'glen' }).click()
     await page.locator('.node.self').click()
