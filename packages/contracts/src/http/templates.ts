@@ -145,7 +145,7 @@ export const templateParams = z.strictObject({ name: nameField })
 
 export const debugTemplateSchema = z
   .strictObject({ name: nameField.exactOptional() })
-  .meta({ id: 'DebugTemplate' })
+  .meta({ id: 'DebugTemplate', examples: [{ name: 'look' }] })
 
 export const uploadSchema = z
   .strictObject({ id: z.string(), bytes: z.int(), sha256: z.string(), expiresAt: timestampField })

@@ -1,4 +1,4 @@
-import type { CreateTemplate, Template, TemplateMaterials } from 'dormouse'
+import { type CreateTemplate, DormouseError, type Template, type TemplateMaterials } from 'dormouse'
 import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
@@ -46,8 +46,11 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
     call.printResult(made, `${made.name}\n`)
     return
   }
-  await showLog(call, name, wanted)
+  const isShown = await showLog(call, name, wanted)
   const template = await client.templates.wait(name, { signal }).catch(async (error: unknown) => {
+    // The end of the log usually has the reason.
+    if (!isShown && error instanceof DormouseError && typeof error.details['logTail'] === 'string')
+      call.note(error.details['logTail'].trimEnd())
     const { failedStep } = await client.templates.get(name, { signal })
     if (failedStep !== undefined)
       call.note(`Open a shell in the state before this step with \`dormouse template debug ${name}\`.`)
@@ -56,21 +59,22 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
   call.printResult(template, `${template.name}\n`)
 }
 
-/** The lines of the build as they come, each with the seconds since its beginning. */
+/** Shows the lines of the build as they come, each with the seconds since its beginning. False: it shows none. */
 async function showLog(
   call: Call,
   name: string,
   { image, dockerfile, start }: CreateTemplate,
-): Promise<void> {
+): Promise<boolean> {
   const { client, signal, io } = call
   // A script that installs packages wants the result.
-  if ((image ?? dockerfile ?? start) === undefined && io.stderr.isTTY !== true) return
+  if ((image ?? dockerfile ?? start) === undefined && io.stderr.isTTY !== true) return false
   let began: number | undefined
   for await (const { at, text } of client.templates.log(name, { signal })) {
     began ??= Date.parse(at)
     const seconds = (Date.parse(at) - began) / 1000
     call.note(`${seconds.toFixed(1).padStart(6)} ${text}`)
   }
+  return true
 }
 
 export async function showTemplate(
