@@ -22,11 +22,11 @@ from ._async.resources import (
     AsyncSecrets,
     AsyncSnapshots,
     AsyncSshKeys,
-    AsyncTemplates,
     AsyncVolumes,
 )
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.templates import AsyncTemplates
 from ._async.watch import AsyncWatch
 from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
@@ -53,11 +53,12 @@ from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
-from ._template_builder import TemplateBuilder
-from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Templates, Volumes
+from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
+from ._sync.templates import Templates
 from ._sync.watch import Watch
+from ._template_builder import TemplateBuilder
 from ._values import (
     ContextInfo,
     Expires,

@@ -16,9 +16,10 @@ from .._create_body import limits_body
 from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
-from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
+from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
 from .run_once import run_once
 from .server_events import AsyncServerEvents
+from .templates import AsyncTemplates
 
 
 class AsyncClient:
@@ -88,6 +89,11 @@ class AsyncClient:
         answer = await self.http.json("GET", "/v1/activity", query={"ids": ",".join(ids)})
         items: Sequence[Mapping[str, Any]] = answer["items"]
         return items
+
+    async def session(self) -> Mapping[str, Any]:
+        """The API key that this client uses, and what it may do."""
+        answer: Mapping[str, Any] = await self.http.json("GET", "/v1/session")
+        return answer
 
     async def create_sign_in_link(self) -> str:
         """A URL that signs a browser in to the page, once and within a minute."""

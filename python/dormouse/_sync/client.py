@@ -17,9 +17,10 @@ from .._create_body import limits_body
 from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
-from .resources import Scrub, Secrets, Snapshots, SshKeys, Templates, Volumes
+from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
 from .run_once import run_once
 from .server_events import ServerEvents
+from .templates import Templates
 
 
 class Client:
@@ -89,6 +90,11 @@ class Client:
         answer = self.http.json("GET", "/v1/activity", query={"ids": ",".join(ids)})
         items: Sequence[Mapping[str, Any]] = answer["items"]
         return items
+
+    def session(self) -> Mapping[str, Any]:
+        """The API key that this client uses, and what it may do."""
+        answer: Mapping[str, Any] = self.http.json("GET", "/v1/session")
+        return answer
 
     def create_sign_in_link(self) -> str:
         """A URL that signs a browser in to the page, once and within a minute."""

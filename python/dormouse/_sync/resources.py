@@ -1,146 +1,21 @@
 # Written by tools/make_sync.py from _async/resources.py: change that one.
-"""Templates, volumes, secrets, snapshots and SSH keys of a server, contexts and runs of a sandbox."""
+"""Volumes, secrets, snapshots and SSH keys of a server, contexts and runs of a sandbox."""
 
 from __future__ import annotations
 
-import time
 from typing import Any, List, Mapping, Optional, Sequence
 
-from .._arguments import Size, milliseconds, parse_size
-from .._build_context import pack_context
+from .._arguments import Size, parse_size
 from .._json import decode, decode_all, given
 from .._completions import Completions
 from .._damage import ScrubStatus
-from .._errors import error_of, timed_out
 from .._execution import Execution
 from .._paths import path_part
-from .._network import Network, network_body
 from .._result import Result
-from .._template_builder import TemplateBuilder
-from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, TemplateMaterials, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Volume
 from .commands import Events
-from .follow import SSE, EventLines, Follower
+from .follow import SSE, Follower
 from .http import Http
-from .io import call_handler, sleep
-
-POLL_SECONDS = 0.5
-
-
-class Templates:
-    """What sandboxes are made from."""
-
-    def __init__(self, http: Http) -> None:
-        self._http = http
-
-    def create(
-        self,
-        name: str,
-        *,
-        snapshot_id: Optional[str] = None,
-        description: Optional[str] = None,
-        from_: Optional[str] = None,
-        network: Optional[Network] = None,
-        packages: Optional[Sequence[str]] = None,
-        pip: Optional[Sequence[str]] = None,
-        commands: Optional[Sequence[str]] = None,
-        preload: Optional[Sequence[str]] = None,
-    ) -> Template:
-        """Makes a template from a snapshot, or starts to build one: `wait` returns when it is ready.
-
-        The build runs in a sandbox of the template `from_` (default `python`), which may reach what `network` allows
-        (default: package registries). `packages` are Debian's and `pip` Python's. Then bash runs `commands` as root.
-        Every sandbox starts with the modules of `preload` imported.
-        """
-        body = given(
-            name=name,
-            snapshot_id=snapshot_id,
-            description=description,
-            from_=from_,
-            network=network_body(network),
-            packages=packages,
-            pip=pip,
-            commands=commands,
-            preload=preload,
-        )
-        return decode(Template, self._http.json("POST", "/v1/templates", body=body))
-
-    def build(
-        self,
-        name: str,
-        builder: TemplateBuilder,
-        *,
-        context: str = ".",
-        on_log: Any = None,
-        timeout: Optional[float] = None,
-    ) -> Template:
-        """Builds a template and waits until it is ready. `on_log` gets every line of the log.
-
-        `context` is the directory that `copy` steps and `COPY` take files from. Its .dockerignore applies.
-        """
-        body = builder.request(name)
-        if builder.needs_context:
-            body["context"] = self.upload(pack_context(context))
-        self._http.json("POST", "/v1/templates", body=body)
-        if on_log is not None:
-            lines = EventLines(self._http.open("GET", self._log_path(name), headers=SSE))
-            while (line := lines.next()) is not None:
-                call_handler(on_log, line["text"])
-        return self.wait(name, timeout=timeout)
-
-    def upload(self, archive: bytes) -> str:
-        """Sends a tar archive: the context of a build, or an image (`image="upload:ID"`). Returns its id."""
-        answer = self._http.json("POST", "/v1/uploads", content=archive, timeout=None)
-        upload_id: str = answer["id"]
-        return upload_id
-
-    def debug(self, name: str) -> str:
-        """Creates a sandbox in the state before the step of a build that failed. Returns its id."""
-        answer = self._http.json("POST", f"/v1/templates/{path_part(name)}/debug", body={})
-        sandbox_id: str = answer["id"]
-        return sandbox_id
-
-    @staticmethod
-    def _log_path(name: str) -> str:
-        return f"/v1/templates/{path_part(name)}/log"
-
-    def list(self) -> List[Template]:
-        return decode_all(Template, self._http.pages("/v1/templates"))
-
-    def get(self, name: str) -> Template:
-        return decode(Template, self._http.json("GET", f"/v1/templates/{path_part(name)}"))
-
-    def materials(self, name: str) -> TemplateMaterials:
-        """All packages that it was built from, with digests. Raises `not_found` if they were not recorded."""
-        answer = self._http.json("GET", f"/v1/templates/{path_part(name)}/materials")
-        return decode(TemplateMaterials, answer)
-
-    def wait(self, name: str, *, timeout: Optional[float] = None, on_log: Any = None) -> Template:
-        """Waits until it is ready. A failed build raises `setup_failed` with the end of its log in `details`.
-
-        Raises `timed_out` after `timeout` seconds; the build continues.
-        """
-        seconds = (milliseconds("timeout", timeout) or 0) / 1000
-        end = time.monotonic() + seconds
-        while True:
-            template = self.get(name)
-            if template.log_tail is not None:
-                call_handler(on_log, template.log_tail)
-            if template.state == "ready":
-                return template
-            if template.state == "failed":
-                raise error_of(
-                    "setup_failed",
-                    f"The template {name} could not be built: {template.error or ''}",
-                    hint='The end of its log is in `details["logTail"]`.',
-                    details={"logTail": template.log_tail},
-                )
-            if seconds > 0 and time.monotonic() > end:
-                raise timed_out(seconds)
-            sleep(POLL_SECONDS)
-
-    def delete(self, name: str) -> None:
-        """Refused while a sandbox needs it. Ends a build that runs."""
-        self._http.json("DELETE", f"/v1/templates/{path_part(name)}")
 
 
 class Volumes:
