@@ -48,11 +48,14 @@ def main():
     modules = (_execution, _fan_out, _network, _ports, _process, _values, _why)
     inner = [each for module in modules for each in vars(module).values()]
     values = [each for each in [*inner, *public] if dataclasses.is_dataclass(each)]
+    own = vars(dormouse.Template)
+    beginnings = [name for name, value in own.items() if isinstance(value, staticmethod)]
     print(
         json.dumps(
             {
                 "classes": {each.__name__: members(each) for each in classes},
                 "others": [name for name in names if not inspect.isclass(getattr(dormouse, name))],
+                "beginnings": beginnings,
                 "fields": {each.__name__: [field.name for field in dataclasses.fields(each)] for each in values},
             }
         )

@@ -3,7 +3,14 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import * as sdk from 'dormouse'
 import { describe, expect, test } from 'vitest'
-import { CLASSES, ONLY_PYTHON_CLASSES, ONLY_TYPESCRIPT_CLASSES, type Twin } from './twins.ts'
+import {
+  BEGINNINGS,
+  CLASSES,
+  NO_CLASSES,
+  ONLY_PYTHON_CLASSES,
+  ONLY_TYPESCRIPT_CLASSES,
+  type Twin,
+} from './twins.ts'
 import { type Members, typeScriptSurface } from './typescript-surface.ts'
 import { NO_VALUES, VALUES, type Value } from './values.ts'
 
@@ -27,7 +34,12 @@ const python = JSON.parse(
     encoding: 'utf8',
     env: { PYTHONPATH: `${root}/python` },
   }),
-) as { classes: Record<string, Members>; others: string[]; fields: Record<string, string[]> }
+) as {
+  classes: Record<string, Members>
+  others: string[]
+  beginnings: string[]
+  fields: Record<string, string[]>
+}
 
 function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -109,9 +121,15 @@ describe('the Python SDK has what the TypeScript SDK has', () => {
     expect(lacking(found, wanted, value.onlyPython), 'TypeScript').toEqual(NOTHING)
   })
 
-  test('both export only classes, which is all that is compared', () => {
+  test('both export only classes, which are compared, and what has a reason', () => {
     expect(python.others).toEqual([])
-    expect(Object.keys(sdk).filter((name) => !Object.hasOwn(CLASSES, name))).toEqual([])
+    const others = Object.keys(sdk).filter((name) => !Object.hasOwn(CLASSES, name))
+    expect(others.sort()).toEqual(Object.keys(NO_CLASSES).sort())
+  })
+
+  test('templates begin with the same', () => {
+    const wanted = Object.keys(sdk.Template).map((name) => own(BEGINNINGS, name) ?? snake(name))
+    expect(python.beginnings.sort()).toEqual(wanted.sort())
   })
 
   test('every class and every value is compared', () => {

@@ -102,9 +102,33 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
   Secrets: { python: 'Secrets' },
   Snapshots: { python: 'Snapshots' },
   SshKeys: { python: 'SshKeys' },
-  Templates: { python: 'Templates', renamed: { 'create(from)': 'from_' } },
+  TemplateBuilder: {
+    python: 'TemplateBuilder',
+    renamed: { 'network(mode)': 'policy', 'network(allow)': 'policy' },
+  },
+  Templates: {
+    python: 'Templates',
+    renamed: {
+      'create(from)': 'from_',
+      'create(registryAuth.username)': 'registry_auth',
+      'create(registryAuth.password)': 'registry_auth',
+      'create(ready.port)': 'ready',
+      'create(ready.command)': 'ready',
+      'create(ready.log)': 'ready',
+      'create(ready.timeoutMs)': 'ready',
+    },
+  },
   Volumes: { python: 'Volumes' },
 }
+
+/** What TypeScript exports that is no class, and what Python has for it. */
+export const NO_CLASSES = {
+  packContext: '`templates.build` packs a directory; for `templates.upload` Python has `tarfile`',
+  Template: 'methods of the class Template, which is also the value',
+}
+
+/** The methods of `Template` with other names in Python. */
+export const BEGINNINGS: Readonly<Record<string, string>> = { from: 'from_image' }
 
 /** Classes of one SDK that have no twin, and why. */
 export const ONLY_TYPESCRIPT_CLASSES = {

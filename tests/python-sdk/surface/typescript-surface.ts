@@ -26,7 +26,7 @@ const PROBE = `
 type Defined<T> = Exclude<T, null | undefined>
 type Call = (...given: never[]) => unknown
 type Class = abstract new (...given: never[]) => unknown
-type Whole = Iterable<unknown> | Call | Class | EventTarget | Blob | ArrayBuffer | Dormouse
+type Whole = Iterable<unknown> | Call | Class | EventTarget | Blob | ArrayBuffer | Dormouse | TemplateBuilder
 type HasKeys<T> = [T] extends [Whole] ? false : [T] extends [object] ? (string extends keyof T ? false : true) : false
 type Keys<T> = T extends unknown ? keyof T & string : never
 type Inner<T, K extends Keys<T>> = HasKeys<Defined<T[K]>> extends true ? \`\${K}.\${Keys<Defined<T[K]>>}\` : K

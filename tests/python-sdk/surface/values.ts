@@ -34,7 +34,6 @@ export const VALUES: Readonly<Record<string, Value>> = {
   Expires: {
     types: ["contract.SandboxAnswer['expires']"],
     renamed: { afterMs: 'after', idleMs: 'idle' },
-    onlyTypeScript: { action: 'there is one' },
   },
   FailedLookup: { types: ["contract.NetworkReportAnswer['failedLookups'][number]"] },
   FileChange: { types: ['contract.FileChangeAnswer'], renamed: { from: 'from_path' } },
@@ -90,10 +89,18 @@ export const VALUES: Readonly<Record<string, Value>> = {
 
 /** Answers that callers do not see as a whole, and why. Lists and pages are lists in Python. */
 export const NO_VALUES = {
+  ActivityAnswer: 'its items, as mappings in Python',
   ErrorAnswer: 'an exception',
+  FamilyAnswer: 'a mapping in Python',
   ForkAnswer: 'the children themselves',
   HoldAnswer: 'the moment alone in Python',
   InterruptAnswer: 'the outcome alone',
+  OverviewAnswer: 'a mapping in Python',
   RunAnswer: 'RunWithResultAnswer has all of it',
   RunEventAnswer: 'sdk.RunEvent, without `failed`, which is thrown',
+  ServerEventAnswer: 'a mapping in Python',
+  SessionAnswer: 'a mapping in Python',
+  SignInLinkAnswer: 'the URL alone',
+  TemplateLogLineAnswer: 'a mapping in Python',
+  UploadAnswer: 'the id alone in Python',
 }
