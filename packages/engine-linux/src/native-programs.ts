@@ -5,6 +5,7 @@ export const nativeBuildDir = fileURLToPath(new URL('../native/build/', import.m
 export const initProgram = inBuild('dormouse-init')
 export const shiftProgram = inBuild('dormouse-shift')
 export const pagesProgram = inBuild('dormouse-pages')
+export const moveProgram = inBuild('dormouse-move')
 export const carryProgram = inBuild('dormouse-carry')
 export const scrubProgram = inBuild('dormouse-scrub')
 export const weighProgram = inBuild('dormouse-weigh')

@@ -10,7 +10,15 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, ShownDisk } from '@dormouse/engine'
+import type {
+  Burrow,
+  BurrowEnd,
+  BurrowMemory,
+  BurrowUsage,
+  EngineFailureKind,
+  Gate,
+  ShownDisk,
+} from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import { MemoryPause } from '../cgroup/memory-pause.ts'
@@ -179,6 +187,11 @@ export class LinuxBurrow implements Burrow {
   async thaw(): Promise<void> {
     await this.#cgroup.thaw()
     this.guest.isHeld = false
+  }
+
+  /** Reports a failure of work that no caller waits for. */
+  report(kind: EngineFailureKind, error: unknown, what: string): void {
+    this.#host.failures.report(kind, error, { sandboxId: this.sandboxId, burrowId: this.id }, what)
   }
 
   openGate(): Promise<Gate> {

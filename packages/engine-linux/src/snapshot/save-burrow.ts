@@ -5,6 +5,7 @@ import { LONGEST_CHAIN_LAYERS } from '../storage/choose-layers-to-merge.ts'
 import { describeSnapshot } from '../storage/describe-snapshot.ts'
 import type { Manifest } from '../storage/manifest.ts'
 import { improveStored } from './improve-stored.ts'
+import { moveMemory, syncMemory } from './move-memory.ts'
 import { restoreSnapshot } from './restore-snapshot.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
 import { takeFiles } from './take-files.ts'
@@ -48,6 +49,20 @@ export async function saveBurrow(
   }
 }
 
+/**
+ * Does ahead of a full snapshot what can be done while the burrow runs. An abort ends it within some milliseconds; then
+ * the burrow runs on, and what was done need not be done again.
+ */
+export async function prepareSave(
+  { dataDir }: SnapshotEngine,
+  burrow: LinuxBurrow,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
+  const { movedBytes } = await moveMemory(burrow, { toolsDir, signal })
+  if (movedBytes > 0 && signal?.aborted !== true) await syncMemory(burrow, signal)
+}
+
 /** Post: the snapshot is on disk, unless `isUnsynced`. `ended` settles when the burrow is gone. */
 export async function saveAndEnd(
   engine: SnapshotEngine,
@@ -56,6 +71,7 @@ export async function saveAndEnd(
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
+  await moveMemory(burrow, { toolsDir })
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
     takeSnapshot(host, { burrow, dumper, toolsDir, ...how }),
   )

@@ -1,0 +1,112 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { onAbort } from '@dormouse/async'
+import { newSnapshotId } from '@dormouse/contracts'
+import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import { GUARD_IN_TOOLS } from '../guest-tools.ts'
+import { startProgram } from '../host/start-program.ts'
+import { findElfSymbol } from '../image/elf-symbol.ts'
+import { PageWorker } from '../image/page-worker.ts'
+import { moveProgram } from '../native-programs.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
+
+/** Less is dumped about as fast as it is moved. */
+const WORTH_BYTES = 24 * 1024 ** 2
+/** Copying this much and mapping it takes about five milliseconds, in which the sandbox is stopped. */
+const PIECE_BYTES = 8 * 1024 ** 2
+/** Each move makes files. A sandbox that is interrupted more often than this keeps the rest for its next sleep. */
+const MOVES_MAX = 16
+const ERROR_MAX_CHARACTERS = 2_000
+/** In the order in which dormouse-move takes them. */
+const GUARD_SYMBOLS = ['dormouse_guard_table', 'dormouse_guard_call', 'dormouse_guard_enter']
+
+export interface MovedMemory {
+  readonly movedBytes: number
+  /** How long the sandbox was stopped for each piece. */
+  readonly pausesMs: readonly number[]
+}
+
+const NOTHING: MovedMemory = { movedBytes: 0, pausesMs: [] }
+
+/** The moves of live burrows: one at a time each. */
+const moves = new WeakMap<LinuxBurrow, { running: Promise<unknown>; count: number }>()
+
+/**
+ * Moves memory of a live burrow into memory files, which its processes then map, while it runs: each piece stops it for
+ * some milliseconds. A dump that follows has little to write. The files belong to the burrow until it ends.
+ *
+ * An abort ends it after the piece it is at. What is moved stays moved, so nothing is lost or done twice. A process that
+ * cannot be moved is left alone. Never throws: a snapshot is possible without it.
+ */
+export async function moveMemory(
+  burrow: LinuxBurrow,
+  { toolsDir, signal }: { toolsDir: string; signal?: AbortSignal | undefined },
+): Promise<MovedMemory> {
+  const before = moves.get(burrow)
+  await before?.running
+  const count = (before?.count ?? 0) + 1
+  if (signal?.aborted || count > MOVES_MAX || (await ownBytes(burrow)) < WORTH_BYTES) return NOTHING
+  const running = run(burrow, { toolsDir, signal }).catch((error: unknown) => {
+    burrow.report('move', error, 'memory of a live burrow was not moved')
+    return NOTHING
+  })
+  moves.set(burrow, { running, count })
+  return running
+}
+
+/** Post: the memory files of the burrow are on disk. An abort ends the wait. */
+export async function syncMemory(burrow: LinuxBurrow, signal: AbortSignal | undefined): Promise<void> {
+  const worker = new PageWorker({ ...(signal && { signal }) })
+  try {
+    await worker.sync([burrow.paths.memory])
+  } finally {
+    // Not waited for: it may hang in the disk.
+    void worker[Symbol.asyncDispose]()
+  }
+}
+
+/** A burrow that is ending has no cgroup. */
+function ownBytes(burrow: LinuxBurrow): Promise<number> {
+  return burrow.anonymousBytes().catch(() => 0)
+}
+
+async function run(
+  burrow: LinuxBurrow,
+  { toolsDir, signal }: { toolsDir: string; signal?: AbortSignal | undefined },
+): Promise<MovedMemory> {
+  const guard = join(toolsDir, GUARD_IN_TOOLS)
+  const elf = await readFile(guard)
+  const offsets = GUARD_SYMBOLS.map((name) => findElfSymbol(elf, name)?.offset)
+  // The burrow has the tools of an earlier release.
+  if (offsets.includes(undefined)) return NOTHING
+  const name = `${newSnapshotId()}m`
+  const place = [burrow.freezerDir, burrow.first.pid, burrow.paths.memory, name, UID_BASE, PIECE_BYTES]
+  const program = startProgram({
+    argv: [moveProgram, ...[...place, guard, ...offsets].map(String)],
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const [input, answers, errors] = program.streams as [Duplex, Duplex, Duplex]
+  let said = ''
+  let text = ''
+  errors.setEncoding('utf8').on('data', (more: string) => {
+    said = (said + more).slice(0, ERROR_MAX_CHARACTERS)
+  })
+  answers.setEncoding('utf8').on('data', (more: string) => {
+    text += more
+  })
+  input.on('error', () => {})
+  using _stop = onAbort(signal, () => input.end())
+  const { exitCode } = await program.closed
+  input.destroy()
+  if (exitCode !== 0) throw new Error(said.trim() || `dormouse-move ended with ${exitCode}`)
+  return parseSteps(text)
+}
+
+function parseSteps(text: string): MovedMemory {
+  const steps = [...text.matchAll(/^step (\d+) (\d+) \d+$/gm)]
+  return {
+    movedBytes: steps.reduce((sum, [, bytes]) => sum + Number(bytes), 0),
+    pausesMs: steps.map(([, , pauseUs]) => Number(pauseUs) / 1000),
+  }
+}
