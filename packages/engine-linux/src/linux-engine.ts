@@ -47,7 +47,7 @@ import {
 import { forkBurrow } from './snapshot/fork-burrow.ts'
 import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
-import { saveBurrow } from './snapshot/save-burrow.ts'
+import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
@@ -192,6 +192,10 @@ export class LinuxEngine implements Engine {
   /** Call before a template is removed. Post: the reserve holds no burrow of it. */
   async forgetTemplate(name: string): Promise<void> {
     await this.#parts.snapshots?.reserve.forget(({ template }) => template.name === name)
+  }
+
+  async prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void> {
+    await prepareSave(this.#snapshots, this.#own(burrow), signal)
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {

@@ -145,6 +145,13 @@ export interface Engine extends AsyncDisposable {
    */
   createBurrow(request: CreateBurrow, signal?: AbortSignal): Promise<Burrow>
   /**
+   * Does ahead of a full snapshot what can be done while the burrow runs: the snapshot that follows is shorter, and its
+   * size depends less on how much memory there is. Processes inside may be stopped for some milliseconds at a time. An
+   * abort ends it soon; the burrow runs on, and what was done need not be done again. Does nothing for a burrow that is
+   * frozen or has little to prepare.
+   */
+  prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void>
+  /**
    * Saves a burrow and ends it. `leave` says whether a new burrow continues from the snapshot: `running`, `frozen`, or
    * not at all (`gone`).
    * With `kind: 'files'` processes and memory are not saved, so nothing that they do can make it fail. The burrow
@@ -338,6 +345,8 @@ export interface SnapshotOptions {
   readonly keepTimers?: boolean
   /** Limits the restore that continues the sandbox. When it refuses, the sandbox stays saved and asleep. */
   readonly limitRestore?: LimitRestore
+  /** With kind `full`: an abort before the snapshot is on disk undoes it, and the error is the signal's reason. */
+  readonly signal?: AbortSignal
 }
 
 export interface RestoreOptions {

@@ -76,6 +76,7 @@ int main(int count, char **words)
     };
     /* The sandbox waits for this process, so it is urgent. A failure only makes pauses longer. */
     (void)setpriority(PRIO_PROCESS, 0, -10);
+    setlinebuf(stdout);
     static pid_t members[PROCESSES_MAX];
     size_t processes = list_members(&burrow, members);
     uint64_t bytes = 0;

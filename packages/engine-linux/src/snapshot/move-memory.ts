@@ -47,6 +47,9 @@ export async function moveMemory(
   await before?.running
   const count = (before?.count ?? 0) + 1
   if (signal?.aborted || count > MOVES_MAX || (await ownBytes(burrow)) < WORTH_BYTES) return NOTHING
+  // Processes that wait for memory cannot be stopped this way.
+  if (await burrow.waitsForMemory().catch(() => true)) return NOTHING
+  if (await burrow.isFrozen().catch(() => true)) return NOTHING
   const running = run(burrow, { toolsDir, signal }).catch((error: unknown) => {
     burrow.report('move', error, 'memory of a live burrow was not moved')
     return NOTHING
@@ -75,17 +78,9 @@ async function run(
   burrow: LinuxBurrow,
   { toolsDir, signal }: { toolsDir: string; signal?: AbortSignal | undefined },
 ): Promise<MovedMemory> {
-  const guard = join(toolsDir, GUARD_IN_TOOLS)
-  const elf = await readFile(guard)
-  const offsets = GUARD_SYMBOLS.map((name) => findElfSymbol(elf, name)?.offset)
-  // The burrow has the tools of an earlier release.
-  if (offsets.includes(undefined)) return NOTHING
-  const name = `${newSnapshotId()}m`
-  const place = [burrow.freezerDir, burrow.first.pid, burrow.paths.memory, name, UID_BASE, PIECE_BYTES]
-  const program = startProgram({
-    argv: [moveProgram, ...[...place, guard, ...offsets].map(String)],
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
+  const argv = await moverCommand(burrow, toolsDir)
+  if (argv === undefined) return NOTHING
+  const program = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
   const [input, answers, errors] = program.streams as [Duplex, Duplex, Duplex]
   let said = ''
   let text = ''
@@ -101,6 +96,20 @@ async function run(
   input.destroy()
   if (exitCode !== 0) throw new Error(said.trim() || `dormouse-move ended with ${exitCode}`)
   return parseSteps(text)
+}
+
+/** The command that moves the memory of a burrow. Undefined when the burrow has the tools of an earlier release. */
+export async function moverCommand(
+  burrow: LinuxBurrow,
+  toolsDir: string,
+): Promise<[string, ...string[]] | undefined> {
+  const guard = join(toolsDir, GUARD_IN_TOOLS)
+  const elf = await readFile(guard)
+  const offsets = GUARD_SYMBOLS.map((symbol) => findElfSymbol(elf, symbol)?.offset)
+  if (offsets.includes(undefined)) return undefined
+  const name = `${newSnapshotId()}m`
+  const place = [burrow.freezerDir, burrow.first.pid, burrow.paths.memory, name, UID_BASE, PIECE_BYTES]
+  return [moveProgram, ...[...place, guard, ...offsets].map(String)]
 }
 
 function parseSteps(text: string): MovedMemory {

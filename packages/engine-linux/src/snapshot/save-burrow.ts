@@ -24,10 +24,10 @@ export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
 export async function saveBurrow(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit }: SnapshotOptions,
+  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal }: SnapshotOptions,
 ): Promise<SavedLinuxBurrow> {
   if (kind === 'files') return saveFiles(engine, burrow, leave)
-  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers })
+  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal })
   const snapshot = describeSnapshot(manifest)
   if (leave === 'gone' || syncError !== undefined) {
     const endError = await errorOf(ended)
@@ -67,11 +67,11 @@ export async function prepareSave(
 export async function saveAndEnd(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced'> = {},
+  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'signal'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
-  await moveMemory(burrow, { toolsDir })
+  await moveMemory(burrow, { toolsDir, signal: how.signal })
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
     takeSnapshot(host, { burrow, dumper, toolsDir, ...how }),
   )

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { allOf } from '@dormouse/async'
+import { abortable, allOf } from '@dormouse/async'
 import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowPaths, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
@@ -40,6 +40,8 @@ export interface TakeSnapshot {
   readonly keepTimers?: boolean | undefined
   /** Whether it returns before the snapshot is on disk; the caller then starts `UnsyncedSnapshots.start`. */
   readonly isUnsynced?: boolean | undefined
+  /** See `SnapshotOptions.signal`. CRIU's part cannot be interrupted. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface TakenSnapshot {
@@ -80,7 +82,8 @@ export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<Ta
 }
 
 async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
-  const { burrow, dumper, keepTimers = false } = take
+  const { burrow, dumper, keepTimers = false, signal } = take
+  signal?.throwIfAborted()
   const plan = planSave(host, take)
   const { id, final, unfinished } = plan
   let isDumped = false
@@ -91,16 +94,23 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   await burrow.quiesce()
   try {
     await prepareSave(burrow, plan)
-    const dumped = await dumpProcesses(host, burrow, await dumper.take(), { imagesDir: plan.raw, keepTimers })
+    const dumped = await dumpProcesses(host, burrow, await dumper.take(), {
+      ...{ imagesDir: plan.raw, keepTimers, signal },
+    })
     isDumped = true
+    signal?.throwIfAborted()
     manifest = await host.imageThreads.use((thread) => saveDump(host, take, { plan, thread, worker, dumped }))
+    signal?.throwIfAborted()
     await publish(host, take, plan, worker)
     host.verified.remember(final, manifest)
     // Not waited for: the worker is idle, and takes a moment to end.
     void worker[Symbol.asyncDispose]()
     return { manifest, leftover: unfinished, ended: endBurrow(burrow, id) }
   } catch (error) {
-    await worker[Symbol.asyncDispose]()
+    const isWriting = manifest === undefined
+    const workerEnded = worker[Symbol.asyncDispose]()
+    // One that only waits for the disk may take long to end, and changes nothing any more.
+    if (isWriting) await workerEnded
     const finishedId = await undoAndResume(host, burrow, { rawDir: plan.raw, isDumped })
     if (take.isUnsynced && finishedId !== id) await host.unsynced.unmark(id)
     if (finishedId === undefined) throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
@@ -114,13 +124,17 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
 
 async function publish(
   { unsynced }: SnapshotHost,
-  { burrow, isUnsynced = false }: TakeSnapshot,
+  { burrow, isUnsynced = false, signal }: TakeSnapshot,
   { id, work, final }: SavePlan,
   worker: PageWorker,
 ): Promise<void> {
   if (isUnsynced) await unsynced.mark(id)
   // A snapshot that is on disk may rely only on layers that are.
-  else await allOf([worker.sync([work.dir]), unsynced.require(burrow.record.parent)])
+  else {
+    const onDisk = allOf([worker.sync([work.dir]), unsynced.require(burrow.record.parent)])
+    await abortable(onDisk, signal)
+    signal?.throwIfAborted()
+  }
   await publishSnapshot(work.dir, final.dir, { isSynced: !isUnsynced })
 }
 
@@ -155,7 +169,11 @@ async function dumpProcesses(
   { failures }: SnapshotHost,
   burrow: LinuxBurrow,
   dump: DumpProcess,
-  { imagesDir, keepTimers }: { imagesDir: string; keepTimers: boolean },
+  {
+    imagesDir,
+    keepTimers,
+    signal,
+  }: { imagesDir: string; keepTimers: boolean; signal: AbortSignal | undefined },
 ): Promise<Dumped> {
   const { first, freezerDir, limits } = burrow
   // A snapshot without a deadline is better than none.
@@ -165,7 +183,7 @@ async function dumpProcesses(
     return undefined
   }
   const waits = keepTimers ? await findWaits(burrow).catch(withoutTimers) : undefined
-  const ready = allOf([burrow.usage(), dump.allowMemory(limits.memoryBytes), freezeForDump(burrow)])
+  const ready = allOf([burrow.usage(), dump.allowMemory(limits.memoryBytes), freezeForDump(burrow, signal)])
   const [{ memoryBytes }] = await ready.catch((error: unknown) => {
     dump.cancel()
     throw error
