@@ -345,6 +345,8 @@ class UsageNumbers:
     stored_gb_hours: float
     wakes: int
     forks: int
+    # About how many tokens kept variables saved: a tool without state sends the code of all earlier runs again.
+    saved_tokens: int
     cost: float
     # What the same history would have cost without standby.
     always_on_cost: float

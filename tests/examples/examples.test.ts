@@ -24,7 +24,8 @@ describe('the example of the engine alone', async () => {
 
 describe('examples with a server', async () => {
   const files = (await readdir(`${root}examples`, { recursive: true })).filter(
-    (path) => /\.\w+$/.test(path) && !path.startsWith('first-sleep/'),
+    // `tests/adapters` runs those that need a framework.
+    (path) => /\.\w+$/.test(path) && !path.startsWith('first-sleep/') && !path.startsWith('adapters/'),
   )
   /** As a user runs them: with plain Node on the package as it is built, and with the Python of the system. */
   const INTERPRETERS: Record<string, string> = { mjs: process.execPath, py: '/usr/bin/python3' }

@@ -3,6 +3,7 @@ import type { SourceFile } from './rules.ts'
 interface Manifest {
   readonly name: string
   readonly dependencies?: Record<string, string>
+  readonly peerDependencies?: Record<string, string>
 }
 
 /** Not part of what a package runs: tests, and what only tests load. */
@@ -17,7 +18,8 @@ export function importsAgree(files: readonly SourceFile[]): string[] {
   const manifests = files.filter(({ path }) => /^packages\/[^/]+\/package\.json$/.test(path))
   return manifests.flatMap(({ path, text }) => {
     const folder = path.slice(0, -'package.json'.length)
-    const { name, dependencies = {} } = JSON.parse(text) as Manifest
+    const { name, ...manifest } = JSON.parse(text) as Manifest
+    const dependencies = { ...manifest.dependencies, ...manifest.peerDependencies }
     const sources = files.filter(
       (file) => file.path.startsWith(`${folder}src/`) && !FOR_TESTS.test(file.path),
     )

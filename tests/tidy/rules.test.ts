@@ -13,7 +13,7 @@ const offenders: Record<string, { path: string; text: string }> = {
     path: 'packages/engine-linux/src/burrow/a.ts',
     text: "import { b } from '../snapshot/b.ts'",
   },
-  'the SDK depends on nothing, not even for its types': {
+  'the SDK depends on nothing, not even for its types, but for adapters of frameworks': {
     path: 'packages/sdk/src/a.ts',
     text: "import type { RunAnswer } from '@dormouse/contracts/http'",
   },

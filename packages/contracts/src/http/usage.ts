@@ -20,6 +20,11 @@ const numbers = {
   storedGbHours: z.number().describe('Bytes shared by several snapshots are counted once.'),
   wakes: z.int(),
   forks: z.int(),
+  savedTokens: z
+    .int()
+    .describe(
+      'About how many tokens kept variables saved: a tool without state sends the code of all earlier runs again.',
+    ),
   cost: z.number().describe('Computed with the price table of the server.'),
   alwaysOnCost: z.number().describe('What the same time would have cost without standby.'),
 }
@@ -31,6 +36,7 @@ const EXAMPLE = {
   storedGbHours: 0.3,
   wakes: 14,
   forks: 3,
+  savedTokens: 5200,
   cost: 0.002,
   alwaysOnCost: 0.31,
 }

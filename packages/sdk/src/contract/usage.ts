@@ -11,6 +11,7 @@ export type UsageAnswer = {
     storedGbHours: number
     wakes: number
     forks: number
+    savedTokens: number
     cost: number
     alwaysOnCost: number
   }
@@ -21,6 +22,7 @@ export type UsageAnswer = {
     storedGbHours: number
     wakes: number
     forks: number
+    savedTokens: number
     cost: number
     alwaysOnCost: number
     sandboxId: string

@@ -8,6 +8,7 @@ const NUMBERS: readonly (keyof UsageNumbers)[] = [
   'storedGbHours',
   'wakes',
   'forks',
+  'savedTokens',
   'cost',
   'alwaysOnCost',
 ]

@@ -10,6 +10,7 @@ export interface UsageAmounts {
   reservedMemoryByteMs: number
   wakes: number
   forks: number
+  savedTokens: number
 }
 
 export interface UsageOf {
@@ -30,6 +31,7 @@ export function noUsage(): UsageAmounts {
     reservedMemoryByteMs: 0,
     wakes: 0,
     forks: 0,
+    savedTokens: 0,
   }
 }
 
@@ -44,6 +46,16 @@ interface StoredSum {
   reserved_memory_byte_ms: number
   wakes: number
   forks: number
+  saved_tokens: number
+}
+
+/** A run that is not counted yet. */
+export interface UncountedRun {
+  readonly id: number
+  readonly sandboxId: string
+  readonly startedAt: number
+  /** Characters of the code of earlier runs in its context, as far as the journal keeps it. */
+  readonly charactersBefore: number
 }
 
 const AMOUNTS = [
@@ -55,6 +67,7 @@ const AMOUNTS = [
   'reserved_memory_byte_ms',
   'wakes',
   'forks',
+  'saved_tokens',
 ]
 
 export class UsageRows {
@@ -63,6 +76,7 @@ export class UsageRows {
   readonly #sum
   readonly #clock
   readonly #setClock
+  readonly #uncounted
 
   constructor(db: Database) {
     this.#db = db
@@ -77,9 +91,18 @@ export class UsageRows {
        FROM usage WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR owner = ?3) AND (?4 IS NULL OR sandbox_id = ?4)
        GROUP BY sandbox_id ORDER BY sandbox_id`,
     )
-    this.#clock = db.prepare<[], { counted_until: number }>('SELECT counted_until FROM usage_clock')
-    this.#setClock = db.prepare<[number]>(
-      'INSERT OR REPLACE INTO usage_clock (id, counted_until) VALUES (1, ?)',
+    this.#clock = db.prepare<[], { counted_until: number; counted_run: number }>(
+      'SELECT counted_until, counted_run FROM usage_clock',
+    )
+    this.#setClock = db.prepare<[number, number]>(
+      'INSERT OR REPLACE INTO usage_clock (id, counted_until, counted_run) VALUES (1, ?, ?)',
+    )
+    this.#uncounted = db.prepare<[number, number], UncountedRun>(
+      `SELECT id, sandbox_id AS sandboxId, started_at AS startedAt,
+         (SELECT coalesce(sum(length(earlier.code)), 0) FROM runs earlier
+          WHERE earlier.sandbox_id = runs.sandbox_id AND earlier.context = runs.context AND earlier.id < runs.id
+         ) AS charactersBefore
+       FROM runs WHERE id > ? ORDER BY id LIMIT ?`,
     )
   }
 
@@ -87,8 +110,21 @@ export class UsageRows {
     return this.#clock.get()?.counted_until
   }
 
-  /** Adds usage, and records that everything up to `countedUntil` is counted. */
-  add(countedUntil: number, amounts: Iterable<readonly [UsageOf, UsageAmounts]>): void {
+  /** The last run that is counted. */
+  get countedRun(): number {
+    return this.#clock.get()?.counted_run ?? 0
+  }
+
+  /** Oldest first. */
+  uncountedRuns(after: number, limit: number): UncountedRun[] {
+    return this.#uncounted.all(after, limit)
+  }
+
+  /** Adds usage, and records up to which time and which run everything is counted. */
+  add(
+    { countedUntil, countedRun }: { countedUntil: number; countedRun: number },
+    amounts: Iterable<readonly [UsageOf, UsageAmounts]>,
+  ): void {
     this.#db.transaction(() => {
       for (const [{ hour, sandboxId, owner, name }, used] of amounts) {
         this.#add.run(
@@ -104,9 +140,10 @@ export class UsageRows {
           used.reservedMemoryByteMs,
           used.wakes,
           used.forks,
+          used.savedTokens,
         )
       }
-      this.#setClock.run(countedUntil)
+      this.#setClock.run(countedUntil, countedRun)
     })
   }
 
@@ -129,6 +166,7 @@ export class UsageRows {
       reservedMemoryByteMs: row.reserved_memory_byte_ms,
       wakes: row.wakes,
       forks: row.forks,
+      savedTokens: row.saved_tokens,
     }))
   }
 }

@@ -189,4 +189,30 @@ describe('usage', () => {
     expect(await between(service, 10.5, 11.5)).toMatchObject({ from: at(10), to: at(12) })
     await expect(service.report({ from: at(3) }, caller)).rejects.toMatchObject({ code: 'invalid_argument' })
   })
+
+  it('counts the tokens that kept state saved, each run once, also over a restart', async () => {
+    const { id } = sandbox()
+    const run = journal.prepare<[string, string, number, string]>(
+      `INSERT INTO runs (sandbox_id, run_id, context, language, state, started_at, code)
+       VALUES (?, hex(randomblob(8)), ?, 'python', 'finished', ?, ?)`,
+    )
+    const add = (context: string, characters: number) =>
+      run.run(id, context, host.wall, 'x'.repeat(characters))
+    {
+      using service = start()
+      add('default', 400)
+      add('default', 40)
+      await service.count()
+      // Another context has its own variables.
+      add('other', 4000)
+    }
+    host.pass(HOUR)
+    add('default', 4)
+    using service = start()
+    const { total, sandboxes: each } = await between(service, 0, 3)
+    // The second run saved 100 tokens, the last one 110; the first of a context saves nothing.
+    expect(total.savedTokens).toBe(210)
+    expect(each.map(({ savedTokens }) => savedTokens)).toEqual([210])
+    expect((await between(service, 0, 1)).total.savedTokens).toBe(100)
+  })
 })

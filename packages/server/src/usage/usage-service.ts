@@ -28,6 +28,10 @@ const COUNT_EVERY_MS = 5_000
 /** Measuring the disk is expensive. */
 const STORAGE_EVERY_MS = 60_000
 const GB = 1024 ** 3
+/** English prose and code have about four characters a token with the tokenizers of common models. */
+const CHARACTERS_PER_TOKEN = 4
+/** Counted at once; the rest follows later. */
+const RUNS_AT_ONCE = 1_000
 const SECOND_MS = 1000
 /** Time counted at once: after a long time without a server there is a row for every sandbox and hour. */
 const SLICE_MS = 24 * HOUR_MS
@@ -53,6 +57,7 @@ export class UsageService implements Usage, Disposable {
   #countedUntil: number
   /** The same by the monotonic clock. */
   #counted: Moment
+  #countedRun: number
   #storage: StorageReport | undefined
   #storageAt = Number.NEGATIVE_INFINITY
   #isClosed = false
@@ -62,6 +67,7 @@ export class UsageService implements Usage, Disposable {
     // Sandboxes took disk space also while no server ran.
     const { clock, rows } = options
     this.#countedUntil = rows.countedUntil ?? clock.wallMs()
+    this.#countedRun = rows.countedRun
     this.#counted =
       rows.countedUntil === undefined ? Moment.now(clock) : Moment.recorded(clock, rows.countedUntil)
     this.#timer = setInterval(() => {
@@ -111,6 +117,7 @@ export class UsageService implements Usage, Disposable {
       this.#storageAt = now
       this.#storage = await this.#options.storage()
     }
+    this.#countRuns()
     while (!this.#isClosed) {
       const isAll = this.#countTime()
       this.#write()
@@ -166,6 +173,7 @@ export class UsageService implements Usage, Disposable {
       storedGbHours,
       wakes: used.wakes,
       forks: used.forks,
+      savedTokens: used.savedTokens,
       cost:
         cpuSeconds * prices.runningCpuSecond +
         memoryGbSeconds * prices.memoryGbSecond +
@@ -204,6 +212,20 @@ export class UsageService implements Usage, Disposable {
     return until >= now
   }
 
+  /** A tool without state would have sent the code of all earlier runs of the context again with each run. */
+  #countRuns(): void {
+    if (this.#isClosed) return
+    const rows = new Map<string, SandboxRow>()
+    for (const { row } of this.#options.sandboxes()) rows.set(row.id, row)
+    for (const run of this.#options.rows.uncountedRuns(this.#countedRun, RUNS_AT_ONCE)) {
+      this.#countedRun = run.id
+      const row = rows.get(run.sandboxId)
+      if (row === undefined) continue
+      const saved = Math.round(run.charactersBefore / CHARACTERS_PER_TOKEN)
+      this.#of(row, hourOf(run.startedAt)).savedTokens += saved
+    }
+  }
+
   #of({ id, owner, name }: Owned, hour: number): UsageAmounts {
     const key = `${hour} ${id}`
     const known = this.#pending.get(key)
@@ -216,7 +238,7 @@ export class UsageService implements Usage, Disposable {
   #write(): void {
     if (this.#isClosed) return
     const amounts = [...this.#pending.values()].map(({ of, used }) => [of, used] as const)
-    this.#options.rows.add(this.#countedUntil, amounts)
+    this.#options.rows.add({ countedUntil: this.#countedUntil, countedRun: this.#countedRun }, amounts)
     this.#pending.clear()
   }
 }

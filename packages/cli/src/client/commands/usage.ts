@@ -20,7 +20,18 @@ export async function usage(
   const sandboxId = ref === undefined ? undefined : (await call.sandbox(ref)).id
   const used = await client.usage({ from: iso(from), to: iso(to), sandboxId, signal })
   const { currency } = used
-  const head = ['SANDBOX', 'RUNNING', 'CPU', 'MEMORY', 'STORED', 'WAKES', 'FORKS', currency, 'ALWAYS ON']
+  const head = [
+    'SANDBOX',
+    'RUNNING',
+    'CPU',
+    'MEMORY',
+    'STORED',
+    'WAKES',
+    'FORKS',
+    'TOKENS SAVED',
+    currency,
+    'ALWAYS ON',
+  ]
   const row = (name: string, numbers: typeof used.total) => [
     name,
     `${numbers.runningSeconds.toFixed(1)} s`,
@@ -29,6 +40,7 @@ export async function usage(
     `${numbers.storedGbHours.toFixed(3)} GB·h`,
     String(numbers.wakes),
     String(numbers.forks),
+    numbers.savedTokens.toLocaleString('en'),
     numbers.cost.toFixed(4),
     numbers.alwaysOnCost.toFixed(4),
   ]
@@ -53,6 +65,7 @@ function sumOf(parts: readonly Used['total'][]): Used['total'] {
     storedGbHours: sum('storedGbHours'),
     wakes: sum('wakes'),
     forks: sum('forks'),
+    savedTokens: sum('savedTokens'),
     cost: sum('cost'),
     alwaysOnCost: sum('alwaysOnCost'),
   }

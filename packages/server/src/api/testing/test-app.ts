@@ -178,7 +178,7 @@ async function send(
 
 const NUMBERS: UsageNumbers = {
   ...{ runningSeconds: 1.5, cpuSeconds: 2, memoryGbSeconds: 3, storedGbHours: 4 },
-  ...{ wakes: 5, forks: 6, cost: 0.25, alwaysOnCost: 8 },
+  ...{ wakes: 5, forks: 6, savedTokens: 7, cost: 0.25, alwaysOnCost: 8 },
 }
 const USAGE = {
   ...{ from: NOW, to: NOW, currency: 'EUR', total: NUMBERS },

@@ -23,6 +23,7 @@ import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
 import { sql as bytes } from './journal-0004-bytes.ts'
 import { sql as code } from './journal-0005-code.ts'
+import { sql as savedTokens } from './journal-0006-saved-tokens.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -54,4 +55,5 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0003-run-requests', sql: runRequests },
   { name: '0004-bytes', sql: bytes },
   { name: '0005-code', sql: code },
+  { name: '0006-saved-tokens', sql: savedTokens },
 ]
