@@ -76,8 +76,13 @@ bool copy_range(struct live_copy *copy, uint64_t start, uint64_t end, uint64_t o
 bool write_copy(struct live_copy *copy, struct live_file *file)
 {
     for (size_t i = 0; i < copy->count; i++)
-        if (!write_to_file(file, copy->buffer + copy->runs[i].at, copy->runs[i].length, copy->runs[i].offset))
+        if (!write_to_file(file, copy->buffer + copy->runs[i].at, copy->runs[i].length, copy->runs[i].offset)) {
+            for (size_t written = 0; written <= i; written++)
+                discard_in_file(file, copy->runs[written].length, copy->runs[written].offset);
+            copy->count = 0;
+            copy->used_bytes = 0;
             return false;
+        }
     return true;
 }
 

@@ -25,7 +25,7 @@ void close_live_copy(struct live_copy *copy);
  * does not fit or the process has ended.
  */
 bool copy_range(struct live_copy *copy, uint64_t start, uint64_t end, uint64_t offset, bool is_whole);
-/* Writes what was copied. False when the disk is full. */
+/* Writes what was copied. False when the disk is full; then nothing of it is in the file, and the copy is empty. */
 bool write_copy(struct live_copy *copy, struct live_file *file);
 /* Adds what was written to the checksum of the file, and forgets it. The process may run meanwhile. */
 void finish_copy(struct live_copy *copy, struct live_file *file);

@@ -68,14 +68,18 @@ bool write_to_file(struct live_file *file, const char *pages, uint64_t length, u
             ssize_t written = pwrite(file->fd, pages + start, at - start, (off_t)(offset + start));
             if (written == -1 && errno == EINTR)
                 continue;
-            if (written <= 0) {
-                file->is_torn = true;
+            if (written <= 0)
                 return false;
-            }
             start += (uint64_t)written;
         }
     }
     return true;
+}
+
+void discard_in_file(struct live_file *file, uint64_t length, uint64_t offset)
+{
+    if (fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length) == -1)
+        file->is_torn = true;
 }
 
 void count_pages(struct live_file *file, const char *pages, uint64_t length, uint64_t offset)
@@ -97,7 +101,7 @@ void close_live_file(struct live_file *file, const char *directory)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s/%s", directory, file->name);
-    if (file->moved_bytes == 0 && !file->is_torn)
+    if (!file->is_mapped)
         unlink(path);
     close(file->fd);
 }

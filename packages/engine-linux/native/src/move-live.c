@@ -143,6 +143,7 @@ static bool map_ranges(struct mover *mover, struct live_calls *calls, long fd)
                                                (uint64_t)flags, (uint64_t)fd, range->offset});
         if (result != (long)range->start)
             return false;
+        mover->file.is_mapped = true;
     }
     return true;
 }
