@@ -1,11 +1,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@
 #define STOP_MAX_NS 50000000
 /* A thread that needs longer for a system call is not in one. */
 #define CALL_MAX_NS 2000000000
-#define POLL_NS 20000
+#define WAKE_US 10000
 
 static long elapsed_ns(const struct timespec *since)
 {
@@ -129,28 +129,51 @@ static void note_stop(struct task *task, int status)
     ptrace(PTRACE_CONT, task->thread, 0, WSTOPSIG(status));
 }
 
-static void rest(void)
+static void on_alarm(int number)
 {
-    struct timespec pause = {.tv_nsec = POLL_NS};
-    nanosleep(&pause, NULL);
+    (void)number;
+}
+
+/* Interrupts a wait now and then, so that it can give up. */
+static void set_alarm(suseconds_t interval_us)
+{
+    struct sigaction action = {.sa_handler = on_alarm};
+    struct itimerval timer = {.it_interval.tv_usec = interval_us, .it_value.tv_usec = interval_us};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Like waitpid, but returns 0 when that takes longer than `max_ns`. It sleeps, because the thread may need this CPU. */
+static pid_t wait_until(pid_t thread, int *status, const struct timespec *since, long max_ns)
+{
+    pid_t found = waitpid(thread, status, __WALL | WNOHANG);
+    if (found != 0)
+        return found;
+    set_alarm(WAKE_US);
+    do
+        found = waitpid(thread, status, __WALL);
+    while (found == -1 && errno == EINTR && elapsed_ns(since) < max_ns);
+    bool is_late = found == -1 && errno == EINTR;
+    set_alarm(0);
+    return is_late ? 0 : found;
 }
 
 static bool wait_for_all(struct tasks *tasks, const struct timespec *since)
 {
     for (size_t i = 0; i < tasks->count;) {
         struct task *task = &tasks->items[i];
+        if (task->is_stopped || !task->thread) {
+            i++;
+            continue;
+        }
         int status;
-        pid_t found = task->is_stopped || !task->thread ? task->thread : waitpid(task->thread, &status, __WALL | WNOHANG);
+        pid_t found = wait_until(task->thread, &status, since, STOP_MAX_NS);
+        if (found == 0)
+            return false;
         if (found == -1)
             task->thread = 0;
-        else if (found > 0 && !task->is_stopped)
+        else
             note_stop(task, status);
-        if (task->is_stopped || !task->thread)
-            i++;
-        else if (elapsed_ns(since) > STOP_MAX_NS)
-            return false;
-        else if (found == 0)
-            rest();
     }
     return true;
 }
@@ -182,13 +205,13 @@ void continue_tasks(struct tasks *tasks)
         struct timespec since;
         clock_gettime(CLOCK_MONOTONIC, &since);
         /* Only a thread that is stopped can be let go. One that cannot stop is let go when this process ends. */
-        while (!task->is_stopped && task->thread && elapsed_ns(&since) < CALL_MAX_NS) {
+        while (!task->is_stopped && task->thread) {
             int status;
-            pid_t found = waitpid(task->thread, &status, __WALL | WNOHANG);
+            pid_t found = wait_until(task->thread, &status, &since, CALL_MAX_NS);
+            if (found == 0)
+                break;
             if (found > 0)
                 note_stop(task, status);
-            else if (found == 0)
-                rest();
             else
                 task->thread = 0;
         }
@@ -202,18 +225,10 @@ enum stop wait_for_stop(pid_t thread)
 {
     struct timespec since;
     clock_gettime(CLOCK_MONOTONIC, &since);
-    for (;;) {
-        int status;
-        pid_t found = waitpid(thread, &status, __WALL | WNOHANG);
-        if (found == thread) {
-            if (!WIFSTOPPED(status))
-                return STOP_OTHER;
-            if (status >> 16 == PTRACE_EVENT_STOP)
-                return STOP_EVENT;
-            return WSTOPSIG(status) == (SIGTRAP | 0x80) ? STOP_SYSTEM_CALL : STOP_OTHER;
-        }
-        if (found == -1 || elapsed_ns(&since) > CALL_MAX_NS)
-            return STOP_OTHER;
-        sched_yield();
-    }
+    int status;
+    if (wait_until(thread, &status, &since, CALL_MAX_NS) != thread || !WIFSTOPPED(status))
+        return STOP_OTHER;
+    if (status >> 16 == PTRACE_EVENT_STOP)
+        return STOP_EVENT;
+    return WSTOPSIG(status) == (SIGTRAP | 0x80) ? STOP_SYSTEM_CALL : STOP_OTHER;
 }
