@@ -14,18 +14,21 @@ from ._network import Denied, NetworkCounters, NetworkInfo
 
 @dataclass(frozen=True)
 class Expires:
-    """When the server deletes a sandbox: seconds after its creation, seconds after its last use, or at a time."""
+    """When the server deletes a sandbox: seconds after its creation, seconds after its last use, or at a time.
+
+    With the action "standby" it is put to standby instead, once."""
 
     after: Optional[float] = None
     idle: Optional[float] = None
     at: Optional[datetime] = None
+    action: str = "delete"
 
     def body(self) -> dict[str, Any]:
         return given(
             after_ms=milliseconds("expires.after", self.after),
             idle_ms=milliseconds("expires.idle", self.idle),
             at=format_time(self.at),
-            action="delete",
+            action=self.action,
         )
 
     @classmethod
@@ -35,6 +38,7 @@ class Expires:
             None if after is None else after / 1000,
             None if idle is None else idle / 1000,
             None if at is None else parse_time(at),
+            answer["action"],
         )
 
 

@@ -90,11 +90,6 @@ const CALLS: readonly ((client: AgentClient) => Promise<unknown>)[] = [
   (client) => client.files.write('/x', Buffer.alloc(3_000_000)),
   (client) => all(client.files.watch('/x')),
   (client) => client.ports.list(),
-  async (client) => {
-    const connection = await client.ports.connect(80)
-    connection.end('x')
-    await all(connection)
-  },
 ]
 
 const TEXTS = [

@@ -7,14 +7,15 @@ const SLEEPS = 18
 
 const START = `
 import hashlib, os, random
-data = bytearray(os.urandom(24 << 20)); address = id(data); os.makedirs("/root/d"); expected = {}
+data = bytearray(os.urandom(24 << 20)); address = id(data); freed = bytearray(os.urandom(24 << 20)); os.makedirs("/root/d"); expected = {}
 def live(n):
     open(f"/root/d/{n}", "wb").write(os.urandom(300_000)); expected[n] = hashlib.sha256(open(f"/root/d/{n}", "rb").read()).digest()
     if n > 3: os.unlink(f"/root/d/{n - 3}"); del expected[n - 3]
 `
-/** Scattered, so that restores would copy most of what they do not map. */
+/** Half of the memory file is not used any more, and the other half has scattered changes. */
 const WEAR = `
-for at in range(0, len(data), 8192): data[at] ^= 1
+freed = None
+for at in range(0, len(data), 1 << 20): data[at] ^= 1
 seal = hashlib.sha256(data).digest()
 `
 const CHECK = `
@@ -28,7 +29,7 @@ async function run(burrow: Burrow, code: string): Promise<string> {
   return stdout
 }
 
-/** Sleeps, with one snapshot left: many layers, and much memory that is not as it was mapped. */
+/** Sleeps, with one snapshot left: many layers, and a memory file of which much is waste. */
 export async function wearOut(engine: Engine): Promise<SnapshotId> {
   let burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
   await run(burrow, START)

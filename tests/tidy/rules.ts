@@ -24,6 +24,7 @@ const PACKAGES = [
   'guest',
   'engine-linux',
   'egress',
+  'e2b',
   'server',
   'cli',
 ]
@@ -31,7 +32,10 @@ const PACKAGES = [
  * Packages that use fewer than they could: egress gets descriptors and policies, and knows neither burrows nor
  * sandboxes.
  */
-const ONLY: Record<string, readonly string[]> = { egress: ['async', 'contracts'] }
+const ONLY: Record<string, readonly string[]> = {
+  egress: ['async', 'contracts'],
+  e2b: ['async', 'contracts', 'engine'],
+}
 /**
  * Folders and root files of a package, lowest first. A file may import from its own folder and from those before it;
  * unit tests may import anything.
@@ -80,6 +84,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'api',
     'ssh',
     'mcp',
+    'e2b',
     'composition',
     'index.ts',
   ],

@@ -1,3 +1,4 @@
+import { toE2bKey } from '@dormouse/e2b'
 import { clientFile, findClient, loadConfig, localUrl, readEnv, writeClient } from '@dormouse/server'
 import { UsageError } from './client/cli-error.ts'
 import type { CommandOutput } from './doctor-command.ts'
@@ -44,7 +45,8 @@ async function perform(dataDir: string, request: KeyRequest) {
         if (request.save) save(dataDir, created.key)
         const where = request.save ? ` It is also in ${clientFile(dataDir)}.` : ''
         const note = `Created key ${created.id} with the scope ${created.scopes.join(', ')}. The key is shown only now.${where}`
-        return { result: created, text: `${created.key}\n`, note }
+        const key = request.e2b ? toE2bKey(created.key) : created.key
+        return { result: { ...created, key }, text: `${key}\n`, note }
       }
       case 'update': {
         const updated = await admin.update(request.id, request.change)

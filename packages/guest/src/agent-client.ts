@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { onAbort, settledWithin } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Guest, GuestInfo } from '@dormouse/engine'
@@ -15,6 +16,8 @@ import { AgentRuns } from './runs.ts'
 export interface AgentClientOptions {
   /** Makes a connected socket to the agent. */
   readonly connect: () => Promise<Socket>
+  /** Connects to a port inside, without the agent. See `GuestPorts.connect`. */
+  readonly connectPort?: (port: number, options: { signal?: AbortSignal }) => Promise<Duplex>
   /** Called when a connection ends that this client did not close. Open calls fail after it has settled. */
   readonly onDisconnect?: () => Promise<void>
   /** Called when no connection can be made, before the call fails. */
@@ -108,6 +111,13 @@ export class AgentClient implements Guest {
     this.#closedWith ??= reason
     this.#closing.abort()
     this.#connection?.close()
+  }
+
+  async connectPort(port: number, options: { signal?: AbortSignal }): Promise<Duplex> {
+    if (this.#closedWith !== undefined) throw this.#closedWith
+    if (this.#options.connectPort === undefined)
+      throw new DormouseError('host_unsupported', 'Ports of this sandbox cannot be reached.')
+    return this.#options.connectPort(port, options)
   }
 
   /** A request whose answer is one result. */

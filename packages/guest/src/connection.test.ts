@@ -3,6 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { encodeFrame, encodeJsonFrame, type Frame, FrameType } from './frames.ts'
 import { FakeAgent } from './testing/fake-agent.ts'
 
+const START = { type: 'start', processId: 'pr-2222222222222222', pid: 5 }
+
 // The test plays a hostile agent, which sandbox code has taken over, on a real socket.
 describe('an agent that misbehaves', () => {
   let agent: FakeAgent
@@ -34,12 +36,11 @@ describe('an agent that misbehaves', () => {
   test('sends more than the window before the host has read: the connection ends', async () => {
     const piece = Buffer.alloc(256 * 1024)
     agent.onRequest((socket, channel) => {
-      socket.write(encodeJsonFrame(FrameType.item, channel, { type: 'open' }))
+      socket.write(encodeJsonFrame(FrameType.item, channel, START))
       for (let n = 0; n < 32; n += 1) socket.write(encodeFrame(FrameType.data, channel, piece))
     })
-    const connection = await agent.client.ports.connect(80)
-    const error = await new Promise((resolve) => connection.once('error', resolve))
-    expect(error).toMatchObject({ code: 'agent_unreachable' })
+    const connection = await agent.client.processes.connect({ args: ['true'] })
+    await expect(connection.exit).rejects.toMatchObject({ code: 'agent_unreachable' })
   })
 
   test('speaks another protocol: protocol_mismatch', async () => {

@@ -60,19 +60,20 @@ describe('an agent in hostile hands', () => {
 
   test('sends a million tiny frames to a slow reader: the host holds little more than the window', async () => {
     agent.onRequest((socket, channel) => {
-      socket.write(encodeJsonFrame(FrameType.item, channel, { type: 'open' }))
+      const start = { type: 'start', processId: 'pr-2222222222222222', pid: 5 }
+      socket.write(encodeJsonFrame(FrameType.item, channel, start))
       const empty = encodeFrame(FrameType.data, channel)
       const one = encodeFrame(FrameType.data, channel, Buffer.from('x'))
       socket.write(Buffer.concat(Array.from({ length: 500_000 }, () => empty)))
       socket.write(Buffer.concat(Array.from({ length: 500_000 }, () => one)))
       agent.answer(socket)
     })
-    const connection = await agent.client.ports.connect(80)
+    const connection = await agent.client.processes.connect({ args: ['true'] })
     const before = heldBytes()
     await agent.answered
     for (let turn = 0; turn < 50; turn++) await setImmediate()
     expect(heldBytes() - before).toBeLessThan(16 * MIB)
-    connection.destroy()
+    connection.close()
   })
 
   test('gives credit without end and reads nothing: the host sends no more than the window', async () => {

@@ -10,7 +10,13 @@ import { UsageError } from '../client/cli-error.ts'
 import { bytesFlag, numberFlag } from '../client/flags.ts'
 
 export type KeyRequest = { readonly json: boolean } & (
-  | { readonly action: 'create'; readonly save: boolean; readonly key: CreateKeyBody }
+  | {
+      readonly action: 'create'
+      readonly save: boolean
+      /** Print it in the form that E2B's clients accept. */
+      readonly e2b: boolean
+      readonly key: CreateKeyBody
+    }
   | { readonly action: 'update'; readonly id: string; readonly change: UpdateKeyBody }
   | { readonly action: 'list' }
   | { readonly action: 'revoke'; readonly id: string }
@@ -82,12 +88,14 @@ function createKeyProgram(onRequest: (request: KeyRequest) => void): Command {
   define('create <name>', 'create a key', [
     new Option('--scope <scope>', 'read, run or admin (default: run)'),
     new Option('--save', 'write the key to client.json, for commands on this machine'),
+    new Option('--e2b', "print the key in the form that E2B's clients accept"),
     ...limits,
   ]).action((name: string, values: Values) =>
     onRequest({
       action: 'create',
       json: values['json'] === true,
       save: values['save'] === true,
+      e2b: values['e2b'] === true,
       key: toCreateBody(name, values),
     }),
   )

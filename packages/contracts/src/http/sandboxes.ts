@@ -79,12 +79,14 @@ const expiresField = z
     afterMs: durationMs.min(1).exactOptional().describe('Time after the creation of the sandbox.'),
     idleMs: durationMs.min(1).exactOptional().describe('Time after the last use of the sandbox.'),
     at: timestampField.exactOptional(),
-    action: z.literal('delete'),
+    action: z.enum(['delete', 'standby']),
   })
   .refine(({ afterMs, idleMs, at }) => afterMs !== undefined || idleMs !== undefined || at !== undefined, {
     error: 'must have `afterMs`, `idleMs` or `at`',
   })
-  .describe('When the sandbox is deleted automatically. Default: never.')
+  .describe(
+    'When the sandbox is deleted automatically, or put to standby once, whatever it does then. Default: never.',
+  )
 
 /** An absolute path inside a sandbox, without `.`, `..` and empty parts. */
 const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
@@ -278,7 +280,7 @@ export const sandboxSchema = z
         afterMs: z.int().optional(),
         idleMs: z.int().optional(),
         at: z.string().optional(),
-        action: z.literal('delete'),
+        action: z.enum(['delete', 'standby']),
       })
       .optional(),
     ephemeral: z.boolean(),

@@ -10,16 +10,18 @@
 #include "gate.h"
 #include "own-thread.h"
 
-enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, PROBE };
+enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, CONNECT_PORT, PROBE };
 
 struct call {
     napi_async_work work;
     napi_deferred deferred;
     enum task task;
     int netns;
+    uint16_t port;
     bool is_done;
     struct gate gate;
     int count;
+    int connection;
     struct failure failure;
 };
 
@@ -41,6 +43,9 @@ static void *run_inside(void *argument)
         break;
     case RELEASE:
         call->is_done = release_connections(failure);
+        break;
+    case CONNECT_PORT:
+        call->is_done = connect_port(call->port, &call->connection, failure);
         break;
     case PROBE:
         call->is_done = probe_steering(failure);
@@ -87,6 +92,8 @@ static napi_value describe_result(napi_env env, const struct call *call)
         set_number(env, result, "link", call->gate.link);
     } else if (call->task == HANG_UP) {
         set_number(env, result, "count", call->count);
+    } else if (call->task == CONNECT_PORT) {
+        set_number(env, result, "connection", call->connection);
     }
     return result;
 }
@@ -108,12 +115,17 @@ static void complete(napi_env env, napi_status status, void *data)
 
 static napi_value start(napi_env env, napi_callback_info info, enum task task)
 {
-    napi_value argument, promise, name;
-    size_t count = 1;
-    int netns = -1;
-    if (napi_get_cb_info(env, info, &count, &argument, NULL, NULL) != napi_ok ||
-        (task != PROBE && (count < 1 || napi_get_value_int32(env, argument, &netns) != napi_ok))) {
+    napi_value arguments[2], promise, name;
+    size_t count = 2;
+    int netns = -1, port = 0;
+    if (napi_get_cb_info(env, info, &count, arguments, NULL, NULL) != napi_ok ||
+        (task != PROBE && (count < 1 || napi_get_value_int32(env, arguments[0], &netns) != napi_ok))) {
         napi_throw_type_error(env, "EINVAL", "expected the descriptor of a network namespace");
+        return NULL;
+    }
+    if (task == CONNECT_PORT &&
+        (count < 2 || napi_get_value_int32(env, arguments[1], &port) != napi_ok || port < 1 || port > UINT16_MAX)) {
+        napi_throw_type_error(env, "EINVAL", "expected a port from 1 to 65535");
         return NULL;
     }
     struct call *call = calloc(1, sizeof(*call));
@@ -123,6 +135,7 @@ static napi_value start(napi_env env, napi_callback_info info, enum task task)
     }
     call->task = task;
     call->netns = netns;
+    call->port = (uint16_t)port;
     if (napi_create_string_utf8(env, "dormouse-gate", NAPI_AUTO_LENGTH, &name) != napi_ok ||
         napi_create_promise(env, &call->deferred, &promise) != napi_ok ||
         napi_create_async_work(env, NULL, name, execute, complete, call, &call->work) != napi_ok ||
@@ -154,6 +167,11 @@ static napi_value release_call(napi_env env, napi_callback_info info)
     return start(env, info, RELEASE);
 }
 
+static napi_value connect_port_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, CONNECT_PORT);
+}
+
 static napi_value probe_call(napi_env env, napi_callback_info info)
 {
     return start(env, info, PROBE);
@@ -166,6 +184,7 @@ NAPI_MODULE_INIT()
         {"hangUpOutside", hang_up_call},
         {"holdConnections", hold_call},
         {"releaseConnections", release_call},
+        {"connectPort", connect_port_call},
         {"probe", probe_call},
     };
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {

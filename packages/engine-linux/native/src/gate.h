@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * A gate: the server's sockets in a burrow's network namespace, and the BPF program that hands connections to the
@@ -32,6 +33,11 @@ bool hang_up_outside(int *count, struct failure *failure);
 bool hold_connections(struct failure *failure);
 /* Also releases connections that a server held which has ended since. */
 bool release_connections(struct failure *failure);
+/*
+ * Connects to the port at 127.0.0.1, or at ::1 when nothing listens there. The error is ECONNREFUSED when nothing
+ * listens at either. The caller owns the connection, which does not block.
+ */
+bool connect_port(uint16_t port, int *connection, struct failure *failure);
 /* The mark of a gate's sockets. Programs inside cannot set a mark, so a routing rule can tell the two apart. */
 #define GATE_MARK 0x646f726du
 

@@ -14,6 +14,8 @@
 
 /* Small enough that the bytes checked for zeros are still in the CPU's cache when they are written. */
 #define CHUNK_BYTES (1u << 18)
+/* Sharing the blocks of a shorter range takes longer than copying it, and scatters the file on disk. */
+#define CLONE_MIN_BYTES (1u << 16)
 
 void close_source(struct source *source)
 {
@@ -73,13 +75,12 @@ void open_memory(struct target *memory, const char *path, uint64_t size)
 {
     open_target(memory, path, size, 0400);
     memory->is_memory = true;
-    memory->is_layered = false;
     memory->checksum = 0;
 }
 
 static bool clone_range(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
-    if (!target->can_clone)
+    if (!target->can_clone || length < CLONE_MIN_BYTES)
         return false;
     struct file_clone_range range = {.src_fd = source->fd, .src_offset = from, .src_length = length, .dest_offset = to};
     if (ioctl(target->fd, FICLONERANGE, &range) == 0)
@@ -122,8 +123,7 @@ static void write_non_zero(int fd, const char *bytes, uint64_t length, uint64_t 
     }
 }
 
-/* Checks the ranges and tries to clone them. Returns false when nothing is left to copy. */
-static bool begin(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+static void require_ranges(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
     if (source->fd == -1 || target->fd == -1)
         refuse("plan: pages before their files");
@@ -134,12 +134,6 @@ static bool begin(const struct source *source, struct target *target, uint64_t f
         refuse("plan: the pages image is too short");
     if (to > target->size || length > target->size - to)
         refuse("plan: pages behind the end of the memory file");
-    return length > 0 && !clone_range(source, target, from, to, length);
-}
-
-static void write_chunk(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
-{
-    write_non_zero(target->fd, source->bytes + from, length, to);
 }
 
 static void add_checksums(const struct source *source, struct target *memory, uint64_t from, uint64_t to, uint64_t length)
@@ -150,21 +144,25 @@ static void add_checksums(const struct source *source, struct target *memory, ui
 
 void move_pages(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
-    bool is_done = !begin(source, target, from, to, length);
+    require_ranges(source, target, from, to, length);
+    bool is_cloned = clone_range(source, target, from, to, length);
     for (uint64_t done = 0; done < length; done += CHUNK_BYTES) {
         uint64_t part = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
         if (target->is_memory)
             add_checksums(source, target, from + done, to + done, part);
-        if (!is_done)
-            write_chunk(source, target, from + done, to + done, part);
+        if (!is_cloned)
+            write_non_zero(target->fd, source->bytes + from + done, part, to + done);
     }
 }
 
 void copy_base(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
 {
-    target->is_layered = true;
-    if (!begin(source, target, from, to, length))
+    /* A mapping may reach past the end of its file. There is nothing to copy. */
+    if (from >= source->size)
         return;
+    if (length > source->size - from)
+        length = source->size - from;
+    require_ranges(source, target, from, to, length);
     for (off_t at = (off_t)from, stop = (off_t)(from + length); at < stop;) {
         off_t data = lseek(source->fd, at, SEEK_DATA);
         if (data == -1 && errno == ENXIO)
@@ -178,26 +176,26 @@ void copy_base(const struct source *source, struct target *target, uint64_t from
         data -= data % PAGE_BYTES;
         hole += (PAGE_BYTES - hole % PAGE_BYTES) % PAGE_BYTES;
         at = hole < stop ? hole : stop;
-        write_chunk(source, target, (uint64_t)data, to + ((uint64_t)data - from), (uint64_t)(at - data));
+        move_pages(source, target, (uint64_t)data, to + ((uint64_t)data - from), (uint64_t)(at - data));
     }
 }
 
-/* The target already holds the base, so zero pages have to replace what is there. */
-void overwrite_pages(const struct source *source, struct target *target, uint64_t from, uint64_t to, uint64_t length)
+uint64_t count_data(const struct source *source, uint64_t from, uint64_t length)
 {
-    target->is_layered = true;
-    if (!begin(source, target, from, to, length))
-        return;
-    const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    for (uint64_t at = 0; at < length;) {
-        const char *bytes = source->bytes + from;
-        uint64_t start = at;
-        bool is_hole = is_zero_page(bytes + at);
-        while (at < length && is_zero_page(bytes + at) == is_hole)
-            at += PAGE_BYTES;
-        if (!is_hole || fallocate(target->fd, punch, (off_t)(to + start), (off_t)(at - start)) == -1)
-            write_all(target->fd, bytes + start, at - start, to + start);
+    uint64_t bytes = 0;
+    for (off_t at = (off_t)from, stop = (off_t)(from + length); at < stop;) {
+        off_t data = lseek(source->fd, at, SEEK_DATA);
+        if (data == -1 && errno == ENXIO)
+            break;
+        if (data == -1)
+            fail("data of memory file");
+        if (data >= stop)
+            break;
+        off_t hole = CHECK(lseek(source->fd, data, SEEK_HOLE), "hole in memory file");
+        at = hole < stop ? hole : stop;
+        bytes += (uint64_t)(at - data);
     }
+    return bytes;
 }
 
 void keep_pages(const struct source *source, struct target *kept, uint64_t from, uint64_t length)

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A pages image. */
+/* A pages image, or a memory file. */
 struct source {
     int fd;
     const char *bytes;
@@ -18,9 +18,7 @@ struct target {
     /* False once the file system has refused to share blocks between these files. */
     bool can_clone;
     bool is_memory;
-    /* Some pages were written over others, so only reading the file gives its checksum. */
-    bool is_layered;
-    /* Checksum so far, for a memory file that is not layered. */
+    /* Checksum so far of a memory file. No page is written twice. */
     uint64_t checksum;
 };
 
@@ -36,7 +34,7 @@ void close_target(struct target *target);
 void move_pages(const struct source *source, struct target *memory, uint64_t from, uint64_t to, uint64_t length);
 /* Copies from another memory file; its holes stay holes. */
 void copy_base(const struct source *source, struct target *memory, uint64_t from, uint64_t to, uint64_t length);
-/* Like move_pages, but also writes zero pages: the target may have other bytes there. */
-void overwrite_pages(const struct source *source, struct target *memory, uint64_t from, uint64_t to, uint64_t length);
+/* Returns how many bytes of a range are not holes. */
+uint64_t count_data(const struct source *source, uint64_t from, uint64_t length);
 /* Appends pages. */
 void keep_pages(const struct source *source, struct target *kept, uint64_t from, uint64_t length);

@@ -9,7 +9,8 @@
  *   memory=SIZE PATH    make the sparse file that `move` writes to
  *   move=FROM TO LENGTH
  *   base=FROM TO LENGTH like move, from another memory file: its holes stay holes
- *   over=FROM TO LENGTH like move, over other bytes: zero pages are written too
+ *   data=FROM LENGTH    adds the bytes of the source's range that are not holes to a sum
+ *   weight=             prints the sum and sets it to 0
  *   close=              close these files; prints a line for each memory file
  *   known=PATH          an existing memory file; prints the same line without reading the file
  *   file=PATH           prints the checksum of one file
@@ -136,15 +137,14 @@ struct files {
     struct source source;
     struct target kept, memory;
     char *memory_path;
+    uint64_t data_bytes;
 };
 
 static void close_memory(struct files *files)
 {
     struct target *memory = &files->memory;
-    if (memory->fd != -1) {
-        uint64_t checksum = memory->is_layered ? file_checksum(memory->fd, files->memory_path) : memory->checksum;
-        seal_memory(memory->fd, files->memory_path, checksum);
-    }
+    if (memory->fd != -1)
+        seal_memory(memory->fd, files->memory_path, memory->checksum);
     close_target(memory);
 }
 
@@ -184,9 +184,12 @@ static bool do_record(struct files *files, const char *what, char *value)
     } else if (!strcmp(what, "base")) {
         uint64_t from = number(&value), to = number(&value), length = number(&value);
         copy_base(&files->source, &files->memory, from, to, length);
-    } else if (!strcmp(what, "over")) {
-        uint64_t from = number(&value), to = number(&value), length = number(&value);
-        overwrite_pages(&files->source, &files->memory, from, to, length);
+    } else if (!strcmp(what, "data")) {
+        uint64_t from = number(&value), length = number(&value);
+        files->data_bytes += count_data(&files->source, from, length);
+    } else if (!strcmp(what, "weight")) {
+        printf("weight %" PRIu64 "\n", files->data_bytes);
+        files->data_bytes = 0;
     } else if (!strcmp(what, "gently")) {
         be_idle();
     } else if (!strcmp(what, "close")) {

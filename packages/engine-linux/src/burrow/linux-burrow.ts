@@ -25,11 +25,13 @@ import { MemoryPause } from '../cgroup/memory-pause.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
+import { PortConnections } from '../network/port-connections.ts'
 import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
 import { connectToAgent } from './agent-socket.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, prepareRecord, writeRecord } from './burrow-record.ts'
 import { countWrites } from './count-writes.ts'
+import { describeEnd } from './describe-end.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
 import { ShownLimits } from './shown-limits.ts'
@@ -38,9 +40,9 @@ import { ShownLimits } from './shown-limits.ts'
  * When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again.
  */
 const END_AFTER_DISCONNECT_MS = 2_000
-/** How often a burrow without a connection is checked for its end, for example after a snapshot that was refused. */
+/** How often a burrow without a connection is checked for its end. */
 const WATCH_MS = 500
-/** The usual obstacle, such as too many open files, is gone by then. */
+/** The usual obstacle, too many open files, is gone by then. */
 const RETRY_MS = 500
 
 interface LinuxBurrowParts {
@@ -64,6 +66,7 @@ export class LinuxBurrow implements Burrow {
   readonly #cgroup: BurrowCgroup
   readonly #memoryPause: MemoryPause
   readonly #gate: BurrowGate
+  readonly #ports: PortConnections
   readonly #shown: ShownLimits
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
@@ -92,15 +95,18 @@ export class LinuxBurrow implements Burrow {
     this.#memoryPause = new MemoryPause(this.#cgroup.memory)
     this.#shown = new ShownLimits(paths.limits, record.limits, { isFresh: record.state === 'starting' })
     this.#gate = new BurrowGate(first, parts.gate)
+    this.#ports = new PortConnections(first)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
         this.#gate.closePrepared()
+        this.#ports.reset()
         resolve(end)
       }
     })
     this.guest = new AgentClient({
       connect: () => connectToAgent(first),
+      connectPort: (port, options) => this.#ports.connect(port, options),
       onDisconnect: () => this.#checkEnd(END_AFTER_DISCONNECT_MS),
       onUnreachable: () => this.#checkEnd(0),
     })
@@ -140,8 +146,8 @@ export class LinuxBurrow implements Burrow {
     this.#shown.setLimits(limits)
   }
 
-  async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
-    await this.guest.configure({ sandboxId: this.sandboxId, env })
+  addEnv(env: Readonly<Record<string, string>>): Promise<void> {
+    return this.guest.configure({ sandboxId: this.sandboxId, env })
   }
 
   async usage(): Promise<BurrowUsage> {
@@ -172,7 +178,6 @@ export class LinuxBurrow implements Burrow {
   }
 
   async memory(): Promise<BurrowMemory | undefined> {
-    // A burrow that has ended has no cgroup.
     return measureMemory(await this.pids().catch(() => []))
   }
 
@@ -212,7 +217,6 @@ export class LinuxBurrow implements Burrow {
     return this.#cgroup.members()
   }
 
-  /** All of its processes in each of its cgroups. */
   membersByCgroup(): Promise<number[][]> {
     return this.#cgroup.membersByDirectory()
   }
@@ -233,8 +237,11 @@ export class LinuxBurrow implements Burrow {
       // A frozen agent cannot answer.
       await this.thaw()
       const held = this.#gate.wasEverOpen ? this.#holdConnections() : undefined
+      const stopped = this.#ports.stop()
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
-      await this.guest.quiesce().finally(() => held)
+      await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
+      // Programs had a moment to close. What is still open would be in the snapshot without its other end.
+      this.#ports.reset()
       const states = await Promise.all(
         (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
       )
@@ -299,6 +306,7 @@ export class LinuxBurrow implements Burrow {
     this.#stoppedBefore = new Set()
     this.#isSaving = false
     this.guest.resume()
+    this.#ports.resume()
     this.#endSaving()
     void this.watch()
   }
@@ -364,6 +372,7 @@ export class LinuxBurrow implements Burrow {
   release(): void {
     this.#isReleased = true
     this.#gate.closePrepared()
+    this.#ports.reset()
     this.guest.close()
   }
 
@@ -401,11 +410,4 @@ export class LinuxBurrow implements Burrow {
     this.guest.close(new DormouseError('burrow_ended', describeEnd(end), { details: { ...end } }))
     this.#end(end)
   }
-}
-
-function describeEnd(end: BurrowEnd): string {
-  if (end.reason !== 'agent_ended') return 'The burrow was killed from outside.'
-  const how =
-    end.signal === undefined ? `exited with code ${end.exitCode}` : `was killed by signal ${end.signal}`
-  return `The agent of the burrow ${how}.`
 }

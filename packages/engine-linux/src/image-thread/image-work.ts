@@ -1,7 +1,12 @@
 import { join } from 'node:path'
 import type { VolumeMount } from '@dormouse/engine'
 import type { SnapshotPaths } from '../host/layout.ts'
-import { consolidate, planConsolidation } from '../image/consolidate-memory.ts'
+import {
+  type Consolidate,
+  consolidate,
+  findMappedRanges,
+  type MappedFile,
+} from '../image/consolidate-memory.ts'
 import { readImage } from '../image/image-file.ts'
 import { findRemapLinks } from '../image/link-remaps.ts'
 import type { MapMemory } from '../image/map-memory.ts'
@@ -55,18 +60,11 @@ export const IMAGE_WORK = {
   async findHiddenFile(_state: ThreadState, hiding: Parameters<typeof findHiddenFile>[0]) {
     return findHiddenFile(hiding)
   },
-  async canConsolidate(_state: ThreadState, { from, canClone }: { from: SnapshotPaths; canClone: boolean }) {
-    return (await planConsolidation(from, { canClone })) !== undefined
+  async findMappedRanges(_state: ThreadState, { from }: { from: SnapshotPaths }): Promise<MappedFile[]> {
+    return findMappedRanges(from)
   },
-  /** Returns false when consolidating would gain nothing, or there is no room. */
-  async consolidate(
-    state: ThreadState,
-    { canClone, ...paths }: { from: SnapshotPaths; to: SnapshotPaths; memoryId: string; canClone: boolean },
-  ): Promise<boolean> {
-    const plan = await planConsolidation(paths.from, { canClone })
-    if (plan === undefined) return false
-    await consolidate(plan, { ...paths, worker: state.mover })
-    return true
+  async consolidate(state: ThreadState, work: Consolidate): Promise<void> {
+    await consolidate(work, state.mover)
   },
 }
 

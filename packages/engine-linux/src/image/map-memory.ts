@@ -1,17 +1,29 @@
-import { constants, copyFile, link, readdir, rm } from 'node:fs/promises'
+import { constants, copyFile, link, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { allOf } from '@dormouse/async'
+import { chooseRewrites } from './choose-rewrites.ts'
 import { readGuardSymbol, writeGuardTable } from './guard-table.ts'
 import { readImage, writeImage } from './image-file.ts'
 import { adoptUserNamespace, readInventory } from './inventory.ts'
-import { MEMORY_PATH, planTask, readTask, type TaskChange, type TaskImages } from './map-task.ts'
-import { mapAreasToFile } from './memory-area.ts'
+import {
+  changeTask,
+  MEMORY_PATH,
+  planTask,
+  readTask,
+  type TaskChange,
+  type TaskImages,
+  type TaskPlan,
+} from './map-task.ts'
+import { mapRangesToFile } from './memory-area.ts'
+import { findUnused, locateBases, memoryFilesIn } from './memory-files.ts'
 import { OpenFiles } from './open-files.ts'
 import type { PageMover, PageMoves, SealedMemory } from './page-worker.ts'
 import { withRuns } from './pagemap.ts'
+import { releaseFiles } from './release-files.ts'
 
 /** VMAs with fewer present pages are copied: one more mapping costs about as much as copying 16 pages. */
 const MIN_PAGES = 16
+const STAT_BLOCK_BYTES = 512
 export const MEMORY_FILE_PERMISSIONS = 0o400
 
 export interface MapMemory {
@@ -20,6 +32,8 @@ export interface MapMemory {
   /** Exists and is empty. On the same file system as `rawDir`, unchanged images become hard links. */
   readonly outDir: string
   readonly memoryDir: string
+  /** Has the memory files that the dumped processes map. */
+  readonly basesDir: string
   /** Names the memory files of this dump: `<memoryId>-<pid>`. */
   readonly memoryId: string
   /** The guard library of burrows, at its path on the host. */
@@ -49,7 +63,7 @@ export interface MappedTask {
   readonly vmas: number
 }
 
-interface PlannedTask {
+interface ChangedTask {
   readonly images: TaskImages
   readonly change: TaskChange | undefined
 }
@@ -59,33 +73,30 @@ interface PlannedTask {
  * restores without `rawDir`. On failure `memoryDir` is unchanged and the content of `outDir` is useless. Does not sync.
  */
 export async function mapMemory(options: MapMemory): Promise<MappedImage> {
-  const { rawDir, outDir, minPages = MIN_PAGES } = options
+  const { rawDir, outDir } = options
   const inventory = await readInventory(rawDir)
   await adoptUserNamespace(inventory, rawDir)
   const files = options.files ?? new OpenFiles(await readImage(join(rawDir, 'files.img')))
-  const referencedMemoryFiles = memoryFilesIn(files)
-
-  const symbol = await readGuardSymbol(options.guard.hostPath)
   const names = await readdir(rawDir)
-  const tasks: PlannedTask[] = []
-  for (const pid of taskPids(names)) {
-    const images = await readTask(rawDir, pid)
-    tasks.push({ images, change: await planTask(images, { symbol, files, imageDir: rawDir, minPages }) })
-  }
-
+  const tasks = await planChanges(options, files, taskPids(names))
   const memoryNames = tasks.flatMap(({ images, change }) =>
-    change && change.moves.length > 0 ? [memoryName(options, images.pid)] : [],
+    change && change.layout.placed.length > 0 ? [memoryName(options, images.pid)] : [],
   )
   try {
-    const memoryFiles = await options.worker.move(tasks.flatMap((task) => toMoves(options, task)))
+    const memoryFiles = await options.worker.move(tasks.flatMap((task) => toMoves(options, task, files)))
     const rewritten = new Set(['inventory.img', 'files.img'])
     for (const task of tasks) for (const name of await writeTask(options, task, files)) rewritten.add(name)
+    const former = new Set(tasks.flatMap(({ change }) => [...(change?.formerFiles ?? [])]))
+    const mms = tasks.map(({ images }) => images.mm)
+    files.drop(await findUnused(former, { imageDir: rawDir, mms }))
     await writeImage(join(outDir, 'inventory.img'), inventory)
     await writeImage(join(outDir, 'files.img'), files.image)
     await shareImages(
       options,
       names.filter((name) => isUnchanged(name, rewritten)),
     )
+    const made = new Set(memoryNames)
+    const referencedMemoryFiles = memoryFilesIn(files).filter((name) => !made.has(name))
     return { ...summarize(tasks), memoryFiles, referencedMemoryFiles }
   } catch (error) {
     for (const name of memoryNames) await rm(join(options.memoryDir, name), { force: true })
@@ -93,15 +104,60 @@ export async function mapMemory(options: MapMemory): Promise<MappedImage> {
   }
 }
 
-/** The names of the memory files that the tasks of a dump map. */
-export function memoryFilesIn(files: OpenFiles): string[] {
-  return [...new Set(files.paths)].flatMap((path) => {
-    if (!path.startsWith(MEMORY_PATH)) return []
-    const name = path.slice(MEMORY_PATH.length)
-    // The directory is flat and read-only inside. The caller builds a host path from this name.
-    if (!/^[\w-]+$/.test(name)) throw new Error(`${path} is not the name of a memory file`)
-    return [name]
+async function planChanges(
+  options: MapMemory,
+  files: OpenFiles,
+  pids: readonly number[],
+): Promise<ChangedTask[]> {
+  const { rawDir, minPages = MIN_PAGES } = options
+  const symbol = await readGuardSymbol(options.guard.hostPath)
+  const tasks: { images: TaskImages; plan: TaskPlan | undefined }[] = []
+  for (const pid of pids) {
+    const images = await readTask(rawDir, pid)
+    tasks.push({ images, plan: await planTask(images, { symbol, files, imageDir: rawDir, minPages }) })
+  }
+  const copiedBytes = tasks.reduce((bytes, { images, plan }) => bytes + copiedBytesOf(images, plan), 0)
+  const regions = tasks.flatMap(({ plan }) => plan?.regions ?? [])
+  const storedBytes = await measureFiles(options, files)
+  const baseMaxBytes = await baseBytesAllowed(options, storedBytes)
+  const chosen = chooseRewrites(regions, { copiedBytes, baseMaxBytes })
+  const rewrites = releaseFiles(regions, chosen, storedBytes)
+  return tasks.map(({ images, plan }) => {
+    const own = new Set(plan?.regions)
+    const change =
+      plan &&
+      changeTask(
+        plan,
+        rewrites.filter(({ region }) => own.has(region)),
+      )
+    return { images, change }
   })
+}
+
+/** What a restore copies if no region is rewritten. */
+function copiedBytesOf({ runs }: TaskImages, plan: TaskPlan | undefined): number {
+  const mapped = [...(plan?.candidates.values() ?? [])].reduce((sum, bytes) => sum + bytes, 0n)
+  return Number(runs.reduce((bytes, { start, end }) => bytes + end - start, 0n) - mapped)
+}
+
+/** The disk space of each memory file that the tasks map. */
+async function measureFiles({ basesDir }: MapMemory, files: OpenFiles): Promise<Map<string, number>> {
+  const measure = async (name: string) =>
+    [name, (await stat(join(basesDir, name))).blocks * STAT_BLOCK_BYTES] as const
+  return new Map(await Promise.all(memoryFilesIn(files).map(measure)))
+}
+
+/**
+ * How many unchanged bytes a save may copy. Code inside can map a memory file any number of times. And half of the free
+ * disk stays free: a snapshot that restores slowly is better than none.
+ */
+async function baseBytesAllowed(
+  { basesDir }: MapMemory,
+  storedBytes: ReadonlyMap<string, number>,
+): Promise<number> {
+  const allBytes = [...storedBytes.values()].reduce((sum, bytes) => sum + bytes, 0)
+  const { bavail, bsize } = await statfs(basesDir)
+  return Math.min(2 * allBytes, (bavail * bsize) / 2)
 }
 
 /** CRIU refuses processes that share memory, so every process has its own mm image. */
@@ -116,22 +172,23 @@ function memoryName({ memoryId }: MapMemory, pid: number): string {
   return `${memoryId}-${pid}`
 }
 
-function toMoves(options: MapMemory, { images, change }: PlannedTask): PageMoves[] {
+function toMoves(options: MapMemory, { images, change }: ChangedTask, files: OpenFiles): PageMoves[] {
   if (change === undefined) return []
   const moves = {
     sourcePath: join(options.rawDir, images.pagesName),
     keptPath: join(options.outDir, images.pagesName),
     keep: change.keep,
   }
-  if (change.moves.length === 0) return [moves]
+  if (change.layout.placed.length === 0) return [moves]
   const path = join(options.memoryDir, memoryName(options, images.pid))
-  return [{ ...moves, memory: { path, sizeBytes: change.layout.sizeBytes, moves: change.moves } }]
+  const bases = locateBases(change.bases, options.basesDir, files)
+  return [{ ...moves, memory: { path, sizeBytes: change.layout.sizeBytes, bases, moves: change.moves } }]
 }
 
 /** Writes the images of a task that changes and returns their names. Its pages are already in place. */
 async function writeTask(
   options: MapMemory,
-  { images, change }: PlannedTask,
+  { images, change }: ChangedTask,
   files: OpenFiles,
 ): Promise<string[]> {
   if (change === undefined) return []
@@ -140,8 +197,10 @@ async function writeTask(
   if (placed.length > 0) {
     const path = MEMORY_PATH + memoryName(options, pid)
     const fileId = files.add({ path, sizeBytes, permissions: MEMORY_FILE_PERMISSIONS })
-    const chosen = new Map(placed.map(({ start, fileOffset }) => [start, { fileId, fileOffset }]))
-    mapAreasToFile(mm.records[0]?.message ?? [], chosen)
+    mapRangesToFile(
+      mm.records[0]?.message ?? [],
+      placed.map((place) => ({ ...place, fileId })),
+    )
   }
   const names = [`mm-${pid}.img`, `pagemap-${pid}.img`, pagesName] as const
   await writeImage(join(options.outDir, names[0]), mm)
@@ -165,7 +224,7 @@ async function shareImages({ rawDir, outDir }: MapMemory, names: readonly string
   await allOf(names.map(share))
 }
 
-function summarize(planned: readonly PlannedTask[]) {
+function summarize(planned: readonly ChangedTask[]) {
   const tasks = planned.map(({ images, change }) => ({
     pid: images.pid,
     mappedBytes: total(change?.moves ?? []),

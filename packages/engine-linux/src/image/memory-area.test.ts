@@ -5,7 +5,7 @@ import {
   isPlainPrivateFile,
   isPrivateFile,
   type MemoryArea,
-  mapAreasToFile,
+  mapRangesToFile,
   readAreas,
 } from './memory-area.ts'
 import { decodeMessage, encodeMessage, type Message, setUint } from './message.ts'
@@ -81,19 +81,60 @@ function vma(start: bigint, status: bigint): Message {
   return message
 }
 
-it('mapAreasToFile changes the chosen areas and nothing else', () => {
-  const mm = [0x1000n, 0x3000n, 0x3000n].map((start, index) => ({
-    no: 14,
-    type: 2 as const,
-    value: encodeMessage(vma(start, index === 2 ? 0x10200n : 0x201n)),
-  }))
-  const before = readAreas(mm)
-  mapAreasToFile(mm, new Map([[0x3000n, { fileId: 9n, fileOffset: 1n << 33n }]]))
-  const [first, second, guardPages] = readAreas(mm)
-  expect([first, guardPages]).toEqual([before[0], before[2]])
-  expect(isGuardPages(guardPages!)).toBe(true)
-  expect(isPrivateFile(second!)).toBe(true)
-  expect(second).toEqual({ ...before[1], fileId: 9n, fileOffset: 1n << 33n, flags: 0x4002n, status: 0x41n })
-  const numbers = decodeMessage(mm[1]!.value).map(({ no }) => no)
-  expect(numbers).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 77])
+const field = (message: Message) => ({ no: 14, type: 2 as const, value: encodeMessage(message) })
+
+describe('mapRangesToFile', () => {
+  it('changes the chosen areas and nothing else', () => {
+    const mm = [0x1000n, 0x3000n, 0x3000n].map((start, index) =>
+      field(vma(start, index === 2 ? 0x10200n : 0x201n)),
+    )
+    const before = readAreas(mm)
+    mapRangesToFile(mm, [{ start: 0x3000n, end: 0x4000n, fileId: 9n, fileOffset: 1n << 33n }])
+    const [first, second, guardPages] = readAreas(mm)
+    expect([first, guardPages]).toEqual([before[0], before[2]])
+    expect(isGuardPages(guardPages!)).toBe(true)
+    expect(isPrivateFile(second!)).toBe(true)
+    expect(second).toEqual({
+      ...before[1],
+      fileId: 9n,
+      fileOffset: 1n << 33n,
+      flags: 0x4002n,
+      status: 0x41n,
+    })
+    const numbers = decodeMessage(mm[1]!.value).map(({ no }) => no)
+    expect(numbers).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 77])
+  })
+
+  const mapped = (start: bigint, end: bigint, pgoff: bigint, fileId: bigint) => {
+    const message = vma(start, 0x41n)
+    setUint(message, 2, end)
+    setUint(message, 3, pgoff)
+    setUint(message, 4, fileId)
+    setUint(message, 6, 0x4002n)
+    setUint(message, 10, 0n)
+    return field(message)
+  }
+  const shape = (mm: Message) =>
+    readAreas(mm).map(({ start, end, fileId, fileOffset }) => [start, end, fileId, fileOffset].map(Number))
+
+  it('splits an area that is partly in a range, and the rest keeps its place', () => {
+    const mm = [mapped(0x10000n, 0x20000n, 0x5000n, 7n)]
+    const range = { start: 0x13000n, end: 0x14000n, fileId: 9n, fileOffset: 0x8000n }
+    mapRangesToFile(mm, [range, { ...range, start: 0x1f000n, end: 0x20000n, fileOffset: 0n }])
+    expect(shape(mm)).toEqual([
+      [0x10000, 0x13000, 7, 0x5000],
+      [0x13000, 0x14000, 9, 0x8000],
+      [0x14000, 0x1f000, 7, 0x9000],
+      [0x1f000, 0x20000, 9, 0],
+    ])
+  })
+
+  it('joins pieces of a range that spans several areas', () => {
+    const mm = [mapped(0x10000n, 0x12000n, 0n, 7n), mapped(0x12000n, 0x13000n, 0n, 8n)]
+    mapRangesToFile(mm, [{ start: 0x11000n, end: 0x13000n, fileId: 9n, fileOffset: 0x8000n }])
+    expect(shape(mm)).toEqual([
+      [0x10000, 0x11000, 7, 0],
+      [0x11000, 0x13000, 9, 0x8000],
+    ])
+  })
 })

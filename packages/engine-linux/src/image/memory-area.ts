@@ -1,3 +1,4 @@
+import { WireType } from '@bufbuild/protobuf/wire'
 import {
   decodeMessage,
   encodeMessage,
@@ -83,7 +84,7 @@ export function isPlainAnonymous(area: MemoryArea): boolean {
 /** Whether this is a plain private mapping of a file, such as the data of a library. */
 export function isPlainPrivateFile(area: MemoryArea): boolean {
   return (
-    area.status === (STATUS_REGULAR | STATUS_FILE_PRIVATE) &&
+    (area.status & ~STATUS_HEAP) === (STATUS_REGULAR | STATUS_FILE_PRIVATE) &&
     (area.flags & ~MAP_NORESERVE) === MAP_PRIVATE &&
     (area.prot & PROT_EXEC) === 0n
   )
@@ -104,24 +105,79 @@ export function isGuardPages(area: MemoryArea): boolean {
   return (area.status & STATUS_GUARD_PAGES) !== 0n
 }
 
+/** A range of addresses and its place in a file. */
+export interface FileRange {
+  readonly start: bigint
+  readonly end: bigint
+  readonly fileId: bigint
+  readonly fileOffset: bigint
+}
+
 /**
- * Turns the chosen areas of `mm`, by start address, into private mappings of a file. CRIU restores them like a library.
+ * Turns the given ranges of `mm` (sorted, not overlapping) into private mappings of a file, which CRIU restores like a
+ * library. An area that is only partly in a range is split. Neighbours that show consecutive bytes of one file become
+ * one area.
  */
-export function mapAreasToFile(
-  mm: Message,
-  chosen: ReadonlyMap<bigint, { fileId: bigint; fileOffset: bigint }>,
-): void {
-  for (const field of mm) {
-    if (field.no !== MM_VMAS || typeof field.value === 'bigint') continue
-    const vma = decodeMessage(field.value)
-    const target = chosen.get(getUint(vma, VMA.start))
-    // Guard pages may start where their area does.
-    if (target === undefined || (getUint(vma, VMA.status) & STATUS_GUARD_PAGES) !== 0n) continue
-    setUint(vma, VMA.pgoff, target.fileOffset)
-    setUint(vma, VMA.shmid, target.fileId)
-    setUint(vma, VMA.flags, getUint(vma, VMA.flags) & ~MAP_ANONYMOUS)
-    setUint(vma, VMA.status, (getUint(vma, VMA.status) & ~STATUS_ANON_PRIVATE) | STATUS_FILE_PRIVATE)
-    setUint(vma, VMA.fdflags, O_RDONLY)
-    field.value = encodeMessage(vma)
+export function mapRangesToFile(mm: Message, ranges: readonly FileRange[]): void {
+  const fields = mm.splice(0)
+  let next = 0
+  let last: Message | undefined
+  for (const field of fields) {
+    const vma = field.no === MM_VMAS && field.type === WireType.LengthDelimited && decodeMessage(field.value)
+    // Guard pages are listed after all areas, and each is inside one.
+    if (!vma || (getUint(vma, VMA.status) & STATUS_GUARD_PAGES) !== 0n) {
+      mm.push(field)
+      continue
+    }
+    while (next < ranges.length && (ranges[next]?.end ?? 0n) <= getUint(vma, VMA.start)) next++
+    for (const piece of cutArea(vma, ranges, next)) {
+      if (last !== undefined && continuesArea(last, piece)) {
+        setUint(last, VMA.end, getUint(piece, VMA.end))
+        mm.pop()
+      } else last = piece
+      mm.push({ no: MM_VMAS, type: WireType.LengthDelimited, value: encodeMessage(last) })
+    }
   }
+}
+
+/** Returns the area as pieces that are completely inside or outside of the ranges, with their new place. */
+function cutArea(vma: Message, ranges: readonly FileRange[], first: number): Message[] {
+  const [areaStart, areaEnd] = [getUint(vma, VMA.start), getUint(vma, VMA.end)]
+  const pieces: Message[] = []
+  let start = areaStart
+  for (let at = first; start < areaEnd; ) {
+    const range = ranges[at]
+    const isInside = range !== undefined && range.start <= start
+    const border = isInside ? range.end : range?.start
+    const end = border === undefined || border > areaEnd ? areaEnd : border
+    const piece = start === areaStart && end === areaEnd ? vma : vma.map((field) => ({ ...field }))
+    setUint(piece, VMA.start, start)
+    setUint(piece, VMA.end, end)
+    if (isInside)
+      toFile(piece, { fileId: range.fileId, fileOffset: range.fileOffset + (start - range.start) })
+    else if (start !== areaStart) setUint(piece, VMA.pgoff, getUint(vma, VMA.pgoff) + (start - areaStart))
+    pieces.push(piece)
+    if (isInside && range.end <= end) at++
+    start = end
+  }
+  return pieces
+}
+
+function toFile(vma: Message, { fileId, fileOffset }: Pick<FileRange, 'fileId' | 'fileOffset'>): void {
+  setUint(vma, VMA.pgoff, fileOffset)
+  setUint(vma, VMA.shmid, fileId)
+  setUint(vma, VMA.flags, getUint(vma, VMA.flags) & ~MAP_ANONYMOUS)
+  setUint(vma, VMA.status, (getUint(vma, VMA.status) & ~STATUS_ANON_PRIVATE) | STATUS_FILE_PRIVATE)
+  setUint(vma, VMA.fdflags, O_RDONLY)
+}
+
+/** Whether one mapping can show both: nothing differs but the address and the place in the file. */
+function continuesArea(before: Message, area: Message): boolean {
+  const bytes = getUint(before, VMA.end) - getUint(before, VMA.start)
+  if ((getUint(area, VMA.status) & STATUS_FILE_PRIVATE) === 0n) return false
+  if (getUint(before, VMA.end) !== getUint(area, VMA.start)) return false
+  if (getUint(before, VMA.pgoff) + bytes !== getUint(area, VMA.pgoff)) return false
+  const place: ReadonlySet<number> = new Set([VMA.start, VMA.end, VMA.pgoff])
+  const rest = (vma: Message) => Buffer.from(encodeMessage(vma.filter(({ no }) => !place.has(no))))
+  return rest(before).equals(rest(area))
 }

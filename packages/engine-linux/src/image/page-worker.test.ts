@@ -72,13 +72,16 @@ describe('PageWorker', () => {
     expect(blocks * 512).toBeLessThanOrEqual(8 * PAGE)
   })
 
-  it('begins with parts of other memory files, and zeros go over what was there', async () => {
+  it('fills a memory file with pages and with parts of other memory files, whose holes stay holes', async () => {
     writeFileSync(at('base'), pages('pqrst0uv'))
     writeFileSync(at('sparse'), '')
     await runCommandOrFail({ argv: ['truncate', '-s', String(2 ** 40), at('sparse')] }, 'truncating')
     writeFileSync(at('one'), pages('a0b0k'))
     const bases = [
-      { path: at('base'), ...move(1, 10, 6) },
+      { path: at('base'), ...move(4, 13, 1) },
+      { path: at('base'), ...move(6, 15, 1) },
+      // Reaches past the end of its file, as a mapping may.
+      { path: at('base'), ...move(7, 16, 3) },
       { path: at('sparse'), ...move(0, 100, 2 ** 20) },
     ]
     const memory = { path: at('m1'), sizeBytes: 1n << 40n, bases, moves: [move(0, 10, 3), move(3, 14, 1)] }
@@ -91,8 +94,15 @@ describe('PageWorker', () => {
     const file = openSync(at('m1'), 'r')
     readSync(file, found, 0, found.length, 9 * PAGE)
     closeSync(file)
-    expect(found).toEqual(pages('0a0bt0u0'))
+    expect(found).toEqual(pages('0a0bt0uv'))
     expect(statSync(at('m1')).blocks * 512).toBeLessThanOrEqual(8 * PAGE)
+    const ranges = [range(9, 3), range(12, 4), range(100, 2 ** 20)]
+    expect(
+      await worker.weigh([
+        { path: at('m1'), ranges },
+        { path: at('sparse'), ranges },
+      ]),
+    ).toEqual([4 * PAGE, 0])
   })
 
   it('does nothing when nothing is to do', async () => {

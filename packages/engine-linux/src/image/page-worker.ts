@@ -12,15 +12,20 @@ export interface PageMoves {
   readonly sourcePath: string
   /** Receives the pages that stay, one after the other. */
   readonly keptPath: string
-  readonly keep: readonly { readonly offset: bigint; readonly lengthBytes: bigint }[]
+  readonly keep: readonly FileRange[]
   /** A sparse file to make; zero pages become holes. */
   readonly memory?: {
     readonly path: string
     readonly sizeBytes: bigint
     readonly moves: readonly PageMove[]
-    /** Parts of other memory files to copy first; `moves` overwrite them. */
+    /** Parts of other memory files. Where `moves` write there are none. */
     readonly bases?: readonly (PageMove & { readonly path: string })[]
   }
+}
+
+export interface FileRange {
+  readonly offset: bigint
+  readonly lengthBytes: bigint
 }
 
 export interface PageMove {
@@ -113,6 +118,16 @@ export class PageWorker implements AsyncDisposable, PageMover {
     return files.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
 
+  /** Returns how many bytes of the given ranges of each file are on disk: holes take no space. */
+  async weigh(files: readonly { path: string; ranges: readonly FileRange[] }[]): Promise<number[]> {
+    const records = files.flatMap(({ path, ranges }) => [
+      `source=${path}`,
+      ...ranges.map(({ offset, lengthBytes }) => `data=${offset} ${lengthBytes}`),
+      'weight=',
+    ])
+    return (await this.#ask([...records, 'close='])).map((line) => Number(/^weight (\d+)$/.exec(line)?.[1]))
+  }
+
   /** Post: these files and directories, and everything below them, are on disk. */
   async sync(paths: readonly string[]): Promise<void> {
     await this.#ask(paths.map((path) => `sync=${path}`))
@@ -170,10 +185,13 @@ function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] 
   for (const { offset, lengthBytes } of keep) records.push(`keep=${offset} ${lengthBytes}`)
   if (memory !== undefined) {
     records.push(`memory=${memory.sizeBytes} ${memory.path}`)
-    for (const base of memory.bases ?? []) records.push(`source=${base.path}`, `base=${range(base)}`)
-    if (memory.bases !== undefined) records.push(`source=${sourcePath}`)
-    const how = memory.bases === undefined ? 'move' : 'over'
-    for (const move of memory.moves) records.push(`${how}=${range(move)}`)
+    for (const move of memory.moves) records.push(`move=${range(move)}`)
+    let openPath: string | undefined
+    for (const base of memory.bases ?? []) {
+      if (base.path !== openPath) records.push(`source=${base.path}`)
+      openPath = base.path
+      records.push(`base=${range(base)}`)
+    }
   }
   return records
 }

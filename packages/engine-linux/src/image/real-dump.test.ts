@@ -202,7 +202,10 @@ async function map(rawDir: string, memoryId: string): Promise<MappedImage & { ou
   await mkdir(outDir)
   await using worker = new PageWorker()
   const guard = { hostPath: guardLibrary }
-  return { outDir, ...(await mapMemory({ rawDir, outDir, memoryDir, memoryId, guard, worker })) }
+  return {
+    outDir,
+    ...(await mapMemory({ rawDir, outDir, memoryDir, basesDir: memoryDir, memoryId, guard, worker })),
+  }
 }
 
 /** Memory of the probe that is not the page cache's, and so is there once for every restore. */
@@ -312,6 +315,7 @@ describe('a real dump', () => {
         rawDir: raw,
         outDir,
         memoryDir: small,
+        basesDir: memoryDir,
         memoryId: 'full',
         guard: { hostPath: guardLibrary },
       })

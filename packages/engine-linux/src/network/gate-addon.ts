@@ -9,6 +9,8 @@ export interface GateAddon {
   /** Until connections are released, no data arrives from the outside, and none is lost. */
   holdConnections(netnsFd: number): Promise<unknown>
   releaseConnections(netnsFd: number): Promise<unknown>
+  /** Connects to 127.0.0.1, or to ::1; rejects with ECONNREFUSED. The caller owns the descriptor. */
+  connectPort(netnsFd: number, port: number): Promise<{ readonly connection: number }>
   /** Rejects when this kernel does not support gates. */
   probe(): Promise<unknown>
 }
@@ -18,23 +20,33 @@ export type FoundAddon =
   /** One sentence for people: why there is no addon. */
   | { readonly missing: string }
 
+let loaded: FoundAddon | undefined
 let found: Promise<FoundAddon> | undefined
+
+/** Loads the addon once, whether the kernel supports gates or not. */
+export function loadGateAddon(): FoundAddon {
+  loaded ??= load()
+  return loaded
+}
 
 /** Loads the addon and asks the kernel once: neither changes while this process lives. */
 export function findGateAddon(): Promise<FoundAddon> {
-  found ??= load()
+  found ??= probe(loadGateAddon())
   return found
 }
 
-async function load(): Promise<FoundAddon> {
-  let addon: GateAddon
+function load(): FoundAddon {
   try {
-    addon = createRequire(import.meta.url)(gateAddon)
+    return { addon: createRequire(import.meta.url)(gateAddon) }
   } catch (error) {
     return { missing: `the addon is not built or does not load: ${firstLine(error)}` }
   }
-  return addon.probe().then(
-    () => ({ addon }),
+}
+
+async function probe(addon: FoundAddon): Promise<FoundAddon> {
+  if (!('addon' in addon)) return addon
+  return addon.addon.probe().then(
+    () => addon,
     (error: unknown) => ({ missing: `the kernel refuses: ${firstLine(error)}` }),
   )
 }

@@ -4,7 +4,7 @@ import type { Gate } from '@dormouse/engine'
 import type { FirstProcess } from '../process/first-process.ts'
 import { withNamespace } from '../process/with-namespace.ts'
 import { RESOLVER } from './addresses.ts'
-import { findGateAddon, type GateAddon } from './gate-addon.ts'
+import { findGateAddon, type GateAddon, loadGateAddon } from './gate-addon.ts'
 
 /** Works for every burrow that is alive, frozen or not. */
 export async function openGate(first: FirstProcess): Promise<Gate> {
@@ -43,6 +43,20 @@ export function holdConnections(first: FirstProcess): Promise<void> {
 
 export function releaseConnections(first: FirstProcess): Promise<void> {
   return inNetworkIfAny(first, (addon, netns) => addon.releaseConnections(netns))
+}
+
+/** Returns a descriptor of a connection, which the caller owns. Throws `port_closed` when nothing listens. */
+export async function connectPort(first: FirstProcess, port: number): Promise<number> {
+  const found = loadGateAddon()
+  if (!('addon' in found))
+    throw new DormouseError('host_unsupported', `Ports cannot be reached here: ${found.missing}.`)
+  const { connection } = await inNetworkOf(first, (netns) => found.addon.connectPort(netns, port)).catch(
+    (cause: unknown) => {
+      if ((cause as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw cause
+      throw new DormouseError('port_closed', `nothing listens on port ${port}`, { details: { port }, cause })
+    },
+  )
+  return connection
 }
 
 /** Does nothing on a host without the addon: there burrows have no connections to the outside. */

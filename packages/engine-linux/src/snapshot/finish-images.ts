@@ -90,7 +90,10 @@ async function makeFiles(finish: FinishImages) {
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
   const guard = { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) }
-  const into = { outDir: work.images, memoryDir: work.memory, memoryId: id, guard }
+  const into = {
+    ...{ outDir: work.images, memoryDir: work.memory, memoryId: id, guard },
+    basesDir: burrow.paths.memory,
+  }
   const [hasCarried, { memoryFiles, referencedMemoryFiles }] = await allOf([
     hasWritten && layer !== undefined
       ? listCarried({ rawDir: raw, layer, list: work.carried })

@@ -87,19 +87,23 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   const plan = planSave(host, take)
   const { id, final, unfinished } = plan
   let isDumped = false
+  let intent = Promise.resolve()
   let manifest: FullManifest | undefined
-  await using worker = new PageWorker()
   // The thread starts while CRIU dumps the processes.
   host.imageThreads.prepare()
   await burrow.quiesce()
+  const worker = new PageWorker()
   try {
-    await prepareSave(burrow, plan)
+    // The disk works while CRIU does. Files move only when the intent is on disk.
+    ;({ intent } = await prepareSave(burrow, plan))
     const dumped = await dumpProcesses(host, burrow, await dumper.take(), {
       ...{ imagesDir: plan.raw, keepTimers, signal },
     })
     isDumped = true
     signal?.throwIfAborted()
-    manifest = await host.imageThreads.use((thread) => saveDump(host, take, { plan, thread, worker, dumped }))
+    manifest = await host.imageThreads.use((thread) =>
+      saveDump(host, take, { plan, thread, worker, dumped, intent }),
+    )
     signal?.throwIfAborted()
     await publish(host, take, plan, worker)
     host.verified.remember(final, manifest)
@@ -110,7 +114,7 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
     const isWriting = manifest === undefined
     const workerEnded = worker[Symbol.asyncDispose]()
     // One that only waits for the disk may take long to end, and changes nothing any more.
-    if (isWriting) await workerEnded
+    await Promise.allSettled([intent, isWriting ? workerEnded : undefined])
     const finishedId = await undoAndResume(host, burrow, { rawDir: plan.raw, isDumped })
     if (take.isUnsynced && finishedId !== id) await host.unsynced.unmark(id)
     if (finishedId === undefined) throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
@@ -154,12 +158,21 @@ function planSave({ layout }: SnapshotHost, { into, layersDir = layout.layersDir
   }
 }
 
-async function prepareSave(burrow: LinuxBurrow, { id, final, unfinished, raw, work, layer }: SavePlan) {
+/** Returns the promise of an intent on disk, not yet settled. */
+async function prepareSave(
+  burrow: LinuxBurrow,
+  { id, final, unfinished, raw, work, layer }: SavePlan,
+): Promise<{ intent: Promise<void> }> {
   await requireFewHeld(await burrow.pids())
   await requireOwnFiles(burrow.paths)
-  await recordSaveIntent(burrow.paths, { snapshotId: id, final: final.dir, work: unfinished, layer })
+  const intent = recordSaveIntent(burrow.paths, {
+    ...{ snapshotId: id, final: final.dir, work: unfinished, layer },
+  })
+  // Awaited before files move; until then a rejection is not unhandled.
+  intent.catch(() => {})
   await mkdir(raw, { recursive: true, mode: 0o700 })
   await mkdir(work.dir, { mode: 0o700 })
+  return { intent }
 }
 
 type Dumped = Pick<FinishImages, 'dumpedAtMs' | 'waits' | 'sleeps'>
@@ -202,9 +215,9 @@ async function dumpProcesses(
 async function saveDump(
   { layout }: SnapshotHost,
   { burrow, dumper, toolsDir, isUnsynced }: TakeSnapshot,
-  save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped },
+  save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped; intent: Promise<void> },
 ): Promise<FullManifest> {
-  const { thread, worker, dumped } = save
+  const { thread, worker, dumped, intent } = save
   const { id, raw, work, layerId, layer } = save.plan
   const { volumesDir } = layout
   const { volumes: mounts } = burrow.record
@@ -213,6 +226,7 @@ async function saveDump(
   const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
   await refuseVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
   await images.refuseLoss(pids)
+  await intent
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)
   // The disk works while the images are being rewritten.
   const filesOnDisk = hasFiles && !isUnsynced ? syncLayer(worker, layer) : Promise.resolve()

@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { COPIED_MAX_BYTES } from '../image/choose-extents.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import type { ImageThreads } from '../image-thread/image-threads.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import { CHAIN_MAX_LAYERS } from './choose-layers-to-merge.ts'
+import { findWasteful } from './find-wasteful.ts'
 import { beginGeneration, publishGeneration, removeFormer } from './generation.ts'
 import type { FullManifest, Manifest } from './manifest.ts'
 import { mergeChain } from './merge-chain.ts'
@@ -46,29 +46,26 @@ async function makeVersion(
   manifest: Manifest,
   { layout, dataDir, store, imageThreads, verified, signal }: ImproveSnapshot,
 ): Promise<boolean> {
-  if (!mayCopyMuch(manifest) && manifest.layers.length <= CHAIN_MAX_LAYERS) return false
+  const wasteful = await findWasteful(paths, manifest, { imageThreads, signal })
+  if (wasteful.length === 0 && manifest.layers.length <= CHAIN_MAX_LAYERS) return false
   const canClone = await canShareBlocks(layout.snapshotsDir)
-  const canConsolidate =
-    mayCopyMuch(manifest) &&
-    (await imageThreads.use((thread) => thread.run('canConsolidate', { from: paths, canClone })))
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
   const findUsedByOthers = async () => (await store.findUsedLayers(manifest.id)) ?? new Set(manifest.layers)
   const layers = await mergeChain({
     ...{ layout, paths, manifest, rootfs, findUsedByOthers, imageThreads, canClone, signal },
   })
-  if (!canConsolidate && layers === undefined) return false
+  if (wasteful.length === 0 && layers === undefined) return false
 
   const work = await beginGeneration(paths.dir)
   try {
     let next: Manifest = { ...manifest, layers: layers ?? manifest.layers }
-    if (canConsolidate && manifest.kind === 'full') {
+    if (wasteful.length > 0 && manifest.kind === 'full') {
       await using worker = new PageWorker({ isIdle: true, signal })
       const generation = (manifest.generation ?? 0) + 1
       const memoryId = `${manifest.id}g${generation}`
-      const isDone = await imageThreads.use((thread) =>
-        thread.run('consolidate', { from: paths, to: work, memoryId, canClone }, worker),
+      await imageThreads.use((thread) =>
+        thread.run('consolidate', { from: paths, to: work, names: wasteful, memoryId }, worker),
       )
-      if (!isDone) throw new DormouseError('no_space', 'The disk has become too full for a new version.')
       if (existsSync(paths.carried)) await link(paths.carried, work.carried)
       const full = { ...manifest, layers: next.layers, generation, ...(await describeFiles(work, worker)) }
       // A restore would verify it too, and need not do it again.
@@ -83,13 +80,6 @@ async function makeVersion(
   } finally {
     await removeTree(work.dir)
   }
-}
-
-/** By the sizes in the manifest, without reading the images. */
-function mayCopyMuch(manifest: Manifest): boolean {
-  if (manifest.kind === 'files') return false
-  const pages = manifest.images.filter(({ name }) => name.startsWith('pages-'))
-  return pages.reduce((bytes, { sizeBytes }) => bytes + sizeBytes, 0) >= COPIED_MAX_BYTES
 }
 
 /** Files that are links to the old version keep their checksums; new files get theirs. */

@@ -25,7 +25,8 @@ from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
-from dormouse_agent.users import ROOT, User, get_user
+from dormouse_agent.sudo import serve_sudo
+from dormouse_agent.users import ROOT, User, default_user, get_user
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
@@ -47,7 +48,7 @@ class Agent:
         self.operations = OperationTable(OPERATIONS)
         self.connections: set[Connection] = set()
         self.lingering = LingeringPipes()
-        self.default_user = ROOT
+        self.default_user = default_user()
         self.sandbox_id = ""
         self.env: dict[str, str] = {}
         budget = JournalBudget()
@@ -58,7 +59,6 @@ class Agent:
         )
         self.contexts: dict[str, Context] = {}
         self.watches = 0
-        self.port_relays = 0
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)
@@ -91,6 +91,8 @@ def main() -> int:
     asyncio.set_event_loop(loop)
     agent = Agent(loop)
     loop.run_until_complete(_listen(agent, socket_path))
+    if agent.default_user != ROOT:
+        serve_sudo(agent)
     if ready_fd is not None:
         close_log()
         os.write(int(ready_fd), b"1")

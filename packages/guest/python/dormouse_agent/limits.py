@@ -50,7 +50,7 @@ WATCHED_DIRECTORIES = 8192
 WATCH_BATCH_S = 0.01
 WATCH_BATCH_EVENTS = 4096
 
-# Relays. One read from a connection or a process.
+# Relays. One read from a process.
 RELAY_CHUNK_BYTES = 128 * KIB
 # After a process has ended, its terminal is read until it is quiet for this long.
 TERMINAL_LINGER_S = 0.05
@@ -71,8 +71,6 @@ BACKGROUND_SETTLES_S = 1.0
 PROC_FILE_BYTES = 256 * KIB
 
 # What may exist at the same time.
-# Each connection costs a descriptor, and its windows up to 2 MiB.
-PORT_CONNECTIONS = 512
 WATCHES = 64
 CONTEXTS = 16
 QUEUED_RUNS_PER_CONTEXT = 256

@@ -4,27 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import limits
 from dormouse_agent.channel import Channel
-from dormouse_agent.errors import OpError
 from dormouse_agent.fields import Whole
 from dormouse_agent.operations import operation
 from dormouse_agent.port_list import listeners, wait_for_listener
-from dormouse_agent.port_relay import relay
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
 
 PORT = Whole(1, 65535)
-
-
-@operation("port.connect", {"port": PORT}, takes_data=True)
-async def connect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    if agent.port_relays >= limits.PORT_CONNECTIONS:
-        raise OpError("limit_reached", f"{limits.PORT_CONNECTIONS} connections are open already")
-    agent.port_relays += 1
-    try:
-        return await relay(agent, channel, args["port"])
-    finally:
-        agent.port_relays -= 1
 
 
 @operation("port.wait", {"port": PORT, "timeoutMs": Whole(0, limits.TIMEOUT_MAX_MS)})
@@ -39,7 +26,6 @@ def list_ports(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[s
 
 
 OPERATIONS = (
-    connect,
     wait,
     list_ports,
 )

@@ -30,8 +30,21 @@ class User:
         return self.home
 
 
-# The default user until the host names another.
+# The default user unless the template or the host names another.
 ROOT = User("root", 0, 0, (0,), "/root")
+
+
+# A template names the user that code in its sandboxes runs as.
+DEFAULT_USER_FILE = "/etc/dormouse/default-user"
+
+
+def default_user() -> User:
+    """The user that the template names. Root where it names none, or one that does not exist."""
+    try:
+        with open(DEFAULT_USER_FILE, encoding="utf-8") as file:
+            return get_user(file.read(64).strip())
+    except (OSError, ValueError, OpError):
+        return ROOT
 
 
 def get_user(name: str) -> User:

@@ -13,7 +13,7 @@ export type CreateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean | undefined
   atMemoryLimit?: 'kill' | 'pause' | undefined
-  expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' }
+  expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' }
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
     | undefined
@@ -37,7 +37,12 @@ export type SandboxAnswer = {
   wakesAt?: string | undefined
   atMemoryLimit: 'kill' | 'pause'
   expires?:
-    | { afterMs?: number | undefined; idleMs?: number | undefined; at?: string | undefined; action: 'delete' }
+    | {
+        afterMs?: number | undefined
+        idleMs?: number | undefined
+        at?: string | undefined
+        action: 'delete' | 'standby'
+      }
     | undefined
   ephemeral: boolean
   limits: { memoryBytes: number; cpus: number; pids: number; diskBytes: number; files: number }
@@ -65,7 +70,7 @@ export type UpdateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean
   atMemoryLimit?: 'kill' | 'pause'
-  expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' } | null
+  expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' } | null
   ephemeral?: boolean
   network?: NetworkBody
   secrets?: string[]

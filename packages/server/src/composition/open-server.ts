@@ -1,3 +1,4 @@
+import type { RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
@@ -33,6 +34,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly sandboxes: SandboxService
   readonly access: StoredAccess
   readonly ssh: SshService
+  /** What clients of E2B know of sandboxes. */
+  readonly e2bRecords: RecordStore
   readonly services: Omit<Services, 'health'>
   readonly recovery: Recovery
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -70,6 +73,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
+    e2bRecords: stores.e2b,
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, usage, scrub, metrics },
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
@@ -120,6 +124,7 @@ function openAbove(
     }),
   )
   listeners.push(usage.listener)
+  listeners.push({ deleted: ({ id }) => stores.e2b.forget(id) })
   const templates = closing.use(
     openTemplates({
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },

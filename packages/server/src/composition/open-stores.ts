@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { SandboxRecord } from '@dormouse/e2b'
 import { hostClock } from '../clock/clock.ts'
 import { ServerClock } from '../clock/server-clock.ts'
 import type { ServerConfig } from '../config/config.ts'
@@ -11,6 +12,7 @@ import { RunJournal } from '../runs/run-journal.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
+import { E2bRows } from '../store/e2b-rows.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
 import { LineageRows } from '../store/lineage-rows.ts'
@@ -73,6 +75,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     volumes: new VolumeRows(db),
     ports: new PortRows(db),
     sshKeys: new SshKeyRows(db),
+    e2b: new E2bRows<SandboxRecord>(db),
     templates: new TemplateCatalog(new TemplateRows(db)),
   }
 }

@@ -10,6 +10,7 @@ import type { App } from '../api/route.ts'
 import { localUrl, readTls } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
+import { openE2b } from '../e2b/open-e2b.ts'
 import { boundGarbage } from '../host/bound-garbage.ts'
 import { ROOM_FOR_START, SpaceReserve } from '../host/space-reserve.ts'
 import { openLog, type ServerLog } from '../log.ts'
@@ -104,16 +105,16 @@ async function serve(
   const health = { status: 'ok' as 'ok' | 'stopping' }
   const mcp = openMcp(config, log)
   let ssh: OpenedSsh | undefined
-  const app = await createApp(
-    { ...core.services, health: { check: () => ({ status: health.status, version: VERSION }) } },
-    {
-      logger,
-      tls: config.tls && readTls(config.tls),
-      hostPaths,
-      origins: config.cors.origins,
-      moreRoutes: [mcp.routes],
-    },
-  )
+  const check = () => ({ status: health.status, version: VERSION })
+  const services = { ...core.services, health: { check } }
+  const app = await createApp(services, {
+    logger,
+    tls: config.tls && readTls(config.tls),
+    hostPaths,
+    origins: config.cors.origins,
+    moreRoutes: [mcp.routes],
+  })
+  openE2b(app, services, core.e2bRecords)
   try {
     const url = await listen(app, config)
     await mcp.open(app, url)

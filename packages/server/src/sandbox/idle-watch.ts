@@ -6,6 +6,7 @@ import type { Sandbox } from './sandbox.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { TimerWakes } from './timer-wakes.ts'
 import { pauseAtLimit } from './transitions/pause-at-limit.ts'
+import { standbyAtExpiry } from './transitions/standby-at-expiry.ts'
 import { untilExpiry, untilSleep, untilStored } from './why.ts'
 
 export interface IdleWatchOptions {
@@ -27,8 +28,8 @@ const ROUND_MS = 500
 const BUSY_CPU_SHARE = 0.02
 
 /**
- * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, and deletes expired ones.
- * Checks all of them twice a second.
+ * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, and deletes expired ones or
+ * puts them to standby. Checks all of them twice a second.
  */
 export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
@@ -131,7 +132,9 @@ export class IdleWatch implements Disposable {
 /** Background processes count as use. They keep a sandbox that expires when idle. */
 async function expire(sandbox: Sandbox): Promise<void> {
   await sandbox.background.check()
-  if (isDue(untilExpiry(sandbox))) await sandbox.delete()
+  if (!isDue(untilExpiry(sandbox))) return
+  if (sandbox.row.expires?.action !== 'standby') await sandbox.delete()
+  else if (!isRefusedNow(sandbox)) await standbyAtExpiry(sandbox)
 }
 
 /** Puts an idle sandbox to sleep unless it has background processes. */

@@ -10,7 +10,15 @@ export type WakeCause =
   | 'ssh'
   | 'timer'
   | 'limit_raised'
-export type StandbyCause = 'asked' | 'disk' | 'idle' | 'memory' | 'memory_limit' | 'shutdown' | 'store_after'
+export type StandbyCause =
+  | 'asked'
+  | 'disk'
+  | 'expired'
+  | 'idle'
+  | 'memory'
+  | 'memory_limit'
+  | 'shutdown'
+  | 'store_after'
 
 export interface UseOptions {
   readonly cause: WakeCause

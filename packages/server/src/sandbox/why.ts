@@ -18,7 +18,9 @@ export function explainWhy(sandbox: Sandbox): WhyAnswer {
   return {
     state: row.state,
     tier: row.tier,
-    summary: [summarise(sandbox, { sleepsInMs, storesInMs }), memory?.message].filter(Boolean).join(' '),
+    summary: [summarise(sandbox, { sleepsInMs, storesInMs }), expiryText(sandbox), memory?.message]
+      .filter(Boolean)
+      .join(' '),
     work: entries,
     sleepsAt: inTime(sleepsInMs),
     storesAt: inTime(storesInMs),
@@ -76,6 +78,15 @@ export function untilExpiry({ row, work, ageMs, deps }: Sandbox): number | undef
     expires.at === undefined ? undefined : Date.parse(expires.at) - deps.clock.confirmedWallMs(),
   ].filter((time) => time !== undefined)
   return times.length === 0 ? undefined : Math.min(...times)
+}
+
+/** Only of expiries at a time of day: the others move with every use. */
+function expiryText(sandbox: Sandbox): string | undefined {
+  const { expires, state } = sandbox.row
+  const leftMs = untilExpiry(sandbox)
+  if (expires?.at === undefined || leftMs === undefined || state === 'deleting') return undefined
+  const what = expires.action === 'standby' ? 'It is put to standby' : 'It is deleted'
+  return `${what} in ${inWords(leftMs)}, when its time is over.`
 }
 
 interface Times {

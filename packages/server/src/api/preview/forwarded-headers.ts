@@ -51,7 +51,7 @@ export function headersForSandbox(
   request: IncomingMessage,
   { port, prefix }: PreviewTarget,
 ): OutgoingHttpHeaders {
-  const headers = withoutHops(request)
+  const headers = withoutHops(request.rawHeaders)
   const { scheme, host } = publicOrigin(request)
   const remote = request.socket.remoteAddress ?? 'unknown'
   const before = isNearProxy(remote) ? listOf(headers['x-forwarded-for']) : []
@@ -68,18 +68,24 @@ export function headersForSandbox(
   return headers
 }
 
-/** The headers for the client. */
+/** The headers for the client, from those of the server in the sandbox: names and values in turns. */
 export function headersForClient(
-  answer: IncomingMessage,
+  rawHeaders: readonly string[],
   { port, prefix }: PreviewTarget,
 ): OutgoingHttpHeaders {
-  const headers = withoutHops(answer)
+  const headers = withoutHops(rawHeaders)
   delete headers[REFUSED_HEADER]
-  const { location } = answer.headers
-  if (location !== undefined && prefix !== undefined) headers['location'] = movedBelow(prefix, port, location)
-  const cookies = answer.headers['set-cookie']
+  const { location } = headers
+  if (location !== undefined && prefix !== undefined)
+    headers['location'] = movedBelow(
+      prefix,
+      port,
+      typeof location === 'string' ? location : (location[0] ?? ''),
+    )
+  const cookies = headers['set-cookie']
   if (cookies !== undefined)
-    headers['set-cookie'] = cookies
+    headers['set-cookie'] = [cookies]
+      .flat()
       .map((cookie) => ownCookie(cookie, prefix))
       .filter((cookie) => cookie !== '')
   if (prefix === undefined) return headers
@@ -92,16 +98,17 @@ export function headersForClient(
   return headers
 }
 
-function withoutHops({ rawHeaders, headers }: IncomingMessage): Record<string, string | string[]> {
-  const dropped = new Set([...HOP_BY_HOP, ...listOf(headers.connection).map((name) => name.toLowerCase())])
+function withoutHops(rawHeaders: readonly string[]): Record<string, string | string[]> {
   const kept: Record<string, string | string[]> = Object.create(null)
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = (rawHeaders[at] ?? '').toLowerCase()
     const value = forSandbox(name, rawHeaders[at + 1] ?? '')
-    if (value === undefined || dropped.has(name)) continue
+    if (value === undefined) continue
     const before = kept[name]
     kept[name] = before === undefined ? value : [...[before].flat(), value]
   }
+  for (const name of listOf(kept['connection'])) delete kept[name.toLowerCase()]
+  for (const name of HOP_BY_HOP) delete kept[name]
   return kept
 }
 

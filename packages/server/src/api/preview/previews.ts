@@ -1,14 +1,17 @@
-import { type IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { findPreview, type PreviewAddress } from '../../ports/preview-address.ts'
+import { interpose, responseOf } from '../interpose.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
 import { REFUSED_HEADER, TOKEN_COOKIE } from './credentials.ts'
+import { forwardRequest, isRepeatable } from './forward-request.ts'
 import { publicOrigin } from './forwarded-headers.ts'
+import { KeptConnections } from './kept-connections.ts'
 import { drainRequest, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
 import { setWallClockTimer } from './wall-clock-timer.ts'
@@ -30,26 +33,10 @@ export function usePreviews(app: App, services: PreviewServices): () => void {
     interpose(app, 'upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
       const address = find(request)
       if (address === undefined) return false
-      // Node has removed its own listener.
-      socket.on('error', () => socket.destroy())
-      const response = new ServerResponse(request)
-      response.shouldKeepAlive = false
-      response.assignSocket(socket)
-      response.once('finish', () => socket.destroySoon())
-      void server.serve(request, response, address, head)
+      void server.serve(request, responseOf(request, socket), address, head)
       return true
     })
   }
-}
-
-/** `take` sees every event first; the existing listeners see what it does not take. */
-function interpose<Args extends unknown[]>(app: App, event: string, take: (...args: Args) => boolean): void {
-  const listeners = app.server.listeners(event)
-  app.server.removeAllListeners(event)
-  app.server.on(event, (...args: unknown[]) => {
-    if (take(...(args as Args))) return
-    for (const listener of listeners) listener.apply(app.server, args)
-  })
 }
 
 class PreviewServer {
@@ -57,6 +44,7 @@ class PreviewServer {
   readonly #services: PreviewServices
   readonly #newId = requestIds()
   readonly #open = new Set<AbortController>()
+  readonly #kept = new KeptConnections()
 
   constructor(app: App, services: PreviewServices) {
     this.#app = app
@@ -138,7 +126,11 @@ class PreviewServer {
       return
     }
     const idleMs = this.#services.ports.idleConnectionMs
-    const relay = await openRelay(sandbox, port, { signal, idleMs })
+    if (head === undefined && isRepeatable(request, target)) {
+      await forwardRequest(this.#kept, { request, response, port, prefix, target, sandbox, signal, idleMs })
+      return
+    }
+    const relay = await openRelay(sandbox, port, { signal, idleMs, kept: this.#kept })
     try {
       await proxyRequest({ request, response, port, prefix, target, relay, head })
     } catch (error) {

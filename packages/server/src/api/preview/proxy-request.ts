@@ -6,8 +6,9 @@ import { headersForClient, headersForSandbox, type PreviewTarget } from './forwa
 import type { Relay } from './relay.ts'
 
 /** Some frameworks keep sessions in cookies and need more than Node's default. */
-const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
-const REASON = /^[\t\x20-\x7e\x80-\xff]*$/
+export const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
+/** What Node accepts as a reason in a status line. */
+export const REASON = /^[\t\x20-\x7e\x80-\xff]*$/
 
 export interface ProxyRequest extends PreviewTarget {
   readonly request: IncomingMessage
@@ -38,6 +39,7 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
   const answered = new Promise<void>((resolve, reject) => {
     outgoing.once('response', (answer) => {
       hold.mayIdle()
+      relay.answered()
       try {
         forwardAnswer(answer, proxied)
       } catch (error) {
@@ -47,6 +49,7 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
     })
     outgoing.once('upgrade', (answer, _connection, first: Buffer) => {
       hold.mayIdle()
+      relay.answered()
       forwardUpgrade(answer, first, proxied)
       resolve()
     })
@@ -82,7 +85,7 @@ function forwardAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
   const { response, relay, head } = proxied
   const { statusCode = 502, statusMessage = '' } = answer
   response.writeHead(statusCode, REASON.test(statusMessage) ? statusMessage : '', {
-    ...headersForClient(answer, proxied),
+    ...headersForClient(answer.rawHeaders, proxied),
     // After a refused upgrade the connection is not reused.
     ...(head !== undefined && { connection: 'close' }),
   })
@@ -103,7 +106,7 @@ function forwardUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyRe
   const socket = request.socket
   response.detachSocket(socket)
   const headers = {
-    ...headersForClient(answer, proxied),
+    ...headersForClient(answer.rawHeaders, proxied),
     connection: 'Upgrade',
     upgrade: answer.headers.upgrade,
   }
@@ -138,7 +141,7 @@ function headText({ statusMessage = '' }: IncomingMessage, headers: object): str
   return `HTTP/1.1 101 ${REASON.test(statusMessage) ? statusMessage : ''}\r\n${lines.join('\r\n')}\r\n\r\n`
 }
 
-function noAnswer(port: number, cause: unknown): DormouseError {
+export function noAnswer(port: number, cause: unknown): DormouseError {
   return new DormouseError(
     'port_closed',
     `The program on port ${port} closed the connection before it answered.`,

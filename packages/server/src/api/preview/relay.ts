@@ -1,10 +1,13 @@
 import type { Duplex } from 'node:stream'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { ConnectionHold } from './connection-hold.ts'
+import type { KeptConnections } from './kept-connections.ts'
 
 export interface Relay {
   readonly connection: Duplex
   readonly hold: ConnectionHold
+  /** Call when a response has started. */
+  answered(): void
 }
 
 /**
@@ -14,19 +17,25 @@ export interface Relay {
 export async function openRelay(
   sandbox: SandboxHandle,
   port: number,
-  { signal, idleMs }: { signal: AbortSignal; idleMs: number },
+  { signal, idleMs, kept }: { signal: AbortSignal; idleMs: number; kept?: KeptConnections },
 ): Promise<Relay> {
   const what = `a connection to port ${port}`
   // Taken before the waking call ends: the sandbox could fall asleep in between.
+  let answered = () => {}
   const hold = new ConnectionHold(sandbox, { what, idleMs })
   try {
-    const connection = await sandbox.use({ cause: 'port', what, signal }, (guest) =>
-      guest.ports.connect(port, { signal }),
-    )
+    const connection = await sandbox.use({ cause: 'port', what, signal }, async (guest) => {
+      const connected = await guest.ports.connect(port, { signal })
+      answered = kept?.expectAnswer(guest, port) ?? answered
+      return connected
+    })
     // Always one listener, also between two users of the connection.
     connection.on('error', () => {})
-    connection.once('close', () => hold[Symbol.dispose]())
-    return { connection, hold }
+    connection.once('close', () => {
+      hold[Symbol.dispose]()
+      answered()
+    })
+    return { connection, hold, answered }
   } catch (error) {
     hold[Symbol.dispose]()
     throw error

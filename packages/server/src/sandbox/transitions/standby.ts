@@ -49,7 +49,8 @@ export async function standby(
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = performance.now()
   await sandbox.sample()
-  sandbox.move('suspending', { intent: 'standby' })
+  // Does not wait for the disk: after a power cut, recovery treats `running` and `suspending` alike.
+  sandbox.move('suspending', { intent: 'standby', withoutSync: true })
   const leave = tier === 'frozen' ? 'frozen' : 'gone'
   const saved = await save(sandbox, burrow, leave, signal).catch(async (error) => {
     const isInterrupted = signal?.aborted === true && error === signal.reason

@@ -1,0 +1,80 @@
+import { hasErrorCode, isSnapshotId } from '@dormouse/contracts'
+import type { Caller, CreateRequest } from '../backend.ts'
+import { ApiError } from '../http/api-error.ts'
+import type { SandboxRecord } from '../sandbox/record.ts'
+import { expiryOf } from '../sandbox/state.ts'
+import type { CreateBody } from './bodies.ts'
+import { networkPolicy } from './network-policy.ts'
+import type { ControlParts } from './sandbox-routes.ts'
+
+export interface Creation {
+  readonly body: CreateBody
+  readonly timeoutS: number
+  readonly isSecure: boolean
+  readonly signal: AbortSignal
+}
+
+/** Creates a sandbox and its record. A template that does not exist is an `ApiError` 404. */
+export async function createSandbox(
+  { backend, lifecycle, ownTemplate }: ControlParts,
+  caller: Caller,
+  { body, timeoutS, isSecure, signal }: Creation,
+): Promise<SandboxRecord> {
+  const { sandboxes, policyDefaults, records } = backend
+  const onTimeout = body.autoPause === true ? 'pause' : 'kill'
+  const record = lifecycle.newRecord({
+    template: body.templateID,
+    timeoutMs: timeoutS * 1000,
+    isSecure,
+    hasPublicTraffic: body.network?.allowPublicTraffic !== false,
+    onTimeout,
+    autoResume: body.autoResume?.enabled === true,
+    keepsMemory: body.autoPauseMemory !== false,
+    network: body.network ?? undefined,
+  })
+  const network = networkPolicy(
+    { ...body.network, allow_internet_access: body.allow_internet_access ?? true },
+    policyDefaults.network,
+  )
+  const common = {
+    ...policyDefaults,
+    network,
+    name: undefined,
+    env: { E2B_SANDBOX: 'true', E2B_TEMPLATE_ID: body.templateID, ...body.envVars },
+    metadata: body.metadata ?? {},
+    volumes: (body.volumeMounts ?? []).map(({ name, path }) => ({ volume: name, path, readOnly: false })),
+    secrets: [],
+    expires: expiryOf(record),
+    wakeOnTimer: false,
+    atMemoryLimit: 'kill',
+    ephemeral: false,
+  } as const
+  const create = async () => {
+    const origin = await originOf(body.templateID, caller)
+    return sandboxes.create({ ...common, ...origin }, caller, signal)
+  }
+  const { sandbox } = await create().catch((error: unknown) => {
+    if (!hasErrorCode(error, 'template_not_found')) throw error
+    // Somebody has deleted the template since it was last used.
+    if (!ownTemplate.isOwn(body.templateID))
+      throw new ApiError(404, `template '${body.templateID}' not found`)
+    ownTemplate.forget(caller)
+    return create()
+  })
+  const written = { ...record, sandboxId: sandbox.id }
+  records.put(written)
+  return written
+
+  async function originOf(
+    name: string,
+    caller: Caller,
+  ): Promise<Pick<CreateRequest, 'template' | 'snapshotId' | 'limits'>> {
+    const limits = backend.defaultLimits(caller)
+    if (isSnapshotId(name)) {
+      const own = await sandboxes.limitsOfSnapshot(name, caller)
+      return { template: '', snapshotId: name, limits: { ...limits, ...own } }
+    }
+    if (ownTemplate.isOwn(name)) return { template: await ownTemplate.ensure(caller), limits }
+    return { template: name.split(':')[0] ?? name, limits }
+  }
+}

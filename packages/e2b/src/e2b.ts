@@ -1,0 +1,130 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { hasErrorCode } from '@dormouse/contracts'
+import type { Backend } from './backend.ts'
+import { Control } from './control/control.ts'
+import { headerOf } from './envd/caller.ts'
+import { ENVD_PORT, Envd } from './envd/envd.ts'
+import { isSame } from './envd/signature.ts'
+import { sendError } from './http/respond.ts'
+import { INTERPRETER_PORT, Interpreter } from './interpreter/interpreter.ts'
+import { findTarget, type Target } from './proxy/find-target.ts'
+import {
+  sendBadTrafficToken,
+  sendPortClosed,
+  sendSandboxNotFound,
+  TRAFFIC_HEADER,
+} from './proxy/proxy-error.ts'
+import { Lifecycle } from './sandbox/lifecycle.ts'
+import { OwnTemplate } from './sandbox/own-template.ts'
+import type { SandboxRecord } from './sandbox/record.ts'
+
+/** Serves E2B's clients: the control API at its paths, and sandboxes by header or host name. */
+export class E2b {
+  readonly #backend: Backend
+  readonly #lifecycle: Lifecycle
+  readonly #control: Control
+  readonly #envd = new Envd()
+  readonly #interpreter: Interpreter
+
+  constructor(backend: Backend) {
+    this.#backend = backend
+    this.#lifecycle = new Lifecycle(backend)
+    this.#interpreter = new Interpreter(backend.runs)
+    this.#control = new Control({
+      backend,
+      lifecycle: this.#lifecycle,
+      ownTemplate: new OwnTemplate(backend.templates),
+      forget: (sandboxId) => this.forget(sandboxId),
+    })
+  }
+
+  forget(sandboxId: string): void {
+    this.#envd.forget(sandboxId)
+    this.#interpreter.forget(sandboxId)
+  }
+
+  /** Whether the request is for a sandbox that clients of E2B know. */
+  isTarget(request: IncomingMessage): boolean {
+    const target = findTarget(request, this.#backend.domain)
+    // Ports of sandboxes that no client of E2B knows are previews as always.
+    return (
+      target !== undefined &&
+      (headerOf(request.headers, 'e2b-sandbox-id') !== undefined || this.#knows(target))
+    )
+  }
+
+  /** Returns whether the request was for E2B; then it is being answered. `head`: of an upgrade request. */
+  take(request: IncomingMessage, response: ServerResponse, head?: Buffer): boolean {
+    const target = findTarget(request, this.#backend.domain)
+    if (target !== undefined) {
+      const isOurs = this.isTarget(request)
+      if (isOurs) void this.#serveSandbox(request, response, { target, head })
+      return isOurs
+    }
+    if (head !== undefined) return false
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
+    if (!this.#control.has(pathname)) return false
+    void this.#control.serve(request, response, { path: pathname, query: searchParams })
+    return true
+  }
+
+  #knows({ sandboxId, port }: Target): boolean {
+    return (
+      port === ENVD_PORT || port === INTERPRETER_PORT || this.#backend.records.find(sandboxId) !== undefined
+    )
+  }
+
+  async #serveSandbox(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { target, head }: { target: Target; head: Buffer | undefined },
+  ): Promise<void> {
+    const { sandboxId, port } = target
+    try {
+      const reached = await this.#reach(sandboxId)
+      if (reached === undefined) {
+        sendSandboxNotFound(request, response, sandboxId)
+        return
+      }
+      const { sandbox, record } = reached
+      const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://localhost')
+      const exchange = { request, response, query, sandbox, record, path }
+      if (port === ENVD_PORT && head === undefined) {
+        await this.#envd.serve(exchange)
+        return
+      }
+      if (!checkTraffic(request, response, record)) return
+      if (port === INTERPRETER_PORT && head === undefined) await this.#interpreter.serve(exchange)
+      else await this.#backend.forward({ request, response, head, sandbox, port })
+    } catch (error) {
+      if (hasErrorCode(error, 'port_closed')) sendPortClosed(request, response, target)
+      else if (hasErrorCode(error, 'not_found')) sendSandboxNotFound(request, response, sandboxId)
+      else {
+        this.#backend.log.error({ err: error, sandboxId, port }, 'a request of an E2B client failed')
+        sendError(response, error)
+      }
+    }
+  }
+
+  async #reach(sandboxId: string) {
+    try {
+      return await this.#lifecycle.reach(sandboxId)
+    } catch (error) {
+      if (hasErrorCode(error, 'not_found')) return undefined
+      throw error
+    }
+  }
+}
+
+/** False: the request has been refused. */
+function checkTraffic(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { trafficToken, sandboxId }: SandboxRecord,
+): boolean {
+  if (trafficToken === undefined) return true
+  const given = headerOf(request.headers, TRAFFIC_HEADER)
+  if (given !== undefined && isSame(given, trafficToken)) return true
+  sendBadTrafficToken(request, response, { sandboxId, isMissing: given === undefined })
+  return false
+}

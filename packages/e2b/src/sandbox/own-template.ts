@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hasErrorCode } from '@dormouse/contracts'
+import type { TemplateAnswer } from '@dormouse/contracts/http'
+import type { BackendTemplates, Caller } from '../backend.ts'
+import { ApiError } from '../http/api-error.ts'
+
+/** The template that E2B's own names stand for. It is built on the default template and belongs to the key. */
+export const E2B_TEMPLATE = 'e2b'
+
+/** Names of E2B's own templates. */
+const OWN_NAMES = new Set(['base', 'code-interpreter-v1', 'code-interpreter'])
+
+const POLL_MS = 100
+const BUILD_MAX_MS = 10 * 60_000
+
+/** Adds the user `user`, who may use `sudo` without a password and whom code runs as. */
+const COMMANDS = [
+  'id user >/dev/null 2>&1 || useradd --create-home --shell /bin/bash --uid 1000 --user-group user',
+  `printf '#!/bin/sh\\nexec /usr/bin/python3 -I -S /.dormouse/guest/dormouse_sudo.py "$@"\\n' > /usr/local/bin/sudo`,
+  'chmod 755 /usr/local/bin/sudo',
+  'mkdir -p /etc/dormouse && echo user > /etc/dormouse/default-user',
+  'mkdir -p /code && chown user:user /code && chmod 777 /usr/local',
+]
+
+/** Builds the template of E2B's names when a key first needs it. */
+export class OwnTemplate {
+  readonly #templates: BackendTemplates
+  readonly #building = new Map<string, Promise<void>>()
+  readonly #ready = new Set<string>()
+
+  constructor(templates: BackendTemplates) {
+    this.#templates = templates
+  }
+
+  isOwn(name: string): boolean {
+    return OWN_NAMES.has(name)
+  }
+
+  /** Resolves when sandboxes can be created from it. All callers with one key share one build. */
+  async ensure(caller: Caller): Promise<string> {
+    const { keyId } = caller
+    if (this.#ready.has(keyId)) return E2B_TEMPLATE
+    const running =
+      this.#building.get(keyId) ?? this.#build(caller).finally(() => this.#building.delete(keyId))
+    this.#building.set(keyId, running)
+    await running
+    this.#ready.add(keyId)
+    return E2B_TEMPLATE
+  }
+
+  /** The template may have been deleted since it was last used. */
+  forget({ keyId }: Caller): void {
+    this.#ready.delete(keyId)
+  }
+
+  async #build(caller: Caller): Promise<void> {
+    let template = await this.#find(caller)
+    if (template?.state === 'failed') {
+      await this.#templates.delete(E2B_TEMPLATE, caller)
+      template = undefined
+    }
+    template ??= await this.#templates.build(
+      {
+        name: E2B_TEMPLATE,
+        description: 'For clients of E2B: as the default template, with the user "user" and sudo',
+        packages: [],
+        pip: [],
+        commands: COMMANDS,
+        preload: [],
+      },
+      caller,
+    )
+    for (let waitedMs = 0; template.state === 'building' && waitedMs < BUILD_MAX_MS; waitedMs += POLL_MS) {
+      await sleep(POLL_MS)
+      template = await this.#templates.get(E2B_TEMPLATE, caller)
+    }
+    if (template.state === 'ready') return
+    throw new ApiError(
+      500,
+      `The template "${E2B_TEMPLATE}" cannot be built: ${template.error ?? template.state}`,
+    )
+  }
+
+  async #find(caller: Caller): Promise<TemplateAnswer | undefined> {
+    try {
+      return await this.#templates.get(E2B_TEMPLATE, caller)
+    } catch (error) {
+      if (hasErrorCode(error, 'template_not_found')) return undefined
+      throw error
+    }
+  }
+}
