@@ -68,6 +68,8 @@ export class LinuxBurrow implements Burrow {
   readonly #gate: BurrowGate
   readonly #ports: PortConnections
   readonly #shown: ShownLimits
+  /** Memory that is being moved. It needs threads that run, so a freeze ends it first. */
+  moving: { stop(): void; readonly ended: Promise<unknown> } | undefined
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
@@ -183,6 +185,8 @@ export class LinuxBurrow implements Burrow {
 
   async freeze(): Promise<void> {
     this.guest.isHeld = true
+    this.moving?.stop()
+    await this.moving?.ended
     await this.#cgroup.freeze().catch((error: unknown) => {
       this.guest.isHeld = false
       throw error

@@ -29,8 +29,8 @@ export interface MovedMemory {
 
 const NOTHING: MovedMemory = { movedBytes: 0, pausesMs: [] }
 
-/** The moves of live burrows: one at a time each. */
-const moves = new WeakMap<LinuxBurrow, { running: Promise<unknown>; count: number }>()
+/** How often memory of a burrow was moved. */
+const counts = new WeakMap<LinuxBurrow, number>()
 
 /**
  * Moves memory of a live burrow into memory files, which its processes then map, while it runs: each piece stops it for
@@ -43,19 +43,32 @@ export async function moveMemory(
   burrow: LinuxBurrow,
   { toolsDir, signal }: { toolsDir: string; signal?: AbortSignal | undefined },
 ): Promise<MovedMemory> {
-  const before = moves.get(burrow)
-  await before?.running
-  const count = (before?.count ?? 0) + 1
-  if (signal?.aborted || count > MOVES_MAX || (await ownBytes(burrow)) < WORTH_BYTES) return NOTHING
-  // Processes that wait for memory cannot be stopped this way.
-  if (await burrow.waitsForMemory().catch(() => true)) return NOTHING
-  if (await burrow.isFrozen().catch(() => true)) return NOTHING
-  const running = run(burrow, { toolsDir, signal }).catch((error: unknown) => {
-    burrow.report('move', error, 'memory of a live burrow was not moved')
-    return NOTHING
-  })
-  moves.set(burrow, { running, count })
-  return running
+  // One at a time.
+  while (burrow.moving !== undefined) await burrow.moving.ended
+  const count = (counts.get(burrow) ?? 0) + 1
+  const stop = new AbortController()
+  const both = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal])
+  const ended = isWorthIt(burrow, count)
+    .then((isWorth) => (isWorth ? run(burrow, { toolsDir, signal: both }) : NOTHING))
+    .catch((error: unknown) => {
+      burrow.report('move', error, 'memory of a live burrow was not moved')
+      return NOTHING
+    })
+    .finally(() => {
+      burrow.moving = undefined
+    })
+  burrow.moving = { stop: () => stop.abort(), ended }
+  const moved = await ended
+  if (moved !== NOTHING) counts.set(burrow, count)
+  return moved
+}
+
+async function isWorthIt(burrow: LinuxBurrow, count: number): Promise<boolean> {
+  // A burrow that is ending has no cgroup.
+  const ownBytes = await burrow.anonymousBytes().catch(() => 0)
+  if (count > MOVES_MAX || ownBytes < WORTH_BYTES) return false
+  // Processes that wait for memory, or are frozen, cannot be stopped this way.
+  return !(await burrow.waitsForMemory()) && !(await burrow.isFrozen())
 }
 
 /** Post: the memory files of the burrow are on disk. An abort ends the wait. */
@@ -69,17 +82,12 @@ export async function syncMemory(burrow: LinuxBurrow, signal: AbortSignal | unde
   }
 }
 
-/** A burrow that is ending has no cgroup. */
-function ownBytes(burrow: LinuxBurrow): Promise<number> {
-  return burrow.anonymousBytes().catch(() => 0)
-}
-
 async function run(
   burrow: LinuxBurrow,
-  { toolsDir, signal }: { toolsDir: string; signal?: AbortSignal | undefined },
+  { toolsDir, signal }: { toolsDir: string; signal: AbortSignal },
 ): Promise<MovedMemory> {
   const argv = await moverCommand(burrow, toolsDir)
-  if (argv === undefined) return NOTHING
+  if (argv === undefined || signal.aborted) return NOTHING
   const program = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
   const [input, answers, errors] = program.streams as [Duplex, Duplex, Duplex]
   let said = ''
