@@ -5,6 +5,12 @@ import { python, timed } from '../workbench.mjs'
 import { copyToFile } from './control.mjs'
 import { checkContent, growTree } from './tree.mjs'
 
+const failures = {
+  report: (_kind, error) => {
+    throw error
+  },
+}
+
 /** Moves memory of a burrow that is awake, and calls it all the while. Control: the same calls before. */
 export async function measureAlive(bench, { heapBytes, times }) {
   const samples = { control: [], whole: [], pauses: [], calls: [], idleCalls: [], movedBytes: [] }
@@ -17,7 +23,7 @@ export async function measureAlive(bench, { heapBytes, times }) {
     await bench.pause(2000)
     let isOver = false
     const toolsDir = guestToolsDir(bench.dataDir, burrow.record.tools)
-    const moving = timed(() => moveMemory(burrow, { toolsDir })).finally(() => {
+    const moving = timed(() => moveMemory(burrow, { toolsDir, failures })).finally(() => {
       isOver = true
     })
     while (!isOver) samples.calls.push(await call())

@@ -10,15 +10,7 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type {
-  Burrow,
-  BurrowEnd,
-  BurrowMemory,
-  BurrowUsage,
-  EngineFailureKind,
-  Gate,
-  ShownDisk,
-} from '@dormouse/engine'
+import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, ShownDisk } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import { MemoryPause } from '../cgroup/memory-pause.ts'
@@ -26,7 +18,7 @@ import type { BurrowPaths } from '../host/layout.ts'
 import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
 import { PortConnections } from '../network/port-connections.ts'
-import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
+import { type FirstProcess, findStopped, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
 import { connectToAgent } from './agent-socket.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, prepareRecord, writeRecord } from './burrow-record.ts'
@@ -69,7 +61,7 @@ export class LinuxBurrow implements Burrow {
   readonly #ports: PortConnections
   readonly #shown: ShownLimits
   /** Memory that is being moved. It needs threads that run, so a freeze ends it first. */
-  moving: { stop(): void; readonly ended: Promise<unknown> } | undefined
+  moving: { stop(): Promise<unknown>; readonly ended: Promise<unknown> } | undefined
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
@@ -185,8 +177,7 @@ export class LinuxBurrow implements Burrow {
 
   async freeze(): Promise<void> {
     this.guest.isHeld = true
-    this.moving?.stop()
-    await this.moving?.ended
+    await this.moving?.stop()
     await this.#cgroup.freeze().catch((error: unknown) => {
       this.guest.isHeld = false
       throw error
@@ -196,11 +187,6 @@ export class LinuxBurrow implements Burrow {
   async thaw(): Promise<void> {
     await this.#cgroup.thaw()
     this.guest.isHeld = false
-  }
-
-  /** Reports a failure of work that no caller waits for. */
-  report(kind: EngineFailureKind, error: unknown, what: string): void {
-    this.#host.failures.report(kind, error, { sandboxId: this.sandboxId, burrowId: this.id }, what)
   }
 
   openGate(): Promise<Gate> {
@@ -246,10 +232,7 @@ export class LinuxBurrow implements Burrow {
       await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
       // Programs had a moment to close. What is still open would be in the snapshot without its other end.
       this.#ports.reset()
-      const states = await Promise.all(
-        (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
-      )
-      this.#stoppedBefore = new Set(states.filter(({ state }) => state === 'T').map(({ pid }) => pid))
+      this.#stoppedBefore = await findStopped(await this.pids())
     } catch (error) {
       await this.resumeAfterFailedSave({ areStopped: false })
       throw error

@@ -5,6 +5,7 @@ import { onAbort } from '@dormouse/async'
 import { newSnapshotId } from '@dormouse/contracts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
+import type { FailureLog } from '../host/failure-log.ts'
 import { startProgram } from '../host/start-program.ts'
 import { findElfSymbol } from '../image/elf-symbol.ts'
 import { PageWorker } from '../image/page-worker.ts'
@@ -27,6 +28,13 @@ export interface MovedMemory {
   readonly pausesMs: readonly number[]
 }
 
+export interface MoveMemory {
+  /** The directory that the burrow sees as /.dormouse. */
+  readonly toolsDir: string
+  readonly failures: FailureLog
+  readonly signal?: AbortSignal | undefined
+}
+
 const NOTHING: MovedMemory = { movedBytes: 0, pausesMs: [] }
 
 /** How often memory of a burrow was moved. */
@@ -41,7 +49,7 @@ const counts = new WeakMap<LinuxBurrow, number>()
  */
 export async function moveMemory(
   burrow: LinuxBurrow,
-  { toolsDir, signal }: { toolsDir: string; signal?: AbortSignal | undefined },
+  { toolsDir, failures, signal }: MoveMemory,
 ): Promise<MovedMemory> {
   // One at a time.
   while (burrow.moving !== undefined) await burrow.moving.ended
@@ -51,13 +59,18 @@ export async function moveMemory(
   const ended = isWorthIt(burrow, count)
     .then((isWorth) => (isWorth ? run(burrow, { toolsDir, signal: both }) : NOTHING))
     .catch((error: unknown) => {
-      burrow.report('move', error, 'memory of a live burrow was not moved')
+      const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
+      failures.report('move', error, fields, 'memory of a live burrow was not moved')
       return NOTHING
     })
     .finally(() => {
       burrow.moving = undefined
     })
-  burrow.moving = { stop: () => stop.abort(), ended }
+  const stopped = () => {
+    stop.abort()
+    return ended
+  }
+  burrow.moving = { stop: stopped, ended }
   const moved = await ended
   if (moved !== NOTHING) counts.set(burrow, count)
   return moved

@@ -54,12 +54,12 @@ export async function saveBurrow(
  * the burrow runs on, and what was done need not be done again.
  */
 export async function prepareSave(
-  { dataDir }: SnapshotEngine,
+  { host: { failures }, dataDir }: SnapshotEngine,
   burrow: LinuxBurrow,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
-  const { movedBytes } = await moveMemory(burrow, { toolsDir, signal })
+  const { movedBytes } = await moveMemory(burrow, { toolsDir, failures, signal })
   if (movedBytes > 0 && signal?.aborted !== true) await syncMemory(burrow, signal)
 }
 
@@ -71,7 +71,7 @@ export async function saveAndEnd(
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
-  await moveMemory(burrow, { toolsDir, signal: how.signal })
+  await moveMemory(burrow, { toolsDir, failures: host.failures, signal: how.signal })
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
     takeSnapshot(host, { burrow, dumper, toolsDir, ...how }),
   )
