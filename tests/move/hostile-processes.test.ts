@@ -119,6 +119,23 @@ for _ in range(2): os.read(ready[0], 1)`,
   ).toBe("b'y'\n0")
 })
 
+test('no forbidden system call gets through while memory is moved', async () => {
+  await python(
+    burrow,
+    `seen, asking = set(), True
+def ask():
+    while asking:
+        # io_uring_setup: without its filters, a process gets EFAULT.
+        libc.syscall(425, 1, None); seen.add(ctypes.get_errno())
+askers = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
+for t in askers: t.start()
+time.sleep(0.1); before = set(seen)
+fodder = os.urandom(60_000_000)`,
+  )
+  await move(burrow)
+  expect(await python(burrow, 'asking = False; print(len(before), seen == before)')).toBe('1 True')
+})
+
 test('`kill -9` of the mover at any moment leaves every process running and unharmed', async () => {
   await python(
     burrow,

@@ -13,10 +13,6 @@
 #include "live-tasks.h"
 #include "report.h"
 
-#ifndef PTRACE_O_SUSPEND_SECCOMP
-#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
-#endif
-
 /* With more threads the pause would be too long. */
 #define TASKS_MAX 512
 /* A thread in an uninterruptible system call takes longer. On a busy host, so does one that waits for a CPU. */
@@ -81,11 +77,9 @@ static int seize_process(struct tasks *tasks, pid_t process)
         pid_t thread = atoi(entry->d_name);
         if (thread <= 0 || is_known(tasks, thread))
             continue;
-        /* Filters of the sandbox would kill it for the calls that are made in it. */
-        long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP;
         if (tasks->count >= TASKS_MAX)
             added = -1;
-        else if (ptrace(PTRACE_SEIZE, thread, 0, options) == 0) {
+        else if (ptrace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) == 0) {
             remember(tasks, process, thread);
             ptrace(PTRACE_INTERRUPT, thread, 0, 0);
             added++;
