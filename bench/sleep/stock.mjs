@@ -8,6 +8,7 @@ import { FailureLog } from '../../packages/engine-linux/dist/host/failure-log.js
 import { ImageThreads } from '../../packages/engine-linux/dist/image-thread/image-threads.js'
 import { Dumper } from '../../packages/engine-linux/dist/snapshot/dumper.js'
 import { takeSnapshot } from '../../packages/engine-linux/dist/snapshot/take-snapshot.js'
+import { UnsyncedSnapshots } from '../../packages/engine-linux/dist/storage/unsynced-snapshots.js'
 import { VerifiedSnapshots } from '../../packages/engine-linux/dist/storage/verify-snapshot.js'
 
 /**
@@ -22,7 +23,9 @@ export async function takeStockSnapshot({ layout, dataDir }, burrow) {
   const imageThreads = new ImageThreads()
   try {
     const toolsDir = await toolsWithoutGuard(layout)
-    const host = { layout, hierarchies, failures, imageThreads, verified: new VerifiedSnapshots() }
+    const verified = new VerifiedSnapshots()
+    const unsynced = new UnsyncedSnapshots(layout, failures)
+    const host = { layout, hierarchies, failures, imageThreads, verified, unsynced }
     const { manifest, leftover } = await takeSnapshot(host, { burrow, dumper, toolsDir })
     await rm(leftover, { recursive: true, force: true })
     return manifest
