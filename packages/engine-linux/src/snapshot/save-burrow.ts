@@ -71,9 +71,8 @@ export async function saveAndEnd(
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
-  await moveMemory(burrow, { toolsDir, failures: host.failures, signal: how.signal })
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
-    takeSnapshot(host, { burrow, dumper, toolsDir, ...how }),
+    takeSnapshot(host, { burrow, dumper, toolsDir, movesMemory: true, ...how }),
   )
   leftovers.removeTree(leftover, { sandboxId: burrow.sandboxId, snapshotId: taken.manifest.id })
   taken.ended.catch((error: unknown) => leftovers.destroy(burrow, error))

@@ -24,6 +24,7 @@ import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
 import { type FinishImages, finishImages } from './finish-images.ts'
 import { freezeForDump } from './freeze-for-dump.ts'
 import { wasLeftStopped } from './interrupted-dump.ts'
+import { moveMemory } from './move-memory.ts'
 import { recordSaveIntent, undoSave } from './save-intent.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 import { findWaits, holdSleeps } from './watch-timers.ts'
@@ -40,6 +41,8 @@ export interface TakeSnapshot {
   readonly keepTimers?: boolean | undefined
   /** Whether it returns before the snapshot is on disk; the caller then starts `UnsyncedSnapshots.start`. */
   readonly isUnsynced?: boolean | undefined
+  /** Whether much memory is moved into its file first, instead of being dumped and then moved. */
+  readonly movesMemory?: boolean
   /** See `SnapshotOptions.signal`. CRIU's part cannot be interrupted. */
   readonly signal?: AbortSignal | undefined
 }
@@ -82,7 +85,7 @@ export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<Ta
 }
 
 async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
-  const { burrow, dumper, keepTimers = false, signal } = take
+  const { burrow, dumper, toolsDir, keepTimers = false, movesMemory = false, signal } = take
   signal?.throwIfAborted()
   const plan = planSave(host, take)
   const { id, final, unfinished } = plan
@@ -94,7 +97,9 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   await burrow.quiesce()
   const worker = new PageWorker()
   try {
-    // The disk works while CRIU does. Files move only when the intent is on disk.
+    if (movesMemory)
+      await moveMemory(burrow, { toolsDir, failures: host.failures, signal })
+      // The disk works while CRIU does. Files move only when the intent is on disk.
     ;({ intent } = await prepareSave(burrow, plan))
     const dumped = await dumpProcesses(host, burrow, await dumper.take(), {
       ...{ imagesDir: plan.raw, keepTimers, signal },
