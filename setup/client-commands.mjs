@@ -31,6 +31,8 @@ export const CLIENT_COMMANDS = [
   'why',
   'ledger',
   'network',
+  'open',
+  'events',
   'top',
   'usage',
   'demo',

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { JSON_FLAG, parseFlags, refuseArguments, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
+import { clientIo } from './client-io.mjs'
 import { helpCommands, helpText } from './help.mjs'
 import { ProgressEvents } from './progress-events.mjs'
 import { runInForeground } from './run-command.mjs'
@@ -120,7 +121,7 @@ async function buildTemplate(context, args) {
 
 /** @type {SetupCommand['run']} */
 async function help({ args, stdout, isJson }) {
-  const { clientIo, runClientCommand } = await import('./run-client-command.mjs')
+  const { runClientCommand } = await import('./run-client-command.mjs')
   if (isClientCommand(args)) return runClientCommand([...args, '--help', ...(isJson ? [JSON_FLAG] : [])])
   const [command] = args
   if (command !== undefined && !Object.hasOwn(COMMANDS, command)) refuseArguments(args)

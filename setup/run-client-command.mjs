@@ -1,8 +1,8 @@
-import { setMaxListeners } from 'node:events'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { hasJsonFlag } from './arguments.mjs'
 import { findClientBundle } from './client-bundle.mjs'
+import { clientIo } from './client-io.mjs'
 import { failureLine } from './show-failure.mjs'
 
 const NOT_BUILT = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
@@ -32,33 +32,4 @@ export async function runClientCommand(args) {
   const io = clientIo()
   const status = await client.runClient({ args, io })
   return io.signal.reason === 'SIGPIPE' ? 0 : status
-}
-
-/** After the reader of stdout has gone, the time to end what runs in the sandbox. */
-const UNREAD_MS = 10_000
-
-/** The terminal or pipes of this process. The first Ctrl-C aborts `signal`; the second exits immediately. */
-export function clientIo() {
-  const { stdin, stdout, stderr, env } = process
-  const interruption = new AbortController()
-  // Every request that is under way adds a listener; `top` and `cp` have many at once.
-  setMaxListeners(0, interruption.signal)
-  for (const [signal, number] of /** @type {const} */ ([
-    ['SIGINT', 2],
-    ['SIGTERM', 15],
-    ['SIGHUP', 1],
-  ])) {
-    process.on(signal, () => {
-      if (interruption.signal.aborted) process.exit(128 + number)
-      interruption.abort(signal)
-    })
-  }
-  // When the reader of stdout is gone, as with `| head`, the command ends.
-  const unread = () => {
-    interruption.abort('SIGPIPE')
-    setTimeout(() => process.exit(0), UNREAD_MS).unref()
-  }
-  stdout.on('error', unread)
-  stderr.on('error', unread)
-  return { stdin, stdout, stderr, env, signal: interruption.signal }
 }

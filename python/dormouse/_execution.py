@@ -16,9 +16,9 @@ from ._result import Result
 class Event:
     """One event of a run or a process. `type` says which other fields are set.
 
-    `start`: `run_id`, or `process_id` and `pid`. `stdout`, `stderr`: `data` is text. `result`: `data` is a Result.
-    `input`: `prompt`, and `hidden` for passwords. `error`: `name`, `message`, `traceback`. `truncated`: `bytes` that were
-    left out. `exit`, the last event: `code`.
+    `start`: `run_id`, `context` and `language`, or `process_id` and `pid`. `stdout`, `stderr`: `data` is text.
+    `result`: `data` is a Result. `input`: `prompt`, and `hidden` for passwords. `error`: `name`, `message`,
+    `traceback`. `truncated`: `bytes` that were left out. `exit`, the last event: `code`.
     """
 
     seq: int
@@ -27,6 +27,7 @@ class Event:
     code: Optional[int] = None
     run_id: Optional[str] = None
     context: Optional[str] = None
+    language: Optional[str] = None
     process_id: Optional[str] = None
     pid: Optional[int] = None
     name: Optional[str] = None

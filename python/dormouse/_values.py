@@ -170,6 +170,7 @@ class RunInfo:
 @dataclass(frozen=True)
 class ContextInfo:
     name: str
+    language: str
     user: str
     state: str
     # How often its kernel was replaced. Each time its variables were lost.

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { debianPackagesStep } from '../debian-packages.mjs'
 import { hashOf } from '../hash-inputs.mjs'
+import { testNode } from './test-node.mjs'
 
 const ARCHITECTURE = process.arch === 'x64' ? 'x86_64' : 'aarch64'
 
@@ -18,6 +19,8 @@ const testSystemPackages = debianPackagesStep({
     ['python3-httpx', '/usr/lib/python3/dist-packages/httpx'],
     ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
     ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
+    // For the tests of the page.
+    ['chromium', 'chromium'],
   ],
 })
 
@@ -54,4 +57,4 @@ function packagesDir(repoDir) {
   return join(repoDir, 'tests/packages')
 }
 
-export const TEST_STEPS = [testSystemPackages, testNpmPackages]
+export const TEST_STEPS = [testSystemPackages, testNpmPackages, testNode]

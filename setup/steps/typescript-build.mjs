@@ -20,6 +20,7 @@ export const typescriptBuild = {
     ),
   isInPlace: ({ repoDir }) =>
     existsSync(clientBundlePaths(repoDir).entry) &&
+    existsSync(join(repoDir, 'packages/page/dist/index.html')) &&
     readdirSync(join(repoDir, 'packages')).every((name) => isBuilt(join(repoDir, 'packages', name))),
   run: async ({ run }, { repoDir }) => {
     // Forced, because tsc does not notice outputs that were removed.
@@ -28,13 +29,15 @@ export const typescriptBuild = {
       cwd: repoDir,
     })
     await run({ argv: [process.execPath, join(repoDir, 'setup/make-client-bundle.mjs')], cwd: repoDir })
+    await run({ argv: [process.execPath, join(repoDir, 'packages/page/build.mjs')], cwd: repoDir })
   },
 }
 
 /** @param {string} path */
 function isSource(path) {
   if (path.endsWith('.test.ts')) return false
-  return path.endsWith('.ts') || path.endsWith('package.json') || path.endsWith('tsconfig.json')
+  if (path.endsWith('package.json') || path.endsWith('tsconfig.json')) return true
+  return /\.tsx?$|\/page\/(src\/.*\.(css|html|svg)|build\.mjs)$/.test(path)
 }
 
 /** @param {string} packageDir */

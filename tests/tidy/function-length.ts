@@ -17,12 +17,17 @@ interface Node {
 export function longFunctions({ path, text }: SourceFile): string[] {
   const lines = text.split('\n')
   if (lines.length <= MAX_LINES) return []
-  if (/\.(ts|mjs)$/.test(path)) return longScriptFunctions({ path, text })
+  if (/\.(tsx?|mjs)$/.test(path)) return longScriptFunctions({ path, text })
   return /\.[ch]$/.test(path) ? longCFunctions(path, lines) : []
 }
 
+function languageOf(path: string): 'ts' | 'tsx' | 'js' {
+  if (path.endsWith('.tsx')) return 'tsx'
+  return path.endsWith('.ts') ? 'ts' : 'js'
+}
+
 function longScriptFunctions({ path, text }: SourceFile): string[] {
-  const program = parseAst(text, { lang: path.endsWith('.ts') ? 'ts' : 'js' }) as unknown as Node
+  const program = parseAst(text, { lang: languageOf(path) }) as unknown as Node
   const found: string[] = []
   const linesOf = ({ start, end }: Node) => text.slice(start, end).split('\n').length
   /** Returns how many lines suites take up in the node. */

@@ -35,7 +35,7 @@ function commentIn(path: string): (line: string) => string {
 }
 
 const COMMENTS: readonly (readonly [RegExp, RegExp])[] = [
-  [/\.(ts|mjs|c|h)$/, /(^|\s)\/[/*]+ |^\s*\* /],
+  [/\.(tsx?|css|mjs|c|h)$/, /(^|\s)\/[/*]+ |^\s*\* /],
   // Docstrings are comments too, and a long line of Python has no other excuse.
   [/\.py$/, /./],
   [/\.sh$|^dormouse$|Makefile$|^\.ci\//, /(^|\s)# /],

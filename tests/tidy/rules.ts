@@ -20,6 +20,7 @@ const PACKAGES = [
   'contracts',
   'sdk',
   'mcp',
+  'page',
   'engine',
   'guest',
   'engine-linux',
@@ -47,6 +48,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'process',
     'network',
     'cgroup',
+    'npm',
     'template',
     'criu',
     'image',
@@ -81,6 +83,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'scrub',
     'sandbox',
     'runs',
+    'fleet',
     'api',
     'ssh',
     'mcp',
@@ -97,7 +100,8 @@ const SDK_ON_NODE = /^packages\/sdk\/src\/(address\/local-server|local-files\/no
 const BANNED_NAMES = /(^|\/)(utils?|helpers?|types|common|misc|shared)\.(ts|mjs|py|c|h)$/
 // Split so that this file does not break its own rule.
 const ENV = ['process', 'env'].join('.')
-const ENV_ALLOWED = /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|setup\/|tests\/|bench\/)/
+const ENV_ALLOWED =
+  /^(packages\/server\/src\/config\/|packages\/sdk\/src\/address\/|packages\/guest\/node\/|setup\/|tests\/|bench\/)/
 const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\b/
 const SKIP_REASON = /\/\/ Skip: \w+/
 const RETRY = /\bretry: (\{|[1-9])/
@@ -194,9 +198,9 @@ export const brokenByTree: Record<string, RuleOfTree> = {
 }
 
 function isCode(path: string): boolean {
-  return /\.(ts|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
+  return /\.(tsx?|css|mjs|py|c|h|sh)$/.test(path) || path === 'dormouse'
 }
 
 function isScript(path: string): boolean {
-  return /\.(ts|mjs)$/.test(path)
+  return /\.(tsx?|mjs)$/.test(path)
 }

@@ -14,7 +14,7 @@ const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclu
 const files: SourceFile[] = listed
   .toString()
   .split('\n')
-  .filter((path) => /\.(ts|mjs|py|c|h|md|json|sh)$|^dormouse$|Makefile$|^\.ci\//.test(path))
+  .filter((path) => /\.(tsx?|css|mjs|py|c|h|md|json|sh)$|^dormouse$|Makefile$|^\.ci\//.test(path))
   .filter((path) => existsSync(join(root, path)) && basename(path) !== 'package-lock.json')
   .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
 

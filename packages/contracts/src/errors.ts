@@ -57,6 +57,11 @@ export const ERRORS = {
     retry: false,
     hint: 'Stop the other server or use another --data directory.',
   },
+  language_missing: {
+    status: 409,
+    retry: false,
+    hint: 'Use one of the languages that the message lists, or a template that has this one: `node` and `code` have JavaScript and TypeScript.',
+  },
   too_large: { status: 413, retry: false, hint: 'Send less at once, or stream it as a file.' },
   unsupported_media_type: {
     status: 415,

@@ -1,6 +1,16 @@
+import type { Language } from './languages.ts'
+
 /** Events of a run or a process, in order. `seq` counts from 0; `exit` is last. */
 export type RunEvent =
-  | { seq: number; type: 'start'; runId: string; context: string; contextRestarted?: string }
+  | {
+      seq: number
+      type: 'start'
+      runId: string
+      context: string
+      /** What the code is written in. Agents of older versions do not say. */
+      language?: Language
+      contextRestarted?: string
+    }
   | OutputEvent
   | { seq: number; type: 'result'; data: ResultData; main?: boolean }
   | InputEvent

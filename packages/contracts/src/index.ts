@@ -39,6 +39,7 @@ export {
   type SnapshotId,
   type VolumeId,
 } from './ids.ts'
+export { DEFAULT_CONTEXT, defaultContextOf, LANGUAGES, type Language } from './languages.ts'
 export {
   DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
-import { guestPythonDir } from '@dormouse/guest'
+import { acornFile, guestNodeDir, guestPythonDir } from '@dormouse/guest'
 import { publishDirectory } from './host/publish-directory.ts'
 import { makeOwnedDirectory, removeAbandoned } from './host/work-directory.ts'
-import { guardLibrary } from './native-programs.ts'
+import { guardLibrary, reseedAddon } from './native-programs.ts'
 
 export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
 /** Mount points below /.dormouse for directories that differ between burrows. */
@@ -42,11 +43,24 @@ export function guestToolsDir(dataDir: string, name: string): string {
 
 /** Target below /.dormouse to source. */
 async function toolFiles(): Promise<Map<string, string>> {
-  const entries = await readdir(guestPythonDir, { recursive: true, withFileTypes: true })
-  const python = entries
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.py'))
+  // Addons are optional: without this one, copies of a Node kernel agree on their keys, which the kernel says.
+  const reseed: [string, string][] = existsSync(reseedAddon)
+    ? [['guest/dormouse_node/reseed.node', reseedAddon]]
+    : []
+  return new Map([
+    ...(await filesBelow(guestPythonDir, '.py', 'guest')),
+    ...(await filesBelow(guestNodeDir, '.mjs', 'guest/dormouse_node')),
+    ['guest/dormouse_node/acorn.mjs', acornFile],
+    ...reseed,
+    [GUARD_IN_TOOLS, guardLibrary],
+  ])
+}
+
+async function filesBelow(source: string, ending: string, target: string): Promise<[string, string][]> {
+  const entries = await readdir(source, { recursive: true, withFileTypes: true })
+  return entries
+    .filter((entry) => entry.isFile() && entry.name.endsWith(ending))
     .map((entry) => join(entry.parentPath, entry.name))
     .sort()
-  const files = python.map((path): [string, string] => [join('guest', relative(guestPythonDir, path)), path])
-  return new Map([...files, [GUARD_IN_TOOLS, guardLibrary]])
+    .map((path) => [join(target, relative(source, path)), path])
 }

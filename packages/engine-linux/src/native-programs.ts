@@ -14,6 +14,8 @@ export const layersProgram = inBuild('dormouse-layers')
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')
 export const hostnameAddon = inBuild('hostname.node')
+/** An addon that the Node kernel inside a burrow loads. */
+export const reseedAddon = inBuild('reseed.node')
 /** The seccomp filter of a CRIU that restores: see native/src/export-filters.c. */
 export const baseFilter = inBuild('seccomp-base.bpf')
 export const enterLibrary = inBuild('libdormouse-enter.so')

@@ -7,6 +7,8 @@ export type { Check } from './doctor/check.ts'
 export { examineHost, type HostReport } from './doctor/examine-host.ts'
 export { FileLock } from './host/file-lock.ts'
 export type { Progress, ReportProgress } from './host/progress.ts'
+export { type FetchNpmPackage, fetchNpmPackage } from './npm/fetch-npm-package.ts'
+export { NPM_PIN, type NpmPin, nodePin, TYPESCRIPT_PIN } from './npm/npm-pins.ts'
 export { isTemplatePrepared, prepareTemplate } from './prepare-template.ts'
 export { type BuildTemplate, buildTemplate, templateHash } from './template/build-template.ts'
 export {

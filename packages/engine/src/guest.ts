@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { ProcessEvent, RunEvent, RunId, RunResult } from '@dormouse/contracts'
+import type { Language, ProcessEvent, RunEvent, RunId, RunResult } from '@dormouse/contracts'
 
 /**
  * What callers can do inside a burrow. All methods reject with a DormouseError; for bad arguments it is
@@ -31,11 +31,13 @@ export interface Follow {
 
 export interface StartRun {
   readonly code: string
-  readonly language?: 'python' | 'bash'
+  /** Default: the language of the context. */
+  readonly language?: Language
+  /** Default: the one of the language. It is created if it does not exist. */
   readonly context?: string
   readonly timeoutMs?: number
   readonly runId?: RunId
-  /** Whether the caller answers the `input` events of the code. Only for Python. */
+  /** Whether the caller answers the `input` events of the code. Only for languages that ask. */
   readonly input?: boolean
 }
 
@@ -75,10 +77,15 @@ export interface CreateContext {
   readonly user?: string
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
+  /** Default: Python. Throws `language_missing` when the sandbox does not have it. */
+  readonly language?: Language
+  /** The interpreter of a Python context, or a virtual environment. */
+  readonly python?: string
 }
 
 export interface ContextInfo {
   readonly context: string
+  readonly language: Language
   readonly user: string
   readonly pid: number | null
   readonly state: 'starting' | 'idle' | 'busy' | 'dead'
@@ -93,7 +100,7 @@ export interface GuestContexts {
    * Imports modules in the context `default`, in this order, at most 64. Returns those that failed; `output` says why.
    */
   preload(modules: readonly string[], options?: { signal?: AbortSignal }): Promise<readonly string[]>
-  /** Completes Python code. Throws `conflict` while the context has a run. */
+  /** Completes half-typed code. Throws `conflict` while the context has a run, and for a language without completion. */
   complete(context: string, code: string, options?: { signal?: AbortSignal }): Promise<Completions>
   /** Output of threads and children that outlive their runs. */
   output(context: string, options?: Follow): AsyncIterable<RunEvent>

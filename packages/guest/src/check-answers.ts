@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { LANGUAGES } from '@dormouse/contracts'
 import type {
   BackgroundProcess,
   Completions,
@@ -40,6 +41,8 @@ export function checkContextInfo(value: unknown): ContextInfo {
   const isDead = (value as { pid?: unknown } | null)?.pid === null
   return {
     context: info.text('context'),
+    // Agents of older versions know only Python contexts.
+    language: info.has('language') ? info.oneOf('language', LANGUAGES) : 'python',
     user: info.text('user'),
     pid: isDead ? null : info.pid('pid'),
     state: info.oneOf('state', ['starting', 'idle', 'busy', 'dead']),

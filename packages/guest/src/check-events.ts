@@ -1,4 +1,10 @@
-import type { OutputEvent, ProcessEvent, RunEvent, TruncatedEvent } from '@dormouse/contracts'
+import {
+  LANGUAGES,
+  type OutputEvent,
+  type ProcessEvent,
+  type RunEvent,
+  type TruncatedEvent,
+} from '@dormouse/contracts'
 import { AgentValue } from './agent-value.ts'
 
 const TYPES = ['stdout', 'stderr', 'start', 'result', 'input', 'error', 'truncated', 'exit'] as const
@@ -12,7 +18,15 @@ export function checkRunEvent(value: unknown): RunEvent {
   if (type === 'truncated') return truncatedEvent(event, seq)
   if (type === 'start') {
     const restarted = event.has('contextRestarted') && { contextRestarted: event.text('contextRestarted') }
-    return { seq, type, runId: event.text('runId'), context: event.text('context'), ...restarted }
+    const language = event.has('language') && { language: event.oneOf('language', LANGUAGES) }
+    return {
+      seq,
+      type,
+      runId: event.text('runId'),
+      context: event.text('context'),
+      ...language,
+      ...restarted,
+    }
   }
   if (type === 'result')
     return { seq, type, data: event.object('data'), ...(event.isTrue('main') && { main: true }) }

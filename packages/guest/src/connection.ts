@@ -250,6 +250,7 @@ const AGENT_CODES: ReadonlySet<unknown> = new Set<ErrorCode>([
   'too_large',
   'limit_reached',
   'conflict',
+  'language_missing',
   'port_closed',
   'cancelled',
   'protocol_mismatch',

@@ -1,4 +1,4 @@
-import { newRunId, type RunEvent, type RunResult } from '@dormouse/contracts'
+import { defaultContextOf, newRunId, type RunEvent, type RunResult } from '@dormouse/contracts'
 import type { Follow, GuestRuns, RunInput, StartRun } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { AgentValue } from './agent-value.ts'
@@ -20,7 +20,8 @@ export class AgentRuns implements GuestRuns {
   }
 
   stream(request: StartRun, { signal }: { signal?: AbortSignal } = {}): AsyncIterable<RunEvent> {
-    const fields = { ...request, runId: request.runId ?? newRunId() }
+    const { runId = newRunId(), context = defaultContextOf(request.language) } = request
+    const fields = { ...request, runId, context }
     return this.#client.stream('run.start', fields, { check: checkRunEvent, signal })
   }
 

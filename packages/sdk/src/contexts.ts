@@ -25,7 +25,10 @@ export class Contexts {
     this.#path = `${sandboxPath}/contexts`
   }
 
-  /** Makes a REPL for `runCode(code, { context: name })`. */
+  /**
+   * Makes a REPL for `runCode(code, { context: name })`, for Python unless `language` says otherwise. `python` is the
+   * interpreter or virtual environment of a Python one.
+   */
   create(
     name: string,
     { signal, timeoutMs, ...options }: CallOptions & Omit<CreateContextBody, 'name'> = {},
@@ -49,7 +52,7 @@ export class Contexts {
   }
 
   /**
-   * Names that fit the end of half-typed Python code, as after Tab in a notebook. Throws `conflict` while the context has
+   * Names that fit the end of half-typed code, as after Tab in a notebook. Throws `conflict` while the context has
    * a run.
    */
   complete(name: string, code: string, { signal, timeoutMs }: CallOptions = {}): Promise<Completions> {

@@ -1,5 +1,14 @@
 import { pathPart } from './check.ts'
-import type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UsageAnswer } from './contract/index.ts'
+import type {
+  ActivityAnswer,
+  CreateSandboxBody,
+  OverviewAnswer,
+  SandboxAnswer,
+  SandboxPageAnswer,
+  SessionAnswer,
+  SignInLinkAnswer,
+  UsageAnswer,
+} from './contract/index.ts'
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import type { CallOptions } from './options.ts'
@@ -7,6 +16,7 @@ import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
+import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
 import { Snapshots } from './snapshots.ts'
 import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
@@ -83,6 +93,44 @@ export class Dormouse {
   /** What was used, per sandbox and in total. */
   usage({ signal, timeoutMs, ...query }: UsageOptions = {}): Promise<UsageAnswer> {
     return this.http.json({ path: '/v1/usage', query, signal, timeoutMs })
+  }
+
+  /** What happens to all sandboxes, from now on or after a `seq`. Wakes nothing. Ends when `signal` aborts. */
+  events(options: EventsOptions = {}): AsyncGenerator<ServerEvent> {
+    return followEvents(this.http, options)
+  }
+
+  /** How many sandboxes run and sleep, and what sleeping saves. */
+  overview({ signal, timeoutMs }: CallOptions = {}): Promise<OverviewAnswer> {
+    return this.http.json({ path: '/v1/overview', signal, timeoutMs })
+  }
+
+  /** What these sandboxes did in the last day, and do now. At most 100 ids. */
+  async activity(
+    ids: readonly string[],
+    { signal, timeoutMs }: CallOptions = {},
+  ): Promise<readonly SandboxActivity[]> {
+    const query = { ids: ids.join(',') }
+    const { items } = await this.http.json<ActivityAnswer>({ path: '/v1/activity', query, signal, timeoutMs })
+    return items
+  }
+
+  /** The API key that this client uses, and what it may do. */
+  session({ signal, timeoutMs }: CallOptions = {}): Promise<SessionAnswer> {
+    return this.http.json({ path: '/v1/session', signal, timeoutMs })
+  }
+
+  /** A URL that signs a browser in to the page, once and within a minute. */
+  async createSignInLink({ signal, timeoutMs }: CallOptions = {}): Promise<string> {
+    const { path } = await this.http.json<SignInLinkAnswer>({
+      method: 'POST',
+      path: '/v1/session/links',
+      json: {},
+      repeatable: true,
+      signal,
+      timeoutMs,
+    })
+    return (await this.http.address()).url + path
   }
 
   /**

@@ -44,6 +44,7 @@ export {
 } from './sandbox.ts'
 export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
+export type { EventsOptions, Overview, SandboxActivity, ServerEvent } from './server-events.ts'
 export type { Snapshot, SnapshotRef } from './snapshots.ts'
 export type { AddSshKey, SshEndpoint, SshKey } from './ssh-keys.ts'
 export type { CreateTemplate, Template, TemplateMaterials } from './templates.ts'

@@ -13,10 +13,12 @@ from .._paths import path_part
 from .._network import Network, network_body
 from .._values import Mounts, SandboxInfo, Usage, mounts_body
 from .._create_body import limits_body
+from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncTemplates, AsyncVolumes
 from .run_once import run_once
+from .server_events import AsyncServerEvents
 
 
 class AsyncClient:
@@ -66,6 +68,31 @@ class AsyncClient:
         """What was used, per sandbox and in total. The default is this month."""
         query = {"from": format_time(start), "to": format_time(end), "sandboxId": sandbox_id}
         return Usage.from_json(await self.http.json("GET", "/v1/usage", query=query))
+
+    def events(self, *, after: int = -1, sandbox: Optional[str] = None) -> AsyncServerEvents:
+        """What happens to all sandboxes, from now on or after a `seq`. Wakes nothing."""
+
+        async def open(seen: int) -> Any:
+            query = {"after": None if seen < 0 else seen, "sandbox": sandbox}
+            return await self.http.open("GET", "/v1/events", query=query, headers=SSE)
+
+        return AsyncServerEvents(Follower(open, after))
+
+    async def overview(self) -> Mapping[str, Any]:
+        """How many sandboxes run and sleep, and what sleeping saves."""
+        answer: Mapping[str, Any] = await self.http.json("GET", "/v1/overview")
+        return answer
+
+    async def activity(self, ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """What these sandboxes did in the last day, and do now. At most 100 ids."""
+        answer = await self.http.json("GET", "/v1/activity", query={"ids": ",".join(ids)})
+        items: Sequence[Mapping[str, Any]] = answer["items"]
+        return items
+
+    async def create_sign_in_link(self) -> str:
+        """A URL that signs a browser in to the page, once and within a minute."""
+        answer = await self.http.json("POST", "/v1/session/links", body={}, repeatable=True)
+        return f"{self.url}{answer['path']}"
 
     async def run_once(
         self,

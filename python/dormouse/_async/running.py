@@ -21,7 +21,7 @@ class AsyncRunning:
     async def run_code(
         self,
         code: str,
-        language: str = "python",
+        language: Optional[str] = None,
         *,
         context: Optional[str] = None,
         timeout: Optional[float] = None,
@@ -32,6 +32,9 @@ class AsyncRunning:
         on_input: Optional[Callable[[Event], Any]] = None,
     ) -> Execution:
         """Runs code in a REPL that keeps its variables. An exception in the code is in `error` of the result.
+
+        The default `language` is that of the context. `javascript` and `typescript` share a context of their own. `bash`
+        runs in any context and keeps nothing, unless the context is a `bash`.
 
         After `timeout` seconds the run is interrupted, and `check()` raises RunTimeoutError. The run is also interrupted
         when the task is cancelled, or by Ctrl-C. The REPL continues. A `context` that does not exist is created. With
@@ -53,7 +56,7 @@ class AsyncRunning:
     def run_code_stream(
         self,
         code: str,
-        language: str = "python",
+        language: Optional[str] = None,
         *,
         context: Optional[str] = None,
         timeout: Optional[float] = None,

@@ -250,9 +250,14 @@ class Contexts:
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         user: Optional[str] = None,
+        language: Optional[str] = None,
+        python: Optional[str] = None,
     ) -> ContextInfo:
-        """Makes a REPL for `run_code(..., context=name)`."""
-        body = given(name=name, cwd=cwd, env=env, user=user)
+        """Makes a REPL for `run_code(..., context=name)`, for Python unless `language` says otherwise.
+
+        `python` is the interpreter or virtual environment of a Python one.
+        """
+        body = given(name=name, cwd=cwd, env=env, user=user, language=language, python=python)
         return decode(
             ContextInfo, self._http.json("POST", self._sandbox._at("contexts"), body=body)
         )

@@ -1,10 +1,18 @@
 import { type Command, Option } from 'commander'
 import { createOptions } from './create-flags.ts'
 import { bytesFlag, collectValues, durationFlag, pairsFlag } from './flags.ts'
+import { LANGUAGE_CHOICES, languageFlag } from './language.ts'
 import type { Define } from './program.ts'
 
 const context = () =>
-  new Option('--context <name>', 'the context to run in; it is made if it does not exist').default('default')
+  new Option(
+    '--context <name>',
+    'the context to run in; it is made if it does not exist (default: default, or the one of the language)',
+  )
+const language = (what: string, byDefault: string) =>
+  new Option('-l, --language <language>', `${what}: ${LANGUAGE_CHOICES} (default: ${byDefault})`).argParser(
+    languageFlag,
+  )
 const user = () => new Option('-u, --user <name>', 'the user inside the sandbox')
 const cwd = () => new Option('-w, --cwd <path>', 'the working directory')
 const env = () =>
@@ -55,9 +63,7 @@ function defineRunCommands(program: Command, define: Define): void {
     summary: 'run code in a sandbox that keeps its variables; exits with the status of the code',
     options: [
       new Option('-f, --file <file>', 'a file with the code; - reads stdin'),
-      new Option('-l, --language <language>', 'the language of the code')
-        .choices(['python', 'bash'])
-        .default('python'),
+      language('the language of the code', 'that of the context'),
       context(),
       new Option('--timeout <time>', 'interrupt the code after this time').argParser(
         durationFlag('--timeout'),
@@ -73,6 +79,7 @@ function defineRunCommands(program: Command, define: Define): void {
     examples: [
       "run analysis 'df.describe()'",
       'run analysis -f load.py',
+      "run web -l js 'await fetch(url)'",
       "run analysis 'df.plot()' --save plot.png",
       "run --new 'print(1 + 1)'",
       'run --new --memory 4g --network none -f load.py',
@@ -98,9 +105,8 @@ function defineRunCommands(program: Command, define: Define): void {
   })
   define(program, {
     usage: 'repl <sandbox>',
-    summary:
-      'open a Python prompt in a sandbox; Tab completes, Ctrl-C interrupts, Ctrl-D exits, variables stay',
-    options: [context()],
+    summary: 'open a prompt in a sandbox; Tab completes, Ctrl-C interrupts, Ctrl-D exits, variables stay',
+    options: [language('the language of the prompt', 'that of the context'), context()],
     load: async () => (await import('./commands/repl.ts')).repl,
   })
 }

@@ -55,6 +55,7 @@ export function defineReportCommands(program: Command, define: Define): void {
       'network analysis --allow example.com:443',
     ],
   })
+  definePageCommands(program, define)
   defineUsageCommands(program, define)
   defineDemoCommand(program, define)
   defineCompletionCommand(program, define)
@@ -64,6 +65,22 @@ function sinceOption(): Option {
   return new Option('--since <time>', 'only from this time on: a duration before now, or ISO 8601').argParser(
     timeFlag('--since'),
   )
+}
+
+function definePageCommands(program: Command, define: Define): void {
+  define(program, {
+    usage: 'open',
+    summary: 'open the page of the server in a browser, signed in by a link that works once',
+    options: [new Option('--no-browser', 'only print the link')],
+    load: async () => (await import('./commands/open.ts')).open,
+  })
+  define(program, {
+    usage: 'events [sandbox]',
+    summary: 'show what happens to all sandboxes, or to one, as it happens',
+    options: [new Option('--after <seq>', 'continue after this event').argParser(numberFlag('--after'))],
+    load: async () => (await import('./commands/events.ts')).events,
+    examples: ['events', 'events analysis --json'],
+  })
 }
 
 function defineUsageCommands(program: Command, define: Define): void {

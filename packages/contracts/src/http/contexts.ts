@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { COMPLETED_CODE_MAX_BYTES } from '../limits.ts'
 import { textField } from './fields.ts'
 import { pathField, userField } from './files.ts'
+import { languageField } from './runs.ts'
 import { envField } from './sandboxes.ts'
 
 export const contextNameField = z
@@ -15,18 +16,39 @@ export const createContextSchema = z
     user: userField.exactOptional(),
     cwd: pathField.exactOptional(),
     env: envField.exactOptional(),
+    language: languageField
+      .default('python')
+      .describe(
+        'What its runs are written in. A context for JavaScript also runs TypeScript, and the other way round.',
+      ),
+    python: pathField
+      .exactOptional()
+      .describe(
+        'For Python: the interpreter, or the directory of a virtual environment. It needs no IPython.',
+      ),
   })
-  .meta({ id: 'CreateContext', examples: [{ name: 'analysis', cwd: '/root' }] })
+  .meta({
+    id: 'CreateContext',
+    examples: [
+      { name: 'analysis', cwd: '/root' },
+      { name: 'web', language: 'javascript' },
+      { name: 'project', python: '/root/project/.venv' },
+    ],
+  })
 
 export const contextSchema = z
   .strictObject({
     name: z.string(),
+    language: languageField,
     user: z.string(),
     pid: z.int().nullable(),
     state: z.enum(['starting', 'idle', 'busy', 'dead']),
     restarts: z.int().describe('How often its kernel was replaced. Each time its variables were lost.'),
   })
-  .meta({ id: 'Context', examples: [{ name: 'default', user: 'root', pid: 7, state: 'idle', restarts: 0 }] })
+  .meta({
+    id: 'Context',
+    examples: [{ name: 'default', language: 'python', user: 'root', pid: 7, state: 'idle', restarts: 0 }],
+  })
 
 export const contextListSchema = z
   .strictObject({ items: z.array(contextSchema).readonly() })
@@ -34,7 +56,9 @@ export const contextListSchema = z
 
 export const completeSchema = z
   .strictObject({
-    code: textField({ maxBytes: COMPLETED_CODE_MAX_BYTES }).describe('Python code up to the cursor.'),
+    code: textField({ maxBytes: COMPLETED_CODE_MAX_BYTES }).describe(
+      'Code in the language of the context, up to the cursor.',
+    ),
   })
   .meta({ id: 'CompleteCode', examples: [{ code: 'import math; math.fl' }] })
 

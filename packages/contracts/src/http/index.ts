@@ -12,6 +12,12 @@ export {
 } from './contexts.ts'
 export { type ErrorAnswer, errorSchema } from './error.ts'
 export {
+  SERVER_EVENT_TYPES,
+  type ServerEventAnswer,
+  serverEventSchema,
+  serverEventsQuery,
+} from './events.ts'
+export {
   nameField,
   PAGE_LIMIT_MAX,
   sandboxRefField,
@@ -84,6 +90,14 @@ export {
   type NetworkViewAnswer,
   networkReportSchema,
 } from './network.ts'
+export {
+  ACTIVITY_MAX_SANDBOXES,
+  type ActivityAnswer,
+  activityQuery,
+  activitySchema,
+  type OverviewAnswer,
+  overviewSchema,
+} from './overview.ts'
 export {
   type CreatePortLinkBody,
   createLinkSchema,
@@ -171,6 +185,14 @@ export {
   type UpdateSecretBody,
   updateSecretSchema,
 } from './secrets.ts'
+export {
+  type SessionAnswer,
+  type SignInBody,
+  type SignInLinkAnswer,
+  sessionSchema,
+  signInLinkSchema,
+  signInSchema,
+} from './sessions.ts'
 export {
   type CreateSnapshotBody,
   createSnapshotSchema,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { LANGUAGES } from '../languages.ts'
 import { CODE_MAX_BYTES, KEPT_CODE_MAX_BYTES, RUN_INPUT_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
 import { errorSchema } from './error.ts'
 import {
@@ -18,14 +19,13 @@ import { createSandboxSchema, DEFAULT_TEMPLATE } from './sandboxes.ts'
 
 const IDEMPOTENCY_KEY_MAX_CHARACTERS = 128
 
-const languageField = z.enum(['python', 'bash'])
+export const languageField = z.enum(LANGUAGES)
 const contextField = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be 1-64 letters, digits, ".", "_" or "-"')
 
 const codeFields = {
   code: textField({ maxBytes: CODE_MAX_BYTES }),
-  language: languageField.default('python'),
   timeoutMs: z
     .int()
     .min(1)
@@ -39,7 +39,16 @@ const codeFields = {
 export const runSchema = z
   .strictObject({
     ...codeFields,
-    context: contextField.exactOptional().describe('The context to run in. Default: `default`.'),
+    language: languageField
+      .exactOptional()
+      .describe(
+        'Default: the language of the context. `bash` runs in any context; it keeps nothing, unless the context is a `bash`.',
+      ),
+    context: contextField
+      .exactOptional()
+      .describe(
+        'The context to run in. It is created if it does not exist. Default: `default`; for JavaScript and TypeScript `javascript`.',
+      ),
     idempotencyKey: z
       .string()
       .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces')
@@ -52,7 +61,7 @@ export const runSchema = z
       .boolean()
       .exactOptional()
       .describe(
-        'Whether the caller answers `input()` and `getpass()` of Python code, which send `input` events then. Without it they raise EOFError.',
+        'Whether the caller answers `input()` and `getpass()` of Python code and `dormouse.input()` of JavaScript, which send `input` events then. Without it they fail.',
       ),
     onDisconnect: z
       .enum(['continue', 'interrupt'])
@@ -66,6 +75,7 @@ const { env, limits, volumes, network, secrets } = createSandboxSchema.shape
 export const runOnceSchema = z
   .strictObject({
     ...codeFields,
+    language: languageField.default('python'),
     template: nameField.default(DEFAULT_TEMPLATE),
     env,
     limits,
@@ -130,6 +140,7 @@ export const runEventSchema = z
       type: z.literal('start'),
       runId: runIdField,
       context: z.string(),
+      language: languageField.optional(),
       contextRestarted: z.string().optional(),
     }),
     z.strictObject({

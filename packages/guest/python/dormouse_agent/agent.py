@@ -17,7 +17,7 @@ from dormouse_agent import (
     ops_runs,
 )
 from dormouse_agent.connection import Connection
-from dormouse_agent.context import Context
+from dormouse_agent.context import Context, ContextOptions
 from dormouse_agent.finished_items import FinishedItems, JournalBudget
 from dormouse_agent.log import close_log
 from dormouse_agent.operations import OperationTable
@@ -63,10 +63,8 @@ class Agent:
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)
 
-    def add_context(
-        self, name: str, user: User | None = None, cwd: str | None = None, env: dict[str, str] | None = None
-    ) -> Context:
-        context = Context(self, name, user or self.default_user, cwd, env or {})
+    def add_context(self, name: str, user: User | None = None, options: ContextOptions | None = None) -> Context:
+        context = Context(self, name, user or self.default_user, options or ContextOptions())
         self.contexts[name] = context
         context.kernel.ensure_started()
         return context

@@ -1,14 +1,17 @@
-"""A context: a queue of runs that execute one at a time, in a kernel or in bash."""
+"""A context: a queue of runs that execute one at a time, in its kernel or in a bash of their own."""
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import limits
 from dormouse_agent.bash_process import BashProcess
-from dormouse_agent.errors import OpError
+from dormouse_agent.errors import OpError, invalid
 from dormouse_agent.journal import Journal
 from dormouse_agent.kernel_supervisor import KernelSupervisor
+from dormouse_agent.languages.language import Language
+from dormouse_agent.languages.registry import BASH, BY_NAME, require_program
 from dormouse_agent.reaper import exit_code_of, signal_name
 from dormouse_agent.run import Run
 from dormouse_agent.spawn import base_environment
@@ -25,13 +28,23 @@ KERNEL_DIED = "{how}; the context was restarted and its variables are gone"
 LARGEST_VARIABLES = "; before this run the largest variables were {largest}"
 
 
+@dataclass(frozen=True)
+class ContextOptions:
+    # What runs without a language of their own are written in.
+    language: str = "python"
+    cwd: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    # An interpreter other than the usual one.
+    program: str | None = None
+
+
 class Context:
-    def __init__(self, agent: "Agent", name: str, user: User, cwd: str | None, env: dict[str, str]) -> None:
+    def __init__(self, agent: "Agent", name: str, user: User, options: ContextOptions) -> None:
         self._agent = agent
         self.name = name
         self.user = user
-        self._cwd = cwd
-        self._env = env
+        self._options = options
+        self.language: Language = BY_NAME[options.language]
         self._queue: deque[Run] = deque()
         self._bash: BashProcess | None = None
         self._grace: asyncio.TimerHandle | None = None
@@ -51,6 +64,7 @@ class Context:
             state = "idle" if self.kernel.ready else "starting"
         return {
             "context": self.name,
+            "language": self._options.language,
             "user": self.user.name,
             "pid": self.kernel.pid,
             "state": state,
@@ -58,10 +72,31 @@ class Context:
         }
 
     def environment(self) -> dict[str, str]:
-        return base_environment(self.user, self._agent.sandbox_id, self._agent.env, self._env)
+        return base_environment(self.user, self._agent.sandbox_id, self._agent.env, self._options.env)
 
     def start_directory(self) -> str:
-        return self._cwd if self._cwd is not None else self.user.start_directory()
+        return self._options.cwd if self._options.cwd is not None else self.user.start_directory()
+
+    def require_program(self, env: dict[str, str]) -> str:
+        """The program of the kernel. Fails when the sandbox does not have it."""
+        program = self._options.program or self.language.find(env)
+        if program is None:
+            require_program(self.language, env)
+        assert program is not None
+        return program
+
+    def language_of(self, asked: str | None) -> str:
+        """The language of a run in this context. Fails when the kernel does not run it."""
+        if asked is None:
+            return self._options.language
+        # bash runs in any context, as a program of its own unless the kernel is a bash.
+        if asked not in self.language.names and asked not in BASH.names:
+            raise invalid(
+                "language",
+                f"context {self.name!r} runs {' and '.join(self.language.names)}, not {asked}; "
+                "name another context, or none",
+            )
+        return asked
 
     def update_env(self, names: list[str]) -> None:
         env = self.environment()
@@ -84,6 +119,8 @@ class Context:
 
     async def complete(self, code: str) -> dict[str, Any]:
         """Returns `matches`, what they replace at the end of the code, and whether there are more."""
+        if not self.language.completes:
+            raise OpError("conflict", f"context {self.name!r} runs {self._options.language}, which is not completed")
         if self.current is not None or self._queue:
             raise OpError("conflict", f"context {self.name!r} is busy with a run")
         answer = await self.kernel.complete(code)
@@ -111,22 +148,27 @@ class Context:
 
     def _advance(self) -> None:
         while self.current is None and self._queue and not self.deleted:
-            if self._queue[0].language == "bash":
+            if self._is_one_shot(self._queue[0]):
                 self._begin_bash(self._queue.popleft())
             elif self.kernel.is_free:
-                self._begin_python(self._queue.popleft())
+                self._begin_in_kernel(self._queue.popleft())
             else:
                 self.kernel.ensure_started()
                 return
 
-    def _begin_python(self, run: Run) -> None:
+    def _is_one_shot(self, run: Run) -> bool:
+        """Whether the run gets a bash of its own."""
+        return run.language not in self.language.names
+
+    def _begin_in_kernel(self, run: Run) -> None:
         self.current = run
         self.used = True
         kernel = self.kernel.process
         kernel.redirect(TextEvents(run.journal, "stdout"), TextEvents(run.journal, "stderr"))
         note, self.kernel.restart_note = self.kernel.restart_note, None
         run.begin(self._agent.loop, note)
-        kernel.send({"type": "run", "id": run.id, "code": run.code, "input": run.answers_input})
+        message = {"type": "run", "id": run.id, "code": run.code, "language": run.language}
+        kernel.send({**message, "input": run.answers_input})
         run.code = ""
 
     def _begin_bash(self, run: Run) -> None:
@@ -270,7 +312,7 @@ class Context:
         self._finish(exit_code_of(code) or 1, context_restarted=True, signal=ended_by)
 
     def on_kernel_unavailable(self, why: str) -> None:
-        waiting = [run for run in self._queue if run.language == "python"]
+        waiting = [run for run in self._queue if not self._is_one_shot(run)]
         for run in waiting:
             self._queue.remove(run)
             run.begin(self._agent.loop, None)

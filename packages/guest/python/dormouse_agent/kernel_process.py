@@ -6,10 +6,10 @@ import os
 import signal
 import socket
 import struct
-import sys
 from typing import Any, Protocol
 
 from dormouse_agent.frames import encode_json
+from dormouse_agent.languages.language import Language
 from dormouse_agent.limits import KERNEL_MESSAGE_BYTES
 from dormouse_agent.output_pipe import OutputPipe, pending_bytes
 from dormouse_agent.reaper import Reaper
@@ -17,10 +17,6 @@ from dormouse_agent.spawn import Spawn, spawn
 from dormouse_agent.text_events import TextEvents
 from dormouse_agent.users import User
 
-GUEST_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KERNEL_DIRECTORY = os.path.join(GUEST_DIRECTORY, "dormouse_kernel")
-# Without a PATH, Python does not know its own executable.
-PYTHON = sys.executable or os.readlink("/proc/self/exe")
 LENGTH = struct.Struct(">I")
 
 
@@ -36,29 +32,42 @@ class KernelProcess:
         self._owner = owner
         self._incoming = bytearray()
         self._outgoing = bytearray()
+        self._interrupt_pipe: int | None = None
         self.killed = False
         self.untrusted = False
 
-    def start(self, reaper: Reaper, user: User, env: dict[str, str], cwd: str) -> None:
+    def start(
+        self, reaper: Reaper, language: Language, program: str, user: User, env: dict[str, str], cwd: str
+    ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        interrupt_read: int | None = None
+        if language.has_interrupt_pipe:
+            interrupt_read, self._interrupt_pipe = os.pipe2(os.O_CLOEXEC)
+            # A kernel that does not read must not block the agent.
+            os.set_blocking(self._interrupt_pipe, False)
+        passed = tuple(fd for fd in (theirs.fileno(), interrupt_read) if fd is not None)
         try:
+            command = language.command(program, env, theirs.fileno(), interrupt_read)
             child = spawn(
                 Spawn(
-                    [PYTHON, KERNEL_DIRECTORY, str(theirs.fileno())], user, env, cwd,
-                    stdout=out_write, stderr=err_write, pass_fds=(theirs.fileno(),),
+                    command.args, user, {**env, **command.env}, cwd,
+                    stdout=out_write, stderr=err_write, pass_fds=passed,
                 )  # fmt: skip
             )
         except BaseException:
             ours.close()
             os.close(out_read)
             os.close(err_read)
+            self._close_interrupt_pipe()
             raise
         finally:
             theirs.close()
             os.close(out_write)
             os.close(err_write)
+            if interrupt_read is not None:
+                os.close(interrupt_read)
         self.pid = child.pid
         ours.setblocking(False)
         self._socket = ours
@@ -87,7 +96,14 @@ class KernelProcess:
         self._outgoing += data
 
     def interrupt(self) -> None:
-        self._signal(signal.SIGINT)
+        if self._interrupt_pipe is None:
+            self._signal(signal.SIGINT)
+            return
+        try:
+            os.write(self._interrupt_pipe, b"\0")
+        except OSError:
+            # It is full of interrupts that the kernel has not read, or the kernel is dying.
+            pass
 
     def notify(self) -> None:
         """Makes the kernel read its control socket in the middle of a run. Without a handler the signal is ignored."""
@@ -146,10 +162,25 @@ class KernelProcess:
             try:
                 message = json.loads(payload)
                 assert isinstance(message, dict)
-                self._owner.on_kernel_message(message)
+                self._take(message)
             except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
                 self._stop_trusting()
                 return
+
+    def _take(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind in ("stdout", "stderr"):
+            # Kernels that cannot see how far a pipe was read send their output here, where it keeps its order.
+            pipe = self.stdout if kind == "stdout" else self.stderr
+            if pipe.target is not None:
+                pipe.target.write(str(message["data"]).encode("utf-8", "replace"))
+        else:
+            self._owner.on_kernel_message(message)
+
+    def _close_interrupt_pipe(self) -> None:
+        if self._interrupt_pipe is not None:
+            os.close(self._interrupt_pipe)
+            self._interrupt_pipe = None
 
     def _stop_trusting(self) -> None:
         """User code wrote to the control socket, so no message on it can be trusted."""
@@ -164,6 +195,7 @@ class KernelProcess:
         self._outgoing.clear()
         self._read_last_messages()
         self._socket.close()
+        self._close_interrupt_pipe()
         self._owner.on_kernel_exit(code)
 
     def _read_last_messages(self) -> None:

@@ -26,6 +26,8 @@ class KernelSupervisor:
         self._timer: asyncio.TimerHandle | None = None
         self._oom_kills: int | None = None
         self._largest_variables = ""
+        # Why the kernel cannot work here, in its own words.
+        self._unusable: str | None = None
         self._pending_env: dict[str, str] = {}
         # A wake waits for the kernel to be ready: whether it asks for new seeds. None when no wake waits.
         self._pending_reseed: bool | None = None
@@ -126,11 +128,16 @@ class KernelSupervisor:
         context = self._context
         self._oom_kills = oom_kills()
         self._largest_variables = ""
+        self._unusable = None
         self._pending_env = {}
         self._pending_reseed = None
         process = KernelProcess(self._agent.loop, self)
+        env = context.environment()
         try:
-            process.start(self._agent.reaper, context.user, context.environment(), context.start_directory())
+            program = context.require_program(env)
+            process.start(
+                self._agent.reaper, context.language, program, context.user, env, context.start_directory()
+            )
         except OpError as error:
             self._failed(f"the kernel could not be started: {error.message}")
             return
@@ -152,6 +159,8 @@ class KernelSupervisor:
                 self._context.on_kernel_free()
         elif message["type"] == "answer":
             self._requests.on_answer(message)
+        elif message["type"] == "unusable":
+            self._unusable = str(message["why"])
         elif message["type"] == "variables":
             self._largest_variables = describe_variables(message)
         else:
@@ -176,7 +185,7 @@ class KernelSupervisor:
             self.restarts += 1
             self._start()
         else:
-            self._failed(f"{why} while it was starting")
+            self._failed(self._unusable or f"{why} while it was starting")
 
     def redirect(self, stdout: TextEvents, stderr: TextEvents) -> None:
         if self._process is not None:

@@ -1,16 +1,20 @@
 """context.*"""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import limits
 from dormouse_agent.channel import Channel
-from dormouse_agent.context import Context
-from dormouse_agent.errors import OpError
-from dormouse_agent.fields import ID, USER, Environment, Flag, Modules, PathText, Text
+from dormouse_agent.context import Context, ContextOptions
+from dormouse_agent.errors import OpError, invalid
+from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Modules, PathText, Text
 from dormouse_agent.follower import follow
+from dormouse_agent.languages.python import interpreter_in
+from dormouse_agent.languages.registry import NAMES, PYTHON, get_language, require_program
 from dormouse_agent.operations import operation
 from dormouse_agent.ops_runs import AFTER
-from dormouse_agent.users import require_directory
+from dormouse_agent.spawn import base_environment
+from dormouse_agent.users import User, acting_as, require_directory
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
         "user": Text(USER, default=None),
         "cwd": PathText(default=None),
         "env": Environment(default=None),
+        "language": Choice(NAMES, default="python"),
+        "python": PathText(default=None),
     },
 )
 def create(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +41,24 @@ def create(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
     cwd = None if args["cwd"] is None else user.resolve(args["cwd"])
     if cwd is not None:
         require_directory(user, cwd)
-    return agent.add_context(name, user, cwd, args["env"]).info()
+    options = ContextOptions(args["language"], cwd, args["env"] or {}, _interpreter(user, args))
+    env = base_environment(user, agent.sandbox_id, agent.env, options.env)
+    if options.program is None:
+        require_program(get_language(options.language), env)
+    return agent.add_context(name, user, options).info()
+
+
+def _interpreter(user: User, args: dict[str, Any]) -> str | None:
+    if args["python"] is None:
+        return None
+    if args["language"] not in PYTHON.names:
+        raise invalid("python", f"a context for {args['language']} has no Python interpreter")
+    path = interpreter_in(user.resolve(args["python"]))
+    with acting_as(user):
+        is_program = os.path.isfile(path) and os.access(path, os.X_OK, effective_ids=True)
+    if not is_program:
+        raise invalid("python", f"{path} is no program that {user.name} may execute")
+    return path
 
 
 @operation("context.list", {})

@@ -45,7 +45,7 @@ class Run:
         self.started_at_ms = time.time_ns() // 1_000_000
         self._started_monotonic = time.monotonic()
         why = {"contextRestarted": context_restarted} if context_restarted else {}
-        self.journal.append("start", runId=self.id, context=self.context.name, **why)
+        self.journal.append("start", runId=self.id, context=self.context.name, language=self.language, **why)
         if self.timeout_ms is not None:
             self._timer = loop.call_later(self.timeout_ms / 1000, self._time_out)
 

@@ -1,4 +1,4 @@
-"""Start of a kernel, as `python3 <dir>/dormouse_kernel <control fd>`."""
+"""Start of a kernel, as `python3 <dir>/dormouse_kernel <control fd> [<directory with IPython>]`."""
 
 import sys
 from pathlib import PurePosixPath
@@ -10,6 +10,11 @@ sys.path.insert(0, str(HERE.parent))
 
 # Python writes bytecode for modules that user code imports, but none into our own directory.
 WRITES_NO_BYTECODE, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+
+from dormouse_kernel.borrowed_modules import borrow_from  # noqa: E402
+
+for directory in sys.argv[2:]:
+    borrow_from(directory)
 
 from dormouse_kernel.kernel import main  # noqa: E402
 

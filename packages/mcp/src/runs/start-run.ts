@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { DormouseError, type Sandbox } from 'dormouse'
+import { type Context, DormouseError, type Sandbox } from 'dormouse'
 import { codeRun, commandRun, type ToolRun } from './tool-run.ts'
 
 /** Neither start takes a signal: a run whose id is unknown could not be stopped. */
 
 export interface StartCode {
   readonly code: string
+  readonly language?: Context['language'] | undefined
   readonly context?: string | undefined
   readonly timeoutMs?: number | undefined
 }

@@ -2,7 +2,7 @@ import type { Tool } from '../tool.ts'
 import { contexts } from './contexts.ts'
 import { listFiles, readFile, writeFile } from './files.ts'
 import { previewUrl } from './ports.ts'
-import { runPython, runShell } from './run.ts'
+import { runJavascript, runPython, runShell } from './run.ts'
 import { cancelRun, getRun } from './runs.ts'
 import { createSandbox, deleteSandbox, listSandboxes } from './sandboxes.ts'
 import {
@@ -22,6 +22,7 @@ import { listTemplates } from './templates.ts'
 export const TOOLS: readonly Tool[] = [
   runPython,
   runShell,
+  runJavascript,
   getRun,
   cancelRun,
   readFile,

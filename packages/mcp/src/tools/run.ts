@@ -34,6 +34,29 @@ an exception (the variables stay). Code that runs longer than \`waitMs\` continu
   },
 })
 
+export const runJavascript = defineTool({
+  name: 'run_javascript',
+  title: 'Run JavaScript',
+  description: `Run JavaScript or TypeScript in a Node.js REPL that keeps its state, as run_python does for Python: variables, \
+imports, timers and servers of earlier calls are still there. \`await\`, \`import\` and \`require\` work at the top, and \
+\`let\` and \`const\` may be declared again. Returns what the code prints, the value of the last expression and the error. \
+The sandbox needs Node.js, which the templates \`node\` and \`code\` have.`,
+  input: z.strictObject({
+    code: z.string().describe('Returns the value of the last expression.'),
+    language: z.enum(['javascript', 'typescript']).optional().describe('Default: `javascript`.'),
+    sandbox: sandboxInput,
+    context: z.string().min(1).optional().describe('Another REPL of the sandbox. Usually leave this out.'),
+    timeoutMs: timeoutInput,
+    waitMs: waitInput,
+  }),
+  output: runFields,
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
+  call: ({ code, language = 'javascript', sandbox, context, timeoutMs, waitMs }, call) => {
+    const what: StartCode = { code, language, context, timeoutMs }
+    return startAndWait((found) => startCode(found, what), { sandbox, waitMs, call })
+  },
+})
+
 export const runShell = defineTool({
   name: 'run_shell',
   title: 'Run a shell command',

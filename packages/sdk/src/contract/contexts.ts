@@ -4,6 +4,7 @@ export type CompletionsAnswer = { matches: readonly string[]; replaces: string; 
 
 export type ContextAnswer = {
   name: string
+  language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   user: string
   pid: number | null
   state: 'busy' | 'dead' | 'idle' | 'starting'
@@ -12,4 +13,11 @@ export type ContextAnswer = {
 
 export type ContextListAnswer = { items: readonly ContextAnswer[] }
 
-export type CreateContextBody = { name: string; user?: string; cwd?: string; env?: Record<string, string> }
+export type CreateContextBody = {
+  name: string
+  user?: string
+  cwd?: string
+  env?: Record<string, string>
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
+  python?: string
+}

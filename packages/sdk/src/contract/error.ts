@@ -20,6 +20,7 @@ export type ErrorAnswer = {
       | 'insecure_bind'
       | 'internal'
       | 'invalid_argument'
+      | 'language_missing'
       | 'limit_reached'
       | 'memory_limit'
       | 'method_not_allowed'

@@ -1,6 +1,7 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
 export type { CompletionsAnswer, ContextAnswer, ContextListAnswer, CreateContextBody } from './contexts.ts'
 export type { ErrorAnswer } from './error.ts'
+export type { ServerEventAnswer } from './events.ts'
 export type {
   FileChangeAnswer,
   FileListAnswer,
@@ -19,6 +20,7 @@ export type {
   WhyAnswer,
 } from './lifecycle.ts'
 export type { NetworkBody, NetworkMode, NetworkReportAnswer } from './network.ts'
+export type { ActivityAnswer, OverviewAnswer } from './overview.ts'
 export type {
   CreatePortLinkBody,
   PortAccess,
@@ -47,6 +49,7 @@ export type {
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type { SessionAnswer, SignInLinkAnswer } from './sessions.ts'
 export type { CreateSnapshotBody, SnapshotAnswer, SnapshotPageAnswer } from './snapshots.ts'
 export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer } from './ssh-keys.ts'
 export type {

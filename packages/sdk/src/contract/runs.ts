@@ -7,7 +7,7 @@ export type RunAnswer = {
   runId: string
   sandboxId: string
   context: string
-  language: 'bash' | 'python'
+  language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   state: 'finished' | 'lost' | 'queued' | 'running'
   startedAt: string
   finishedAt?: string | undefined
@@ -18,8 +18,8 @@ export type RunAnswer = {
 
 export type RunBody = {
   code: string
-  language?: 'bash' | 'python' | undefined
   timeoutMs?: number
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   context?: string
   idempotencyKey?: string
   input?: boolean
@@ -27,7 +27,14 @@ export type RunBody = {
 }
 
 export type RunEventAnswer =
-  | { seq: number; type: 'start'; runId: string; context: string; contextRestarted?: string | undefined }
+  | {
+      seq: number
+      type: 'start'
+      runId: string
+      context: string
+      language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
+      contextRestarted?: string | undefined
+    }
   | { seq: number; type: 'stderr' | 'stdout'; data: string; between?: boolean | undefined }
   | { seq: number; type: 'result'; data: Record<string, unknown>; main?: boolean | undefined }
   | { seq: number; type: 'input'; prompt: string; hidden?: boolean | undefined }
@@ -65,6 +72,7 @@ export type RunEventAnswer =
           | 'insecure_bind'
           | 'internal'
           | 'invalid_argument'
+          | 'language_missing'
           | 'limit_reached'
           | 'memory_limit'
           | 'method_not_allowed'
@@ -102,8 +110,8 @@ export type RunEventAnswer =
 
 export type RunOnceBody = {
   code: string
-  language?: 'bash' | 'python' | undefined
   timeoutMs?: number
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
   template?: string | undefined
   env?: Record<string, string> | undefined
   limits?:
@@ -135,7 +143,7 @@ export type RunWithResultAnswer = {
   runId: string
   sandboxId: string
   context: string
-  language: 'bash' | 'python'
+  language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   state: 'finished' | 'lost' | 'queued' | 'running'
   startedAt: string
   finishedAt?: string | undefined

@@ -5,9 +5,15 @@ import type { Result } from './result.ts'
 export type ResultData = RunResultAnswer['results'][number]
 
 export interface RunStreamOptions {
-  /** Default: `python`. Both languages keep their state from run to run. */
+  /**
+   * Default: that of the context. `javascript` and `typescript` share a context of their own. `bash` runs in any context
+   * and keeps nothing, unless the context is a `bash`.
+   */
   readonly language?: RunBody['language']
-  /** The REPL to run in, which is created if it does not exist. Default: `default`. */
+  /**
+   * The REPL to run in, which is created if it does not exist. Default: `default`; for JavaScript and TypeScript
+   * `javascript`.
+   */
   readonly context?: string | undefined
   /** Interrupts the run after this time. */
   readonly timeoutMs?: number | undefined

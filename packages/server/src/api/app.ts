@@ -99,7 +99,7 @@ export async function createApp(services: Services, options: AppOptions): Promis
   allowOrigins(app, options.origins ?? [])
   answerUnknownRoutes(app)
   await useWebSockets(app)
-  requireKeys(app, services.access)
+  requireKeys(app, services.access, services.sessions)
   await describeRoutes(app, services.health.check().version)
   for (const routes of [...ROUTES, ...(options.moreRoutes ?? [])]) {
     await app.register(async (scope) => routes(scope as unknown as App, services))

@@ -23,6 +23,8 @@ const TAGS = {
   usage: 'Usage, and its cost with and without standby.',
   keys: 'API keys.',
   ssh: 'SSH keys, and the address for SSH clients.',
+  sessions: 'Signing in to the page.',
+  fleet: 'All sandboxes at once: events, numbers, and what each did in the last day.',
   host: 'The server itself.',
 }
 

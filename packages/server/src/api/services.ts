@@ -1,5 +1,7 @@
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
+import type { Sessions } from '../access/sessions.ts'
+import type { FleetCalls } from '../fleet/fleet.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -15,6 +17,8 @@ import type { Volumes } from '../volumes/volumes.ts'
 /** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
   readonly access: Access
+  readonly sessions: Sessions
+  readonly fleet: FleetCalls
   readonly sandboxes: SandboxCalls
   /** Defaults for sandboxes created without a policy. */
   readonly policyDefaults: Pick<

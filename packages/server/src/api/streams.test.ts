@@ -75,7 +75,7 @@ describe('a run', () => {
   test('is JSON when nothing else is asked for', async () => {
     const answer = await http.send('POST', `/v1/sandboxes/${id}/run`, { code: '1+1' }, { accept: '*/*' })
     expect(answer.json).toMatchObject({ exitCode: 0, results: [{ 'text/plain': '2' }] })
-    expect(latest().request).toEqual({ code: '1+1', language: 'python' })
+    expect(latest().request).toEqual({ code: '1+1' })
   })
 
   test('is one event per line with NDJSON', async () => {

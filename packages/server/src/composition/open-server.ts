@@ -1,9 +1,13 @@
 import type { RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
+import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { EventFeed } from '../fleet/event-feed.ts'
+import { Fleet } from '../fleet/fleet.ts'
+import { publishRun } from '../fleet/publish-run.ts'
 import { Closing } from '../host/closing.ts'
 import type { SpaceReserve } from '../host/space-reserve.ts'
 import type { Log } from '../log.ts'
@@ -59,7 +63,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const opened = await openSandboxes({ ...options, stores }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
-  const { runs, usage, metrics, templates } = openAbove(options, { stores, opened }, closing)
+  const { runs, usage, metrics, templates, fleet } = openAbove(options, { stores, opened }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const recovery = await recover(deps)
@@ -75,7 +79,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     recovery,
     e2bRecords: stores.e2b,
     services: {
-      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, usage, scrub, metrics },
+      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, usage, scrub, metrics, fleet },
+      sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
       policyDefaults: {
         idleTimeoutMs: config.idleTimeoutMs,
@@ -102,8 +107,13 @@ function openAbove(
   const { deps, service, space, quotas, network, room } = opened
   const { sandboxes, snapshots, starts, listeners, clock, log } = deps
   const { journal } = stores
+  const feed = new EventFeed(clock.wallMs)
   const runs = closing.use(
-    new RunService({ journal, space, findSandbox: (id) => sandboxes.find(id), clock, log }),
+    new RunService({
+      ...{ journal, space, clock, log, findSandbox: (id) => sandboxes.find(id) },
+      onRun: (type, row) =>
+        publishRun(feed, { type, row, owner: sandboxes.find(row.sandboxId)?.row.owner, journal }),
+    }),
   )
   listeners.push(runs.listener)
   const metrics = new ServerMetrics({
@@ -124,6 +134,16 @@ function openAbove(
     }),
   )
   listeners.push(usage.listener)
+  const fleet = new Fleet({
+    feed,
+    sandboxes,
+    ledger: stores.ledger,
+    snapshots,
+    journal,
+    usage,
+    nowMs: clock.wallMs,
+  })
+  listeners.push(fleet.listener)
   listeners.push({ deleted: ({ id }) => stores.e2b.forget(id) })
   const templates = closing.use(
     openTemplates({
@@ -134,7 +154,7 @@ function openAbove(
       now: clock.wallMs,
     }),
   )
-  return { runs, metrics, usage, templates }
+  return { runs, metrics, usage, templates, fleet }
 }
 
 function openPorts(config: ServerConfig, stores: Stores, access: StoredAccess): PortService {

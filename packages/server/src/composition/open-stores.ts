@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { SandboxRecord } from '@dormouse/e2b'
+import { SessionRows } from '../access/session-rows.ts'
 import { hostClock } from '../clock/clock.ts'
 import { ServerClock } from '../clock/server-clock.ts'
 import type { ServerConfig } from '../config/config.ts'
@@ -71,6 +72,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     ledger: opened.use(new LedgerRows(db)),
     damaged: new QuarantineRows(db),
     scrub: new ScrubRows(db),
+    sessions: new SessionRows(db),
     secrets: new SecretRows(db),
     volumes: new VolumeRows(db),
     ports: new PortRows(db),

@@ -6,6 +6,7 @@ import { LinuxEngine } from '@dormouse/engine-linux'
 import { examineHost, findCriu, type HostReport } from '@dormouse/engine-linux/setup'
 import { prepareClient } from '../access/first-key.ts'
 import { createApp } from '../api/app.ts'
+import { pageRoutes } from '../api/page/page-routes.ts'
 import type { App } from '../api/route.ts'
 import { localUrl, readTls } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
@@ -112,7 +113,7 @@ async function serve(
     tls: config.tls && readTls(config.tls),
     hostPaths,
     origins: config.cors.origins,
-    moreRoutes: [mcp.routes],
+    moreRoutes: [mcp.routes, pageRoutes()],
   })
   openE2b(app, services, core.e2bRecords)
   try {

@@ -14,6 +14,8 @@ export interface RunDependencies {
   readonly findSandbox: (id: SandboxId) => Pick<Sandbox, 'attachRun' | 'isDeleted' | 'row'> | undefined
   readonly clock: Pick<ServerClock, 'wallMs'>
   readonly log: Log
+  /** Called when a run starts, and when it is over. */
+  readonly onRun?: (type: 'run.started' | 'run.finished', row: RunRow) => void
 }
 
 /** The runs of all sandboxes that this server follows. */
@@ -59,8 +61,10 @@ export class LiveRuns implements Disposable {
     const run = new LiveRun({ ...parts, journal, space, throttle: this.#throttle, clock, log })
     this.#runs.set(key, run)
     this.#signals.notify(key)
+    if (parts.isResumed !== true) this.deps.onRun?.('run.started', row)
     const done = () => {
       this.#runs.delete(key)
+      if (!this.#isClosed) this.deps.onRun?.('run.finished', row)
       if (!this.#isClosed && findSandbox(row.sandboxId) !== undefined) space.ended(row.sandboxId)
     }
     run.over.then(done, done)

@@ -1,4 +1,4 @@
-import type { RunEvent, RunId, SandboxId } from '@dormouse/contracts'
+import type { Language, RunEvent, RunId, SandboxId } from '@dormouse/contracts'
 import type { RunAnswer } from '@dormouse/contracts/http'
 import type { StartRun } from '@dormouse/engine'
 import { cursorOf, positionOf } from '../store/cursor.ts'
@@ -14,7 +14,7 @@ export interface RunRow {
   readonly sandboxId: SandboxId
   readonly runId: RunId
   readonly context: string
-  readonly language: 'python' | 'bash'
+  readonly language: Language
   readonly requestHash: string | undefined
   readonly state: RunAnswer['state']
   readonly startedAt: number
@@ -34,7 +34,7 @@ interface StoredRow {
   sandbox_id: SandboxId
   run_id: RunId
   context: string
-  language: 'python' | 'bash'
+  language: Language
   request_hash: string | null
   state: RunAnswer['state']
   started_at: number
@@ -54,7 +54,7 @@ export interface NewRun {
   readonly sandboxId: SandboxId
   readonly runId: RunId
   readonly context: string
-  readonly language: 'python' | 'bash'
+  readonly language: Language
   readonly idempotencyKey: string | undefined
   readonly requestHash: string | undefined
   readonly startedAt: number
@@ -170,6 +170,12 @@ export class RunJournal {
       code: run.kept.code,
       isCodeCut: run.kept.isCut,
     }
+  }
+
+  setLanguage(run: number, language: Language): void {
+    this.#db.write(() =>
+      this.#db.prepare<[string, number]>('UPDATE runs SET language = ? WHERE id = ?').run(language, run),
+    )
   }
 
   /** The request to start. Undefined: the sandbox may have it already. */

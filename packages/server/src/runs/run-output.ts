@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DormouseError, type RunEvent } from '@dormouse/contracts'
+import { DormouseError, type Language, type RunEvent } from '@dormouse/contracts'
 import type { Log } from '../log.ts'
 import { boundEvent, type Entry, entryOf } from './bound-event.ts'
 import type { JournalSpace } from './journal-space.ts'
@@ -92,6 +92,7 @@ export class RunOutput {
   take(event: RunEvent): Promise<void> | undefined {
     if (event.seq <= this.#lastSeq) return undefined
     this.#lastSeq = event.seq
+    if (event.type === 'start') this.#noteLanguage(event.language)
     const entry = entryOf(boundEvent(event))
     this.#add(entry)
     // Events that arrive together are written together. `exit` is written at once.
@@ -100,6 +101,18 @@ export class RunOutput {
     else if (this.#pendingBytes > PENDING_MAX_BYTES) this.flush()
     else this.#flushing ??= setImmediate(() => this.flush())
     return this.#room(entry.bytes)
+  }
+
+  /** The caller may have left it to the context. */
+  #noteLanguage(language: Language | undefined): void {
+    const { journal, row, log } = this.#parts
+    if (language === undefined || language === row.language) return
+    try {
+      journal.setLanguage(row.id, language)
+    } catch (error) {
+      // A full disk: the run itself matters more.
+      log.warn({ run: row.runId, err: error }, 'the language of a run could not be recorded')
+    }
   }
 
   /** Ends a run whose processes are gone. */

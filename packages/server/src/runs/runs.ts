@@ -1,4 +1,4 @@
-import type { RunEvent, RunId, RunResult, SandboxId } from '@dormouse/contracts'
+import type { Language, RunEvent, RunId, RunResult, SandboxId } from '@dormouse/contracts'
 import type { RunAnswer } from '@dormouse/contracts/http'
 import type { RunInput } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
@@ -6,7 +6,8 @@ import type { Page } from '../store/page.ts'
 
 export interface StartRunRequest {
   readonly code: string
-  readonly language: 'python' | 'bash'
+  /** Undefined: the language of the context. */
+  readonly language?: Language | undefined
   readonly context?: string | undefined
   readonly timeoutMs?: number | undefined
   readonly idempotencyKey?: string | undefined

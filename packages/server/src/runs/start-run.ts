@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { DormouseError, newRunId } from '@dormouse/contracts'
+import { DormouseError, defaultContextOf, newRunId } from '@dormouse/contracts'
 import type { StartRun } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { keptCode } from './kept-code.ts'
@@ -30,10 +30,11 @@ export async function startRun(
     await runs.find(earlier)?.begun()
     return { row: earlier, live: undefined }
   }
+  const context = asked.context ?? defaultContextOf(asked.language)
   const request: StartRun = {
     code: asked.code,
-    language: asked.language,
-    ...(asked.context !== undefined && { context: asked.context }),
+    ...(asked.language !== undefined && { language: asked.language }),
+    context,
     ...(asked.timeoutMs !== undefined && { timeoutMs: asked.timeoutMs }),
     ...(asked.input === true && { input: true }),
   }
@@ -42,8 +43,9 @@ export async function startRun(
     kept,
     sandboxId: sandbox.id,
     runId: newRunId(),
-    context: asked.context ?? 'default',
-    language: asked.language,
+    context,
+    // If the context has another one, the agent says so when the run begins.
+    language: asked.language ?? 'python',
     idempotencyKey,
     requestHash,
     startedAt: clock.wallMs(),

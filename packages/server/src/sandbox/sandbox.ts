@@ -335,7 +335,10 @@ export class Sandbox {
     // Most burrows have ended by now. Ending one again does nothing.
     if (left !== undefined && left !== this.#burrow && !this.unsavedBurrows.has(left))
       this.#inBackground(endBurrow(this.deps, left))
-    if (entry !== undefined) for (const listener of listeners) listener.recorded?.(row, entry)
+    for (const listener of listeners) {
+      listener.changed?.(row)
+      if (entry !== undefined) listener.recorded?.(row, entry)
+    }
   }
 
   /** The sandbox lives in this burrow from now on. The row says so already, or is written next. */

@@ -21,6 +21,8 @@ interface StoredEntry {
 
 /** Bounds the ledger of a sandbox that wakes every minute for a year. */
 const ENTRIES_KEPT = 10_000
+/** What `since` reads at most. */
+const SINCE_MAX = 400
 /** Long after the caller that woke the sandbox has its answer. */
 const COMPLETE_MS = 250
 
@@ -29,6 +31,7 @@ export class LedgerRows implements Disposable {
   readonly #insert
   readonly #prune
   readonly #complete
+  readonly #newest
   readonly #incomplete = new Map<SandboxId, number>()
   #timer: NodeJS.Timeout | undefined
 
@@ -44,6 +47,10 @@ export class LedgerRows implements Disposable {
     this.#complete = db.prepare<[number, string]>(
       `UPDATE ledger SET latency_ms = ?1 WHERE sandbox_id = ?2 AND latency_ms IS NULL
        AND seq = (SELECT max(seq) FROM ledger WHERE sandbox_id = ?2 AND event = 'woke')`,
+    )
+    this.#newest = db.prepare<[string, number, number], Pick<StoredEntry, 'event' | 'tier' | 'at'>>(
+      `SELECT event, tier, at FROM (SELECT event, tier, at FROM ledger WHERE sandbox_id = ? ORDER BY seq DESC LIMIT ?)
+       WHERE at >= ?`,
     )
   }
 
@@ -98,6 +105,16 @@ export class LedgerRows implements Disposable {
     )
     // Not during a wake, which is urgent: the entry of the next standby prunes.
     if (event !== 'woke') this.#prune.run(id, id, ENTRIES_KEPT)
+  }
+
+  /** The newest entries since this time, oldest first, without their details. */
+  since(id: SandboxId, fromMs: number): Pick<LedgerEntry, 'event' | 'tier' | 'at'>[] {
+    const rows = this.#newest.all(id, SINCE_MAX, fromMs)
+    return rows.reverse().map(({ event, tier, at }) => ({
+      event,
+      at: new Date(at).toISOString(),
+      ...(tier !== null && { tier }),
+    }))
   }
 
   /** Oldest first; the cursor is the `seq` of the last one. */

@@ -173,6 +173,17 @@ export class SnapshotRows {
     )
   }
 
+  /** Memory in the snapshots that stored sandboxes wake from. */
+  storedMemoryBytes(owner: string | undefined): number {
+    const row = this.#db
+      .prepare<[string | null], { bytes: number | null }>(
+        `SELECT sum(snapshots.memory_bytes) AS bytes FROM sandboxes JOIN snapshots ON snapshots.id = sandboxes.head
+         WHERE sandboxes.state = 'standby' AND sandboxes.tier = 'stored' AND sandboxes.owner = coalesce(?1, sandboxes.owner)`,
+      )
+      .get(owner ?? null)
+    return row?.bytes ?? 0
+  }
+
   /** Snapshots that are neither kept nor a head nor part of a template. */
   unused(): SnapshotId[] {
     return this.#db

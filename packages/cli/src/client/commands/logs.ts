@@ -85,10 +85,17 @@ function titleOf({ runId, startedAt, language, context, state, exitCode }: Liste
   return `==> ${runId} ${formatTime(startedAt)} (${ago} ago) ${language} in ${context}: ${outcome}`
 }
 
+/** Where they differ from those of Python. */
+const PROMPTS: Readonly<Partial<Record<ListedRun['language'], readonly [string, string]>>> = {
+  bash: ['$ ', '> '],
+  javascript: ['> ', '| '],
+  typescript: ['> ', '| '],
+}
+
 /** The code as at a prompt. */
 function codeLines({ code, isCodeCut = false, language }: ListedRun, limit: number): string[] {
   if (code === undefined) return []
-  const [first, more] = language === 'bash' ? ['$ ', '> '] : ['>>> ', '... ']
+  const [first, more] = PROMPTS[language] ?? ['>>> ', '... ']
   const lines = code.trimEnd().split('\n')
   const shown = lines.slice(0, limit).map((line, index) => `${index === 0 ? first : more}${line}`)
   const hidden = lines.length - shown.length

@@ -4,6 +4,8 @@ import { DormouseError, type RunEvent, type Sandbox } from 'dormouse'
 import type { Call } from '../call.ts'
 import { ensureContext } from '../ensure-context.ts'
 import { isCompletePython } from '../is-complete-python.ts'
+import { isCompleteScript } from '../is-complete-script.ts'
+import { type Language, languageOfContext, promptContext } from '../language.ts'
 import { OpenLine } from '../open-line.ts'
 import { ReplLines } from '../repl-lines.ts'
 import { showError, signalStatus } from '../show-error.ts'
@@ -18,21 +20,49 @@ const EXIT_WORDS = new Set(['exit', 'exit()', 'quit', 'quit()'])
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a sandbox must not send them to the terminal this way
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
 
-export async function repl(call: Call, ref: string, { context }: { context: string }): Promise<number> {
+interface ReplFlags {
+  readonly context?: string
+  readonly language?: Language
+}
+
+export async function repl(call: Call, ref: string, flags: ReplFlags): Promise<number> {
   const sandbox = await call.sandbox(ref)
-  await ensureContext(sandbox, context, call.signal)
+  const { signal } = call
+  const context = flags.context ?? promptContext(flags.language)
+  await ensureContext(sandbox, context, { language: flags.language, signal })
+  const language = await languageOfContext(sandbox, context, signal)
   const isTerminal = call.io.stdin.isTTY && call.io.stdout.isTTY && !call.isJson
   if (isTerminal)
     call.note(
-      `Python in ${shortName(sandbox)}, context ${context}. Tab completes, Ctrl-C interrupts, Ctrl-D exits; variables stay.`,
+      `${TITLES[language]} in ${shortName(sandbox)}, context ${context}. ${completes(language) ? 'Tab completes, ' : ''}Ctrl-C interrupts, Ctrl-D exits; variables stay.`,
     )
-  return new Repl(call, sandbox, context, isTerminal).run()
+  return new Repl(call, sandbox, { name: context, language, isTerminal }).run()
+}
+
+const TITLES: Readonly<Record<Language, string>> = {
+  python: 'Python',
+  bash: 'bash',
+  javascript: 'JavaScript',
+  typescript: 'TypeScript',
+  r: 'R',
+}
+
+function completes(language: Language): boolean {
+  return language !== 'bash' && language !== 'r'
+}
+
+interface Prompt {
+  /** The context. */
+  readonly name: string
+  readonly language: Language
+  readonly isTerminal: boolean
 }
 
 class Repl {
   readonly #call: Call
   readonly #sandbox: Sandbox
   readonly #context: string
+  readonly #language: Language
   readonly #lines: ReplLines
   readonly #isTerminal: boolean
   readonly #openLine = new OpenLine()
@@ -45,10 +75,11 @@ class Repl {
   #isStopped = false
   #exitCode = 0
 
-  constructor(call: Call, sandbox: Sandbox, context: string, isTerminal: boolean) {
+  constructor(call: Call, sandbox: Sandbox, { name, language, isTerminal }: Prompt) {
     this.#call = call
     this.#sandbox = sandbox
-    this.#context = context
+    this.#context = name
+    this.#language = language
     this.#isTerminal = isTerminal
     this.#lines = new ReplLines(call.io, {
       isTerminal,
@@ -97,14 +128,18 @@ class Repl {
   async #addLine(line: string): Promise<void> {
     this.#typed.push(line)
     const code = this.#typed.join('\n')
-    if (code.trim() !== '' && !isCompletePython(code)) return
+    if (code.trim() !== '' && !this.#isComplete(code)) return
     this.#typed = []
     if (code.trim() !== '') await this.#runCode(code)
   }
 
+  #isComplete(code: string): boolean {
+    return this.#language === 'python' ? isCompletePython(code) : isCompleteScript(code, this.#language)
+  }
+
   /** For Tab: names that the context knows. At the beginning of a line, the indentation of a block. */
   async #complete(line: string): Promise<CompleterResult> {
-    if (this.#isRunning) return [[], line]
+    if (this.#isRunning || !completes(this.#language)) return [[], line]
     if (line.trim() === '') return [[INDENT], '']
     // Every name would fit.
     if (/\s$/.test(line) && !/\b(from|import)\s+$/.test(line)) return [[], line]
@@ -139,7 +174,11 @@ class Repl {
   }
 
   async #runAsText(code: string): Promise<void> {
-    const options = { context: this.#context, input: this.#isTerminal, signal: this.#cancel.signal }
+    const options = {
+      context: this.#context,
+      input: this.#isTerminal && completes(this.#language),
+      signal: this.#cancel.signal,
+    }
     this.#openLine.end()
     for await (const event of this.#sandbox.runCodeStream(code, options)) {
       // The code continues, so it no longer waits for an answer.

@@ -5,6 +5,7 @@ import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
 import { type CreateFlags, createOptions, toCreateOptions } from '../create-flags.ts'
 import { ensureContext } from '../ensure-context.ts'
+import type { Language } from '../language.ts'
 import { readAll } from '../read-all.ts'
 import { ResultSaver } from '../result-saver.ts'
 import { signalStatus } from '../show-error.ts'
@@ -13,8 +14,8 @@ import { suggestTemplate } from '../suggest-template.ts'
 
 interface RunFlags extends CreateFlags {
   readonly file?: string
-  readonly language: 'python' | 'bash'
-  readonly context: string
+  readonly language?: Language
+  readonly context?: string
   readonly timeout?: number
   readonly new?: boolean
   readonly save?: string
@@ -79,13 +80,15 @@ async function runIn(call: Call, sandbox: Sandbox, code: string, flags: RunFlags
   const { io, signal } = call
   signal.throwIfAborted()
   const saver = flags.save === undefined ? undefined : new ResultSaver(flags.save)
-  await ensureContext(sandbox, context, signal)
+  // A run of bash keeps nothing, so it does not say what a new context is for.
+  const made = language === 'bash' ? undefined : language
+  if (context !== undefined) await ensureContext(sandbox, context, { language: made, signal })
   let runId: string | undefined
   const interrupt = () => {
     // The run may have ended by itself.
     if (runId !== undefined) sandbox.runs.interrupt(runId).catch(() => {})
   }
-  const options = { language, context, timeoutMs: timeout }
+  const options = { ...(language !== undefined && { language }), context, timeoutMs: timeout }
   using _listener = onAbort(signal, interrupt)
   if (call.isJson) {
     const result = await sandbox.runCode(code, { ...options, signal })

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { SESSION_COOKIE } from '../session-cookie.ts'
 
 /** Separates what a preview request carries for this server from what it carries for the server in the sandbox. */
 
@@ -35,10 +36,15 @@ export function protocolsForSandbox(value: string): string | undefined {
 export function cookiesForSandbox(value: string): string | undefined {
   return (
     cookies(value)
-      .filter(([name]) => name !== TOKEN_COOKIE)
+      .filter(([name]) => !isOurCookie(name))
       .map(([, pair]) => pair)
       .join('; ') || undefined
   )
+}
+
+/** Cookies that a sandbox may neither see nor set. */
+export function isOurCookie(name: string): boolean {
+  return name === TOKEN_COOKIE || name === SESSION_COOKIE
 }
 
 /** There may be several: a page of another sandbox can set one for the whole domain. */

@@ -5,9 +5,9 @@ import type { PublicOrigin } from '../../ports/preview-address.ts'
 import {
   cookiesForSandbox,
   isForSandbox,
+  isOurCookie,
   protocolsForSandbox,
   REFUSED_HEADER,
-  TOKEN_COOKIE,
 } from './credentials.ts'
 
 /** Hop-by-hop headers (RFC 9110, 7.6.1). This server answers `expect` itself. */
@@ -134,7 +134,7 @@ function movedBelow(prefix: string, port: number, location: string): string {
 /** Limits a cookie to this preview: removes its domain and, in path mode, adds the prefix to its path. */
 function ownCookie(cookie: string, prefix: string | undefined): string {
   const [pair = '', ...attributes] = cookie.split(';')
-  if (pair.trim().split('=', 1)[0] === TOKEN_COOKIE) return ''
+  if (isOurCookie(pair.trim().split('=', 1)[0] ?? '')) return ''
   const named = (attribute: string) => attribute.trim().split('=', 1)[0]?.toLowerCase()
   const kept = attributes.filter((attribute) => named(attribute) !== 'domain')
   if (prefix === undefined) return [pair, ...kept].join(';')

@@ -164,6 +164,10 @@ function cookieOf(
   prefix: string | undefined,
 ): string {
   const seconds = Math.max(1, Math.floor((expiresAtMs - Date.now()) / 1000))
-  const secure = publicOrigin(request).scheme === 'https' ? '; Secure' : ''
-  return `${TOKEN_COOKIE}=${token}; Path=${prefix ?? ''}/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`
+  // In a frame of our page, which is another site: a cookie of that page's own partition. Browsers take `Secure` on
+  // `localhost` without TLS.
+  const isFramed = request.headers['sec-fetch-dest'] === 'iframe'
+  const isSecure = publicOrigin(request).scheme === 'https'
+  const site = isFramed ? 'None; Secure; Partitioned' : isSecure ? 'Lax; Secure' : 'Lax'
+  return `${TOKEN_COOKIE}=${token}; Path=${prefix ?? ''}/; Max-Age=${seconds}; HttpOnly; SameSite=${site}`
 }

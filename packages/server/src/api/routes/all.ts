@@ -1,11 +1,13 @@
 import type { Routes } from '../route.ts'
 import { contextRoutes } from './contexts.ts'
+import { eventRoutes } from './events.ts'
 import { fileRoutes } from './files.ts'
 import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
+import { overviewRoutes } from './overview.ts'
 import { portRoutes } from './ports.ts'
 import { processRoutes } from './processes.ts'
 import { processStdinRoutes } from './processes-stdin.ts'
@@ -15,6 +17,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
+import { sessionRoutes } from './sessions.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
 import { templateRoutes } from './templates.ts'
@@ -24,6 +27,9 @@ import { volumeRoutes } from './volumes.ts'
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
   hostRoutes,
+  sessionRoutes,
+  eventRoutes,
+  overviewRoutes,
   scrubRoutes,
   sandboxRoutes,
   runRoutes,

@@ -55,7 +55,13 @@ const createContextRoute: Routes = (app, { sandboxes }) => {
     {
       config: {
         scope: 'run',
-        errors: [...GUEST_ERRORS, 'already_exists', 'permission_denied', 'not_a_directory'],
+        errors: [
+          ...GUEST_ERRORS,
+          'already_exists',
+          'permission_denied',
+          'not_a_directory',
+          'language_missing',
+        ],
       },
       schema: {
         operationId: 'createContext',
@@ -138,7 +144,7 @@ const completeRoute: Routes = (app, { sandboxes }) => {
         operationId: 'completeCode',
         summary: 'Complete half-typed code',
         description:
-          'Names that fit the end of Python code: variables, attributes, modules, files in strings. May execute properties of objects, for at most two seconds. `conflict` while the context has a run.',
+          'Names that fit the end of code in Python, JavaScript or TypeScript: variables, attributes, in Python also modules and files in strings. May execute properties of objects, for at most two seconds. `conflict` while the context has a run, and in contexts of other languages.',
         tags,
         params: contextParams,
         body: completeSchema,
@@ -157,6 +163,6 @@ const completeRoute: Routes = (app, { sandboxes }) => {
 }
 
 function contextView({ context, ...rest }: ContextInfo) {
-  const { user, pid, state, restarts } = rest
-  return { name: context, user, pid, state, restarts }
+  const { language, user, pid, state, restarts } = rest
+  return { name: context, language, user, pid, state, restarts }
 }

@@ -244,7 +244,7 @@ export class FakeRun implements Run {
         runId: this.runId,
         sandboxId: this.sandboxId,
         context: 'default',
-        language: this.request.language,
+        language: this.request.language ?? 'python',
       },
       state: this.isOver ? 'finished' : 'running',
       ...{ startedAt: NOW, finishedAt: this.isOver ? NOW : undefined, exitCode: this.isOver ? 0 : undefined },

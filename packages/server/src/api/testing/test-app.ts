@@ -5,7 +5,10 @@ import { Writable } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import type { SecretAnswer, TemplateAnswer, VolumeAnswer } from '@dormouse/contracts/http'
 import type { Scope } from '../../access/access.ts'
+import { SessionRows } from '../../access/session-rows.ts'
+import { Sessions } from '../../access/sessions.ts'
 import { StoredAccess } from '../../access/stored-access.ts'
+import { EventFeed } from '../../fleet/event-feed.ts'
 import { PortRows } from '../../ports/port-rows.ts'
 import { PortService } from '../../ports/port-service.ts'
 import type { ScrubView } from '../../scrub/scrub-view.ts'
@@ -138,6 +141,8 @@ function testServices({
       diskBytes: 10 * 1024 ** 3,
       files: 1e6,
     }),
+    sessions: new Sessions({ rows: new SessionRows(database), access, nowMs: Date.now }),
+    fleet: fakeFleet(),
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
     secrets: fakeSecrets(),
@@ -183,6 +188,18 @@ const NUMBERS: UsageNumbers = {
 const USAGE = {
   ...{ from: NOW, to: NOW, currency: 'EUR', total: NUMBERS },
   sandboxes: [{ sandboxId: 'sb-2222222222222222', name: 'a,"b"', deleted: true, ...NUMBERS }],
+}
+
+function fakeFleet(): Services['fleet'] {
+  return {
+    overview: async () => ({
+      ...{ running: 1, frozen: 2, stored: 3, failed: 0, memoryHeldBytes: 4, memorySavedBytes: 5 },
+      cost: { currency: 'EUR', spent: 1, alwaysOn: 2 },
+      wakes: { count: 1, p50Ms: 1, p99Ms: 1 },
+    }),
+    activity: (ids) => ({ items: ids.map((sandboxId) => ({ sandboxId, why: 'Asleep.', day: [] })) }),
+    events: new EventFeed(Date.now),
+  }
 }
 
 function fakeTemplates(): Services['templates'] {

@@ -1,0 +1,63 @@
+import type { SandboxInfo } from 'dormouse'
+import { Sandbox } from 'dormouse'
+import type { ComponentType } from 'preact'
+import { useMemo } from 'preact/hooks'
+import { client } from '../client.ts'
+import { FilesPart } from '../files/files-part.tsx'
+import { Notebook } from '../notebook/notebook.tsx'
+import { PortsPart } from '../ports/ports-part.tsx'
+import { Link } from '../router.tsx'
+import { SettingsPart } from '../settings/settings-part.tsx'
+import { isLoaded, sandboxOf } from '../state/fleet.ts'
+import { TerminalPart } from '../terminal/terminal-part.tsx'
+import { TimelinePart } from '../timeline/timeline-part.tsx'
+import { ProcessesPart } from './processes-part.tsx'
+import { SandboxHead } from './sandbox-head.tsx'
+
+export interface PartProps {
+  readonly sandbox: Sandbox
+  readonly info: SandboxInfo
+}
+
+const PARTS: Record<string, { readonly name: string; readonly Part: ComponentType<PartProps> }> = {
+  notebook: { name: 'Notebook', Part: Notebook },
+  terminal: { name: 'Terminal', Part: TerminalPart },
+  files: { name: 'Files', Part: FilesPart },
+  processes: { name: 'Processes', Part: ProcessesPart },
+  ports: { name: 'Ports', Part: PortsPart },
+  timeline: { name: 'Timeline', Part: TimelinePart },
+  settings: { name: 'Settings', Part: SettingsPart },
+}
+
+/** One sandbox: a head that says how it is, and one of its parts. */
+export function SandboxPage({ id, part }: { id: string; part: string }) {
+  const info = sandboxOf(id)
+  const found = info?.id
+  // One object for the life of the page: parts keep it.
+  const sandbox = useMemo(() => (info === undefined ? undefined : new Sandbox(client, info)), [found])
+  if (info === undefined || sandbox === undefined) {
+    if (!isLoaded.value) return <p class="loading">Reading sandboxes…</p>
+    return (
+      <section class="gone">
+        <h1>There is no sandbox {id}</h1>
+        <p>
+          It was deleted, or belongs to another key. <Link to="/">See all sandboxes</Link>
+        </p>
+      </section>
+    )
+  }
+  const { Part } = PARTS[part] ?? (PARTS['notebook'] as { Part: ComponentType<PartProps> })
+  return (
+    <div class={`sandbox ${info.state === 'running' ? 'awake' : 'asleep'}`}>
+      <SandboxHead info={info} />
+      <nav class="tabs" aria-label="Parts of the sandbox">
+        {Object.entries(PARTS).map(([key, { name }]) => (
+          <Link key={key} to={`/sandboxes/${id}/${key}`} aria-current={key === part ? 'page' : undefined}>
+            {name}
+          </Link>
+        ))}
+      </nav>
+      <Part sandbox={sandbox} info={info} />
+    </div>
+  )
+}

@@ -1,0 +1,17 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type ServerEventAnswer = {
+  seq: number
+  type:
+    | 'gap'
+    | 'run.finished'
+    | 'run.started'
+    | 'sandbox.changed'
+    | 'sandbox.deleted'
+    | 'sandbox.ledger'
+    | 'sandbox.usage'
+    | 'template.changed'
+  at: string
+  sandboxId?: string | undefined
+  data: Readonly<Record<string, unknown>>
+}

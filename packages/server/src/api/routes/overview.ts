@@ -1,0 +1,44 @@
+import { activityQuery, activitySchema, overviewSchema } from '@dormouse/contracts/http'
+import { json, type Routes } from '../route.ts'
+
+const tags = ['fleet']
+
+/** All sandboxes at once. */
+export const overviewRoutes: Routes = (app, services) => {
+  readOverviewRoute(app, services)
+  readActivityRoute(app, services)
+}
+
+const readOverviewRoute: Routes = (app, { fleet }) => {
+  app.get(
+    '/v1/overview',
+    {
+      config: { scope: 'read' },
+      schema: {
+        operationId: 'readOverview',
+        summary: 'Get how many sandboxes run and sleep, and what sleeping saves',
+        tags,
+        response: { 200: json('Of all sandboxes of the key; an admin sees all.', overviewSchema) },
+      },
+    },
+    async (request) => fleet.overview(request.key),
+  )
+}
+
+const readActivityRoute: Routes = (app, { fleet }) => {
+  app.get(
+    '/v1/activity',
+    {
+      config: { scope: 'read' },
+      schema: {
+        operationId: 'readActivity',
+        summary: 'Get what some sandboxes did in the last day, and do now',
+        description: 'Does not wake them.',
+        tags,
+        querystring: activityQuery,
+        response: { 200: json('In the order of the ids.', activitySchema) },
+      },
+    },
+    async (request) => fleet.activity(request.query.ids, request.key),
+  )
+}
