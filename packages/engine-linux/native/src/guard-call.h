@@ -4,7 +4,8 @@
 
 /*
  * What a thread of a sandbox needs to continue after system calls that dormouse-move made in it. The mover restores the
- * thread itself. Only if it is killed in the middle does the thread go on with `dormouse_guard_enter`, which finishes the
+ * thread itself. Only if it is killed in the middle does the thread go on with `dormouse_guard_enter`, which
+ * finishes the
  * system call and restores the thread from here. Part of what the engine finds in a process by symbol.
  */
 struct guard_call {

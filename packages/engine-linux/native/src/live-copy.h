@@ -21,7 +21,8 @@ struct live_copy {
 void open_live_copy(struct live_copy *copy, pid_t process, uint64_t buffer_bytes);
 void close_live_copy(struct live_copy *copy);
 /*
- * Copies a range that will be at `offset` of the file: pages that are there, or all of them if `is_whole`. False when it
+ * Copies a range that will be at `offset` of the file: pages that are there, or all of them if `is_whole`. False
+ * when it
  * does not fit or the process has ended.
  */
 bool copy_range(struct live_copy *copy, uint64_t start, uint64_t end, uint64_t offset, bool is_whole);

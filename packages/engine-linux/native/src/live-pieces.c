@@ -11,7 +11,10 @@
 #define AREA_MIN_PAGES 64
 /* A larger mapping is a reservation, and looking for its pages takes too long. */
 #define AREA_MAX_BYTES (32ull << 30)
-/* Pages of one look at the pagemap, and the largest piece: bounds how long a look takes while the process is stopped. */
+/*
+ * Pages of one look at the pagemap, and the largest piece: bounds how long a look takes while the process is
+ * stopped.
+ */
 #define SPAN_PAGES 16384u
 /* Memory of a file is moved in whole blocks of which at least this much has changed. */
 #define BLOCK_PAGES 512u

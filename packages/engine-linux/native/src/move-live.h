@@ -17,7 +17,8 @@ struct burrow {
 };
 
 /*
- * Moves the memory of one process, piece by piece, while it runs. Returns how many bytes, and stops early when `is_over`
+ * Moves the memory of one process, piece by piece, while it runs. Returns how many bytes, and stops early when
+ * `is_over`
  * says so or a piece cannot be moved. Exits when a process could not be left as it was: the kernel then lets it go.
  */
 uint64_t move_process(const struct burrow *burrow, pid_t process, bool (*is_over)(void));

@@ -1,7 +1,9 @@
 /*
  * dormouse-move CGROUP FIRST DIRECTORY NAME OWNER PIECE_BYTES GUARD TABLE FRAME ENTER
- * Moves the memory of a live burrow into memory files. It stops all processes, copies a piece of one into a file, maps the
- * file privately over it in place, and lets them continue; then the next piece. A program inside notices only the pauses.
+ * Moves the memory of a live burrow into memory files. It stops all processes, copies a piece of one into a file,
+ * maps the
+ * file privately over it in place, and lets them continue; then the next piece. A program inside notices only the
+ * pauses.
  *   CGROUP       a cgroup directory whose members are the processes of the burrow
  *   FIRST        its PID 1, as the host sees it, which is left alone
  *   DIRECTORY    receives the files; processes see it as /.dormouse/memory

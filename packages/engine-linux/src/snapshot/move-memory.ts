@@ -44,7 +44,8 @@ const counts = new WeakMap<LinuxBurrow, number>()
  * Moves memory of a live burrow into memory files, which its processes then map, while it runs: each piece stops it for
  * some milliseconds. A dump that follows has little to write. The files belong to the burrow until it ends.
  *
- * An abort ends it after the piece it is at. What is moved stays moved, so nothing is lost or done twice. A process that
+ * An abort ends it after the piece it is at. What is moved stays moved, so nothing is lost or done twice. A process
+ * that
  * cannot be moved is left alone. Never throws: a snapshot is possible without it.
  */
 export async function moveMemory(

@@ -197,10 +197,7 @@ export class Sandbox {
 
   // Transitions.
 
-  /**
-   * Resolves when the sandbox sleeps at least that deep. Repeating it does nothing. An idle sandbox stays awake when work
-   * begins before it is on disk.
-   */
+  /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
   async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
     using watch = this.work.watch()
     const signal = cause === 'idle' ? watch.signal : undefined
