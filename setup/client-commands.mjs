@@ -33,6 +33,7 @@ export const CLIENT_COMMANDS = [
   'network',
   'open',
   'events',
+  'tree',
   'top',
   'usage',
   'demo',

@@ -53,6 +53,7 @@ from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
+from ._template_builder import TemplateBuilder
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Templates, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
@@ -176,6 +177,7 @@ __all__ = [
     "SshKey",
     "SshKeys",
     "Template",
+    "TemplateBuilder",
     "TemplateMaterials",
     "Templates",
     "Truncated",

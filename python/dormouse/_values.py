@@ -9,6 +9,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 from ._arguments import milliseconds
 from ._json import decode, decode_all, format_time, given, parse_time
 from ._damage import SandboxDamage, SnapshotDamage
+from ._template_builder import TemplateBuilder
 from ._network import Denied, NetworkCounters, NetworkInfo
 
 
@@ -282,6 +283,9 @@ class Template:
     description: Optional[str] = None
     # The template that it is based on.
     from_: Optional[str] = None
+    # The container image at the bottom, and the step that failed.
+    image: Optional[str] = None
+    failed_step: Optional[str] = None
     snapshot_id: Optional[str] = None
     bytes: Optional[int] = None
     # None if they were not recorded.
@@ -289,6 +293,20 @@ class Template:
     # The end of the log of the build, and why it failed.
     log_tail: Optional[str] = None
     error: Optional[str] = None
+
+    @staticmethod
+    def from_image(image: str) -> TemplateBuilder:
+        """Describes a template on a container image: `python:3.13`, `registry.example.com/team/web:2`."""
+        return TemplateBuilder({"image": image})
+
+    @staticmethod
+    def from_template(name: str) -> TemplateBuilder:
+        return TemplateBuilder({"from": name})
+
+    @staticmethod
+    def from_dockerfile(dockerfile: str) -> TemplateBuilder:
+        """`dockerfile` is its text."""
+        return TemplateBuilder({"dockerfile": dockerfile})
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,11 @@ const testSystemPackages = debianPackagesStep({
     ['libjemalloc2', `/usr/lib/${ARCHITECTURE}-linux-gnu/libjemalloc.so.2`],
     // For the tests of SSH.
     ['rsync', 'rsync'],
+    // For the tests of images: a registry, what pulls from it, and programs that need no library or another libc.
+    ['docker-registry', 'docker-registry'],
+    ['skopeo', 'skopeo'],
+    ['busybox-static', '/bin/busybox'],
+    ['musl-tools', 'musl-gcc'],
     // For the tests of the Python SDK: what it needs, and what builds it.
     ['python3-httpx', '/usr/lib/python3/dist-packages/httpx'],
     ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],

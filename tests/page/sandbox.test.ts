@@ -9,7 +9,7 @@ let page: Page
 beforeAll(async () => {
   ;[server, browser] = await Promise.all([ServerProcess.start(), Browser.open()])
   await server.ok('/v1/sandboxes', { json: { name: 'dale', idleTimeoutMs: 0 } })
-  page = await browser.signedIn(server, '/sandboxes/dale')
+  page = await browser.signedIn(server, '/page/sandboxes/dale')
 })
 afterAll(async () => {
   await browser?.[Symbol.asyncDispose]()

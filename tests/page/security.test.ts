@@ -40,7 +40,7 @@ display(SVG('''<svg xmlns="http://www.w3.org/2000/svg" onload="top.pwned=1"><scr
     await runs(`from IPython.display import Latex, display
 display(Latex(r"$\\\\href{javascript:top.pwned=1}{x} \\\\htmlData{x=y}{z}$"))`)
     await runs('print("<img src=x onerror=top.pwned=1>\\x1b]8;;javascript:top.pwned=1\\x07link")')
-    const page = await browser.signedIn(server, '/sandboxes/fox')
+    const page = await browser.signedIn(server, '/page/sandboxes/fox')
     page.on('request', (request) => asked.push(request.url()))
     const frame = page.frameLocator('iframe.html').first()
     await frame.getByText('harmless').waitFor()

@@ -94,7 +94,7 @@ export class ServerProcess {
   }
 
   /** With faults it may never be ready: then this waits until one of them has struck. */
-  async begin(faults: readonly Fault[] = []): Promise<void> {
+  async begin(faults: readonly Fault[] = [], { port = 0 } = {}): Promise<void> {
     const { stateDir } = this.factory
     const { toolsDir = testDataDir } = this.#where
     this.#faults = faults
@@ -102,7 +102,7 @@ export class ServerProcess {
     const [command = '', ...args] = [
       ...this.#where.launcher,
       process.execPath,
-      ...[faults.length === 0 ? program : faultyProgram, stateDir, toolsDir, '--port', '0'],
+      ...[faults.length === 0 ? program : faultyProgram, stateDir, toolsDir, '--port', String(port)],
     ]
     const env = { ...process.env, DORMOUSE_TEST_FAULTS: JSON.stringify(faults) }
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env })

@@ -1,23 +1,33 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { acornFile, guestNodeDir, guestPythonDir } from '@dormouse/guest'
 import { publishDirectory } from './host/publish-directory.ts'
+import { runCommandOrFail } from './host/run-command.ts'
 import { makeOwnedDirectory, removeAbandoned } from './host/work-directory.ts'
 import { guardLibrary, reseedAddon } from './native-programs.ts'
+import { prepareRuntime } from './runtime/prepare-runtime.ts'
+import { findTemplate } from './template/template-store.ts'
 
 export const GUARD_IN_TOOLS = 'lib/libdormouse-guard.so'
+/** The template whose Python and bash the runtime has. */
+const RUNTIME_TEMPLATE = 'python'
 /** Mount points below /.dormouse for directories that differ between burrows. */
 const MOUNT_POINTS = ['run', 'memory', 'kdat']
 
 /**
- * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard and mount points. It is a
+ * Makes the directory that burrows see read-only as /.dormouse: the guest's code, the guard, the
+ * runtime and mount points. It is a
  * copy named by its content, so that an upgrade of the sources never changes files under a live or sleeping sandbox.
  */
 export async function prepareGuestTools(dataDir: string): Promise<string> {
   const sources = await toolFiles()
+  const template = await findTemplate(dataDir, RUNTIME_TEMPLATE)
+  // Set-up makes the template first. Without it no sandbox can start anyway.
+  const runtime = template && (await prepareRuntime(dataDir, template))
   const hash = createHash('sha256').update(MOUNT_POINTS.join())
+  if (runtime !== undefined) hash.update(basename(runtime))
   for (const [target, source] of sources) hash.update(`${target}\0`).update(await readFile(source))
   const final = guestToolsDir(dataDir, hash.digest('hex').slice(0, 16))
   const place = { parent: dirname(final), prefix: '.building-' }
@@ -27,6 +37,7 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
 
   await mkdir(dirname(final), { recursive: true, mode: 0o711 })
   const work = await makeOwnedDirectory(place)
+  if (runtime !== undefined) await linkTree(runtime, work)
   for (const name of MOUNT_POINTS) await mkdir(join(work, name))
   for (const [target, source] of sources) await cp(source, join(work, target))
   // Two servers with different data can start at once; the second finds the same content in place.
@@ -39,6 +50,11 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
 
 export function guestToolsDir(dataDir: string, name: string): string {
   return join(dataDir, 'tools', 'guest', name)
+}
+
+/** Hard links: all versions of the tools share the files of one runtime. */
+async function linkTree(source: string, target: string): Promise<void> {
+  await runCommandOrFail({ argv: ['cp', '-alT', '--', source, target] }, 'installing the runtime')
 }
 
 /** Target below /.dormouse to source. */

@@ -10,6 +10,8 @@ import type {
   EngineFailureKind,
   ForkedBurrow,
   ForkOptions,
+  ImportedImage,
+  ImportImage,
   Log,
   Measurement,
   PartCheck,
@@ -36,6 +38,7 @@ import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { Layout } from './host/layout.ts'
 import { findGateAddon } from './network/gate-addon.ts'
+import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
 import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
 import {
@@ -205,8 +208,8 @@ export class LinuxEngine implements Engine {
   }
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
-    const { user, env } = parseInput(bootSchema, { user: options.user, env: options.env }, 'restore')
-    const restored = restoreSnapshot(this.#snapshots, snapshotId, { ...options, user, env })
+    const { user, env, image } = parseInput(bootSchema, pick(options), 'restore')
+    const restored = restoreSnapshot(this.#snapshots, snapshotId, { ...options, user, env, image })
     return this.#hold(await restored.catch(throwExplained))
   }
 
@@ -231,6 +234,10 @@ export class LinuxEngine implements Engine {
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
     return describeSnapshot((await this.#snapshots.store.get(snapshotId)).manifest)
+  }
+
+  async importImage(request: ImportImage): Promise<ImportedImage> {
+    return importImage(this.#snapshots, request)
   }
 
   async syncSnapshot(snapshotId: SnapshotId): Promise<void> {
@@ -362,6 +369,10 @@ export class LinuxEngine implements Engine {
     })
     return burrow
   }
+}
+
+function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
+  return { user, env, image }
 }
 
 async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {

@@ -7,8 +7,10 @@ import type {
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest } from './guest.ts'
+import type { Measurement, StopAt, StorageReport } from './measurement.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
 export interface EngineCapabilities {
@@ -145,10 +147,8 @@ export interface Engine extends AsyncDisposable {
    */
   createBurrow(request: CreateBurrow, signal?: AbortSignal): Promise<Burrow>
   /**
-   * Does ahead of a full snapshot what can be done while the burrow runs: the snapshot that follows is shorter, and its
-   * size depends less on how much memory there is. Processes inside may be stopped for some milliseconds at a time. An
-   * abort ends it soon; the burrow runs on, and what was done need not be done again. Does nothing for a burrow that is
-   * frozen or has little to prepare.
+   * Does ahead of a full snapshot what can be done while the burrow runs, which is stopped for milliseconds at a time.
+   * An abort ends it soon, and what was done need not be done again.
    */
   prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void>
   /**
@@ -190,9 +190,14 @@ export interface Engine extends AsyncDisposable {
   /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
   /**
-   * Resolves when a snapshot is on disk. Only that of a fork may not be: the engine writes it in the background, and a
-   * power cut before that undoes it (`AdoptedBurrows.undone`). Later snapshots of the parent and of the children wait
-   * for it by themselves.
+   * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, whoever
+   * imported it. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the
+   * image is kept for a while, for another try.
+   */
+  importImage(request: ImportImage): Promise<ImportedImage>
+  /**
+   * Resolves when a snapshot is on disk. Only that of a fork may not be: a power cut undoes it (`AdoptedBurrows.undone`)
+   * until the engine has written it in the background. Snapshots that rely on it wait by themselves.
    */
   syncSnapshot(snapshotId: SnapshotId): Promise<void>
   /** Makes an empty directory. Throws `already_exists`. */
@@ -281,37 +286,6 @@ export interface Snapshot {
   readonly deadline?: Date
 }
 
-/** The disk space of a directory tree. */
-export interface DiskUse {
-  readonly bytes: number
-  /** Number of names: files, directories and links. */
-  readonly files: number
-  /** False when counting stopped at a bound; there may be more. */
-  readonly isWhole: boolean
-}
-
-/** A measurement stops as soon as it has found more than this, which bounds its time. */
-export interface StopAt {
-  readonly bytes?: number
-  readonly files?: number
-}
-
-/**
- * A measurement that runs in turns, because it may take minutes. Between turns it is stopped and takes only a little
- * memory. Dispose of it at the end.
- */
-export interface Measurement extends Disposable {
-  /** Runs for at most this long. Undefined: it is not finished yet. */
-  advance(ms: number): Promise<DiskUse | undefined>
-}
-
-export interface StorageReport {
-  /** Every byte counted once. */
-  readonly totalBytes: number
-  /** What several snapshots share is divided among them, so the sum is the total. */
-  readonly snapshots: ReadonlyMap<SnapshotId, number>
-}
-
 export interface StoredPart {
   /** Identifies the part while it exists. */
   readonly key: string
@@ -361,6 +335,8 @@ export interface RestoreOptions {
   readonly volumes?: readonly VolumeMount[]
   /** As in `CreateBurrow`, for snapshots of kind `files`; full snapshots keep their user. */
   readonly user?: string | undefined
+  /** For snapshots of kind `files`: how programs start, instead of what the snapshot says. Later snapshots have it. */
+  readonly image?: ProgramSettings | undefined
   /** As in `CreateBurrow`; added to the environment in the snapshot. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /**

@@ -5,7 +5,6 @@ export type {
   BurrowEnd,
   CheckPartOptions,
   CreateBurrow,
-  DiskUse,
   Engine,
   EngineCapabilities,
   ForkedBurrow,
@@ -13,17 +12,21 @@ export type {
   Gate,
   LimitRestore,
   LostBurrow,
-  Measurement,
   PartCheck,
   RestoreOptions,
   SavedBurrow,
   Snapshot,
   SnapshotOptions,
-  StopAt,
-  StorageReport,
   StoredPart,
   VolumeMount,
 } from './engine.ts'
+export type {
+  ImageCredentials,
+  ImageDescription,
+  ImportedImage,
+  ImportImage,
+  ProgramSettings,
+} from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
 export type {
   BackgroundProcess,
@@ -53,3 +56,5 @@ export type {
   StartProcess,
   StartRun,
 } from './guest.ts'
+export { type ImageSource, parseImageSource } from './image-source.ts'
+export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'

@@ -35,6 +35,8 @@ export interface AgentIdentity {
   readonly sandboxId: string
   readonly user?: string
   readonly env?: Readonly<Record<string, string>>
+  /** Of `configure` only. */
+  readonly cwd?: string
 }
 
 interface RequestOptions {

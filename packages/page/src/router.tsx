@@ -1,11 +1,14 @@
 import { computed, signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 
+/** The paths below the root belong to the API of E2B, which this server speaks, too. */
+const BASE = '/page'
 const path = signal(location.pathname)
 
 /** The parts of the path: `/sandboxes/x/files` is `['sandboxes', 'x', 'files']`. */
 export const route = computed(() =>
   path.value
+    .replace(BASE, '')
     .split('/')
     .filter((part) => part !== '')
     .map(decodeURIComponent),
@@ -15,8 +18,12 @@ addEventListener('popstate', () => {
   path.value = location.pathname
 })
 
+function addressOf(to: string): string {
+  return to === '/' ? to : BASE + to
+}
+
 export function navigate(to: string): void {
-  if (to !== location.pathname) history.pushState(null, '', to)
+  if (addressOf(to) !== location.pathname) history.pushState(null, '', addressOf(to))
   path.value = location.pathname
   scrollTo(0, 0)
 }
@@ -37,7 +44,7 @@ export function Link({ to, children, ...rest }: LinkProps) {
     navigate(to)
   }
   return (
-    <a href={to} onClick={follow} {...rest}>
+    <a href={addressOf(to)} onClick={follow} {...rest}>
       {children}
     </a>
   )

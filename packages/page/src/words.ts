@@ -52,7 +52,3 @@ export function money(value: number, currency: string): string {
 export function count(value: number): string {
   return value.toLocaleString()
 }
-
-export function plural(value: number, one: string): string {
-  return `${count(value)} ${one}${value === 1 ? '' : 'es'.slice(one.endsWith('x') ? 0 : 1)}`
-}

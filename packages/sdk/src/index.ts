@@ -1,3 +1,4 @@
+export { packContext } from './build-context/pack-context.ts'
 export type { Completions, Context } from './contexts.ts'
 export {
   Dormouse,
@@ -47,7 +48,8 @@ export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { EventsOptions, Overview, SandboxActivity, ServerEvent } from './server-events.ts'
 export type { Snapshot, SnapshotRef } from './snapshots.ts'
 export type { AddSshKey, SshEndpoint, SshKey } from './ssh-keys.ts'
-export type { CreateTemplate, Template, TemplateMaterials } from './templates.ts'
+export { type CopyOptions, Template, TemplateBuilder } from './template-builder.ts'
+export type { BuildOptions, CreateTemplate, TemplateLogLine, TemplateMaterials, Upload } from './templates.ts'
 export type { Pty } from './terminals/pty.ts'
 export type { ConnectPtyOptions, CreatePtyOptions } from './terminals/ptys.ts'
 export type { Socket, SocketConstructor, SocketEvent } from './terminals/socket.ts'

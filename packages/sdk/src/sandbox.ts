@@ -4,6 +4,7 @@ import { Contexts } from './contexts.ts'
 import type {
   CreateSandboxBody,
   CreateSnapshotBody,
+  FamilyAnswer,
   ForkAnswer,
   ForkBody,
   HoldAnswer,
@@ -257,6 +258,11 @@ export class Sandbox {
   /** What it may reach, what it reached, and what was refused. Does not wake it. `update` changes the policy. */
   network({ signal, timeoutMs }: CallOptions = {}): Promise<NetworkReport> {
     return this.client.http.json({ path: `${this.#path}/network`, signal, timeoutMs })
+  }
+
+  /** The forks and snapshots that share an ancestor with it, and their memory. Does not wake them. */
+  tree({ signal, timeoutMs }: CallOptions = {}): Promise<FamilyAnswer> {
+    return this.client.http.json({ path: `${this.#path}/tree`, signal, timeoutMs })
   }
 
   /** What it used between `from` and `to`. Default: this month. */

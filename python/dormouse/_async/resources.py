@@ -6,6 +6,7 @@ import time
 from typing import Any, List, Mapping, Optional, Sequence
 
 from .._arguments import Size, milliseconds, parse_size
+from .._build_context import pack_context
 from .._json import decode, decode_all, given
 from .._completions import Completions
 from .._damage import ScrubStatus
@@ -14,9 +15,10 @@ from .._execution import Execution
 from .._paths import path_part
 from .._network import Network, network_body
 from .._result import Result
+from .._template_builder import TemplateBuilder
 from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Template, TemplateMaterials, Volume
 from .commands import AsyncEvents
-from .follow import SSE, Follower
+from .follow import SSE, EventLines, Follower
 from .http import Http
 from .io import call_handler, sleep
 
@@ -60,6 +62,45 @@ class AsyncTemplates:
             preload=preload,
         )
         return decode(Template, await self._http.json("POST", "/v1/templates", body=body))
+
+    async def build(
+        self,
+        name: str,
+        builder: TemplateBuilder,
+        *,
+        context: str = ".",
+        on_log: Any = None,
+        timeout: Optional[float] = None,
+    ) -> Template:
+        """Builds a template and waits until it is ready. `on_log` gets every line of the log.
+
+        `context` is the directory that `copy` steps and `COPY` take files from. Its .dockerignore applies.
+        """
+        body = builder.request(name)
+        if builder.needs_context:
+            body["context"] = await self.upload(pack_context(context))
+        await self._http.json("POST", "/v1/templates", body=body)
+        if on_log is not None:
+            lines = EventLines(await self._http.open("GET", self._log_path(name), headers=SSE))
+            while (line := await lines.next()) is not None:
+                await call_handler(on_log, line["text"])
+        return await self.wait(name, timeout=timeout)
+
+    async def upload(self, archive: bytes) -> str:
+        """Sends a tar archive: the context of a build, or an image (`image="upload:ID"`). Returns its id."""
+        answer = await self._http.json("POST", "/v1/uploads", content=archive, timeout=None)
+        upload_id: str = answer["id"]
+        return upload_id
+
+    async def debug(self, name: str) -> str:
+        """Creates a sandbox in the state before the step of a build that failed. Returns its id."""
+        answer = await self._http.json("POST", f"/v1/templates/{path_part(name)}/debug", body={})
+        sandbox_id: str = answer["id"]
+        return sandbox_id
+
+    @staticmethod
+    def _log_path(name: str) -> str:
+        return f"/v1/templates/{path_part(name)}/log"
 
     async def list(self) -> List[Template]:
         return decode_all(Template, await self._http.pages("/v1/templates"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from .._json import decode, decode_all
 from .._network import NetworkReport
@@ -26,6 +26,11 @@ class AsyncViews:
     async def why(self) -> Why:
         """What keeps it awake, and when it will sleep."""
         return decode(Why, await self.client.http.json("GET", await self._at("why")))
+
+    async def tree(self) -> Mapping[str, Any]:
+        """The forks and snapshots that share an ancestor with it, as `nodes`, and their memory. Wakes nothing."""
+        answer: Mapping[str, Any] = await self.client.http.json("GET", await self._at("tree"))
+        return answer
 
     async def ledger(self, *, after: int = -1) -> Sequence[LedgerEntry]:
         """Every sleep and wake, with cause and latency, oldest first."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from .._json import decode, decode_all
 from .._network import NetworkReport
@@ -27,6 +27,11 @@ class Views:
     def why(self) -> Why:
         """What keeps it awake, and when it will sleep."""
         return decode(Why, self.client.http.json("GET", self._at("why")))
+
+    def tree(self) -> Mapping[str, Any]:
+        """The forks and snapshots that share an ancestor with it, as `nodes`, and their memory. Wakes nothing."""
+        answer: Mapping[str, Any] = self.client.http.json("GET", self._at("tree"))
+        return answer
 
     def ledger(self, *, after: int = -1) -> Sequence[LedgerEntry]:
         """Every sleep and wake, with cause and latency, oldest first."""

@@ -75,6 +75,11 @@ function definePageCommands(program: Command, define: Define): void {
     load: async () => (await import('./commands/open.ts')).open,
   })
   define(program, {
+    usage: 'tree <sandbox>',
+    summary: 'show the family of a sandbox: its forks and snapshots, with memory of their own and shared',
+    load: async () => (await import('./commands/tree.ts')).tree,
+  })
+  define(program, {
     usage: 'events [sandbox]',
     summary: 'show what happens to all sandboxes, or to one, as it happens',
     options: [new Option('--after <seq>', 'continue after this event').argParser(numberFlag('--after'))],

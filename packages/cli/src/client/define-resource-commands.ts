@@ -28,10 +28,12 @@ function defineTemplateCommands(program: Command, define: Define): void {
   })
   define(template, {
     usage: 'create <name>',
-    summary: 'make a template from a snapshot, or from Debian and Python packages',
+    summary: 'make a template from an image, a Dockerfile, packages or a snapshot',
     options: templateOptions(),
     load: async () => (await templates()).createTemplate,
     examples: [
+      'template create web --image node:24 --run "npm install -g serve"',
+      'template create api --dockerfile . --ready 8000',
       'template create polars --pip polars --preload polars',
       'template create ready --snapshot loaded',
     ],
@@ -41,6 +43,13 @@ function defineTemplateCommands(program: Command, define: Define): void {
     summary: 'show one template',
     options: [new Option('--materials', 'list every package that it was built from, with its digest')],
     load: async () => (await templates()).showTemplate,
+  })
+  define(template, {
+    usage: 'debug <name>',
+    summary: 'open a shell in the state before the build step that failed',
+    options: [new Option('--sandbox <name>', 'a name for the sandbox; it stays until you delete it')],
+    load: async () => (await import('./commands/template-debug.ts')).debugTemplate,
+    examples: ['template debug web'],
   })
   define(template, {
     usage: 'rm <names...>',
@@ -54,6 +63,17 @@ function templateOptions(): Option[] {
     new Option('--snapshot <snapshot>', 'make the template from this snapshot, without a build'),
     new Option('--description <text>', 'a description for readers'),
     new Option('--from <template>', 'the template to build on (default: python)'),
+    new Option('--image <image>', 'the container image to build on: node:24, or an archive (web.tar)'),
+    new Option('--dockerfile <path>', 'build this Dockerfile, or the one in this directory'),
+    new Option('--context <directory>', 'where COPY takes files from (default: that of the Dockerfile)'),
+    new Option('--build-arg <name=value>', 'a value for ARG').argParser(collectValues),
+    new Option('--target <stage>', 'the stage to build (default: the last)'),
+    new Option(
+      '--login <user>',
+      'log in to the registry; reads the password from DORMOUSE_REGISTRY_PASSWORD',
+    ),
+    new Option('--start <command>', 'start this once; its processes run in every new sandbox'),
+    new Option('--ready <condition>', 'when it is ready: a port, or the text of an output line'),
     new Option('--package <name>', 'a Debian package').argParser(collectValues),
     new Option('--pip <requirement>', 'a Python package').argParser(collectValues),
     new Option(

@@ -17,6 +17,7 @@ export {
   serverEventSchema,
   serverEventsQuery,
 } from './events.ts'
+export { FAMILY_MAX_NODES, type FamilyAnswer, familySchema } from './family.ts'
 export {
   nameField,
   PAGE_LIMIT_MAX,
@@ -217,16 +218,29 @@ export {
   sshKeySchema,
 } from './ssh-keys.ts'
 export {
+  type TemplateReady,
+  type TemplateStep,
+  templateReadySchema,
+  templateStepSchema,
+} from './template-recipe.ts'
+export {
   type CreateTemplateBody,
   createTemplateSchema,
+  type DebugTemplateBody,
+  debugTemplateSchema,
   listTemplatesQuery,
   type TemplateAnswer,
+  type TemplateLogLineAnswer,
   type TemplateMaterialsAnswer,
   type TemplatePageAnswer,
+  templateLogLineSchema,
+  templateLogQuery,
   templateMaterialsSchema,
   templatePageSchema,
   templateParams,
   templateSchema,
+  type UploadAnswer,
+  uploadSchema,
 } from './templates.ts'
 export { type UsageAnswer, usageQuery, usageSchema } from './usage.ts'
 export {

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { materialSchema } from '../materials.ts'
 import {
+  integerTextOr,
   nameField,
   pageOf,
   pageQuery,
@@ -10,6 +11,7 @@ import {
   timestampField,
 } from './fields.ts'
 import { networkSchema } from './network.ts'
+import { recipeFields } from './template-recipe.ts'
 
 const LIST_MAX = 500
 const COMMAND_MAX_BYTES = 16 * 1024
@@ -61,16 +63,28 @@ export const createTemplateSchema = z
       .max(LIST_MAX)
       .exactOptional()
       .describe('Python modules that are already imported in every new sandbox.'),
+    ...recipeFields,
   })
   .refine(
-    ({ snapshotId, from, network, packages, pip, commands, preload }) =>
-      snapshotId === undefined || (from ?? network ?? packages ?? pip ?? commands ?? preload) === undefined,
+    ({ name: _name, description: _description, snapshotId, ...built }) =>
+      snapshotId === undefined || Object.values(built).every((value) => value === undefined),
     { error: 'cannot be given together with what to build', path: ['snapshotId'] },
+  )
+  .refine(
+    ({ from, image, dockerfile }) => [from, image, dockerfile].filter((one) => one !== undefined).length <= 1,
+    { error: 'only one of `from`, `image` and `dockerfile` can be given', path: ['image'] },
   )
   .meta({
     id: 'CreateTemplate',
     examples: [
       { name: 'polars', pip: ['polars'], preload: ['polars'] },
+      {
+        name: 'web',
+        image: 'node:24',
+        steps: [{ run: 'npm install -g serve' }],
+        start: 'serve /srv',
+        ready: { port: 3000 },
+      },
       { name: 'ready-to-go', snapshotId: 'sn-k3v9x2m4p7q8r5t6' },
     ],
   })
@@ -86,6 +100,11 @@ export const templateSchema = z
         '`built_in`: comes with Dormouse. `host`: built on the host with `dormouse template build`, for every key. `description`, `snapshot`: made through this API.',
       ),
     from: nameField.optional().describe('The template that this one was built on.'),
+    image: z.string().optional().describe('The container image at the bottom.'),
+    failedStep: z
+      .string()
+      .optional()
+      .describe('The step that failed. `debugTemplate` starts a sandbox in the state before it.'),
     snapshotId: snapshotIdField.optional(),
     createdAt: timestampField,
     bytes: z.int().optional(),
@@ -124,6 +143,27 @@ export const templatePageSchema = pageOf(templateSchema).meta({ id: 'TemplatePag
 export const listTemplatesQuery = z.strictObject(pageQuery)
 export const templateParams = z.strictObject({ name: nameField })
 
+export const debugTemplateSchema = z
+  .strictObject({ name: nameField.exactOptional() })
+  .meta({ id: 'DebugTemplate' })
+
+export const uploadSchema = z
+  .strictObject({ id: z.string(), bytes: z.int(), sha256: z.string(), expiresAt: timestampField })
+  .meta({ id: 'Upload' })
+
+export const templateLogQuery = z.strictObject({
+  after: integerTextOr(-1, { min: -1, max: Number.MAX_SAFE_INTEGER }).describe(
+    'Only lines with a higher `seq`.',
+  ),
+})
+
+export const templateLogLineSchema = z
+  .strictObject({ seq: z.int(), at: timestampField, text: z.string() })
+  .meta({ id: 'TemplateLogLineAnswer' })
+
+export type DebugTemplateBody = z.input<typeof debugTemplateSchema>
+export type UploadAnswer = z.output<typeof uploadSchema>
+export type TemplateLogLineAnswer = z.output<typeof templateLogLineSchema>
 export type CreateTemplateBody = z.input<typeof createTemplateSchema>
 export type TemplateAnswer = z.output<typeof templateSchema>
 export type TemplateMaterialsAnswer = z.output<typeof templateMaterialsSchema>

@@ -12,6 +12,7 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import { z } from 'zod'
+import { programSettingsSchema } from '../template/program-settings.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 
 const RECORD_FORMAT_VERSION = 1
@@ -30,6 +31,8 @@ const recordSchema = z.strictObject({
   parent: z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value)).optional(),
   limits: burrowLimitsSchema,
   volumes: volumeMountsSchema.default([]),
+  /** Of a burrow that was made from an image. */
+  image: programSettingsSchema.optional(),
   createdAt: z.iso.datetime(),
   /** `starting` until the engine returns the burrow to its caller. No server knows a burrow that stays `starting`. */
   state: z.enum(['starting', 'ready']),

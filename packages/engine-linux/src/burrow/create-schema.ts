@@ -1,20 +1,7 @@
-import {
-  burrowLimitsSchema,
-  ENV_MAX_BYTES,
-  ENV_MAX_ENTRIES,
-  isSandboxId,
-  type SandboxId,
-} from '@dormouse/contracts'
+import { burrowLimitsSchema, isSandboxId, type SandboxId } from '@dormouse/contracts'
 import { z } from 'zod'
+import { envSchema, programSettingsSchema, userSchema } from '../template/program-settings.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
-
-const envSchema = z
-  .record(
-    z.string().regex(/^[^=\0]+$/, 'must be a name without = and NUL'),
-    z.string().regex(/^[^\0]*$/, 'must not contain NUL'),
-  )
-  .refine((env) => Object.keys(env).length <= ENV_MAX_ENTRIES, `has more than ${ENV_MAX_ENTRIES} entries`)
-  .refine((env) => JSON.stringify(env).length <= ENV_MAX_BYTES, `is longer than ${ENV_MAX_BYTES} bytes`)
 
 /** Input of `createBurrow`. */
 export const createSchema = z.strictObject({
@@ -24,13 +11,12 @@ export const createSchema = z.strictObject({
   ),
   template: z.string(),
   limits: burrowLimitsSchema.prefault({}),
-  user: z
-    .string()
-    .regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'is not a user name')
-    .optional(),
+  user: userSchema.optional(),
   env: envSchema.optional(),
   volumes: volumeMountsSchema.prefault([]),
 })
 
 /** The part of it that a restore takes, too. */
-export const bootSchema = createSchema.pick({ user: true, env: true })
+export const bootSchema = createSchema
+  .pick({ user: true, env: true })
+  .extend({ image: programSettingsSchema.optional() })

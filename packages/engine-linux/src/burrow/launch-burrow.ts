@@ -2,7 +2,7 @@ import { link } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { allOf } from '@dormouse/async'
 import type { BurrowLimits, LayerId, SandboxId, SnapshotId } from '@dormouse/contracts'
-import type { Gate } from '@dormouse/engine'
+import type { Gate, ProgramSettings } from '@dormouse/engine'
 import type { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { nativeBuildDir } from '../native-programs.ts'
@@ -23,6 +23,8 @@ export interface LaunchBurrow {
   /** File layers between the template and the burrow's own files, top first. */
   readonly layers?: readonly LayerId[]
   readonly volumes?: BurrowRecord['volumes']
+  /** How programs start in a burrow of an image; its snapshots record it. */
+  readonly image?: ProgramSettings | undefined
   /** The snapshot that the burrow starts from. */
   readonly parent?: SnapshotId
   /** Host paths of the memory files that its processes will map. */
@@ -88,6 +90,7 @@ function describeLaunch(paths: BurrowPaths, launch: LaunchBurrow): BurrowRecord 
     limits: launch.limits,
     volumes: launch.volumes ?? [],
     ...(launch.parent !== undefined && { parent: launch.parent }),
+    ...(launch.image !== undefined && { image: launch.image }),
   })
 }
 

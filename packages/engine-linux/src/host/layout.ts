@@ -11,6 +11,10 @@ export class Layout {
   /** Checksums of layers and of template builds, one file each. */
   readonly sumsDir: string
   readonly snapshotsDir: string
+  /** Pulls of images that have not finished. */
+  readonly pullsDir: string
+  /** Which layer has the content of which image layer, one file each. */
+  readonly imageLayersDir: string
   readonly volumesDir: string
   readonly runDir: string
   /** Name of the parent of this engine's cgroups, below each hierarchy. */
@@ -33,6 +37,8 @@ export class Layout {
     this.layersDir = join(stateDir, 'layers')
     this.sumsDir = join(stateDir, 'sums')
     this.snapshotsDir = join(stateDir, 'snapshots')
+    this.pullsDir = join(stateDir, 'pulls')
+    this.imageLayersDir = join(stateDir, 'image-layers')
     this.volumesDir = join(stateDir, 'volumes')
     this.runDir = join('/run/dormouse', key)
     this.cgroupName = join('dormouse', key)

@@ -16,6 +16,7 @@ const KILL_AFTER_MS = 10_000
 
 export interface HostCommand {
   readonly argv: readonly [string, ...string[]]
+  readonly cwd?: string
   /** Standard input is read from this file. Opened here, as root: the program may have no right to its path. */
   readonly stdinFile?: string
   readonly onLine?: (line: string) => void
@@ -41,7 +42,12 @@ export async function runCommand(command: HostCommand): Promise<CommandResult> {
   const argv = ['setpriv', '--pdeathsig', 'KILL', '--', ...command.argv] as const
   let program: Program
   try {
-    program = startProgram({ argv, stdio: [stdin, 'pipe', 'pipe'], isDetached: true })
+    program = startProgram({
+      argv,
+      stdio: [stdin, 'pipe', 'pipe'],
+      isDetached: true,
+      ...(command.cwd !== undefined && { cwd: command.cwd }),
+    })
   } catch (error) {
     const ending = `could not be started: ${(error as Error).message}`
     return { exitCode: undefined, ending, stdout: '', tail: [] }
@@ -83,7 +89,8 @@ function collectOutput({ streams: [, out, err] }: Program, onLine: ((line: strin
   const read = async (stream: Readable, isStdout: boolean) => {
     for await (const raw of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
       const line = raw.slice(0, LINE_MAX_CHARACTERS)
-      if (isStdout && stdout.length < OUTPUT_MAX_CHARACTERS) stdout += `${line}\n`
+      if (isStdout && stdout.length < OUTPUT_MAX_CHARACTERS)
+        stdout += `${raw.slice(0, OUTPUT_MAX_CHARACTERS)}\n`
       tail.push(line)
       if (tail.length > TAIL_LINES) tail.shift()
       onLine?.(line)

@@ -61,6 +61,7 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
     tools: record.tools,
     limits: record.limits,
     volumes: record.volumes,
+    ...(record.image !== undefined && { image: record.image }),
     volumeFiles: finish.volumeFiles,
     clocks,
     criuVersion: finish.criuVersion,

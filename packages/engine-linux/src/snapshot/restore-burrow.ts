@@ -91,6 +91,7 @@ export async function restoreProcesses(
     limits: restore.limits,
     layers: manifest.layers,
     volumes: restore.volumes,
+    image: manifest.image,
     parent: manifest.id,
     memoryFiles: manifest.memory.map(({ name }) => join(paths.memory, name)),
     clocks: clocksOf(restore),

@@ -40,7 +40,9 @@ async function restoreFound(
     await engine.store.checkLayers(manifest)
     const request = { sandboxId, template: template.name, ...(user && { user }), ...(env && { env }) }
     const files = { layers: manifest.layers, snapshotId: id }
-    return bootBurrow(host, { request, volumes, limits, template, toolsDir: engine.toolsDir, files, signal })
+    const image = options.image ?? manifest.image
+    const { toolsDir } = engine
+    return bootBurrow(host, { request, volumes, limits, template, toolsDir, files, image, signal })
   }
   refuseNewerCriu(manifest, dumper.criuVersion)
   const source = { paths, manifest, template, toolsDir: guestToolsDir(dataDir, manifest.tools) }

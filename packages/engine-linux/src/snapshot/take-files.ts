@@ -61,6 +61,7 @@ export async function takeFiles(layout: Layout, take: TakeFiles): Promise<TakenF
       layers: [...(hasFiles ? [layerId] : []), ...record.layers],
       limits: record.limits,
       volumes: record.volumes,
+      ...(record.image !== undefined && { image: record.image }),
       bytes: { images: 0, memory: 0 },
     }
     await mkdir(work.dir, { mode: 0o700 })

@@ -10,6 +10,7 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import { z } from 'zod'
+import { programSettingsSchema } from '../template/program-settings.ts'
 import { volumeFileSchema } from '../volume/volume-files.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 import { fingerprintSchema } from './fingerprint.ts'
@@ -36,6 +37,8 @@ const common = {
   layers: z.array(layerId),
   limits: burrowLimitsSchema,
   volumes: volumeMountsSchema.default([]),
+  /** Of a snapshot that was made from an image. */
+  image: programSettingsSchema.optional(),
   bytes: z.strictObject({ images: z.int(), memory: z.int() }),
 }
 

@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import { inOwnNamespaces, runCommandOrFail } from '../host/run-command.ts'
+import { type CommandResult, inOwnNamespaces, runCommandOrFail } from '../host/run-command.ts'
 import { nativeBuildDir } from '../native-programs.ts'
 
 /** The host uid (and gid) of root inside a sandbox, and how many ids a sandbox has. */
@@ -55,11 +55,18 @@ export async function unpackShifted({ archive, rootfs, signal }: UnpackShifted):
     'unpacking the template',
   )
   for (const script of [MAKE_MOUNT_POINTS, VERIFY]) {
-    await runCommandOrFail(
-      { argv: asShiftedRoot(['chroot', rootfs, '/bin/sh', '-c', script]), signal },
-      'finishing the template',
-    )
+    await chrootShifted(rootfs, ['/bin/sh', '-c', script], 'finishing the template', signal)
   }
+}
+
+/** Runs a program of a root file system as its root. Pre: root of the host built that file system. */
+export function chrootShifted(
+  rootfs: string,
+  argv: readonly string[],
+  doing: string,
+  signal?: AbortSignal,
+): Promise<CommandResult> {
+  return runCommandOrFail({ argv: asShiftedRoot(['chroot', rootfs, ...argv]), signal }, doing)
 }
 
 function asShiftedRoot(argv: readonly string[]): [string, ...string[]] {

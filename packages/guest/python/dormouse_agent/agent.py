@@ -23,10 +23,11 @@ from dormouse_agent.log import close_log
 from dormouse_agent.operations import OperationTable
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
+from dormouse_agent.programs import IS_RUNTIME
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
 from dormouse_agent.sudo import serve_sudo
-from dormouse_agent.users import ROOT, User, default_user, get_user
+from dormouse_agent.users import ROOT, User, default_user, get_user, require_directory
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
@@ -51,6 +52,8 @@ class Agent:
         self.default_user = default_user()
         self.sandbox_id = ""
         self.env: dict[str, str] = {}
+        # Where processes start when a request names no directory; the home of their user by default.
+        self.cwd: str | None = None
         budget = JournalBudget()
         self.runs = Runs(budget)
         self.processes: dict[str, StartedProcess] = {}
@@ -62,6 +65,16 @@ class Agent:
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)
+
+    def start_directory(self, user: User) -> str:
+        if self.cwd is not None:
+            try:
+                require_directory(user, self.cwd)
+            except OSError:
+                pass
+            else:
+                return self.cwd
+        return user.start_directory()
 
     def add_context(self, name: str, user: User | None = None, options: ContextOptions | None = None) -> Context:
         context = Context(self, name, user or self.default_user, options or ContextOptions())
@@ -95,7 +108,9 @@ def main() -> int:
         close_log()
         os.write(int(ready_fd), b"1")
         os.close(int(ready_fd))
-    agent.add_context(DEFAULT_CONTEXT)
+    # In an image it starts when it is first used: a step of a build needs none.
+    if not IS_RUNTIME:
+        agent.add_context(DEFAULT_CONTEXT)
     print(f"listening on {socket_path}", file=sys.stderr, flush=True)
     loop.run_forever()
     return 0

@@ -75,7 +75,7 @@ class Context:
         return base_environment(self.user, self._agent.sandbox_id, self._agent.env, self._options.env)
 
     def start_directory(self) -> str:
-        return self._options.cwd if self._options.cwd is not None else self.user.start_directory()
+        return self._options.cwd if self._options.cwd is not None else self._agent.start_directory(self.user)
 
     def require_program(self, env: dict[str, str]) -> str:
         """The program of the kernel. Fails when the sandbox does not have it."""

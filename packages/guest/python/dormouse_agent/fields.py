@@ -9,7 +9,8 @@ from dormouse_agent.errors import OpError, invalid
 
 MISSING: Any = object()
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?"
+USER = re.compile(f"{NAME}(:{NAME})?")
 
 
 class Field(Protocol):

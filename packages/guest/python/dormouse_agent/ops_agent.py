@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dormouse_agent.channel import Channel
 from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Text
 from dormouse_agent.operations import operation
+from dormouse_agent.programs import kernel_python
 from dormouse_agent.quiesce import quiesce
 from dormouse_agent.users import User
 
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
         "sandboxId": Text(ID),
         "user": Text(USER, default=None),
         "env": Environment(default=None),
+        "cwd": Text(default=None),
     },
 )
 def configure(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
-    names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
+    moved = args["cwd"] not in (None, agent.cwd)
+    if moved:
+        agent.cwd = args["cwd"]
+    names = _take_identity(agent, args["sandboxId"], user, args["env"] or {}, moved)
     for context in agent.contexts.values():
         context.update_env(names)
     return {}
@@ -65,14 +70,18 @@ def info(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
     }
 
 
-def _take_identity(agent: "Agent", sandbox_id: str, user: User, env: dict[str, str]) -> list[str]:
+def _take_identity(
+    agent: "Agent", sandbox_id: str, user: User, env: dict[str, str], moved: bool = False
+) -> list[str]:
     """Returns the names of the variables that running kernels must update."""
     agent.sandbox_id = sandbox_id
     agent.default_user = user
+    python = kernel_python(agent.env)
     agent.env.update(env)
     default = agent.contexts.get("default")
-    if default is not None and not default.used and default.user != user:
-        default.change_user(user)
+    if default is not None and not default.used:
+        if moved or default.user != user or kernel_python(agent.env) != python:
+            default.change_user(user)
     return [*env, "DORMOUSE_SANDBOX_ID"]
 
 

@@ -93,6 +93,8 @@ async def complete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> di
 
 def _get_context(agent: "Agent", name: str) -> Context:
     context = agent.contexts.get(name)
+    if context is None and name == "default":
+        return agent.add_context(name)
     if context is None:
         raise OpError("not_found", f"there is no context {name!r}")
     return context

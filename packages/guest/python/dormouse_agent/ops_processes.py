@@ -75,7 +75,7 @@ def _spawn_of(agent: "Agent", args: dict[str, Any]) -> Spawn:
         args["args"] or ["/bin/bash", "-c", args["shell"]],
         user,
         base_environment(user, agent.sandbox_id, agent.env, args["env"] or {}),
-        user.start_directory() if args["cwd"] is None else user.resolve(args["cwd"]),
+        agent.start_directory(user) if args["cwd"] is None else user.resolve(args["cwd"]),
     )
 
 

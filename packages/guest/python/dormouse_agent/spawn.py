@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dormouse_agent.errors import op_error_of
+from dormouse_agent.programs import PATH, login_shell, with_shell
 from dormouse_agent.users import User, require_directory
 
 GUARD_LIBRARY = "/.dormouse/lib/libdormouse-guard.so"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Above the agent's 0: when memory runs out, the OOM killer must not pick the agent.
 OOM_SCORE_ADJ = b"500"
 
@@ -32,7 +32,7 @@ def base_environment(user: User, sandbox_id: str, *more: dict[str, str]) -> dict
         "HOME": user.home,
         "USER": user.name,
         "LOGNAME": user.name,
-        "SHELL": "/bin/bash",
+        "SHELL": login_shell(),
         "PATH": PATH,
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
@@ -58,7 +58,7 @@ def spawn(what: Spawn) -> subprocess.Popen[bytes]:
     try:
         require_directory(what.user, what.cwd)
         child = subprocess.Popen(
-            what.args,
+            with_shell(what.args, what.env),
             stdin=what.stdin,
             stdout=what.stdout,
             stderr=what.stderr,

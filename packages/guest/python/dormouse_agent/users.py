@@ -1,6 +1,7 @@
 """Users of the sandbox, and file system calls with their rights."""
 
 import errno
+import grp
 import os
 import pwd
 import stat
@@ -30,6 +31,8 @@ class User:
         return self.home
 
 
+# A sandbox has these ids and no others.
+ID_MAX = 65535
 # The default user unless the template or the host names another.
 ROOT = User("root", 0, 0, (0,), "/root")
 
@@ -48,14 +51,48 @@ def default_user() -> User:
 
 
 def get_user(name: str) -> User:
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
+    """`name` may have a group, and both may be numbers, as in images: `node`, `1000`, `1000:1000`."""
+    name, _, group = name.partition(":")
+    user = _find_user(name)
+    if user is None:
         raise OpError(
             "invalid_argument", f"there is no user {name!r} in this sandbox", {"field": "user"}
         ) from None
+    if not group:
+        return user
+    gid = _find_group(group)
+    if gid is None:
+        raise OpError("invalid_argument", f"there is no group {group!r} in this sandbox", {"field": "user"})
+    return User(user.name, user.uid, gid, (gid,), user.home)
+
+
+def _find_user(name: str) -> User | None:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        if not name.isdecimal():
+            # An image without /etc/passwd still has root.
+            return ROOT if name == "root" else None
+        return _user_of_uid(int(name))
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
     return User(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir or "/")
+
+
+def _user_of_uid(uid: int) -> User | None:
+    if uid > ID_MAX:
+        return None
+    try:
+        return _find_user(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        # As docker does for a number that has no entry.
+        return User(str(uid), uid, 0, (0,), "/") if uid else ROOT
+
+
+def _find_group(name: str) -> int | None:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        return int(name) if name.isdecimal() and int(name) <= ID_MAX else None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ decides which programs and packages are installed.`,
       z.object({
         name: z.string(),
         description: z.string().optional(),
+        image: z.string().optional().describe('The container image that it was built on.'),
         state: z.string().describe('`ready`, `building` or `failed`.'),
         error: z.string().optional().describe('Why its build failed.'),
       }),
@@ -25,9 +26,10 @@ decides which programs and packages are installed.`,
   call: async ({ cursor }, { conversation, signal }) => {
     const pages = conversation.client.templates.list({ signal })
     const { items, nextCursor } = await pages.page({ limit: TEMPLATES_LISTED_MAX, cursor })
-    const templates = items.map(({ name, description, state, error }) => ({
+    const templates = items.map(({ name, description, image, state, error }) => ({
       name,
       description,
+      image,
       state,
       error,
     }))

@@ -67,7 +67,7 @@ export function documentOf(html: string): string {
     html { color-scheme: ${theme.colorScheme}; color: ${variable('--ink')}; background: transparent }
     body { margin: 0; font: 13px/1.5 system-ui, sans-serif; overflow-wrap: anywhere }
     a { color: inherit; pointer-events: none }
-    table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 12.5px }
+    table { border: 0; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 12.5px }
     th, td { padding: 3px 10px; text-align: right; border: 0; border-bottom: 1px solid ${variable('--line')} }
     thead th { border-bottom-color: ${variable('--line-strong')}; font-weight: 600 }
     tbody th { color: ${variable('--ink-2')}; font-weight: 500 }

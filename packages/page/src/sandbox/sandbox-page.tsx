@@ -3,6 +3,7 @@ import { Sandbox } from 'dormouse'
 import type { ComponentType } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { client } from '../client.ts'
+import { FamilyPart } from '../family/family-part.tsx'
 import { FilesPart } from '../files/files-part.tsx'
 import { Notebook } from '../notebook/notebook.tsx'
 import { PortsPart } from '../ports/ports-part.tsx'
@@ -26,6 +27,7 @@ const PARTS: Record<string, { readonly name: string; readonly Part: ComponentTyp
   processes: { name: 'Processes', Part: ProcessesPart },
   ports: { name: 'Ports', Part: PortsPart },
   timeline: { name: 'Timeline', Part: TimelinePart },
+  family: { name: 'Family', Part: FamilyPart },
   settings: { name: 'Settings', Part: SettingsPart },
 }
 

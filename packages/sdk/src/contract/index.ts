@@ -2,6 +2,7 @@
 export type { CompletionsAnswer, ContextAnswer, ContextListAnswer, CreateContextBody } from './contexts.ts'
 export type { ErrorAnswer } from './error.ts'
 export type { ServerEventAnswer } from './events.ts'
+export type { FamilyAnswer } from './family.ts'
 export type {
   FileChangeAnswer,
   FileListAnswer,
@@ -55,8 +56,10 @@ export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer }
 export type {
   CreateTemplateBody,
   TemplateAnswer,
+  TemplateLogLineAnswer,
   TemplateMaterialsAnswer,
   TemplatePageAnswer,
+  UploadAnswer,
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

@@ -2,6 +2,21 @@
 import type { NetworkBody } from './network.ts'
 
 export type CreateTemplateBody = {
+  image?: string
+  registryAuth?: { username: string; password: string }
+  dockerfile?: string
+  context?: string
+  buildArgs?: Record<string, string>
+  target?: string
+  steps?: (
+    | { run: string }
+    | { copy: string[]; to: string; chown?: string; chmod?: string }
+    | { env: Record<string, string> }
+    | { workdir: string }
+    | { user: string }
+  )[]
+  start?: string
+  ready?: { port?: number; command?: string; log?: string; timeoutMs?: number }
   name: string
   description?: string
   snapshotId?: string
@@ -19,6 +34,8 @@ export type TemplateAnswer = {
   state: 'building' | 'failed' | 'ready'
   source: 'built_in' | 'description' | 'host' | 'snapshot'
   from?: string | undefined
+  image?: string | undefined
+  failedStep?: string | undefined
   snapshotId?: string | undefined
   createdAt: string
   bytes?: number | undefined
@@ -26,6 +43,8 @@ export type TemplateAnswer = {
   logTail?: string | undefined
   error?: string | undefined
 }
+
+export type TemplateLogLineAnswer = { seq: number; at: string; text: string }
 
 export type TemplateMaterialsAnswer = {
   count: number
@@ -40,3 +59,5 @@ export type TemplateMaterialsAnswer = {
 }
 
 export type TemplatePageAnswer = { items: readonly TemplateAnswer[]; nextCursor?: string | undefined }
+
+export type UploadAnswer = { id: string; bytes: number; sha256: string; expiresAt: string }

@@ -10,6 +10,7 @@ import type { ScrubView } from '../scrub/scrub-view.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
+import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { Volumes } from '../volumes/volumes.ts'
@@ -29,6 +30,7 @@ export interface Services {
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
   readonly templates: Templates
+  readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes
   readonly secrets: Secrets
   readonly ports: PortService

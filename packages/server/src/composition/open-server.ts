@@ -1,5 +1,8 @@
+import { join } from 'node:path'
+import { hasErrorCode } from '@dormouse/contracts'
 import type { RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
+import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
@@ -20,7 +23,10 @@ import type { SandboxService } from '../sandbox/sandbox-service.ts'
 import { type StandbyReport, standbyAll } from '../sandbox/standby-all.ts'
 import { SshService } from '../ssh/ssh-service.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
+import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
+import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
+import type { Volumes } from '../volumes/volumes.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
 import { openWatches } from './open-watches.ts'
@@ -63,7 +69,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const opened = await openSandboxes({ ...options, stores }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
-  const { runs, usage, metrics, templates, fleet } = openAbove(options, { stores, opened }, closing)
+  const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const recovery = await recover(deps)
@@ -79,7 +85,21 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     recovery,
     e2bRecords: stores.e2b,
     services: {
-      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, usage, scrub, metrics, fleet },
+      ...{
+        access,
+        sandboxes,
+        runs,
+        templates,
+        uploads,
+        volumes,
+        secrets,
+        ports,
+        ssh,
+        usage,
+        scrub,
+        metrics,
+        fleet,
+      },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
       policyDefaults: {
@@ -100,10 +120,11 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
 
 /** Services that use sandboxes or listen to what happens to them. */
 function openAbove(
-  { config, engine, builder }: OpenServer,
+  options: OpenServer,
   { stores, opened }: { stores: Stores; opened: OpenedSandboxes },
   closing: Closing,
 ) {
+  const { config, engine, builder } = options
   const { deps, service, space, quotas, network, room } = opened
   const { sandboxes, snapshots, starts, listeners, clock, log } = deps
   const { journal } = stores
@@ -134,10 +155,13 @@ function openAbove(
     }),
   )
   listeners.push(usage.listener)
+  const recipes = openRecipes(options, { stores, opened })
   const fleet = new Fleet({
     feed,
     sandboxes,
     ledger: stores.ledger,
+    lineage: stores.lineage,
+    memory: deps.memory,
     snapshots,
     journal,
     usage,
@@ -152,9 +176,37 @@ function openAbove(
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
       now: clock.wallMs,
+      recipes,
     }),
   )
-  return { runs, metrics, usage, templates, fleet }
+  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet }
+}
+
+/** What builds from images and Dockerfiles need. */
+function openRecipes(
+  { config, engine }: OpenServer,
+  { stores, opened }: { stores: Stores; opened: OpenedSandboxes },
+): RecipeServices {
+  const { deps, volumes } = opened
+  return {
+    importImage: (request) => engine.importImage(request),
+    recordSnapshot: (snapshot, owner) => deps.snapshots.put(snapshot, { owner, isKept: false }),
+    dropSnapshot: (id) => dropSnapshot(deps, id),
+    cache: stores.buildSteps,
+    uploads: new Uploads({
+      directory: join(config.dataDir, 'uploads'),
+      maxBytes: config.builds.diskBytes,
+      now: deps.clock.wallMs,
+    }),
+    ensureVolume: (name, caller) => ensureVolume(volumes, name, caller),
+    registriesConf: config.images.registriesConf,
+  }
+}
+
+async function ensureVolume(volumes: Volumes, name: string, caller: Caller): Promise<void> {
+  await volumes.create({ name }, caller).catch((error: unknown) => {
+    if (!hasErrorCode(error, 'name_taken')) throw error
+  })
 }
 
 function openPorts(config: ServerConfig, stores: Stores, access: StoredAccess): PortService {

@@ -22,6 +22,7 @@ import { QuarantineRows } from '../store/quarantine-rows.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
 import { ScrubRows } from '../store/scrub-rows.ts'
 import { SnapshotRows } from '../store/snapshot-rows.ts'
+import { StepCache } from '../templates/recipe/step-cache.ts'
 import { TemplateCatalog } from '../templates/template-catalog.ts'
 import { TemplateRows } from '../templates/template-rows.ts'
 import { UsageRows } from '../usage/usage-rows.ts'
@@ -79,5 +80,6 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     sshKeys: new SshKeyRows(db),
     e2b: new E2bRows<SandboxRecord>(db),
     templates: new TemplateCatalog(new TemplateRows(db)),
+    buildSteps: new StepCache(db, hostClock.wallMs),
   }
 }

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { HostFacts } from './host-facts.ts'
 import { type InputOf, listSettings, Setting, type SettingTree, type ValuesOf } from './setting.ts'
 import { buildSettings } from './settings/builds.ts'
+import { imageSettings } from './settings/images.ts'
 import { limitSettings } from './settings/limits.ts'
 import { listenSettings } from './settings/listen.ts'
 import { networkSettings } from './settings/network.ts'
@@ -17,6 +18,7 @@ export const SECTIONS = {
   network: networkSettings,
   limits: limitSettings,
   builds: buildSettings,
+  images: imageSettings,
   records: recordSettings,
   scrub: scrubSettings,
   prices: priceSettings,
@@ -32,6 +34,7 @@ export const SETTINGS = {
   ...networkSettings,
   ...limitSettings,
   ...buildSettings,
+  ...imageSettings,
   ...recordSettings,
   ...scrubSettings,
   ...priceSettings,

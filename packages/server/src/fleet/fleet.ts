@@ -1,16 +1,16 @@
 import type { SandboxId } from '@dormouse/contracts'
-import type { ActivityAnswer, OverviewAnswer } from '@dormouse/contracts/http'
+import type { ActivityAnswer, FamilyAnswer, OverviewAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { RunJournal } from '../runs/run-journal.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
-import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import { explainWhy } from '../sandbox/why.ts'
 import type { LedgerRows } from '../store/ledger-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { Usage } from '../usage/usage.ts'
 import { DAY_MS, dayStrip } from './day-strip.ts'
 import type { EventFeed } from './event-feed.ts'
+import { type FamilyDependencies, familyOf } from './family.ts'
 import { percentile } from './percentile.ts'
 
 /** Wakes whose latency the overview shows. */
@@ -20,11 +20,10 @@ const TELL_MEMORY_SHARE = 0.05
 const TELL_MEMORY_BYTES = 4 << 20
 const CODE_CHARACTERS = 200
 
-export interface FleetDependencies {
+export interface FleetDependencies extends FamilyDependencies {
   readonly feed: EventFeed
-  readonly sandboxes: Pick<Sandboxes, 'all' | 'find'>
   readonly ledger: Pick<LedgerRows, 'since'>
-  readonly snapshots: Pick<SnapshotRows, 'storedMemoryBytes'>
+  readonly snapshots: Pick<SnapshotRows, 'storedMemoryBytes' | 'list'>
   readonly journal: Pick<RunJournal, 'list'>
   readonly usage: Usage
   readonly nowMs: () => number
@@ -35,6 +34,8 @@ export interface FleetCalls {
   overview(caller: Caller): Promise<OverviewAnswer>
   /** Unknown ids, and those of others, are left out. */
   activity(ids: readonly string[], caller: Caller): ActivityAnswer
+  /** The sandboxes that share an ancestor with this one, and their snapshots. */
+  family(sandbox: Pick<Sandbox, 'id'>, caller: Caller): Promise<FamilyAnswer>
   readonly events: Pick<EventFeed, 'follow'>
 }
 
@@ -115,6 +116,10 @@ export class Fleet implements FleetCalls {
     const found = ids.flatMap((id) => this.#deps.sandboxes.find(id) ?? [])
     const visible = found.filter((one) => !one.isDeleted && mayUse(caller, one.row.owner))
     return { items: visible.map((sandbox) => this.#activityOf(sandbox)) }
+  }
+
+  family(sandbox: Pick<Sandbox, 'id'>, caller: Caller): Promise<FamilyAnswer> {
+    return familyOf(this.#deps, sandbox, caller)
   }
 
   #activityOf(sandbox: Sandbox): ActivityAnswer['items'][number] {

@@ -23,6 +23,7 @@ export interface SandboxCalls {
     request: CreateSandbox,
     caller: Caller,
     signal?: AbortSignal,
+    origin?: SandboxOrigin,
   ): Promise<{ sandbox: SandboxHandle; isNew: boolean }>
   /** By id or, for the caller's own, by name. Throws `not_found`, also for sandboxes of others. */
   get(idOrName: string, caller: Caller): SandboxHandle

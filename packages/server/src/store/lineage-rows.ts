@@ -13,6 +13,10 @@ export class LineageRows {
     )
   }
 
+  parentOf(sandboxId: SandboxId): SandboxId | undefined {
+    return this.#parent.get(sandboxId)?.forked_from
+  }
+
   put(sandboxId: SandboxId, forkedFrom: SandboxId): void {
     this.#db
       .prepare<[string, string]>('INSERT OR REPLACE INTO lineage (sandbox_id, forked_from) VALUES (?, ?)')

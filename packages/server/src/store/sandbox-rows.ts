@@ -7,6 +7,7 @@ import {
   type VolumeId,
 } from '@dormouse/contracts'
 import type { listSandboxesQuery, SandboxAnswer } from '@dormouse/contracts/http'
+import type { ProgramSettings } from '@dormouse/engine'
 import type { z } from 'zod'
 import type { Database } from './database.ts'
 import { newestPage } from './newest-page.ts'
@@ -55,8 +56,10 @@ export interface CreateSandbox extends SandboxPolicy {
 
 /** For callers that must know the id before the sandbox exists, or that start from a snapshot instead of a template. */
 export interface SandboxOrigin {
-  readonly id: SandboxId
+  readonly id?: SandboxId | undefined
   readonly from?: SnapshotId | undefined
+  /** How programs start, when `from` is a snapshot of files. */
+  readonly image?: ProgramSettings | undefined
 }
 
 /** A sandbox as it is on disk. */

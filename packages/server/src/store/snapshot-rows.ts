@@ -143,14 +143,15 @@ export class SnapshotRows {
     )
   }
 
-  /** A template refers to it. */
+  /** A template or a kept step of a build refers to it. */
   isTemplate(id: SnapshotId): boolean {
     return (
       this.#db
-        .prepare<[string, string], { name: string }>(
-          'SELECT name FROM templates WHERE snapshot_id = ? OR files_snapshot_id = ? LIMIT 1',
+        .prepare<[string, string, string, string], { name: string }>(
+          `SELECT name FROM templates WHERE snapshot_id = ? OR files_snapshot_id = ? OR debug_snapshot_id = ?
+           UNION ALL SELECT key FROM build_steps WHERE snapshot_id = ? LIMIT 1`,
         )
-        .get(id, id) !== undefined
+        .get(id, id, id, id) !== undefined
     )
   }
 
@@ -191,7 +192,9 @@ export class SnapshotRows {
         `SELECT id FROM snapshots WHERE is_kept = 0
          AND id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL)
          AND id NOT IN (SELECT snapshot_id FROM templates WHERE snapshot_id IS NOT NULL)
-         AND id NOT IN (SELECT files_snapshot_id FROM templates WHERE files_snapshot_id IS NOT NULL)`,
+         AND id NOT IN (SELECT files_snapshot_id FROM templates WHERE files_snapshot_id IS NOT NULL)
+         AND id NOT IN (SELECT debug_snapshot_id FROM templates WHERE debug_snapshot_id IS NOT NULL)
+         AND id NOT IN (SELECT snapshot_id FROM build_steps)`,
       )
       .all()
       .map((row) => row.id)

@@ -1,15 +1,28 @@
+import { onAbort } from '@dormouse/async'
+
 const LINES = 60
+/** Lines that a reader can still get while the build runs. */
+const FOLLOWED_LINES = 5_000
 const LINE_MAX_CHARACTERS = 500
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const UNPRINTABLE = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
+
+export interface LogLine {
+  readonly seq: number
+  readonly at: number
+  readonly text: string
+}
 
 /**
  * The end of a build's output. The output comes from a sandbox, so it is bounded and stripped of terminal control
  * sequences.
  */
 export class BuildLog {
-  readonly #lines: string[] = []
+  readonly #lines: LogLine[] = []
+  #seq = 0
   #rest = ''
+  #isEnded = false
+  #wake: (() => void)[] = []
 
   /** Adds a line of the builder. */
   say(line: string): void {
@@ -21,7 +34,7 @@ export class BuildLog {
   write(text: string): void {
     const lines = (this.#rest + text).split('\n')
     this.#rest = lines.pop()?.slice(0, LINE_MAX_CHARACTERS * 2) ?? ''
-    for (const line of lines.slice(-LINES)) this.#push(line)
+    for (const line of lines.slice(-FOLLOWED_LINES)) this.#push(line)
   }
 
   get lastLine(): string | undefined {
@@ -29,8 +42,43 @@ export class BuildLog {
   }
 
   get tail(): string | undefined {
-    const lines = this.#rest === '' ? this.#lines : [...this.#lines, plain(this.#rest)]
+    const finished = this.#lines.slice(-LINES).map(({ text }) => text)
+    const lines = this.#rest === '' ? finished : [...finished, plain(this.#rest)].slice(-LINES)
     return lines.length === 0 ? undefined : lines.join('\n')
+  }
+
+  /** The build has ended: readers do not wait for more. */
+  end(): void {
+    this.#flush()
+    this.#isEnded = true
+    this.#notify()
+  }
+
+  /** Yields lines after `after`, now and as they come, until the build ends. */
+  async *follow(after: number, signal: AbortSignal): AsyncGenerator<LogLine> {
+    let last = after
+    for (;;) {
+      const ready = this.#lines.filter(({ seq }) => seq > last)
+      for (const line of ready) {
+        yield line
+        last = line.seq
+      }
+      if (signal.aborted || (this.#isEnded && ready.length === 0)) return
+      if (ready.length === 0) await this.#next(signal)
+    }
+  }
+
+  async #next(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = withResolvers()
+    this.#wake.push(resolve)
+    using _listener = onAbort(signal, resolve)
+    await promise
+  }
+
+  #notify(): void {
+    const waiting = this.#wake
+    this.#wake = []
+    for (const wake of waiting) wake()
   }
 
   #flush(): void {
@@ -39,9 +87,20 @@ export class BuildLog {
   }
 
   #push(line: string): void {
-    this.#lines.push(plain(line))
-    if (this.#lines.length > LINES) this.#lines.shift()
+    const next = { seq: this.#seq, at: Date.now(), text: plain(line) }
+    this.#seq += 1
+    this.#lines.push(next)
+    if (this.#lines.length > FOLLOWED_LINES * 2) this.#lines.splice(0, FOLLOWED_LINES)
+    this.#notify()
   }
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {}
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
 }
 
 /** Keeps what was visible last when carriage returns overwrote a line. */

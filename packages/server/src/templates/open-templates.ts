@@ -19,6 +19,7 @@ export interface BuilderTools {
 
 export interface OpenTemplates
   extends Pick<TemplateBuildsOptions, 'requireQuota' | 'checkNetwork' | 'dropSnapshot'> {
+  readonly recipes: TemplateBuildsOptions['recipes']
   readonly catalog: TemplateCatalog
   readonly snapshots: SnapshotRows
   readonly sandboxes: BuildSandboxes & { all(): Iterable<{ readonly row: SandboxRow }> }
@@ -30,11 +31,11 @@ export interface OpenTemplates
 
 export function openTemplates(options: OpenTemplates): TemplateService {
   const { catalog, snapshots, sandboxes, builder, config, now, log } = options
-  const { requireQuota, checkNetwork, dropSnapshot } = options
+  const { requireQuota, checkNetwork, dropSnapshot, recipes } = options
   const { atOnce, timeoutMs, ...limits } = config.builds
   const { host, programs, parseMaterials } = builder
   const builds = new TemplateBuilds({
-    ...{ sandboxes, requireQuota, checkNetwork, dropSnapshot, programs, parseMaterials },
+    ...{ sandboxes, requireQuota, checkNetwork, dropSnapshot, programs, parseMaterials, recipes },
     settings: { limits, atOnce, timeoutMs, network: registriesOnly(config) },
   })
   return new TemplateService({

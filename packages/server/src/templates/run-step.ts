@@ -1,6 +1,6 @@
 import { abortable } from '@dormouse/async'
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd } from '@dormouse/engine'
+import type { Burrow, BurrowEnd, ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { CreateSandbox, NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import type { BuildLog } from './build-log.ts'
@@ -27,6 +27,27 @@ export interface Script {
 export interface StepOrigin {
   readonly template: string
   readonly files?: SnapshotId | undefined
+  /** How programs start, when it boots on files. */
+  readonly image?: ProgramSettings | undefined
+  readonly volumes?: CreateSandbox['volumes'] | undefined
+}
+
+/** A program that runs to its end in the sandbox. */
+export interface BuildProcess {
+  /** Shown in the error when it fails. */
+  readonly title: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  readonly user: string
+  /** Receives the whole output, which is then not logged. */
+  readonly onOutput?: ((text: string) => void) | undefined
+}
+
+/** A sandbox of a build while it runs. */
+export interface BuildInside {
+  readonly sandbox: BuildSandbox
+  readonly burrow: Burrow
 }
 
 export interface Builder {
@@ -55,8 +76,19 @@ export async function runStep(
   parts: StepParts,
   step: { readonly origin: StepOrigin; readonly scripts: readonly Script[] },
 ): Promise<SnapshotId> {
-  return inSandbox(parts, step.origin, async (sandbox, burrow) => {
-    for (const script of step.scripts) await runScript(parts, { sandbox, burrow, script })
+  return stepInSandbox(parts, step.origin, async (inside) => {
+    for (const script of step.scripts) await runScript(parts, inside, script)
+  })
+}
+
+/** Runs work in a new sandbox, then deletes it. Post: the snapshot has the files of `origin` and what `work` changed. */
+export async function stepInSandbox(
+  parts: StepParts,
+  origin: StepOrigin,
+  work: (inside: BuildInside) => Promise<void>,
+): Promise<SnapshotId> {
+  return inSandbox(parts, origin, async (sandbox, burrow) => {
+    await work({ sandbox, burrow })
     return (await sandbox.finish('files')).id
   })
 }
@@ -71,14 +103,24 @@ export interface WarmUp {
 
 /** Boots on the files of a step, imports modules and saves everything: sandboxes start from that snapshot. */
 export async function warmUp(parts: StepParts, { origin, inherited, preload }: WarmUp): Promise<SnapshotId> {
-  const modules = [...new Set([...inherited, ...preload])]
-  parts.log.say(modules.length === 0 ? '==> starting it once' : `==> importing ${modules.join(', ')}`)
+  parts.log.say('==> starting it once')
   return inSandbox(parts, origin, async (sandbox, burrow) => {
-    const failed = await whileItLives(sandbox, burrow, () => importAll(parts, burrow, modules))
-    const missing = preload.filter((module) => failed.has(module))
-    if (missing.length > 0) throw await importFailed(parts, burrow, missing)
+    await whileItLives(sandbox, burrow, () => importModules(parts, burrow, { inherited, preload }))
     return (await sandbox.finish('full')).id
   })
+}
+
+/** Imports modules in the kernel of the template. Throws `setup_failed` when one of `preload` cannot be imported. */
+export async function importModules(
+  parts: StepParts,
+  burrow: Burrow,
+  { inherited, preload }: Omit<WarmUp, 'origin'>,
+): Promise<void> {
+  const modules = [...new Set([...inherited, ...preload])]
+  if (modules.length > 0) parts.log.say(`==> importing ${modules.join(', ')}`)
+  const failed = await importAll(parts, burrow, modules)
+  const missing = preload.filter((module) => failed.has(module))
+  if (missing.length > 0) throw await importFailed(parts, burrow, missing)
 }
 
 /** Makes at least one call, even without modules, so that the kernel of the snapshot has answered once. */
@@ -95,7 +137,8 @@ async function importAll(
   return failed
 }
 
-async function inSandbox<Value>(
+/** Runs work in a new sandbox, then deletes it. */
+export async function inSandbox<Value>(
   { sandboxes, builder, signal, announce }: StepParts,
   origin: StepOrigin,
   work: (sandbox: BuildSandbox, burrow: Burrow) => Promise<Value>,
@@ -103,8 +146,9 @@ async function inSandbox<Value>(
   signal.throwIfAborted()
   const id = newSandboxId()
   announce(id)
-  const request = describeSandbox(builder, origin.template)
-  const { sandbox } = await sandboxes.create(request, builder.caller, signal, { id, from: origin.files })
+  const request = describeSandbox(builder, origin)
+  const from = { id, from: origin.files, image: origin.image }
+  const { sandbox } = await sandboxes.create(request, builder.caller, signal, from)
   try {
     const { burrow } = sandbox
     if (burrow === undefined) throw new DormouseError('burrow_ended', 'The sandbox of the build has ended.')
@@ -115,7 +159,10 @@ async function inSandbox<Value>(
   }
 }
 
-function describeSandbox({ limits, network, timeoutMs }: Builder, template: string): CreateSandbox {
+function describeSandbox(
+  { limits, network, timeoutMs }: Builder,
+  { template, volumes = [] }: StepOrigin,
+): CreateSandbox {
   return {
     template,
     limits,
@@ -123,7 +170,7 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
     name: undefined,
     metadata: { 'dormouse/purpose': 'template build' },
     env: {},
-    volumes: [],
+    volumes,
     secrets: [],
     // It must not sleep between two scripts, nor while one waits for the network.
     idleTimeoutMs: 0,
@@ -136,24 +183,26 @@ function describeSandbox({ limits, network, timeoutMs }: Builder, template: stri
   }
 }
 
-async function runScript(
+async function runScript(parts: StepParts, inside: BuildInside, script: Script): Promise<void> {
+  const title = script.shown === undefined ? script.title : `${script.title}: ${script.shown}`
+  parts.log.say(`==> ${title}`)
+  const args = ['/bin/bash', '-c', script.text]
+  const { onOutput } = script
+  await runProcess(parts, inside, { title, args, env: BUILD_ENV, user: 'root', cwd: '/root', onOutput })
+}
+
+/** Runs a program to its end and logs its output. Throws `setup_failed` unless it ends with 0. */
+export async function runProcess(
   { log, signal, builder }: StepParts,
-  { sandbox, burrow, script }: { sandbox: BuildSandbox; burrow: Burrow; script: Script },
+  { sandbox, burrow }: BuildInside,
+  { title, onOutput, ...request }: BuildProcess,
 ): Promise<void> {
-  const name = script.shown === undefined ? script.title : `${script.title}: ${script.shown}`
-  log.say(`==> ${name}`)
   let output = ''
-  const request = {
-    args: ['/bin/bash', '-c', script.text],
-    env: BUILD_ENV,
-    user: 'root',
-    cwd: '/root',
-  } as const
   const exit = await whileItLives(sandbox, burrow, async () => {
     for await (const event of burrow.guest.processes.stream(request, { signal })) {
       if (event.type === 'exit') return event
       if (event.type !== 'stdout' && event.type !== 'stderr') continue
-      if (script.onOutput === undefined || event.type === 'stderr') log.write(event.data)
+      if (onOutput === undefined || event.type === 'stderr') log.write(event.data)
       else if (output.length < OUTPUT_MAX_CHARACTERS) output += event.data
     }
     return undefined
@@ -162,10 +211,10 @@ async function runScript(
     // A burrow that has ended has no counters; the error then does without.
     const { oomKills = 0 } = await burrow.usage().catch(() => ({}) as { oomKills?: number })
     const last = log.lastLine
-    const said = last === undefined || last.startsWith('==> ') ? '' : ` Its last output: ${last}`
-    throw new DormouseError('setup_failed', `${name}: ${describeExit(exit, oomKills, builder)}${said}`)
+    const said = last === undefined || /^(==> |\[\d)/.test(last) ? '' : ` Its last output: ${last}`
+    throw new DormouseError('setup_failed', `${title}: ${describeExit(exit, oomKills, builder)}${said}`)
   }
-  script.onOutput?.(output)
+  onOutput?.(output)
 }
 
 function describeExit(
@@ -185,7 +234,7 @@ function describeExit(
 }
 
 /** A build cannot continue in another burrow: the processes of its scripts end with this one. */
-async function whileItLives<Value>(
+export async function whileItLives<Value>(
   sandbox: BuildSandbox,
   burrow: Burrow,
   work: () => Promise<Value>,

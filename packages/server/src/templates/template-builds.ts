@@ -10,7 +10,10 @@ import type { NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
 import { BuildLog } from './build-log.ts'
 import type { BuildSandboxes } from './build-sandbox.ts'
 import { type BuildPrograms, buildScripts } from './build-scripts.ts'
+import { type BuildRecipe, buildRecipe, type RecipeServices } from './recipe/build-recipe.ts'
+import { StepFailed } from './recipe/run-recipe.ts'
 import { runStep, type StepParts, warmUp } from './run-step.ts'
+import type { TemplateImage } from './template-rows.ts'
 import type { TemplateDescription } from './templates.ts'
 
 /** The settings of every build. */
@@ -33,6 +36,7 @@ export interface TemplateBuildsOptions {
   readonly settings: BuilderSettings
   readonly programs: BuildPrograms
   readonly parseMaterials: (listing: string, base: readonly Material[]) => Materials
+  readonly recipes: RecipeServices
 }
 
 export interface BuildRequest {
@@ -45,6 +49,8 @@ export interface BuildRequest {
   readonly caller: Caller
   /** Called before a sandbox of the build exists. Throws to stop the build. */
   readonly announce: (id: SandboxId) => void
+  /** Of a build from an image, a Dockerfile or steps. */
+  readonly recipe?: Pick<BuildRecipe, 'recipe' | 'openTemplate'> | undefined
 }
 
 export interface Built {
@@ -52,6 +58,7 @@ export interface Built {
   readonly snapshotId: SnapshotId
   readonly filesId: SnapshotId
   readonly materials: Materials | undefined
+  readonly image?: TemplateImage | undefined
 }
 
 /** A running build. `ended` rejects with the reason; then nothing of the build is left. */
@@ -108,10 +115,11 @@ export class TemplateBuilds {
       stop: (reason) => stop.abort(stopped(reason)),
       ended: this.#build(request, log, stop.signal)
         .catch((error: unknown) => {
-          throw stop.signal.aborted ? stop.signal.reason : error
+          throw stop.signal.aborted && !(error instanceof StepFailed) ? stop.signal.reason : error
         })
         .finally(() => {
           clearTimeout(timer)
+          log.end()
           this.#running.delete(build)
         }),
     }
@@ -138,6 +146,12 @@ export class TemplateBuilds {
     const parts: StepParts = {
       ...{ sandboxes, log, signal, announce },
       builder: { caller, limits, network, timeoutMs },
+    }
+    if (request.recipe !== undefined) {
+      const { inherited } = request
+      const { preload, recipe: wanted = {} } = description
+      const recipe = { ...request.recipe, request: wanted, inherited, preload }
+      return { ...(await buildRecipe(this.#options.recipes, parts, recipe)), materials: undefined }
     }
     let listing = ''
     const scripts = buildScripts(description, programs, (text) => {

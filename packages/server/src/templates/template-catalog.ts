@@ -1,4 +1,5 @@
 import type { Material, SnapshotId } from '@dormouse/contracts'
+import type { ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { TemplateRow, TemplateRows } from './template-rows.ts'
 
@@ -7,6 +8,8 @@ export interface TemplateSnapshots {
   readonly snapshotId: SnapshotId
   /** Of a built template: its files alone. `snapshotId` then has no process of a user. */
   readonly filesId: SnapshotId | undefined
+  /** Of a template from an image: how programs start on `filesId`. */
+  readonly image?: ProgramSettings | undefined
 }
 
 /** Templates of keys, in memory and on disk. */
@@ -34,7 +37,10 @@ export class TemplateCatalog {
   /** Undefined for templates of the host. */
   snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined {
     const row = this.find(name, owner)
-    return row?.snapshotId && { snapshotId: row.snapshotId, filesId: row.filesId }
+    if (row?.snapshotId === undefined) return undefined
+    const { snapshotId, filesId, image } = row
+    const settings = image && { user: image.user, env: image.env, cwd: image.cwd }
+    return { snapshotId, filesId, ...(settings && { image: settings }) }
   }
 
   materialsOf(row: TemplateRow): readonly Material[] | undefined {

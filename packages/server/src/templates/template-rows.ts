@@ -1,5 +1,7 @@
 import type { Material, SandboxId, SnapshotId } from '@dormouse/contracts'
+import type { ProgramSettings } from '@dormouse/engine'
 import type { Database } from '../store/database.ts'
+import type { RunSettings } from './recipe/recipe.ts'
 
 /** How many packages a template was built from, and the digest of their list. */
 export interface MaterialsSummary {
@@ -27,7 +29,37 @@ export interface TemplateRow {
   readonly createdAt: number
   readonly logTail: string | undefined
   readonly error: string | undefined
+  /** Of a template from an image or a Dockerfile. */
+  readonly image: TemplateImage | undefined
+  /** Of a failed build: the state before the step that failed. */
+  readonly debug: FailedStep | undefined
 }
+
+/** The image, if one is at the bottom, and how programs run. */
+export interface TemplateImage extends RunSettings {
+  readonly name?: string | undefined
+}
+
+export interface FailedStep {
+  readonly shown: string
+  readonly template: string
+  readonly snapshotId?: SnapshotId | undefined
+  readonly image: ProgramSettings
+}
+
+/** Of a template that is not built yet. */
+export const NOTHING_YET = {
+  base: undefined,
+  preload: [],
+  snapshotId: undefined,
+  filesId: undefined,
+  sandboxId: undefined,
+  materials: undefined,
+  logTail: undefined,
+  error: undefined,
+  image: undefined,
+  debug: undefined,
+} as const
 
 interface StoredRow {
   name: string
@@ -44,6 +76,8 @@ interface StoredRow {
   created_at: number
   log_tail: string | null
   error: string | null
+  image: string | null
+  debug: string | null
 }
 
 export class TemplateRows {
@@ -56,8 +90,8 @@ export class TemplateRows {
     this.#db = db
     this.#put = db.prepare<(string | number | null)[]>(
       `INSERT OR REPLACE INTO templates (name, owner, description, state, source, base, snapshot_id, files_snapshot_id,
-         sandbox_id, preload, materials, created_at, log_tail, error)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         sandbox_id, preload, materials, created_at, log_tail, error, image, debug, debug_snapshot_id)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     this.#all = db.prepare<[], StoredRow>('SELECT * FROM templates ORDER BY name')
     this.#delete = db.prepare<[string, string]>('DELETE FROM templates WHERE owner = ? AND name = ?')
@@ -81,6 +115,9 @@ export class TemplateRows {
         row.createdAt,
         row.logTail ?? null,
         row.error ?? null,
+        row.image === undefined ? null : JSON.stringify(row.image),
+        row.debug === undefined ? null : JSON.stringify(row.debug),
+        row.debug?.snapshotId ?? null,
       )
     if (items === undefined) return void write()
     this.#db.transaction(() => {
@@ -119,6 +156,8 @@ export class TemplateRows {
       createdAt: row.created_at,
       logTail: row.log_tail ?? undefined,
       error: row.error ?? undefined,
+      image: row.image === null ? undefined : JSON.parse(row.image),
+      debug: row.debug === null ? undefined : JSON.parse(row.debug),
     }))
   }
 

@@ -11,9 +11,14 @@ import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
+import type { LogLine } from './build-log.ts'
+import { failedStepOf, finishedLines, reasonOf } from './build-outcome.ts'
+import { PLAIN_SETTINGS } from './recipe/recipe.ts'
+import { readRecipe } from './recipe/recipe-request.ts'
+import type { BaseFiles } from './recipe/run-recipe.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
-import type { MaterialsSummary, TemplateRow } from './template-rows.ts'
+import { type FailedStep, type MaterialsSummary, NOTHING_YET, type TemplateRow } from './template-rows.ts'
 import type { TemplateDescription, Templates } from './templates.ts'
 
 /** A template that is installed on this host. */
@@ -47,7 +52,6 @@ export interface TemplateServiceOptions {
   readonly log: Log
 }
 
-const ERROR_MAX_CHARACTERS = 1_000
 const SERVER_ENDED = 'The server ended before it was built.'
 
 /** Templates of the host, which every key may use, and templates of keys, which a key built or made from snapshots. */
@@ -114,6 +118,39 @@ export class TemplateService implements Templates, AsyncDisposable {
     return 'row' in found ? this.#view(found.row) : this.#hostView(found.host)
   }
 
+  async log(
+    name: string,
+    after: number,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<LogLine>> {
+    const { logTail, createdAt } = await this.get(name, caller)
+    const row = this.#own(name, caller.keyId) ?? this.#visible(caller).find((other) => other.name === name)
+    const build = row && this.#options.builds.find(row.owner, name)
+    if (build !== undefined) return build.log.follow(after, signal)
+    return finishedLines(logTail, Date.parse(createdAt), after)
+  }
+
+  failedStep(name: string, caller: Caller): FailedStep {
+    const found = this.#find(name, caller)
+    if ('row' in found && found.row.debug !== undefined) return found.row.debug
+    throw new DormouseError('conflict', `No step of a build of "${name}" has failed.`)
+  }
+
+  /** A stage of a build starts on the files of a template. Its processes would only be in the way. */
+  #openTemplate(name: string, caller: Caller): BaseFiles {
+    this.#requireBase(name, caller)
+    const row = this.#own(name, caller.keyId)
+    const settings = row?.image ?? { ...PLAIN_SETTINGS, cwd: '/root' }
+    const host = this.#host.find((other) => other.name === name)
+    const origin = { template: name, ...(row?.filesId !== undefined && { files: row.filesId }) }
+    return {
+      origin,
+      key: JSON.stringify(['template', name, row?.snapshotId ?? host?.createdAt ?? '']),
+      settings,
+    }
+  }
+
   async materials(name: string, caller: Caller): Promise<TemplateMaterialsAnswer> {
     await this.#readHost()
     const found = this.#find(name, caller)
@@ -130,9 +167,12 @@ export class TemplateService implements Templates, AsyncDisposable {
     const { name } = description
     await this.#readHost()
     this.#requireFree(name, caller)
-    const base = this.#requireBase(description.from ?? DEFAULT_TEMPLATE, caller)
+    const { recipe: wanted } = description
+    const isOnImage = (wanted?.image ?? wanted?.dockerfile) !== undefined
+    const base = isOnImage ? undefined : this.#requireBase(description.from ?? DEFAULT_TEMPLATE, caller)
+    const recipe = wanted && readRecipe(wanted, base, description)
     builds.requireRoom(description, caller)
-    const inherited = this.#preloadOf(base, caller)
+    const inherited = base === undefined ? [] : this.#preloadOf(base, caller)
     let row: TemplateRow = {
       ...NOTHING_YET,
       name,
@@ -145,9 +185,11 @@ export class TemplateService implements Templates, AsyncDisposable {
       createdAt: now(),
     }
     this.#put(row)
-    const baseMaterials = await this.#baseMaterials(base, caller)
+    const baseMaterials = base === undefined ? [] : await this.#baseMaterials(base, caller)
+    const openTemplate = (from: string) => this.#openTemplate(from, caller)
     const build = builds.start({
-      ...{ description, base, baseMaterials, inherited, caller },
+      ...{ description, base: base ?? '', baseMaterials, inherited, caller },
+      ...(recipe && { recipe: { recipe, openTemplate } }),
       announce: (sandboxId) => {
         row = { ...row, sandboxId }
         this.#put(row)
@@ -161,15 +203,15 @@ export class TemplateService implements Templates, AsyncDisposable {
   async #whenEnded(build: RunningBuild, row: () => TemplateRow): Promise<void> {
     const { log } = this.#options
     try {
-      const { snapshotId, filesId, materials } = await build.ended
+      const { snapshotId, filesId, materials, image } = await build.ended
       const summary = materials && { count: materials.items.length, sha256: materials.sha256 }
       const logTail = build.log.tail
       const ready = { ...row(), state: 'ready', sandboxId: undefined, logTail, materials: summary } as const
-      this.#settle({ ...ready, snapshotId, filesId }, materials?.items)
+      this.#settle({ ...ready, snapshotId, filesId, image }, materials?.items)
     } catch (error) {
       log.warn({ template: build.name, err: error }, 'a template could not be built')
       const failed = { ...row(), state: 'failed', sandboxId: undefined, logTail: build.log.tail } as const
-      this.#settle({ ...failed, error: reasonOf(error) })
+      this.#settle({ ...failed, error: reasonOf(error), debug: failedStepOf(error) })
     }
   }
 
@@ -208,7 +250,8 @@ export class TemplateService implements Templates, AsyncDisposable {
     // Also removes what a build made that ended in the meantime.
     const last = this.#own(name, row.owner) ?? row
     catalog.delete(row)
-    for (const id of [last.snapshotId, last.filesId]) if (id !== undefined) await dropSnapshot(id)
+    for (const id of [last.snapshotId, last.filesId, last.debug?.snapshotId])
+      if (id !== undefined) await dropSnapshot(id)
     if (isOfHost(last)) await host.remove(name)
   }
 
@@ -316,6 +359,8 @@ export class TemplateService implements Templates, AsyncDisposable {
       state: row.state,
       source: row.source,
       from: row.base,
+      image: row.image?.name,
+      failedStep: row.debug?.shown,
       snapshotId: row.snapshotId,
       createdAt: new Date(row.createdAt).toISOString(),
       bytes: undefined,
@@ -331,6 +376,8 @@ export class TemplateService implements Templates, AsyncDisposable {
       ...{ name, description, state: 'ready', createdAt, bytes, materials },
       source: row !== undefined ? 'description' : name === DEFAULT_TEMPLATE ? 'built_in' : 'host',
       from: undefined,
+      image: undefined,
+      failedStep: undefined,
       snapshotId: undefined,
       logTail: row?.logTail,
       error: undefined,
@@ -338,25 +385,7 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 }
 
-const NOTHING_YET = {
-  base: undefined,
-  preload: [],
-  snapshotId: undefined,
-  filesId: undefined,
-  sandboxId: undefined,
-  materials: undefined,
-  logTail: undefined,
-  error: undefined,
-} as const
-
 /** Built by an older version, which built root file systems for the whole host. */
 function isOfHost({ source, state, snapshotId }: TemplateRow): boolean {
   return source === 'description' && state === 'ready' && snapshotId === undefined
-}
-
-/** Parts of the text may come from a sandbox. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof DormouseError)) return 'An inner error; the server log has it.'
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
-  return error.message.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, ' ').slice(0, ERROR_MAX_CHARACTERS)
 }

@@ -2,6 +2,9 @@ import type { TemplateAnswer, TemplateMaterialsAnswer } from '@dormouse/contract
 import type { Caller } from '../access/caller.ts'
 import type { Page } from '../store/page.ts'
 import type { NetworkPolicy } from '../store/sandbox-rows.ts'
+import type { LogLine } from './build-log.ts'
+import type { RecipeRequest } from './recipe/recipe-request.ts'
+import type { FailedStep } from './template-rows.ts'
 
 export interface TemplateDescription {
   readonly name: string
@@ -14,6 +17,8 @@ export interface TemplateDescription {
   readonly pip: readonly string[]
   readonly commands: readonly string[]
   readonly preload: readonly string[]
+  /** An image, a Dockerfile or steps. */
+  readonly recipe?: RecipeRequest | undefined
 }
 
 export interface Templates {
@@ -32,6 +37,10 @@ export interface Templates {
     request: { name: string; description?: string | undefined; snapshotId: string },
     caller: Caller,
   ): Promise<TemplateAnswer>
+  /** Lines of the build as they come, or the end of the log of one that has ended. Throws `template_not_found`. */
+  log(name: string, after: number, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<LogLine>>
+  /** The state before the step that failed. Throws `template_not_found`, `conflict` when no step of it failed. */
+  failedStep(name: string, caller: Caller): FailedStep
   /**
    * Throws `in_use` while sandboxes need its files, `template_not_found`, and `scope_missing` for a template of the host
    * unless the caller is an administrator. Stops a running build.

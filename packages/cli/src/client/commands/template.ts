@@ -1,13 +1,14 @@
-import { type CreateTemplate, DormouseError, type Template, type TemplateMaterials } from 'dormouse'
+import type { CreateTemplate, Template, TemplateMaterials } from 'dormouse'
 import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
 import { findSnapshot } from '../find-snapshot.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
+import { type RecipeFlags, recipeOf } from '../recipe-flags.ts'
 import { suggestTemplate } from '../suggest-template.ts'
 
-interface TemplateFlags extends NetworkFlags {
+interface TemplateFlags extends NetworkFlags, RecipeFlags {
   readonly snapshot?: string
   readonly description?: string
   readonly from?: string
@@ -45,19 +46,31 @@ export async function createTemplate(call: Call, name: string, flags: TemplateFl
     call.printResult(made, `${made.name}\n`)
     return
   }
-  using progress = call.progress(`Building ${name}`)
-  const waiting = client.templates.wait(name, {
-    signal,
-    onLog: (log) => progress.update(`Building ${name}: ${log.trimEnd().split('\n').at(-1) ?? ''}`),
-  })
-  const template = await waiting.catch((error: unknown) => {
-    progress[Symbol.dispose]()
-    // The end of the log usually has the reason.
-    if (error instanceof DormouseError && typeof error.details['logTail'] === 'string')
-      call.note(error.details['logTail'].trimEnd())
+  await showLog(call, name, wanted)
+  const template = await client.templates.wait(name, { signal }).catch(async (error: unknown) => {
+    const { failedStep } = await client.templates.get(name, { signal })
+    if (failedStep !== undefined)
+      call.note(`Open a shell in the state before this step with \`dormouse template debug ${name}\`.`)
     throw error
   })
   call.printResult(template, `${template.name}\n`)
+}
+
+/** The lines of the build as they come, each with the seconds since its beginning. */
+async function showLog(
+  call: Call,
+  name: string,
+  { image, dockerfile, start }: CreateTemplate,
+): Promise<void> {
+  const { client, signal, io } = call
+  // A script that installs packages wants the result.
+  if ((image ?? dockerfile ?? start) === undefined && io.stderr.isTTY !== true) return
+  let began: number | undefined
+  for await (const { at, text } of client.templates.log(name, { signal })) {
+    began ??= Date.parse(at)
+    const seconds = (Date.parse(at) - began) / 1000
+    call.note(`${seconds.toFixed(1).padStart(6)} ${text}`)
+  }
 }
 
 export async function showTemplate(
@@ -86,6 +99,7 @@ export async function removeTemplates(call: Call, names: readonly string[]): Pro
 
 async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promise<CreateTemplate> {
   const { snapshot, description, from, pip, preload } = flags
+  const recipe = await recipeOf(call, flags)
   const network = networkOptions(flags)
   const common = { name, ...(description === undefined ? {} : { description }) }
   const built = {
@@ -95,6 +109,7 @@ async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promi
     ...(pip === undefined ? {} : { pip }),
     ...(flags.run === undefined ? {} : { commands: flags.run }),
     ...(preload === undefined ? {} : { preload }),
+    ...recipe,
   }
   if (snapshot === undefined) return { ...common, ...built }
   if (Object.keys(built).length > 0)
@@ -120,7 +135,8 @@ function formatTemplate(template: Template): string {
     ['description', template.description],
     ['state', template.state],
     ['source', template.source],
-    ['built on', template.from],
+    ['built on', template.from ?? template.image],
+    ['failed step', template.failedStep],
     ['snapshot', template.snapshotId],
     ['size', bytes === undefined ? undefined : formatBytes(bytes)],
     ['packages', materials && `${materials.count}, digest of the list ${materials.sha256}`],

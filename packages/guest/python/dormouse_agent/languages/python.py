@@ -5,6 +5,7 @@ import site
 from importlib.machinery import PathFinder
 
 from dormouse_agent.languages.language import AGENT_PYTHON, GUEST_DIRECTORY, KernelCommand, Language
+from dormouse_agent.programs import kernel_python
 
 KERNEL_DIRECTORY = os.path.join(GUEST_DIRECTORY, "dormouse_kernel")
 
@@ -16,7 +17,7 @@ class Python(Language):
     completes = True
 
     def find(self, env: dict[str, str]) -> str | None:
-        return AGENT_PYTHON
+        return kernel_python(env)
 
     def command(self, program: str, env: dict[str, str], control_fd: int, interrupt_fd: int | None) -> KernelCommand:
         args = [program, KERNEL_DIRECTORY, str(control_fd)]

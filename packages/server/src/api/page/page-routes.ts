@@ -6,13 +6,13 @@ import { type PageFile, pageDirectory, readPageFiles } from './page-files.ts'
 
 /** The paths that the page shows something for; it reads them itself. */
 const PATHS = [
-  ...['/', '/sandboxes/:id', '/sandboxes/:id/:part', '/templates', '/templates/:name', '/volumes'],
-  ...['/usage', '/keys', '/server'],
+  ...['/', '/page/sandboxes/:id', '/page/sandboxes/:id/:part', '/page/templates', '/page/templates/:name'],
+  ...['/page/volumes', '/page/usage', '/page/keys', '/page/server'],
 ]
 const HASHED = 'public, max-age=31536000, immutable'
 const anyQuery = z.record(z.string(), z.unknown())
 
-/** Serves the page. Its paths are below none of the API. */
+/** Serves the page. Its paths are below none of the API, nor of that of E2B. */
 export function pageRoutes(directory: string = pageDirectory()): Routes {
   const files = readPageFiles(directory)
   return (app, { ports }) => {

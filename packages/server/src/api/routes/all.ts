@@ -20,7 +20,9 @@ import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
+import { templateBuildRoutes } from './template-builds.ts'
 import { templateRoutes } from './templates.ts'
+import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
 import { volumeRoutes } from './volumes.ts'
 
@@ -45,6 +47,8 @@ export const ROUTES: readonly Routes[] = [
   lifecycleRoutes,
   snapshotRoutes,
   templateRoutes,
+  templateBuildRoutes,
+  uploadRoutes,
   volumeRoutes,
   secretRoutes,
   usageRoutes,

@@ -1,5 +1,5 @@
-import { activityQuery, activitySchema, overviewSchema } from '@dormouse/contracts/http'
-import { json, type Routes } from '../route.ts'
+import { activityQuery, activitySchema, familySchema, overviewSchema } from '@dormouse/contracts/http'
+import { json, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['fleet']
 
@@ -7,6 +7,7 @@ const tags = ['fleet']
 export const overviewRoutes: Routes = (app, services) => {
   readOverviewRoute(app, services)
   readActivityRoute(app, services)
+  readFamilyRoute(app, services)
 }
 
 const readOverviewRoute: Routes = (app, { fleet }) => {
@@ -40,5 +41,23 @@ const readActivityRoute: Routes = (app, { fleet }) => {
       },
     },
     async (request) => fleet.activity(request.query.ids, request.key),
+  )
+}
+
+const readFamilyRoute: Routes = (app, { fleet, sandboxes }) => {
+  app.get(
+    '/v1/sandboxes/:id/tree',
+    {
+      config: { scope: 'read', errors: ['not_found'] },
+      schema: {
+        operationId: 'readFamily',
+        summary: 'Get the forks and snapshots that share an ancestor with a sandbox',
+        description: 'Does not wake them.',
+        tags,
+        params: sandboxParams,
+        response: { 200: json('Parents come before their children.', familySchema) },
+      },
+    },
+    async (request) => fleet.family(sandboxes.get(request.params.id, request.key), request.key),
   )
 }

@@ -6,6 +6,7 @@ import {
   templateParams,
   templateSchema,
 } from '@dormouse/contracts/http'
+import { isRecipe } from '../../templates/recipe/recipe-request.ts'
 import { json, nothing, type Routes } from '../route.ts'
 
 const tags = ['templates']
@@ -28,7 +29,7 @@ const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
       },
       schema: {
         operationId: 'createTemplate',
-        summary: 'Create a template from a description or a snapshot',
+        summary: 'Create a template from an image, a Dockerfile, a description or a snapshot',
         description:
           "A description is built in a sandbox of the calling key, with the server's limits for builds. The build counts towards the quotas of the key until it has ended. The template belongs to the key.",
         tags,
@@ -43,7 +44,8 @@ const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
       },
     },
     async (request, reply) => {
-      const { name, description, snapshotId, from, network, packages, pip, commands, preload } = request.body
+      const { name, description, snapshotId, from, network, packages, pip, commands, preload, ...recipe } =
+        request.body
       if (snapshotId !== undefined) {
         const { id } = sandboxes.getSnapshot(snapshotId, request.key)
         const made = await templates.fromSnapshot({ name, description, snapshotId: id }, request.key)
@@ -56,6 +58,7 @@ const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
           pip: pip ?? [],
           commands: commands ?? [],
           preload: preload ?? [],
+          ...(isRecipe(recipe) && { recipe }),
         },
         request.key,
       )

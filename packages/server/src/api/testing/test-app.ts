@@ -198,6 +198,7 @@ function fakeFleet(): Services['fleet'] {
       wakes: { count: 1, p50Ms: 1, p99Ms: 1 },
     }),
     activity: (ids) => ({ items: ids.map((sandboxId) => ({ sandboxId, why: 'Asleep.', day: [] })) }),
+    family: async () => ({ nodes: [], more: false }),
     events: new EventFeed(Date.now),
   }
 }

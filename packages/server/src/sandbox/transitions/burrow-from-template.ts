@@ -1,5 +1,5 @@
 import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
-import type { Burrow, RestoreOptions } from '@dormouse/engine'
+import type { Burrow, ProgramSettings, RestoreOptions } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { TemplateSnapshots } from '../../templates/template-catalog.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
@@ -9,13 +9,15 @@ export interface FromTemplate {
   readonly signal?: AbortSignal | undefined
   /** A snapshot to start from instead of the template. */
   readonly from?: SnapshotId | undefined
+  /** How programs start, when `from` is a snapshot of files. */
+  readonly image?: ProgramSettings | undefined
 }
 
 /** Starts a burrow for a sandbox that has no snapshot of its own. */
 export async function burrowFromTemplate(
   deps: SandboxDependencies,
   row: SandboxRow,
-  { signal, from }: FromTemplate = {},
+  { signal, from, image }: FromTemplate = {},
 ): Promise<Burrow> {
   const { engine, quarantine, snapshots, secrets, templates } = deps
   const options = {
@@ -28,7 +30,8 @@ export async function burrowFromTemplate(
     quarantine.require(row, id)
     return { ...options, of: snapshots.get(id)?.sandboxId, ...(signal && { signal }) }
   }
-  if (from !== undefined) return engine.restore(from, { ...restoreOptions(from), reason: 'fork' })
+  if (from !== undefined)
+    return engine.restore(from, { ...restoreOptions(from), reason: 'fork', ...(image && { image }) })
   const built = templates.snapshotsOf(row.template, row.owner)
   if (built !== undefined) return restoreTemplate(deps, built, restoreOptions)
   quarantine.requireTemplate(row.template)
@@ -38,7 +41,7 @@ export async function burrowFromTemplate(
 /** Restores the processes of a built template; where this host cannot, boots on the template's files. */
 async function restoreTemplate(
   { engine, log }: SandboxDependencies,
-  { snapshotId, filesId }: TemplateSnapshots,
+  { snapshotId, filesId, image }: TemplateSnapshots,
   restoreOptions: (id: SnapshotId) => RestoreOptions,
 ): Promise<Burrow> {
   if (filesId === undefined)
@@ -48,6 +51,6 @@ async function restoreTemplate(
   } catch (error) {
     if (!hasErrorCode(error, 'snapshot_unusable')) throw error
     log.warn({ snapshotId, err: error }, 'a template boots, because its snapshot cannot be restored here')
-    return engine.restore(filesId, { ...restoreOptions(filesId), reason: 'fork' })
+    return engine.restore(filesId, { ...restoreOptions(filesId), reason: 'fork', ...(image && { image }) })
   }
 }

@@ -7,7 +7,7 @@ import { noSuchSnapshot } from '../find-snapshot.ts'
 import { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { nameTaken } from '../sandbox-errors.ts'
-import { burrowFromTemplate } from './burrow-from-template.ts'
+import { burrowFromTemplate, type FromTemplate } from './burrow-from-template.ts'
 
 export interface CreateOptions {
   readonly signal?: AbortSignal | undefined
@@ -43,7 +43,9 @@ export async function create(
   // Added before it exists: a second request for the same name then waits for this one.
   deps.sandboxes.add(sandbox)
   try {
-    await sandbox.lock.write(() => start(sandbox, signal, snapshot?.id ?? origin?.from))
+    await sandbox.lock.write(() =>
+      start(sandbox, { signal, from: snapshot?.id ?? origin?.from, image: origin?.image }),
+    )
   } catch (error) {
     // Its name stays taken as long as its row is there.
     if (sandbox.pendingWrites.isEmpty) deps.sandboxes.remove(sandbox)
@@ -58,11 +60,7 @@ async function untilCreated(sandbox: Sandbox, signal: AbortSignal | undefined): 
   if (sandbox.row.state === 'creating') await sandbox.settle()
 }
 
-async function start(
-  sandbox: Sandbox,
-  signal: AbortSignal | undefined,
-  from: SnapshotId | undefined,
-): Promise<void> {
+async function start(sandbox: Sandbox, how: FromTemplate): Promise<void> {
   const { deps, row } = sandbox
   const began = performance.now()
   await deps.starts.requireDisk()
@@ -77,11 +75,7 @@ async function start(
     }),
   })
   try {
-    const burrow = await deps.starts.run(
-      row.owner,
-      () => burrowFromTemplate(deps, row, { signal, from }),
-      signal,
-    )
+    const burrow = await deps.starts.run(row.owner, () => burrowFromTemplate(deps, row, how), how.signal)
     sandbox.enterBurrow({ burrow, isContinued: false })
     sandbox.work.touch()
     sandbox.move('running', {

@@ -20,6 +20,7 @@ import { sql as wakeOnTimer } from './0018-wake-on-timer.ts'
 import { sql as memoryLimit } from './0019-memory-limit.ts'
 import { sql as e2bSandboxes } from './0020-e2b-sandboxes.ts'
 import { sql as sessions } from './0021-sessions.ts'
+import { sql as images } from './0022-images.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -50,6 +51,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0019-memory-limit', sql: memoryLimit },
   { name: '0020-e2b-sandboxes', sql: e2bSandboxes },
   { name: '0021-sessions', sql: sessions },
+  { name: '0022-images', sql: images },
 ]
 
 /** journal.db: the events of runs. */

@@ -1,0 +1,80 @@
+import { createReadStream } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { CreateTemplate } from 'dormouse'
+import { packContext } from 'dormouse'
+import type { Call } from './call.ts'
+import { UsageError } from './cli-error.ts'
+
+export interface RecipeFlags {
+  readonly image?: string
+  readonly dockerfile?: string
+  readonly context?: string
+  readonly buildArg?: string[]
+  readonly target?: string
+  readonly login?: string
+  readonly start?: string
+  readonly ready?: string
+}
+
+/** The part of a template that an image or a Dockerfile describes. Uploads the files that it needs. */
+export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<CreateTemplate>> {
+  const { image, dockerfile, start, ready, target } = flags
+  return {
+    ...(image !== undefined && { image: await imageOf(call, image) }),
+    ...(dockerfile !== undefined && (await dockerfileOf(call, dockerfile, flags.context))),
+    ...(flags.buildArg !== undefined && { buildArgs: readArguments(flags.buildArg) }),
+    ...(target !== undefined && { target }),
+    ...(flags.login !== undefined && { registryAuth: readLogin(call, flags.login) }),
+    ...(start !== undefined && { start }),
+    ...(ready !== undefined && { ready: /^\d+$/.test(ready) ? { port: Number(ready) } : { log: ready } }),
+  }
+}
+
+/** A file of this machine is uploaded; everything else is a name that the server knows. */
+async function imageOf({ client, signal, withProgress }: Call, image: string): Promise<string> {
+  // Names of images look like relative paths, so only an archive that exists counts as one.
+  const found = /\.(tar|tar\.gz|tgz|oci)$/.test(image) ? await stat(image).catch(() => undefined) : undefined
+  if (found?.isFile() !== true) return image
+  const { id } = await withProgress(
+    `Uploading ${image}`,
+    client.templates.upload(createReadStream(image), { signal }),
+  )
+  return `upload:${id}`
+}
+
+async function dockerfileOf(
+  { client, signal, withProgress }: Call,
+  path: string,
+  context: string | undefined,
+): Promise<Pick<CreateTemplate, 'dockerfile' | 'context'>> {
+  const isDirectory = (await stat(path).catch(notThere(path))).isDirectory()
+  const file = isDirectory ? join(path, 'Dockerfile') : path
+  const dockerfile = await readFile(file, 'utf8').catch(notThere(file))
+  const directory = context ?? (isDirectory ? path : dirname(path))
+  const archive = await packContext(directory)
+  const { id } = await withProgress(`Uploading ${directory}`, client.templates.upload(archive, { signal }))
+  return { dockerfile, context: id }
+}
+
+function notThere(path: string): () => never {
+  return () => {
+    throw new UsageError(`${path} cannot be read`, 'Name a Dockerfile, or the directory that has one.')
+  }
+}
+
+function readArguments(given: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    given.map((text) => {
+      const at = text.indexOf('=')
+      if (at < 1) throw new UsageError(`--build-arg ${text} is not NAME=VALUE`)
+      return [text.slice(0, at), text.slice(at + 1)]
+    }),
+  )
+}
+
+function readLogin({ io }: Call, username: string): { username: string; password: string } {
+  const password = io.env['DORMOUSE_REGISTRY_PASSWORD']
+  if (password) return { username, password }
+  throw new UsageError('--login needs the password in the variable DORMOUSE_REGISTRY_PASSWORD')
+}

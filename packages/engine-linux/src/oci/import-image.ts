@@ -1,0 +1,247 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { settleAll } from '@dormouse/async'
+import {
+  burrowLimitsSchema,
+  DormouseError,
+  type LayerId,
+  newLayerId,
+  newSnapshotId,
+} from '@dormouse/contracts'
+import {
+  type ImportedImage,
+  type ImportImage,
+  type ProgramSettings,
+  parseImageSource,
+} from '@dormouse/engine'
+import { snapshotPaths } from '../host/layout.ts'
+import { removeTree } from '../host/publish-directory.ts'
+import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
+import { PageWorker } from '../image/page-worker.ts'
+import type { SnapshotEngine } from '../snapshot/snapshot-engine.ts'
+import { describeSnapshot } from '../storage/describe-snapshot.ts'
+import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
+import { explainNoSpace, publishSnapshot, syncLayer, UNFINISHED } from '../storage/publish-snapshot.ts'
+import { prepareScratch } from '../template/scratch-template.ts'
+import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
+import { makeSettingsLayer, SETTINGS_LAYER } from './image-settings.ts'
+import { LayerIndex } from './layer-index.ts'
+import { type PulledImage, pullImage } from './pull-image.ts'
+import { requireSkopeo } from './skopeo.ts'
+import { unpackLayer } from './unpack-layer.ts'
+
+/** One decompresses while the other writes. */
+const UNPACK_AT_ONCE = 2
+/** What a failed pull keeps, so that another try can continue. */
+const PULL_KEPT_MS = 24 * 3_600_000
+
+interface PreparedLayer {
+  readonly digest: string
+  readonly diffId: string
+  /** Unpacked in the work directory. Undefined when this host had the layer already. */
+  readonly directory?: string
+}
+
+const importing = new Map<string, Promise<unknown>>()
+
+/** Pulls an image, unless its layers are here, and publishes a snapshot of its files. On failure no snapshot is left. */
+export async function importImage(engine: SnapshotEngine, request: ImportImage): Promise<ImportedImage> {
+  const source = parseImageSource(request.image)
+  const owner = [source.reference, request.credentials?.username ?? '']
+  const key = createHash('sha256').update(JSON.stringify(owner)).digest('hex').slice(0, 32)
+  // Two pulls of one image would write the same files. The second one finds the layers of the first.
+  const before = importing.get(key)
+  const work = (async () => {
+    await before?.catch(() => {})
+    return importOne(engine, request, key)
+  })()
+  importing.set(key, work)
+  try {
+    return await work
+  } finally {
+    if (importing.get(key) === work) importing.delete(key)
+  }
+}
+
+async function importOne(engine: SnapshotEngine, request: ImportImage, key: string): Promise<ImportedImage> {
+  const { layout } = engine.host
+  const { onLine = () => {}, signal, credentials, registriesConf } = request
+  await makePullsDirectory(layout.pullsDir)
+  if (request.image === EMPTY_IMAGE.name) return importEmpty(engine, request)
+  await requireSkopeo(onLine)
+  await removeOldPulls(layout.pullsDir)
+  const index = new LayerIndex(layout)
+  await index.tidy()
+  const directory = join(layout.pullsDir, key)
+  const source = parseImageSource(request.image)
+  const findLayer = (digest: string) => index.find(digest)
+  const work = await makeOwnedDirectory({ parent: layout.pullsDir, prefix: '.unpacking-' })
+  try {
+    const pulled = await pullImage({
+      source,
+      credentials,
+      registriesConf,
+      directory,
+      findLayer,
+      onLine,
+      signal,
+    })
+    const prepared = await unpackMissing(pulled, { index, work, request })
+    const image = describeImage(request.image, pulled)
+    const { user, env, cwd } = image
+    const snapshot = await publishImage(engine, { prepared, work, request, image: { user, env, cwd } })
+    await removeTree(directory)
+    return { snapshot, image }
+  } catch (error) {
+    throw explainNoSpace(error, 'The disk is full; the image was not imported.')
+  } finally {
+    await removeTree(work)
+  }
+}
+
+/** A snapshot without any file of an image. */
+async function importEmpty(engine: SnapshotEngine, request: ImportImage): Promise<ImportedImage> {
+  const work = await makeOwnedDirectory({ parent: engine.host.layout.pullsDir, prefix: '.unpacking-' })
+  try {
+    const { user, env, cwd } = EMPTY_IMAGE
+    const publish = { prepared: [], work, request, image: { user, env, cwd } }
+    return { snapshot: await publishImage(engine, publish), image: EMPTY_IMAGE }
+  } finally {
+    await removeTree(work)
+  }
+}
+
+async function unpackMissing(
+  { manifest, config, archive }: PulledImage,
+  { index, work, request }: { index: LayerIndex; work: string; request: ImportImage },
+): Promise<PreparedLayer[]> {
+  const { maxBytes, maxFiles, signal, onLine = () => {} } = request
+  const wanted = manifest.layers.map(({ digest }, at) => ({
+    digest,
+    diffId: config.rootfs.diff_ids[at] ?? '',
+    at,
+  }))
+  const unpack = (layer: (typeof wanted)[number]) => async (): Promise<PreparedLayer> => {
+    const { digest, diffId, at } = layer
+    const known = (await index.find(digest)) ?? (await index.find(diffId))
+    if (known?.diffId === diffId) return { digest, diffId }
+    const directory = join(work, String(at))
+    const found = await unpackLayer({ archive: archive(digest), into: directory, maxBytes, maxFiles, signal })
+    if (found !== diffId) {
+      // The next try pulls it again.
+      await rm(archive(digest), { force: true })
+      throw new DormouseError(
+        'setup_failed',
+        `Layer ${digest} of the image has other content than its digest says.`,
+      )
+    }
+    onLine(`Unpacked layer ${at + 1} of ${wanted.length}`)
+    return { digest, diffId, directory }
+  }
+  const results = await settleAll(wanted.map(unpack), UNPACK_AT_ONCE)
+  return results.map((result) => {
+    if (result.status === 'rejected') throw result.reason
+    return result.value
+  })
+}
+
+interface Publish {
+  readonly prepared: readonly PreparedLayer[]
+  readonly work: string
+  readonly request: ImportImage
+  readonly image: ProgramSettings
+}
+
+/** Gives the layers their names and the snapshot its own, while no layer is collected. */
+async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<ImportedImage['snapshot']> {
+  const template = await prepareScratch(engine.dataDir)
+  return engine.afterCollecting(async () => {
+    const { layout } = engine.host
+    await using worker = new PageWorker()
+    const chain = await nameLayers(engine, publish, worker)
+    const id = newSnapshotId()
+    const manifest: FilesManifest = {
+      formatVersion: SNAPSHOT_FORMAT_VERSION,
+      id,
+      kind: 'files',
+      sandboxId: publish.request.sandboxId,
+      createdAt: new Date().toISOString(),
+      template: { name: template.name, hash: template.hash },
+      layers: chain,
+      limits: burrowLimitsSchema.parse({}),
+      volumes: [],
+      image: publish.image,
+      bytes: { images: 0, memory: 0 },
+    }
+    const unfinished = snapshotPaths(join(layout.snapshotsDir, `${UNFINISHED}${id}`))
+    await mkdir(unfinished.dir, { mode: 0o700 })
+    await writeFile(unfinished.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
+    await worker.sync([unfinished.dir])
+    await publishSnapshot(unfinished.dir, layout.snapshot(id).dir)
+    return describeSnapshot(manifest)
+  })
+}
+
+/** Returns the chain, top first. Pre: no layer is being collected. */
+async function nameLayers(
+  engine: SnapshotEngine,
+  { prepared, work }: Publish,
+  worker: PageWorker,
+): Promise<LayerId[]> {
+  const { layout } = engine.host
+  const index = new LayerIndex(layout)
+  const settings = (await index.find(SETTINGS_LAYER)) ?? undefined
+  const settingsDir = join(work, 'settings')
+  if (settings === undefined) await makeSettingsLayer(settingsDir)
+  const top = {
+    digest: SETTINGS_LAYER,
+    diffId: SETTINGS_LAYER,
+    ...(settings === undefined && { directory: settingsDir }),
+  }
+  const chain: LayerId[] = []
+  for (const layer of [...prepared, top]) {
+    const known = (await index.find(layer.diffId)) ?? (await index.find(layer.digest))
+    const id = known?.layer ?? (await nameLayer(layer, join(layout.layersDir), worker))
+    for (const digest of new Set([layer.digest, layer.diffId]))
+      await index.add(digest, { layer: id, diffId: layer.diffId })
+    // A layer that comes twice hides its first appearance, and overlayfs refuses to have it twice.
+    const earlier = chain.indexOf(id)
+    if (earlier !== -1) chain.splice(earlier, 1)
+    if ((await readdir(layout.layer(id))).length > 0) chain.push(id)
+  }
+  return chain.reverse()
+}
+
+async function nameLayer(
+  { directory }: PreparedLayer,
+  layersDir: string,
+  worker: PageWorker,
+): Promise<LayerId> {
+  if (directory === undefined)
+    throw new DormouseError('conflict', 'A layer of the image was removed meanwhile. Try again.')
+  const id = newLayerId()
+  await rename(directory, join(layersDir, id))
+  await syncLayer(worker, join(layersDir, id))
+  return id
+}
+
+/** skopeo has no privileges, and must be able to enter the directory. */
+async function makePullsDirectory(pullsDir: string): Promise<void> {
+  await mkdir(pullsDir, { recursive: true, mode: 0o711 })
+  const parent = dirname(pullsDir)
+  const { mode } = await stat(parent)
+  if ((mode & 0o001) === 0) await chmod(parent, (mode & 0o7777) | 0o011)
+}
+
+async function removeOldPulls(pullsDir: string): Promise<void> {
+  await removeAbandoned({ parent: pullsDir, prefix: '.unpacking-' })
+  for (const name of await readdir(pullsDir)) {
+    const path = join(pullsDir, name)
+    // A pull that ends at this moment removes its directory itself.
+    const made = await stat(path).catch(() => undefined)
+    const isOld = made !== undefined && Date.now() - made.mtimeMs > PULL_KEPT_MS
+    if (!name.startsWith('.') && !importing.has(name) && isOld && existsSync(path)) await removeTree(path)
+  }
+}

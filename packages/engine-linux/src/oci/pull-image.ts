@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { chown, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import type { ImageCredentials, ImageSource } from '@dormouse/engine'
+import { removeTree } from '../host/publish-directory.ts'
+import { runCommand, runCommandOrFail } from '../host/run-command.ts'
+import {
+  type ImageConfigFile,
+  type ImageManifest,
+  imageConfigSchema,
+  imageListSchema,
+  imageManifestSchema,
+} from './image-config.ts'
+import type { KnownLayer } from './layer-index.ts'
+import { PULL_UID, type RunSkopeo, runSkopeo } from './skopeo.ts'
+
+export interface PullImage {
+  readonly source: ImageSource
+  readonly credentials?: ImageCredentials | undefined
+  readonly registriesConf?: string | undefined
+  /** Kept after a failure: the next pull of the same image continues with the layers that have arrived. */
+  readonly directory: string
+  /** Layers that this host has are not pulled. */
+  readonly findLayer: (digest: string) => Promise<KnownLayer | undefined>
+  readonly onLine: (line: string) => void
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface PulledImage {
+  readonly manifest: ImageManifest
+  readonly config: ImageConfigFile
+  readonly digest: string
+  /** The archive of a layer. Layers that `findLayer` knew have none. */
+  readonly archive: (digest: string) => string
+}
+
+/** Manifests and configurations of real images have some kilobytes. */
+const JSON_MAX_BYTES = 4 * 1024 ** 2
+const RETRIES = '2'
+const NAME_IN_LAYOUT = 'image'
+
+export async function pullImage(pull: PullImage): Promise<PulledImage> {
+  const { directory, source, onLine } = pull
+  const layout = join(directory, 'layout')
+  await makeDirectory(directory)
+  await makeDirectory(layout)
+  const auth = await writeCredentials(pull)
+  // Where the library of skopeo looks first.
+  for (const path of ['.config', '.config/containers']) await makeDirectory(join(directory, path))
+  await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
+  const pinnedSource = await copySource(pull)
+  const skopeo = (args: readonly string[], lines: RunSkopeo['onLine'] = () => {}) =>
+    callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], lines)
+  try {
+    const pinned = source.transport === 'docker' ? await pinDigest(pull, layout, skopeo) : pinnedSource
+    // An index of an earlier attempt could name another image.
+    await rm(join(layout, 'index.json'), { force: true })
+    const options = ['--retry-times', RETRIES, '--dest-oci-accept-uncompressed-layers']
+    await skopeo(['copy', ...options, pinned, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
+    return await readLayout(layout)
+  } finally {
+    await rm(join(directory, 'auth.json'), { force: true })
+  }
+}
+
+/** skopeo may not be able to read what root can, so it gets a copy of an image on disk. */
+async function copySource({ source: { transport, reference }, directory }: PullImage): Promise<string> {
+  if (transport === 'docker') return reference
+  const [, path = '', tag = ''] = /^[a-z-]+:(\/[^:]*)(:.*)?$/.exec(reference) ?? []
+  return `${transport}:${(await copyIn(path, join(directory, 'source'))) ?? ''}${tag}`
+}
+
+async function copyIn(path: string | undefined, to: string): Promise<string | undefined> {
+  if (path === undefined) return undefined
+  await removeTree(to)
+  const argv = ['cp', '-rL', '--reflink=auto', '--no-preserve=all', '-T', '--', path, to] as const
+  const { exitCode, tail } = await runCommand({ argv })
+  if (exitCode !== 0) throw new DormouseError('setup_failed', `${path} cannot be read: ${tail.join(' ')}`)
+  await runCommandOrFail({ argv: ['chown', '-R', `${PULL_UID}:${PULL_UID}`, to] }, 'copying the image')
+  return to
+}
+
+/** Finds the image for this machine, and puts placeholders where skopeo would put layers that are here already. */
+async function pinDigest(
+  { source, findLayer }: PullImage,
+  layout: string,
+  skopeo: (args: readonly string[]) => Promise<string>,
+): Promise<string> {
+  let reference = source.reference
+  let text = await skopeo(['inspect', '--raw', reference])
+  const list = imageListSchema.safeParse(parseJson(text))
+  if (list.success) {
+    const chosen = choosePlatform(list.data, reference)
+    reference = withDigest(reference, chosen)
+    text = await skopeo(['inspect', '--raw', reference])
+  }
+  const { layers } = parseAs(imageManifestSchema, parseJson(text), 'manifest')
+  for (const { digest, size } of layers) {
+    if ((await findLayer(digest)) === undefined) continue
+    // skopeo compares only the size of a blob that it finds.
+    const path = blobPath(layout, digest)
+    await makeDirectory(join(layout, 'blobs'))
+    await makeDirectory(join(layout, 'blobs', 'sha256'))
+    await writeFile(path, '')
+    await truncate(path, size)
+  }
+  return reference
+}
+
+const ARCHITECTURES: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' }
+
+function choosePlatform({ manifests }: { manifests: readonly ListedManifest[] }, reference: string): string {
+  const wanted = ARCHITECTURES[process.arch] ?? process.arch
+  const found = manifests.find(
+    ({ platform }) =>
+      platform?.os === 'linux' && platform.architecture === wanted && platform.variant !== 'v7',
+  )
+  if (found !== undefined) return found.digest
+  const offered = manifests.map(({ platform }) => `${platform?.os}/${platform?.architecture}`).join(', ')
+  throw new DormouseError(
+    'setup_failed',
+    `${reference} has no image for linux/${wanted}, only for ${offered}.`,
+  )
+}
+
+interface ListedManifest {
+  readonly digest: string
+  readonly platform?:
+    | { os?: string | undefined; architecture?: string | undefined; variant?: string | undefined }
+    | null
+    | undefined
+}
+
+function withDigest(reference: string, digest: string): string {
+  return `${reference.replace(/@sha256:[0-9a-f]+$/, '').replace(/:[^:/]+$/, '')}@${digest}`
+}
+
+async function callSkopeo(
+  pull: PullImage,
+  args: readonly string[],
+  onLine: RunSkopeo['onLine'],
+): Promise<string> {
+  const { directory: home, signal, source } = pull
+  const result = await runSkopeo({ args, home, signal, ...(onLine && { onLine }) })
+  if (result.exitCode === 0) return result.stdout
+  throw new DormouseError('setup_failed', `${source.reference} cannot be pulled: ${explain(result.tail)}`)
+}
+
+/** The message of skopeo's last line, `time="…" level=fatal msg="…"`. */
+function explain(tail: readonly string[]): string {
+  const last =
+    tail.findLast((line) => line.includes('level=fatal')) ?? tail.at(-1) ?? 'skopeo ended without a reason'
+  const message = /msg="(?<message>(?:[^"\\]|\\.)*)"/.exec(last)?.groups?.['message'] ?? last
+  return message.replaceAll('\\"', '"').slice(0, 600)
+}
+
+/** A file, because arguments are visible to every process of the host. */
+async function writeCredentials({ credentials, source, directory }: PullImage): Promise<string[]> {
+  if (credentials === undefined || source.registry === undefined) return []
+  const auth = Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64')
+  const key = source.registry === 'docker.io' ? 'docker.io' : source.registry
+  const path = join(directory, 'auth.json')
+  await rm(path, { force: true })
+  await writeFile(path, JSON.stringify({ auths: { [key]: { auth } } }), { mode: 0o600, flag: 'wx' })
+  await chown(path, PULL_UID, PULL_UID)
+  return ['--authfile', path]
+}
+
+async function readLayout(layout: string): Promise<PulledImage> {
+  const index = parseAs(imageListSchema, parseJson(await readSmall(join(layout, 'index.json'))), 'index')
+  const digest = index.manifests.at(-1)?.digest
+  if (digest === undefined) throw damaged('its index is empty')
+  const manifest = parseAs(imageManifestSchema, parseJson(await readBlob(layout, digest)), 'manifest')
+  const config = parseAs(
+    imageConfigSchema,
+    parseJson(await readBlob(layout, manifest.config.digest)),
+    'configuration',
+  )
+  if (config.rootfs.diff_ids.length !== manifest.layers.length)
+    throw damaged('its manifest and its configuration list different layers')
+  return { manifest, config, digest, archive: (layer) => blobPath(layout, layer) }
+}
+
+async function readBlob(layout: string, digest: string): Promise<string> {
+  const text = await readSmall(blobPath(layout, digest))
+  if (`sha256:${createHash('sha256').update(text).digest('hex')}` !== digest)
+    throw damaged(`${digest} has other content than its digest says`)
+  return text
+}
+
+/** skopeo wrote these files without privileges, so this process follows no link among them. */
+async function readSmall(path: string): Promise<string> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const { size } = await file.stat()
+  if (size > JSON_MAX_BYTES) throw damaged(`a manifest has ${size} bytes`)
+  return file.readFile('utf8')
+}
+
+function blobPath(layout: string, digest: string): string {
+  return join(layout, 'blobs', 'sha256', digest.slice('sha256:'.length))
+}
+
+async function makeDirectory(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 })
+  await chown(path, PULL_UID, PULL_UID)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw damaged('a manifest is not JSON', cause)
+  }
+}
+
+function parseAs<Output>(
+  schema: { safeParse(value: unknown): { success: true; data: Output } | { success: false; error: Error } },
+  value: unknown,
+  what: string,
+): Output {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw damaged(`its ${what} cannot be understood`, parsed.error)
+}
+
+function damaged(why: string, cause?: unknown): DormouseError {
+  return new DormouseError('setup_failed', `The image is damaged: ${why}.`, { cause })
+}

@@ -1,0 +1,62 @@
+import { DormouseError } from '@dormouse/contracts'
+import { type CommandResult, runCommand, runCommandOrFail } from '../host/run-command.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
+
+/** No file of the host and no process belongs to it. Inside sandboxes it is `nobody`. */
+export const PULL_UID = UID_BASE + 65_534
+
+export interface RunSkopeo {
+  readonly args: readonly string[]
+  /** A directory of PULL_UID, for its settings and temporary files. */
+  readonly home: string
+  readonly signal?: AbortSignal | undefined
+  readonly onLine?: (line: string) => void
+}
+
+/** Runs skopeo without privileges: it reads what strangers send. */
+export async function runSkopeo({ args, home, signal, onLine }: RunSkopeo): Promise<CommandResult> {
+  // Proxies come from the environment of the server. Credentials and settings must not.
+  const settings = ['-u', 'REGISTRY_AUTH_FILE', '-u', 'XDG_CONFIG_HOME', `HOME=${home}`]
+  const environment = [...settings, `XDG_RUNTIME_DIR=${home}`, `TMPDIR=${home}`]
+  const user = [
+    'setpriv',
+    `--reuid=${PULL_UID}`,
+    `--regid=${PULL_UID}`,
+    '--clear-groups',
+    '--no-new-privs',
+    '--',
+  ]
+  const argv = ['env', ...environment, ...user, 'skopeo', ...args] as const
+  return runCommand({ argv: argv as unknown as [string, ...string[]], signal, ...(onLine && { onLine }) })
+}
+
+let installing: Promise<void> | undefined
+
+/** Installs skopeo with the host's package manager when it is missing. Calls at the same time share one installation. */
+export async function requireSkopeo(onLine: (line: string) => void): Promise<void> {
+  const { exitCode } = await runCommand({ argv: ['skopeo', '--version'] })
+  if (exitCode === 0) return
+  onLine('Installing skopeo, which pulls images. This happens once.')
+  installing ??= install().finally(() => {
+    installing = undefined
+  })
+  await installing
+}
+
+async function install(): Promise<void> {
+  const options = ['--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
+  const env = ['env', 'DEBIAN_FRONTEND=noninteractive']
+  try {
+    const { exitCode } = await runCommand({
+      argv: [env[0] ?? 'env', ...env.slice(1), 'apt-get', 'install', ...options, 'skopeo'],
+    })
+    if (exitCode === 0) return
+    await runCommand({ argv: ['apt-get', 'update'] })
+    await runCommandOrFail({ argv: ['apt-get', 'install', ...options, 'skopeo'] }, 'installing skopeo')
+  } catch (cause) {
+    throw new DormouseError('setup_failed', 'Images are pulled with skopeo, which could not be installed.', {
+      hint: 'Install it on the host (Debian and Ubuntu: `apt-get install skopeo`), then try again.',
+      cause,
+    })
+  }
+}

@@ -1,0 +1,47 @@
+import type { SandboxId } from '@dormouse/contracts'
+import type { Snapshot } from './engine.ts'
+
+export interface ImageCredentials {
+  readonly username: string
+  readonly password: string
+}
+
+export interface ImportImage {
+  /** As docker names it (`node:24`), or `oci:/directory`, `oci-archive:/file`, `docker-archive:/file` on the host. */
+  readonly image: string
+  readonly credentials?: ImageCredentials | undefined
+  /** A registries.conf with mirrors and insecure registries. Default: that of the host. */
+  readonly registriesConf?: string | undefined
+  /** The snapshot is taken of no sandbox; it gets this id. */
+  readonly sandboxId: SandboxId
+  /** The most that one unpacked layer may have. */
+  readonly maxBytes: number
+  readonly maxFiles: number
+  /** Gets progress. */
+  readonly onLine?: (line: string) => void
+  readonly signal?: AbortSignal | undefined
+}
+
+/** How programs of an image start when a call does not say otherwise. */
+export interface ProgramSettings {
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** A name or a number, maybe with a group: `node`, `1000:1000`. */
+  readonly user: string
+}
+
+/** What an image says about itself. */
+export interface ImageDescription extends ProgramSettings {
+  readonly name: string
+  readonly digest: string
+  readonly entrypoint: readonly string[]
+  readonly cmd: readonly string[]
+  /** `['CMD', …]` or `['CMD-SHELL', script]`. */
+  readonly healthcheck?: readonly string[]
+}
+
+export interface ImportedImage {
+  /** Of kind `files`. */
+  readonly snapshot: Snapshot
+  readonly image: ImageDescription
+}

@@ -1,0 +1,102 @@
+import type { CreateTemplateBody, TemplateAnswer } from './contract/index.ts'
+
+type Step = NonNullable<CreateTemplateBody['steps']>[number]
+type Ready = NonNullable<CreateTemplateBody['ready']>
+
+export interface CopyOptions {
+  /** `web`, `1000` or `web:web`; root by default. */
+  readonly chown?: string
+  /** Octal: `755`. */
+  readonly chmod?: string
+}
+
+/**
+ * Describes a template step by step. Every method returns a new builder, so a common beginning can be used for several
+ * templates. `client.templates.build` builds it.
+ */
+export class TemplateBuilder {
+  readonly #fields: Omit<CreateTemplateBody, 'name'>
+
+  constructor(fields: Omit<CreateTemplateBody, 'name'>) {
+    this.#fields = fields
+  }
+
+  /** Runs a command with `/bin/sh -c`, with the user and directory that earlier steps chose. */
+  run(command: string): TemplateBuilder {
+    return this.#step({ run: command })
+  }
+
+  /** Copies files of the context, the directory that `build` gets. A directory copies what is in it. */
+  copy(sources: string | readonly string[], to: string, options: CopyOptions = {}): TemplateBuilder {
+    return this.#step({ copy: typeof sources === 'string' ? [sources] : [...sources], to, ...options })
+  }
+
+  env(values: Readonly<Record<string, string>>): TemplateBuilder {
+    return this.#step({ env: { ...values } })
+  }
+
+  workdir(path: string): TemplateBuilder {
+    return this.#step({ workdir: path })
+  }
+
+  user(user: string): TemplateBuilder {
+    return this.#step({ user })
+  }
+
+  /** Starts a command once. Its processes run in every sandbox of the template. */
+  start(command: string): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, start: command })
+  }
+
+  /** When the started command is ready: it listens at a port, prints a text, or a command succeeds. */
+  ready(when: number | Ready): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, ready: typeof when === 'number' ? { port: when } : when })
+  }
+
+  /** For a registry that asks for a password. The server does not keep it. */
+  login(username: string, password: string): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, registryAuth: { username, password } })
+  }
+
+  /** Values for `ARG` of a Dockerfile. */
+  args(values: Readonly<Record<string, string>>): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, buildArgs: { ...this.#fields.buildArgs, ...values } })
+  }
+
+  /** What the build may reach. Default: only package registries. */
+  network(policy: NonNullable<CreateTemplateBody['network']>): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, network: policy })
+  }
+
+  describe(description: string): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, description })
+  }
+
+  /** The request, for `client.templates.create`. */
+  request(name: string): CreateTemplateBody {
+    return { name, ...this.#fields }
+  }
+
+  /** Whether the build needs files of the context. */
+  get needsContext(): boolean {
+    const { steps = [], dockerfile } = this.#fields
+    return dockerfile !== undefined || steps.some((step) => 'copy' in step)
+  }
+
+  #step(step: Step): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, steps: [...(this.#fields.steps ?? []), step] })
+  }
+}
+
+/** What sandboxes are made from, as the server describes it. */
+export type Template = TemplateAnswer
+
+/** Begins the description of a template. */
+export const Template = {
+  /** On a container image: `python:3.13`, `registry.example.com/team/web:2`. */
+  from: (image: string): TemplateBuilder => new TemplateBuilder({ image }),
+  /** On another template. */
+  fromTemplate: (name: string): TemplateBuilder => new TemplateBuilder({ from: name }),
+  /** On the text of a Dockerfile. */
+  fromDockerfile: (dockerfile: string): TemplateBuilder => new TemplateBuilder({ dockerfile }),
+}

@@ -1,0 +1,95 @@
+import type { TemplateReady, TemplateStep } from '@dormouse/contracts/http'
+import type { ImageCredentials } from '@dormouse/engine'
+import { parseDockerfile } from './parse-dockerfile.ts'
+import type { Base, Instruction, Recipe } from './recipe.ts'
+
+/** A build from an image, a Dockerfile or steps, as a caller asked for it. */
+export interface RecipeRequest {
+  readonly image?: string | undefined
+  readonly registryAuth?: ImageCredentials | undefined
+  readonly dockerfile?: string | undefined
+  readonly context?: string | undefined
+  readonly buildArgs?: Readonly<Record<string, string>> | undefined
+  readonly target?: string | undefined
+  readonly steps?: readonly TemplateStep[] | undefined
+  readonly start?: string | undefined
+  readonly ready?: TemplateReady | undefined
+}
+
+export interface Installed {
+  readonly packages: readonly string[]
+  readonly pip: readonly string[]
+  readonly commands: readonly string[]
+}
+
+/** Makes the recipe of a request; `base` is the template to build on when it names neither image nor Dockerfile. */
+export function readRecipe(request: RecipeRequest, base: string | undefined, installed: Installed): Recipe {
+  const { image, dockerfile, buildArgs, target, steps = [] } = request
+  const more = [...installing(installed), ...steps.map(readStep)]
+  if (dockerfile === undefined) {
+    const from: Base =
+      image === undefined ? { type: 'template', template: base ?? '' } : { type: 'image', image }
+    return { stages: [{ base: from, instructions: more }] }
+  }
+  const { stages } = parseDockerfile(dockerfile, { buildArgs, target })
+  return {
+    stages: stages.map((stage, at) =>
+      at === stages.length - 1 ? { ...stage, instructions: [...stage.instructions, ...more] } : stage,
+    ),
+  }
+}
+
+/** Whether a request needs more than the packages and commands of a description. */
+export function isRecipe(request: RecipeRequest): boolean {
+  const { image, dockerfile, steps, start, ready } = request
+  return [image, dockerfile, steps, start, ready].some((value) => value !== undefined)
+}
+
+const APT =
+  'export DEBIAN_FRONTEND=noninteractive; apt-get update && apt-get install --yes --no-install-recommends --'
+
+function installing({ packages, pip, commands }: Installed): Instruction[] {
+  const scripts = [
+    ...(packages.length === 0 ? [] : [`${APT} ${packages.map(quote).join(' ')}`]),
+    ...(pip.length === 0 ? [] : [`pip install --no-cache-dir -- ${pip.map(quote).join(' ')}`]),
+    ...commands,
+  ]
+  return scripts.map(run)
+}
+
+function readStep(step: TemplateStep): Instruction {
+  if ('run' in step) return run(step.run)
+  if ('env' in step)
+    return { type: 'env', shown: `ENV ${Object.keys(step.env).join(' ')}`, values: escaped(step.env) }
+  if ('workdir' in step)
+    return { type: 'workdir', shown: `WORKDIR ${step.workdir}`, path: asLiteral(step.workdir) }
+  if ('user' in step) return { type: 'user', shown: `USER ${step.user}`, user: asLiteral(step.user) }
+  return {
+    type: 'copy',
+    shown: `COPY ${[...step.copy, step.to].join(' ')}`,
+    sources: step.copy.map(asLiteral),
+    to: asLiteral(step.to),
+    unpacks: false,
+    ...(step.chown !== undefined && { chown: step.chown }),
+    ...(step.chmod !== undefined && { chmod: step.chmod }),
+  }
+}
+
+function run(script: string): Instruction {
+  const line = script.trim().split('\n')[0] ?? ''
+  const shown = `RUN ${line.length <= 110 ? line : `${line.slice(0, 109)}…`}`
+  return { type: 'run', shown, command: { script }, caches: [] }
+}
+
+/** Steps of the API have values, not Dockerfile text: a dollar is a dollar. */
+function asLiteral(text: string): string {
+  return text.replaceAll(/[\\$]/g, '\\$&')
+}
+
+function escaped(values: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, asLiteral(value)]))
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}

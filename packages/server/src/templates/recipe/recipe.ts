@@ -1,0 +1,66 @@
+/** What a build does: stages, each with a base and instructions, as a Dockerfile has them. */
+export interface Recipe {
+  /** The last one is the template. */
+  readonly stages: readonly Stage[]
+}
+
+export interface Stage {
+  readonly name?: string
+  readonly base: Base
+  readonly instructions: readonly Instruction[]
+}
+
+export type Base =
+  | { readonly type: 'image'; readonly image: string }
+  | { readonly type: 'template'; readonly template: string }
+  | { readonly type: 'stage'; readonly stage: number }
+
+/** Runs in a shell, or is a program with its arguments. */
+export type Command = { readonly script: string } | { readonly args: readonly string[] }
+
+export interface CacheMount {
+  readonly id: string
+  readonly target: string
+}
+
+export type Instruction = {
+  /** As the log and errors show it. */
+  readonly shown: string
+} & (
+  | { readonly type: 'run'; readonly command: Command; readonly caches: readonly CacheMount[] }
+  | ({ readonly type: 'copy' } & Copy)
+  | { readonly type: 'env'; readonly values: Readonly<Record<string, string>> }
+  | { readonly type: 'arg'; readonly name: string; readonly value: string | undefined }
+  | { readonly type: 'workdir'; readonly path: string }
+  | { readonly type: 'user'; readonly user: string }
+  | { readonly type: 'entrypoint'; readonly command: Command }
+  | { readonly type: 'cmd'; readonly command: Command }
+  | { readonly type: 'shell'; readonly args: readonly string[] }
+  | { readonly type: 'healthcheck'; readonly command: Command | undefined }
+)
+
+export interface Copy {
+  readonly sources: readonly string[]
+  readonly to: string
+  /** Another stage or image; the context by default. */
+  readonly from?: Base
+  readonly chown?: string
+  readonly chmod?: string
+  /** Unpacks archives among the sources, as ADD does. */
+  readonly unpacks: boolean
+}
+
+/** How programs of an image run. */
+export interface RunSettings {
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  readonly user: string
+  readonly entrypoint: readonly string[]
+  readonly cmd: readonly string[]
+  readonly healthcheck?: readonly string[] | undefined
+}
+
+export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** Of a base that says nothing about itself. */
+export const PLAIN_SETTINGS: RunSettings = { env: {}, cwd: '/', user: 'root', entrypoint: [], cmd: [] }

@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+
+/** One entry of a layer. Without `content` or `link` it is a directory. */
+export interface Entry {
+  readonly path: string
+  readonly content?: string | Buffer
+  /** The target of a symbolic link; with `type: '1'` of a hard link. */
+  readonly link?: string
+  /** As in a tar header: '3' is a character device. */
+  readonly type?: string
+  readonly mode?: number
+  readonly uid?: number
+  readonly gid?: number
+  /** Lets a header lie about the size. */
+  readonly size?: number
+}
+
+export interface ImageConfig {
+  readonly Env?: readonly string[]
+  readonly WorkingDir?: string
+  readonly User?: string
+  readonly Entrypoint?: readonly string[]
+  readonly Cmd?: readonly string[]
+}
+
+/** A tar archive with exactly these entries, however strange. */
+export function makeLayer(entries: readonly Entry[]): Buffer {
+  const blocks = entries.flatMap((entry) => [header(entry), padded(Buffer.from(entry.content ?? ''))])
+  return Buffer.concat([...blocks, Buffer.alloc(1024)])
+}
+
+function header(entry: Entry): Buffer {
+  const { path, content, link, mode, uid = 0, gid = 0 } = entry
+  const type = entry.type ?? (link !== undefined ? '2' : content === undefined ? '5' : '0')
+  const block = Buffer.alloc(512)
+  const octal = (value: number, at: number, length: number) =>
+    block.write(`${value.toString(8).padStart(length - 1, '0')}\0`, at, 'latin1')
+  block.write(path, 0, 100)
+  octal(mode ?? (type === '5' ? 0o755 : 0o644), 100, 8)
+  octal(uid, 108, 8)
+  octal(gid, 116, 8)
+  octal(entry.size ?? Buffer.byteLength(content ?? ''), 124, 12)
+  octal(1_700_000_000, 136, 12)
+  block.write('        ', 148)
+  block.write(type, 156)
+  block.write(link ?? '', 157, 100)
+  block.write('ustar\x0000', 257, 'latin1')
+  octal(1, 329, 8)
+  octal(3, 337, 8)
+  octal(
+    block.reduce((sum, byte) => sum + byte, 0),
+    148,
+    7,
+  )
+  return block
+}
+
+function padded(content: Buffer): Buffer {
+  return Buffer.concat([content, Buffer.alloc((512 - (content.length % 512)) % 512)])
+}
+
+const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
+
+/** Writes an OCI layout. `diffIds` lets the configuration lie about the layers. */
+export function writeLayout(
+  directory: string,
+  layers: readonly Buffer[],
+  config: ImageConfig = {},
+  diffIds: readonly string[] = layers.map(digestOf),
+): void {
+  mkdirSync(join(directory, 'blobs/sha256'), { recursive: true })
+  const put = (content: Buffer, mediaType: string) => {
+    const digest = digestOf(content)
+    writeFileSync(join(directory, 'blobs/sha256', digest.slice(7)), content)
+    return { mediaType, digest, size: content.length }
+  }
+  const architecture = process.arch === 'x64' ? 'amd64' : 'arm64'
+  const rootfs = { type: 'layers', diff_ids: diffIds }
+  const configuration = Buffer.from(JSON.stringify({ architecture, os: 'linux', config, rootfs }))
+  const manifest = {
+    schemaVersion: 2,
+    mediaType: MANIFEST,
+    config: put(configuration, 'application/vnd.oci.image.config.v1+json'),
+    layers: layers.map((layer) =>
+      put(gzipSync(layer, { level: 1 }), 'application/vnd.oci.image.layer.v1.tar+gzip'),
+    ),
+  }
+  const index = { schemaVersion: 2, manifests: [put(Buffer.from(JSON.stringify(manifest)), MANIFEST)] }
+  writeFileSync(join(directory, 'index.json'), JSON.stringify(index))
+  writeFileSync(join(directory, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}')
+}
+
+export function digestOf(content: Buffer): string {
+  return `sha256:${createHash('sha256').update(content).digest('hex')}`
+}
