@@ -51,7 +51,7 @@ export class AgentConnection {
       isWaiting: () => this.#channels.size > 0,
       isHeld,
       ping: () => void this.request('agent.info', {}),
-      onSilence: () => this.#close(silent('The agent of the sandbox does not answer.')),
+      onSilence: () => this.#closeForSilence(),
     })
     this.closed = new Promise((resolve) => {
       socket.once('close', () => {
@@ -207,6 +207,12 @@ export class AgentConnection {
     }
     this.#greeted?.()
     this.#greeted = undefined
+  }
+
+  #closeForSilence(): void {
+    // An agent that was only stopped reads its requests later. It must not act on the last one then.
+    if (this.#lastChannel !== undefined) this.#socket.write(encodeFrame(FrameType.cancel, this.#lastChannel))
+    this.#close(silent('The agent of the sandbox does not answer.'))
   }
 
   #close(error: DormouseError): void {
