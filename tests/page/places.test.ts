@@ -82,6 +82,8 @@ describe('the parts of a sandbox', () => {
     await page.reload()
     await page.getByRole('button', { name: 'Allow', exact: true }).first().click()
     await expect.poll(async () => (await server.ok('/v1/sandboxes/dell')).network.mode).toBe('allow')
+    // A note that fades has little contrast for a moment.
+    await page.getByText('Allow example.com: saved').waitFor({ state: 'hidden' })
     expect(await accessibilityProblems(page)).toEqual([])
   })
 })

@@ -215,7 +215,9 @@ export class SnapshotRows {
     owner: string | undefined,
   ): Page<SnapshotRow> {
     const matching = { owner, sandbox_id: query.sandboxId }
-    const page = newestPage<StoredRow>(this.#db, { table: 'snapshots', matching }, query)
+    // Cached steps of builds belong to the builder; their owner neither made nor can delete them.
+    const where = ['id NOT IN (SELECT snapshot_id FROM build_steps)']
+    const page = newestPage<StoredRow>(this.#db, { table: 'snapshots', matching, where }, query)
     return { ...page, items: page.items.map(toRow) }
   }
 }
