@@ -164,7 +164,7 @@ export const createSandboxSchema = z
     storeAfterMs: durationMs
       .exactOptional()
       .describe(
-        'How long a sleeping sandbox stays `frozen` in memory before it is `stored` on disk only. Default: the setting of the server, normally one minute.',
+        'How long a sleeping sandbox stays `frozen` in memory at most, while the server has room for it, before it is `stored` on disk only. Default: the setting of the server, normally a week.',
       ),
     maxBackgroundMs: durationMs
       .exactOptional()
