@@ -9,7 +9,7 @@ import { entryOf } from './entry-info.ts'
 import { absolutePath, type UserPath } from './paths.ts'
 import { type Watchers, watchDirectory } from './watchers.ts'
 
-/** E2B's agent looks at files as root, whoever asks. */
+/** E2B's agent looks at files as root for every user. */
 const ROOT = { user: 'root' } as const
 const ENTRIES_MAX = 100_000
 
