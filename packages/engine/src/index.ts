@@ -34,6 +34,7 @@ export type {
   Completions,
   ConnectProcess,
   ContextInfo,
+  ContextVariables,
   CreateContext,
   FileChange,
   FileStat,
@@ -46,15 +47,20 @@ export type {
   GuestPorts,
   GuestProcesses,
   GuestRuns,
+  GuestVariables,
   ListeningPort,
   OpenFile,
   ProcessConnection,
   ProcessExit,
   ProcessInfo,
   ProcessOutput,
+  ReadRows,
   RunInput,
   StartProcess,
   StartRun,
+  VariableDetail,
+  VariableInfo,
+  VariableTable,
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'

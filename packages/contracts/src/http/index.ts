@@ -244,6 +244,15 @@ export {
 } from './templates.ts'
 export { type UsageAnswer, usageQuery, usageSchema } from './usage.ts'
 export {
+  CELLS_MAX,
+  readVariableQuery,
+  type VariableDetailAnswer,
+  type VariablesAnswer,
+  variableDetailSchema,
+  variableNameField,
+  variablesSchema,
+} from './variables.ts'
+export {
   type CreateVolumeBody,
   createVolumeSchema,
   listVolumesQuery,

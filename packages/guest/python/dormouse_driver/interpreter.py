@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from abc import ABC, abstractmethod
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
@@ -17,6 +18,7 @@ class Interpreter(ABC):
         self.program = program
         # A file in memory: code may be larger than a pipe holds.
         self.code_fd = os.memfd_create("code")
+        self.variables_fd = os.memfd_create("variables")
         self.report_fd, self._report_write = os.pipe()
         # What it gets, by name.
         self.descriptors: dict[str, int] = {}
@@ -37,9 +39,22 @@ class Interpreter(ABC):
     def set_variables(self, env: dict[str, str], seed: int | None) -> str:
         """Code that sets environment variables, and gives random numbers a new seed."""
 
+    @abstractmethod
+    def dump_variables(self) -> str:
+        """Commands that write all variables to their descriptor and report."""
+
+    @abstractmethod
+    def variables(self) -> dict[str, Any]:
+        """What the last dump says: `variables`, each with name, type and preview, and whether there are `more`."""
+
     def start(self) -> None:
         stderr_fd = os.dup(2)
-        self.descriptors = {"code_fd": self.code_fd, "report_fd": self._report_write, "stderr_fd": stderr_fd}
+        self.descriptors = {
+            "code_fd": self.code_fd,
+            "variables_fd": self.variables_fd,
+            "report_fd": self._report_write,
+            "stderr_fd": stderr_fd,
+        }
         self._process = subprocess.Popen(
             self.command(),
             stdin=subprocess.PIPE,
@@ -63,6 +78,11 @@ class Interpreter(ABC):
         while view:
             view = view[os.write(self.code_fd, view) :]
         self._send(self.execute())
+
+    def write_variables(self) -> None:
+        os.ftruncate(self.variables_fd, 0)
+        os.lseek(self.variables_fd, 0, os.SEEK_SET)
+        self._send(self.dump_variables())
 
     def interrupt(self) -> None:
         assert self._process is not None

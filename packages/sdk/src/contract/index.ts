@@ -62,4 +62,5 @@ export type {
   UploadAnswer,
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
+export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

@@ -24,6 +24,7 @@ import { templateBuildRoutes } from './template-builds.ts'
 import { templateRoutes } from './templates.ts'
 import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
+import { variableRoutes } from './variables.ts'
 import { volumeRoutes } from './volumes.ts'
 
 /** Every route of the server. */
@@ -37,6 +38,7 @@ export const ROUTES: readonly Routes[] = [
   runRoutes,
   runOnceRoutes,
   contextRoutes,
+  variableRoutes,
   fileRoutes,
   fileContentRoutes,
   processRoutes,
