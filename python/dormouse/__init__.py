@@ -27,6 +27,7 @@ from ._async.resources import (
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.templates import AsyncTemplates
+from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
@@ -57,6 +58,7 @@ from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys,
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.templates import Templates
+from ._sync.variables import Variables
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
 from ._values import (
@@ -84,6 +86,7 @@ from ._values import (
     Volume,
     VolumeMount,
 )
+from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
 from ._why import MemoryNotice, Why
 from ._version import VERSION as __version__
 
@@ -108,6 +111,7 @@ __all__ = [
     "AsyncSshKeys",
     "AsyncTemplates",
     "AsyncVolumes",
+    "AsyncVariables",
     "AsyncWatch",
     "AuthenticationError",
     "Client",
@@ -117,6 +121,7 @@ __all__ = [
     "ConflictError",
     "Completions",
     "ContextInfo",
+    "ContextVariables",
     "Contexts",
     "DamagedSnapshot",
     "DamagedTemplate",
@@ -184,6 +189,12 @@ __all__ = [
     "Truncated",
     "Usage",
     "UsageNumbers",
+    "Variable",
+    "VariableDetail",
+    "VariableImage",
+    "VariableList",
+    "VariableTable",
+    "Variables",
     "Volume",
     "VolumeMount",
     "Volumes",

@@ -99,7 +99,10 @@ export function entriesOf(value, max) {
     return first(setValues(value), max).map((one, index) => /** @type {[unknown, unknown]} */ ([index, one]))
   if (Array.isArray(value) || types.isTypedArray(value)) {
     const [length = 0] = shapeOf(value) ?? []
-    return Array.from({ length: Math.min(length, max) }, (_, index) => [index, ownValue(value, String(index))])
+    return Array.from({ length: Math.min(length, max) }, (_, index) => [
+      index,
+      ownValue(value, String(index)),
+    ])
   }
   return Object.keys(value)
     .slice(0, max)

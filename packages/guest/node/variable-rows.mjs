@@ -1,7 +1,7 @@
 import { types } from 'node:util'
 import { CELL_CHARS, OPENED_TEXT_CHARS, ROWS_MAX } from './limits.mjs'
 import { describe, entriesOf, isPlain, ownValue, textOf, typeOf } from './safe-text.mjs'
-import { valueOf } from './variables.mjs'
+import { readVariable } from './variables.mjs'
 
 /** @typedef {{ name: string, value: (row: number) => unknown }} Column */
 /** @typedef {{ offset: number, limit: number, columnOffset: number, columns: number, sort: number | null, descending: boolean, filters: [number, string][] }} Window */
@@ -17,7 +17,7 @@ const COLUMNS_MAX = 1_000
  * @returns {Promise<Record<string, unknown>>}
  */
 export async function readRows(evaluator, request) {
-  const found = await valueOf(evaluator, request.name)
+  const found = await readVariable(evaluator, request.name)
   if (found === undefined)
     return { error: 'not_found', message: `there is no variable ${JSON.stringify(request.name)}` }
   const { value } = found
@@ -87,7 +87,7 @@ function cell(value) {
 
 /** @param {string} expression @returns {(value: unknown) => boolean} */
 function matcher(expression) {
-  const [, sign = '', rest = ''] = /^(>=|<=|!=|>|<|=)?([^]*)$/.exec(expression) ?? []
+  const [, sign = '', rest = ''] = /^(>=|<=|!=|>|<|=)?(.*)$/s.exec(expression) ?? []
   const wanted = rest.trim()
   if (sign === '=' || sign === '!=') return (value) => ((cell(value) ?? '') === wanted) === (sign === '=')
   if (sign === '') return (value) => (cell(value) ?? '').toLowerCase().includes(expression.toLowerCase())

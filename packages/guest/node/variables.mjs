@@ -16,7 +16,7 @@ export async function listVariables(evaluator) {
   /** @type {Record<string, unknown>[]} */
   const variables = []
   for (const name of names.slice(-VARIABLES)) {
-    const found = await valueOf(evaluator, name)
+    const found = await readVariable(evaluator, name)
     if (found !== undefined) variables.push({ name, ...describe(found.value) })
     if (performance.now() > deadline) break
   }
@@ -29,7 +29,7 @@ export async function listVariables(evaluator) {
  * @param {string} name
  * @returns {Promise<{ value: unknown } | undefined>}
  */
-export async function valueOf(evaluator, name) {
+export async function readVariable(evaluator, name) {
   const property = Object.getOwnPropertyDescriptor(globalThis, name)
   if (property !== undefined) return 'value' in property ? { value: property.value } : undefined
   return evaluator.peek(name, PEEK_MS)

@@ -52,7 +52,8 @@ export function describeVariables(factory: EngineFactory): void {
       shared.guest.variables.rows({ context: 'default', name, ...options })
 
     test('have a type, a shape, a size and a preview', async () => {
-      const code = 'import math\nx = 42; words = ["a", "b"]; _hidden = 1\ndef f(): pass\nclass C: pass\nc = C()'
+      const code =
+        'import math\nx = 42; words = ["a", "b"]; _hidden = 1\ndef f(): pass\nclass C: pass\nc = C()'
       await runPython(shared.guest, code)
       const { variables } = (await listed()) ?? { variables: [] }
       expect(variables.map(({ name }) => name)).toEqual(['x', 'words', 'f', 'C', 'c'])
@@ -67,7 +68,11 @@ export function describeVariables(factory: EngineFactory): void {
 
     test('are looked at without running code of theirs', async () => {
       await runPython(shared.guest, WATCHFUL)
-      expect(await variable('watchful')).toEqual({ name: 'watchful', type: 'Watchful', preview: '<Watchful>' })
+      expect(await variable('watchful')).toEqual({
+        name: 'watchful',
+        type: 'Watchful',
+        preview: '<Watchful>',
+      })
       expect(await variable('listed')).toMatchObject({ preview: 'Listed([1, 2])', shape: [2] })
       for (const name of ['watchful', 'listed', 'inside', 'when', 'frame', 'objects']) {
         await rows(name)

@@ -18,7 +18,9 @@ export class SandboxReader {
   async variables(signal?: AbortSignal): Promise<VariablesAnswer> {
     const { deps } = this.#sandbox
     const live = await this.#ifAwake(async (guest) => {
-      const contexts = await guest.variables.list({ timeoutMs: ANSWER_MS, ...(signal && { signal }) }).catch(ofOldAgent)
+      const contexts = await guest.variables
+        .list({ timeoutMs: ANSWER_MS, ...(signal && { signal }) })
+        .catch(ofOldAgent)
       return view(contexts, deps.clock.wallMs(), { isLive: true })
     }, signal)
     if (live !== undefined) return live

@@ -89,12 +89,10 @@ async function saveAll(sandbox: Sandbox, burrow: Burrow, { name, isKept, began }
   const isRunning = row.state === 'running'
   const asking = isRunning ? collectVariables(sandbox, burrow) : undefined
   const [variables] = await Promise.all([asking, sandbox.sample()])
-  const saved = await saveBurrow(sandbox, burrow, isRunning ? 'running' : 'frozen').catch(
-    (error) => {
-      sandbox.write({ intent: null })
-      throw error
-    },
-  )
+  const saved = await saveBurrow(sandbox, burrow, isRunning ? 'running' : 'frozen').catch((error) => {
+    sandbox.write({ intent: null })
+    throw error
+  })
   const latencyMs = performance.now() - began
   await sandbox.recordOutcome(async () => {
     const snapshot = await saved.snapshot()
