@@ -331,6 +331,9 @@ export interface GuestFiles {
   watch(path: string, options?: FileUser & { recursive?: boolean }): AsyncIterable<FileChange>
 }
 
+/** The files of a snapshot. A relative path starts at the home of `user`, of root by default; root reads everything. */
+export type SnapshotFiles = Pick<GuestFiles, 'open' | 'stat' | 'list'>
+
 export interface ListeningPort {
   readonly port: number
   /** The address it is bound to: `0.0.0.0` or `::` for every address. */

@@ -56,6 +56,7 @@ export type {
   ProcessOutput,
   ReadRows,
   RunInput,
+  SnapshotFiles,
   StartProcess,
   StartRun,
   VariableDetail,

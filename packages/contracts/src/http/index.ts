@@ -37,6 +37,7 @@ export {
   type MoveFileBody,
   makeDirectorySchema,
   moveFileSchema,
+  readFileQuery,
   removeFileQuery,
   statFileQuery,
   watchFilesQuery,

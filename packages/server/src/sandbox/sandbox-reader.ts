@@ -1,10 +1,22 @@
-import { hasErrorCode } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { VariablesAnswer } from '@dormouse/contracts/http'
-import type { ContextVariables, Guest } from '@dormouse/engine'
+import type { ContextVariables, Guest, SnapshotFiles } from '@dormouse/engine'
+import type { AttachOptions } from './attach.ts'
 import type { Sandbox } from './sandbox.ts'
+import { requireExists } from './sandbox-errors.ts'
+import type { UseOptions } from './use-options.ts'
 
 /** A burrow at its memory limit may not answer at all. */
 const ANSWER_MS = 5_000
+
+/** The files of a sandbox, wherever they are. A sandbox itself is one, too. */
+export interface FilesAccess {
+  use<Value>(options: UseOptions, work: (guest: { files: SnapshotFiles }) => Promise<Value>): Promise<Value>
+  attach<Item>(
+    options: AttachOptions,
+    open: (guest: { files: SnapshotFiles }) => AsyncIterable<Item>,
+  ): AsyncGenerator<Item>
+}
 
 /** Reads what is known of a sandbox. Neither wakes it nor keeps it awake. */
 export class SandboxReader {
@@ -26,6 +38,27 @@ export class SandboxReader {
     if (live !== undefined) return live
     const recorded = deps.variables.find(this.#sandbox.row.head)
     return view(recorded?.contexts ?? [], recorded?.recordedAt, { isLive: false })
+  }
+
+  /** The files of an awake sandbox as they are now, of a sleeping one as its snapshot has them. */
+  readonly files: FilesAccess = {
+    use: async (options, work) => {
+      using _held = await this.#sandbox.lock.read(options.signal)
+      const burrow = this.#sandbox.runningBurrow()
+      return await work(burrow?.guest ?? { files: this.#snapshotFiles() })
+    },
+    attach: (options, open) => {
+      const isAwake = this.#sandbox.runningBurrow() !== undefined
+      return isAwake ? this.#sandbox.attach(options, open) : each(open({ files: this.#snapshotFiles() }))
+    },
+  }
+
+  #snapshotFiles(): SnapshotFiles {
+    const { row, deps } = this.#sandbox
+    requireExists(this.#sandbox)
+    if (row.head === undefined) throw new DormouseError('conflict', 'This sandbox has no files yet.')
+    deps.quarantine.require(row, row.head)
+    return deps.engine.snapshotFiles(row.head)
   }
 
   /** Undefined when the sandbox sleeps. */
@@ -59,4 +92,8 @@ function view(
       ...{ name: context, language, state, variables, more },
     })),
   }
+}
+
+async function* each<Item>(items: AsyncIterable<Item>): AsyncGenerator<Item> {
+  yield* items
 }
