@@ -24,8 +24,9 @@ interface Variable {
 describe('variables of a sandbox', () => {
   it('are those of its contexts, in every language that shows them', async () => {
     await server.ok(`${dale}/run`, { json: { code: 'x = 1; words = ["a", "b"]' } })
+    await server.ok(`${dale}/contexts`, { json: { name: 'shell', language: 'bash' } })
     await server.ok(`${dale}/run`, {
-      json: { code: 'greeting="hi there"; list=(1 2 3)', language: 'bash', context: 'shell' },
+      json: { code: 'greeting="hi there"; list=(1 2 3)', context: 'shell' },
     })
     const { contexts } = await server.ok(`${dale}/variables`)
     expect(contexts).toMatchObject([
@@ -58,7 +59,7 @@ describe('variables of a sandbox', () => {
     await server.run('dale', 'x = 4')
     await sleep()
     expect(await variables()).toMatchObject({ values: { x: '4' } })
-    await server.ok(`${dale}/rollback`, { json: { to: 'three' } })
+    await server.ok(`${dale}/rollback`, { json: { snapshotId: 'three' } })
     expect(await stateOf()).toBe('standby')
     expect(await variables()).toMatchObject({ isLive: false, values: { x: '3' } })
   })
@@ -66,17 +67,19 @@ describe('variables of a sandbox', () => {
   it('of a run in the middle are those of before it', async () => {
     await server.run('dale', 'before = "kept"')
     await sleep()
-    const run = await server.ok(`${dale}/runs`, { json: { code: 'import time; time.sleep(3600)' } })
-    await server.fetch(`${dale}/runs/${run.runId}/events?after=-1`).then(async (answer) => {
-      const reader = answer.body?.getReader()
-      await reader?.read()
-      await reader?.cancel()
+    const headers = { accept: 'application/x-ndjson' }
+    const started = await server.fetch(`${dale}/run`, {
+      json: { code: 'import time; time.sleep(3600)' },
+      headers,
     })
+    const reader = started.body?.getReader()
+    const { runId } = JSON.parse(new TextDecoder().decode((await reader?.read())?.value).split('\n')[0] ?? '')
+    await reader?.cancel()
     await sleep()
     const { contexts } = await server.ok(`${dale}/variables`)
     expect(contexts[0]).toMatchObject({ name: 'default', state: 'busy' })
     expect(await variables()).toMatchObject({ values: { before: "'kept'" } })
-    await server.ok(`${dale}/runs/${run.runId}/interrupt`, { json: {} })
+    await server.ok(`${dale}/runs/${runId}/interrupt`, { json: {} })
   })
 
   it('one alone is opened with its rows; what does not exist is not found', async () => {
@@ -106,8 +109,8 @@ for name, target in {"passwd": "/etc/passwd", "up": "../../../../../../../etc/ho
                      "loop": "loop", "dir": "/root/tree/sub", "dev": "/dev/kmsg"}.items():
     os.symlink(target, f"/root/tree/{name}")
 os.mkfifo("/root/tree/pipe")
-open("/root/tree/secret", "w").write("mine"); os.chown("/root/tree/secret", 1000, 1000); os.chmod("/root/tree/secret", 0o600)
-open("/etc/passwd", "a").write("inside:x:1000:1000::/home/inside:/bin/sh\\n")
+open("/root/tree/secret", "w").write("mine"); os.chown("/root/tree/secret", 1777, 1777); os.chmod("/root/tree/secret", 0o600)
+open("/etc/passwd", "a").write("inside:x:1777:1777::/home/inside:/bin/sh\\n")
 os.makedirs("/root/opaque"); open("/root/opaque/old", "w").write("old")
 open("/root/gone", "w").write("gone")
 `
@@ -140,7 +143,7 @@ describe('files of a sleeping sandbox', () => {
     expect(await read('tree/b.txt')).toEqual({ status: 200, text: 'bee'.repeat(10) })
     expect(await read('/root/tree/b.txt', { range: 'bytes=3-5' })).toEqual({ status: 206, text: 'bee' })
     const stat = await server.ok(`${files}/stat?wake=false&path=/root/tree/secret`)
-    expect(stat).toMatchObject({ type: 'file', sizeBytes: 4, mode: '0600', uid: 1000, user: 'inside' })
+    expect(stat).toMatchObject({ type: 'file', sizeBytes: 4, mode: '0600', uid: 1777, user: 'inside' })
     expect(await read('/root/tree/secret')).toMatchObject({ text: 'mine' })
     const deep = await list('/root/tree', '&depth=2')
     expect(deep.map(({ path }: { path: string }) => path)).toContain('/root/tree/moved/a.txt')
@@ -156,7 +159,7 @@ describe('files of a sleeping sandbox', () => {
   })
 
   it('lead nowhere but into the snapshot, and nothing special is opened', async () => {
-    expect((await read('/root/tree/passwd')).text).toContain('inside:x:1000')
+    expect((await read('/root/tree/passwd')).text).toContain('inside:x:1777')
     const hostname = await read('/root/tree/up')
     expect([200, 404]).toContain(hostname.status)
     expect(hostname.text).not.toBe((await import('node:os')).hostname())
@@ -165,7 +168,7 @@ describe('files of a sleeping sandbox', () => {
     expect((await read('/root/tree/pipe')).status).toBe(409)
     expect((await read('/root/tree/dev')).status).toBe(404)
     expect((await read('/root/tree')).status).toBe(409)
-    expect((await read('/../../../../etc/passwd')).text).toContain('inside:x:1000')
+    expect((await read('/../../../../etc/passwd')).text).toContain('inside:x:1777')
     const link = await server.ok(`${files}/stat?wake=false&follow=false&path=/root/tree/proc`)
     expect(link).toMatchObject({ type: 'symlink', target: '/proc/1/root/etc/passwd' })
     expect(await stateOf()).toBe('standby')

@@ -37,7 +37,7 @@ export const TERMINATIONS_BEFORE_CHILDREN = 3
 /** A list of variables, and the longest name in it. */
 export const VARIABLES = 500
 export const VARIABLE_NAME_CHARS = 100
-export const VARIABLES_MS = 200
+export const VARIABLES_MS = 500
 /** Reading one variable. */
 export const PEEK_MS = 50
 /** Rows of a variable that can be sorted and filtered; later ones are not shown. */

@@ -130,9 +130,11 @@ class Context:
         return {"matches": [str(text) for text in matches], "replaces": replaces, "more": answer.get("more") is True}
 
     async def ask_between_runs(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
-        """What the kernel answers; None while the context has runs or no kernel, and when no answer comes in time."""
-        if self.current is not None or self._queue or not self.kernel.ready:
+        """What the kernel answers: nothing before it is ready. None during runs, and when no answer comes in time."""
+        if self.current is not None or self._queue:
             return None
+        if not self.kernel.ready:
+            return {}
         return await self.kernel.ask(message, timeout_s)
 
     def answer(self, request: int, text: str | None) -> None:

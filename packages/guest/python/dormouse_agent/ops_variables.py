@@ -27,9 +27,11 @@ async def list_variables(agent: "Agent", channel: Channel, args: dict[str, Any])
 async def _listed(context: Context) -> dict[str, Any]:
     answer = await context.ask_between_runs({"type": "variables"}, limits.VARIABLES_S)
     found: dict[str, Any] = {"context": context.name, "language": context.info()["language"], "variables": []}
-    if answer is None or not isinstance(answer.get("variables"), list):
+    if answer is None:
         return {**found, "state": "busy", "more": False}
-    return {**found, "state": "idle", "variables": answer["variables"], "more": answer.get("more") is True}
+    variables = answer.get("variables")
+    listed = variables if isinstance(variables, list) else []
+    return {**found, "state": "idle", "variables": listed, "more": answer.get("more") is True}
 
 
 @operation(

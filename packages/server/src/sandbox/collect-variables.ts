@@ -2,8 +2,8 @@ import type { Burrow, ContextVariables } from '@dormouse/engine'
 import type { RecordedVariables } from '../store/variable-rows.ts'
 import type { Sandbox } from './sandbox.ts'
 
-/** Kernels answer within a second, or count as busy. A sleep waits no longer for what is only shown. */
-const ANSWER_MS = 1_500
+/** Kernels answer within 2 s, or count as busy. A sleep waits no longer for what is only shown. */
+const ANSWER_MS = 3_000
 /** A record is written with the sleep. An honest one has a few KiB. */
 const RECORD_MAX_CHARACTERS = 256 * 1024
 
