@@ -27,6 +27,7 @@ from ._async.resources import (
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.templates import AsyncTemplates
+from ._async.server import AsyncServer
 from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._completions import Completions
@@ -58,6 +59,7 @@ from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys,
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.templates import Templates
+from ._sync.server import Server
 from ._sync.variables import Variables
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
@@ -86,6 +88,7 @@ from ._values import (
     Volume,
     VolumeMount,
 )
+from ._server import ServerLogLine, ServerReport
 from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
 from ._why import MemoryNotice, Why
 from ._version import VERSION as __version__
@@ -111,6 +114,7 @@ __all__ = [
     "AsyncSshKeys",
     "AsyncTemplates",
     "AsyncVolumes",
+    "AsyncServer",
     "AsyncVariables",
     "AsyncWatch",
     "AuthenticationError",
@@ -178,6 +182,9 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",
+    "Server",
+    "ServerLogLine",
+    "ServerReport",
     "Snapshots",
     "SshEndpoint",
     "SshKey",

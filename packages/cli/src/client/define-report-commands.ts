@@ -95,6 +95,15 @@ function definePageCommands(program: Command, define: Define): void {
     examples: ['vars analysis', 'vars analysis sales --sort -price --filter shop:north'],
   })
   define(program, {
+    usage: 'server',
+    summary: 'show how the server and its host are: version, checks, free disk and memory; or its log',
+    options: [
+      new Option('--log', 'the newest lines of its log'),
+      new Option('-f, --follow', 'lines of its log as they come'),
+    ],
+    load: async () => (await import('./commands/server.ts')).server,
+  })
+  define(program, {
     usage: 'events [sandbox]',
     summary: 'show what happens to all sandboxes, or to one, as it happens',
     options: [new Option('--after <seq>', 'continue after this event').argParser(numberFlag('--after'))],

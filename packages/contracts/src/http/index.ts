@@ -188,6 +188,13 @@ export {
   updateSecretSchema,
 } from './secrets.ts'
 export {
+  type ServerLogLineAnswer,
+  type ServerReportAnswer,
+  serverLogLineSchema,
+  serverLogQuery,
+  serverReportSchema,
+} from './server.ts'
+export {
   type SessionAnswer,
   type SignInBody,
   type SignInLinkAnswer,

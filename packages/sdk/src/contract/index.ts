@@ -50,6 +50,7 @@ export type {
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type { ServerLogLineAnswer, ServerReportAnswer } from './server.ts'
 export type { SessionAnswer, SignInLinkAnswer } from './sessions.ts'
 export type { CreateSnapshotBody, SnapshotAnswer, SnapshotPageAnswer } from './snapshots.ts'
 export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer } from './ssh-keys.ts'

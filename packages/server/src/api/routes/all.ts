@@ -17,6 +17,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
+import { serverRoutes } from './server.ts'
 import { sessionRoutes } from './sessions.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
@@ -30,6 +31,7 @@ import { volumeRoutes } from './volumes.ts'
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
   hostRoutes,
+  serverRoutes,
   sessionRoutes,
   eventRoutes,
   overviewRoutes,
