@@ -374,7 +374,6 @@ class UsageNumbers:
     # What the same history would have cost without standby.
     always_on_cost: float
     sandbox_id: Optional[str] = None
-    # The key that owns it.
     key_id: Optional[str] = None
     name: Optional[str] = None
     deleted: Optional[bool] = None
@@ -387,7 +386,6 @@ class Usage:
     currency: str
     total: UsageNumbers
     sandboxes: Sequence[UsageNumbers]
-    # Per key that owns sandboxes.
     keys: Sequence[UsageNumbers] = ()
 
     @classmethod

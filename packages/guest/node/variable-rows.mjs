@@ -4,7 +4,10 @@ import { describe, entriesOf, isPlain, ownValue, textOf, typeOf } from './safe-t
 import { readVariable } from './variables.mjs'
 
 /** @typedef {{ name: string, value: (row: number) => unknown }} Column */
-/** @typedef {{ offset: number, limit: number, columnOffset: number, columns: number, sort: number | null, descending: boolean, filters: [number, string][] }} Window */
+/**
+ * @typedef {{ offset: number, limit: number, columnOffset: number, columns: number }} Place
+ * @typedef {Place & { sort: number | null, descending: boolean, filters: [number, string][] }} Window
+ */
 
 /** How many rows name the columns of a list of objects. */
 const SAMPLED_ROWS = 100

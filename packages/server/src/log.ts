@@ -7,7 +7,7 @@ import {
   pino,
   stdTimeFunctions,
 } from 'pino'
-import { LogLines } from './host/log-lines.ts'
+import { LogLines } from './log-lines.ts'
 
 /** What the parts of the server use of the logger. */
 export interface Log {
@@ -42,12 +42,11 @@ export function openLog({ level, dataDir, isTerminal }: OpenLog): ServerLog {
   // A disk too full for the log is no reason to end: what is said meanwhile is lost.
   stream.on('error', () => {})
   const lines = new LogLines()
-  const both = {
-    write: (text: string) => {
-      lines.add(text)
-      stream.write(text)
-    },
+  const write = stream.write.bind(stream)
+  stream.write = (text: string) => {
+    lines.add(text)
+    return write(text)
   }
   const options = { level, base: null, timestamp: stdTimeFunctions.isoTime }
-  return { log: pino(options, both), options: { ...options, stream: both }, path, lines }
+  return { log: pino(options, stream), options: { ...options, stream }, path, lines }
 }

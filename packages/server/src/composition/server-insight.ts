@@ -2,7 +2,7 @@ import { statfsSync } from 'node:fs'
 import { freemem, totalmem } from 'node:os'
 import { examineHost } from '@dormouse/engine-linux/setup'
 import type { ServerInsight } from '../api/services.ts'
-import type { LogLines } from '../host/log-lines.ts'
+import type { LogLines } from '../log-lines.ts'
 import { VERSION } from '../version.ts'
 
 export interface ServerInsightOptions {

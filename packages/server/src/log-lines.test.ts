@@ -1,12 +1,13 @@
 import { expect, test } from 'vitest'
-import { LogLines } from './log-lines.ts'
+import { type LogLine, LogLines } from './log-lines.ts'
 
 const { signal } = new AbortController()
 
 test('keeps the newest lines, and cuts long ones', async () => {
   const lines = new LogLines()
   for (let i = 0; i < 1_200; i++) lines.add(`${i}${'x'.repeat(i === 1_199 ? 5_000 : 0)}\n`)
-  const all = await Array.fromAsync(lines.read({ after: -1, follow: false, signal }))
+  const all: LogLine[] = []
+  for await (const line of lines.read({ after: -1, follow: false, signal })) all.push(line)
   expect(all).toHaveLength(1_000)
   expect(all[0]).toEqual({ seq: 200, text: '200' })
   expect(all.at(-1)?.text).toHaveLength(2_000)
