@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
+import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
@@ -8,6 +9,7 @@ import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { DeploymentService } from '../deployments/deployment-service.ts'
 import { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
@@ -76,9 +78,27 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
+  const policyDefaults = {
+    idleTimeoutMs: config.idleTimeoutMs,
+    storeAfterMs: config.storeAfterMs,
+    maxBackgroundMs: config.maxBackgroundMs,
+    network: defaultNetwork(config),
+  }
+  const defaultLimits: Services['defaultLimits'] = ({ keyId }) => ceilings.defaultLimits(keyId)
+  const deployments = closing.use(
+    new DeploymentService({
+      ...{ sandboxes, templates, uploads, policyDefaults, defaultLimits, log },
+      ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb },
+      settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
+      defaultTemplate: DEFAULT_TEMPLATE,
+      nowMs: stores.clock.wallMs,
+    }),
+  )
+  deps.listeners.push(deployments.listener)
   const recovery = await recover(deps)
   await templates.open()
   await volumes.open()
+  await deployments.open()
   runs.removeOrphans()
   runs.startQueued()
   const scrub = openWatches({ config, stores, opened }, closing)
@@ -96,6 +116,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
         templates,
         uploads,
         volumes,
+        deployments,
         secrets,
         ports,
         ssh,
@@ -105,13 +126,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
         fleet,
       },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
-      defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
-      policyDefaults: {
-        idleTimeoutMs: config.idleTimeoutMs,
-        storeAfterMs: config.storeAfterMs,
-        maxBackgroundMs: config.maxBackgroundMs,
-        network: defaultNetwork(config),
-      },
+      defaultLimits,
+      policyDefaults,
     },
     buildBuiltIns: (signal) => {
       const { catalog, now } = { catalog: stores.templates, now: stores.clock.wallMs }
