@@ -59,9 +59,13 @@ describe('a service', () => {
     const found = await services.logs('counter', '?search=request%202')
     expect(found.map(({ text }) => text)).toEqual(['request 2 for /'])
     expect(await services.logs('counter', `?after=${found[0].seq}&tail=1`)).toHaveLength(1)
-    expect(await services.logs('counter', `?since=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual([])
+    expect(await services.logs('counter', `?since=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual(
+      [],
+    )
     const stop = new AbortController()
-    const following = await server.fetch('/v1/services/counter/logs?follow=true&tail=0', { signal: stop.signal })
+    const following = await server.fetch('/v1/services/counter/logs?follow=true&tail=0', {
+      signal: stop.signal,
+    })
     await services.ask('counter', '/followed')
     let seen = ''
     for await (const piece of following.body as ReadableStream<Uint8Array>) {
@@ -116,7 +120,10 @@ describe('versions', () => {
   test('a program that ends before it is ready is a failed version, which says why', async () => {
     const { versions, version } = await services.deploy('moving', { start: 'echo no such luck; exit 7' })
     expect(version).toBe(2)
-    expect(versions[0]).toMatchObject({ state: 'failed', error: expect.stringMatching(/exit code 7.*no such luck/) })
+    expect(versions[0]).toMatchObject({
+      state: 'failed',
+      error: expect.stringMatching(/exit code 7.*no such luck/),
+    })
     expect(await services.ask('moving')).toMatchObject({ version: '2' })
   })
 
@@ -124,7 +131,9 @@ describe('versions', () => {
     const back = await server.ok('/v1/services/moving/rollback', { json: {} })
     expect(back).toMatchObject({ version: 1 })
     expect(await services.ask('moving')).toMatchObject({ version: '1', count: 1 })
-    expect(await server.ok('/v1/services/moving/rollback', { json: { version: 2 } })).toMatchObject({ version: 2 })
+    expect(await server.ok('/v1/services/moving/rollback', { json: { version: 2 } })).toMatchObject({
+      version: 2,
+    })
     expect((await server.call('/v1/services/moving/rollback', { json: { version: 3 } })).status).toBe(409)
     expect((await server.call('/v1/services/moving/rollback', { json: { version: 9 } })).status).toBe(404)
   })

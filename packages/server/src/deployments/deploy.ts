@@ -81,6 +81,8 @@ async function buildTemplate(
     context !== undefined && [image, dockerfile, steps, request.template].every((one) => !one)
   const project = isDetected ? await detect(services, context, request.port, caller) : undefined
   const name = `service-${service.row.id.slice(3)}-v${version.version}`
+  // Callers follow the log of the build by this name.
+  service.putVersion({ ...version, builtTemplate: name })
   await services.templates.build(
     {
       name,
@@ -99,13 +101,7 @@ async function buildTemplate(
     },
     caller,
   )
-  try {
-    await untilBuilt(services, name, { caller, signal })
-  } catch (error) {
-    // Its log says why the build failed: it stays until the version goes.
-    service.putVersion({ ...version, builtTemplate: name })
-    throw error
-  }
+  await untilBuilt(services, name, { caller, signal })
   return { builtTemplate: name, plan: { template: name, start: request.start ?? project?.start } }
 }
 
