@@ -10,6 +10,16 @@ const NOT_OF_SERVICES =
 
 /** Commands about services. */
 export function defineServiceCommands(program: Command, define: Define): void {
+  defineDeploy(program, define)
+  const service = program
+    .command('service')
+    .description('programs that answer requests and sleep in between')
+    .helpCommand(false)
+  defineReports(service, define)
+  defineChanges(service, define)
+}
+
+function defineDeploy(program: Command, define: Define): void {
   define(program, {
     usage: 'deploy [source]',
     summary: 'serve a directory, a template or an image at a stable address, asleep until it is asked',
@@ -30,10 +40,9 @@ export function defineServiceCommands(program: Command, define: Define): void {
       'deploy python --name files --start "python3 -m http.server 8000" --port 8000 --public',
     ],
   })
-  const service = program
-    .command('service')
-    .description('programs that answer requests and sleep in between')
-    .helpCommand(false)
+}
+
+function defineReports(service: Command, define: Define): void {
   const services = () => import('./commands/service.ts')
   define(service, {
     usage: 'ls',
@@ -59,6 +68,10 @@ export function defineServiceCommands(program: Command, define: Define): void {
     load: async () => (await services()).showServiceLogs,
     examples: ['service logs api --follow', 'service logs api --since 1h --search error'],
   })
+}
+
+function defineChanges(service: Command, define: Define): void {
+  const services = () => import('./commands/service.ts')
   define(service, {
     usage: 'update <name>',
     summary: 'change how a service is reached, scaled, checked and restarted',

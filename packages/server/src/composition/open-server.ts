@@ -9,7 +9,7 @@ import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
-import { DeploymentService } from '../deployments/deployment-service.ts'
+import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
 import { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
@@ -78,21 +78,9 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
-  const policyDefaults = {
-    idleTimeoutMs: config.idleTimeoutMs,
-    storeAfterMs: config.storeAfterMs,
-    maxBackgroundMs: config.maxBackgroundMs,
-    network: defaultNetwork(config),
-  }
-  const defaultLimits: Services['defaultLimits'] = ({ keyId }) => ceilings.defaultLimits(keyId)
+  const defaults = openDefaults(config, ceilings)
   const deployments = closing.use(
-    new DeploymentService({
-      ...{ sandboxes, templates, uploads, policyDefaults, defaultLimits, log },
-      ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb },
-      settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
-      defaultTemplate: DEFAULT_TEMPLATE,
-      nowMs: stores.clock.wallMs,
-    }),
+    openDeployments({ stores, sandboxes, templates, uploads, log, ...defaults }),
   )
   deps.listeners.push(deployments.listener)
   const recovery = await recover(deps)
@@ -126,8 +114,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
         fleet,
       },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
-      defaultLimits,
-      policyDefaults,
+      ...defaults,
     },
     buildBuiltIns: (signal) => {
       const { catalog, now } = { catalog: stores.templates, now: stores.clock.wallMs }
@@ -141,6 +128,37 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Defaults for sandboxes created without a policy. */
+function openDefaults(
+  config: ServerConfig,
+  ceilings: OpenedSandboxes['ceilings'],
+): Pick<Services, 'policyDefaults' | 'defaultLimits'> {
+  return {
+    defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
+    policyDefaults: {
+      idleTimeoutMs: config.idleTimeoutMs,
+      storeAfterMs: config.storeAfterMs,
+      maxBackgroundMs: config.maxBackgroundMs,
+      network: defaultNetwork(config),
+    },
+  }
+}
+
+function openDeployments({
+  stores,
+  ...parts
+}: { stores: Stores } & Omit<
+  DeploymentServiceOptions,
+  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs'
+>): DeploymentService {
+  return new DeploymentService({
+    ...parts,
+    ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb, nowMs: stores.clock.wallMs },
+    settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
+    defaultTemplate: DEFAULT_TEMPLATE,
+  })
 }
 
 /** Services that use sandboxes or listen to what happens to them. */

@@ -13,7 +13,9 @@ import type { ReadLines } from './service-log.ts'
 /** A service as the API shows it. The address depends on how the caller reaches the server. */
 export type ServiceView = Omit<ServiceAnswer, 'url' | 'pathUrl'>
 
-/** Services are named by id or, for the caller's own, by name. All methods throw `not_found`, also for those of others. */
+/**
+ * Services are named by id or, for the caller's own, by name. All methods throw `not_found`, also for those of others.
+ */
 export interface Deployments {
   /**
    * Begins to deploy a version, and makes the service if it is new. Throws `conflict` while another version is being

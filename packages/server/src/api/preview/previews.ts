@@ -26,7 +26,10 @@ import { setWallClockTimer } from './wall-clock-timer.ts'
 type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports' | 'deployments'>
 type Address = PreviewAddress | ServiceAddress
 
-/** Serves requests to ports and services before the framework sees them. Call the returned function when the framework listens. */
+/**
+ * Serves requests to ports and services before the framework sees them. Call the returned function when the framework
+ * listens.
+ */
 export function usePreviews(app: App, services: PreviewServices): () => void {
   const server = new PreviewServer(app, services)
   app.addHook('preClose', async () => server.close())
