@@ -1,4 +1,7 @@
-/* gate.node: operations of the server in network namespaces of burrows, and of programs that it confines. Each returns a promise. */
+/*
+ * gate.node: operations of the server in network namespaces of burrows, and of programs that it confines. Each returns
+ * a promise.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

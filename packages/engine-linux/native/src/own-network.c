@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "gate.h"
 
 #include <arpa/inet.h>
