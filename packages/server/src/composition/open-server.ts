@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
+import { PublicDialer } from '@dormouse/egress'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
@@ -28,6 +29,7 @@ import { buildBuiltIns } from '../templates/build-built-ins.ts'
 import { BuiltInTemplates } from '../templates/built-in-templates.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
 import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
+import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
@@ -242,7 +244,10 @@ function openRecipes(
       now: deps.clock.wallMs,
     }),
     ensureVolume: (name, caller) => ensureVolume(volumes, name, caller),
-    registriesConf: config.images.registriesConf,
+    registries: new RegistryAccess({
+      dialer: new PublicDialer({ proxy: config.network.proxy, ownAddresses: config.network.ownAddresses }),
+      registriesConf: config.images.registriesConf,
+    }),
   }
 }
 
