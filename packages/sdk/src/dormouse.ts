@@ -18,6 +18,7 @@ import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
 import { Server } from './server.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
+import { Services } from './services.ts'
 import { Snapshots } from './snapshots.ts'
 import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
@@ -67,6 +68,7 @@ export interface Health {
 export class Dormouse {
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly services: Services
   readonly secrets: Secrets
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
@@ -81,6 +83,7 @@ export class Dormouse {
     this.socket = options.WebSocket ?? findSocket()
     this.templates = new Templates(this.http)
     this.volumes = new Volumes(this.http)
+    this.services = new Services(this.http, this.templates)
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)

@@ -47,6 +47,8 @@ OWN_NAMES = frozenset({"BASHPID", "OLDPWD", "PIPESTATUS", "COLUMNS", "LINES", "R
 
 
 class Bash(Interpreter):
+    lists_variables = True
+
     def command(self) -> list[str]:
         return [self.program, "--noprofile", "--norc", "--noediting", "-i"]
 

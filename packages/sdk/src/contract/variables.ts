@@ -28,7 +28,7 @@ export type VariablesAnswer = {
   at?: string | undefined
   contexts: readonly {
     name: string
-    language: 'bash' | 'javascript' | 'python' | 'typescript'
+    language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
     state: 'busy' | 'idle'
     variables: readonly {
       name: string

@@ -2,6 +2,7 @@ import type { ServerReportAnswer } from '@dormouse/contracts/http'
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
+import type { Deployments } from '../deployments/deployments.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
 import type { LogLine } from '../log-lines.ts'
 import type { Metrics } from '../metrics/metrics.ts'
@@ -34,6 +35,7 @@ export interface Services {
   readonly templates: Templates
   readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes
+  readonly deployments: Deployments
   readonly secrets: Secrets
   readonly ports: PortService
   readonly ssh: Ssh
