@@ -133,6 +133,7 @@ export class FakeSandboxes implements SandboxCalls {
       attachRun: async function* () {
         throw new Error('not here')
       },
+      reader: READER,
       explainProcess: async (_processId, event) => event,
       hold: (what, untilMs) => {
         held.holds.push({ what, untilMs })
@@ -175,6 +176,17 @@ export class FakeSandboxes implements SandboxCalls {
       deleteSoon: async () => void this.held.delete(held.view.id),
     }
   }
+}
+
+const READER: SandboxHandle['reader'] = {
+  variables: async () => ({ isLive: false, contexts: [] }),
+  files: {
+    use: () => Promise.reject(new Error('not here')),
+    // biome-ignore lint/correctness/useYield: there is nothing to follow.
+    attach: async function* () {
+      throw new Error('not here')
+    },
+  },
 }
 
 /** What a sandbox says of itself; the same each time. */
