@@ -21,6 +21,9 @@ export function VariablesPart({ sandbox, info }: PartProps) {
   const [search, setSearch] = useState('')
   const [chosen, setChosen] = useState<{ context: string; name: string }>()
   const known = useKnown(value)
+  // The rows of a variable are read again when it may have changed, but not because the sandbox fell asleep.
+  const lastLive = useRef('')
+  if (value?.isLive === true) lastLive.current = value.at ?? ''
   if (value === undefined) return <p class="loading">{problem ?? 'Reading variables…'}</p>
   const rows = known.flatMap((context) =>
     context.variables
@@ -65,7 +68,7 @@ export function VariablesPart({ sandbox, info }: PartProps) {
         <VariableView
           key={`${chosen.context} ${chosen.name}`}
           {...{ sandbox, info, ...chosen }}
-          version={value.at ?? ''}
+          version={lastLive.current}
           onClose={() => setChosen(undefined)}
         />
       )}
