@@ -44,6 +44,14 @@ export function VariablesPart({ sandbox, info }: PartProps) {
         <small>{when(value, known)}</small>
         {problem !== undefined && <span class="problem">{problem}</span>}
       </div>
+      {chosen !== undefined && (
+        <VariableView
+          key={`${chosen.context} ${chosen.name}`}
+          {...{ sandbox, info, ...chosen }}
+          version={lastLive.current}
+          onClose={() => setChosen(undefined)}
+        />
+      )}
       {rows.length === 0 ? (
         <p class="empty">{known.length === 0 ? 'Nothing has run here yet.' : 'No variable is like this.'}</p>
       ) : (
@@ -63,14 +71,6 @@ export function VariablesPart({ sandbox, info }: PartProps) {
             </tbody>
           </table>
         </div>
-      )}
-      {chosen !== undefined && (
-        <VariableView
-          key={`${chosen.context} ${chosen.name}`}
-          {...{ sandbox, info, ...chosen }}
-          version={lastLive.current}
-          onClose={() => setChosen(undefined)}
-        />
       )}
     </section>
   )
@@ -137,7 +137,7 @@ function Row({ context, variable, isChosen, onOpen }: RowProps) {
       <td>{type}</td>
       <td class="number">{shape?.map(count).join(' × ')}</td>
       <td class="number">{variable.bytes !== undefined && bytes(variable.bytes)}</td>
-      <td class="preview">
+      <td class="short">
         <code>{preview}</code>
       </td>
     </tr>
