@@ -91,8 +91,17 @@ from ._values import (
     Volume,
     VolumeMount,
 )
-from ._server import ServerLogLine, ServerReport
-from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
+from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
+from ._variables import (
+    ContextVariables,
+    Variable,
+    VariableColumn,
+    VariableDetail,
+    VariableImage,
+    VariableList,
+    VariableRow,
+    VariableTable,
+)
 from ._why import MemoryNotice, Why
 from ._version import VERSION as __version__
 
@@ -192,6 +201,8 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",
+    "HostCheck",
+    "HostRoom",
     "Server",
     "ServerLogLine",
     "ServerReport",
@@ -207,9 +218,11 @@ __all__ = [
     "Usage",
     "UsageNumbers",
     "Variable",
+    "VariableColumn",
     "VariableDetail",
     "VariableImage",
     "VariableList",
+    "VariableRow",
     "VariableTable",
     "Variables",
     "Volume",

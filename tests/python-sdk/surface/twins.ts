@@ -113,6 +113,11 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
   Scrub: { python: 'Scrub' },
+  Server: { python: 'Server' },
+  Variables: {
+    python: 'Variables',
+    onlyPython: { 'read(filter)': 'an object with numbers as keys in TypeScript' },
+  },
   Secrets: { python: 'Secrets' },
   Services: {
     python: 'Services',
