@@ -86,6 +86,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'sandbox',
     'runs',
     'fleet',
+    'jobs',
     'api',
     'ssh',
     'mcp',

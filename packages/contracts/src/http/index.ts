@@ -43,6 +43,28 @@ export {
   writeFileQuery,
 } from './files.ts'
 export {
+  type CreateJobBody,
+  createJobSchema,
+  JOB_INPUT_MAX_BYTES,
+  JOB_MAX_INPUTS,
+  type JobAnswer,
+  type JobEventAnswer,
+  type JobPageAnswer,
+  jobEventSchema,
+  jobEventsQuery,
+  jobPageSchema,
+  jobParams,
+  jobSchema,
+  listJobsQuery,
+  listTasksQuery,
+  type TaskAnswer,
+  type TaskPageAnswer,
+  type TaskResultAnswer,
+  taskPageSchema,
+  taskParams,
+  taskSchema,
+} from './jobs.ts'
+export {
   type CreatedKeyAnswer,
   type CreateKeyBody,
   createdKeySchema,

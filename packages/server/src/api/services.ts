@@ -2,6 +2,7 @@ import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
+import type { Jobs } from '../jobs/jobs.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -29,6 +30,7 @@ export interface Services {
   /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
+  readonly jobs: Jobs
   readonly templates: Templates
   readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes

@@ -29,6 +29,7 @@ import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
 import { openWatches } from './open-watches.ts'
@@ -73,7 +74,9 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const opened = await openSandboxes({ ...options, stores }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
-  const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
+  const above = openAbove(options, { stores, opened }, closing)
+  const { runs, templates, feed, ...others } = above
+  const jobs = openJobs({ config, stores, opened, runs, feed }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const recovery = await recover(deps)
@@ -81,6 +84,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   await volumes.open()
   runs.removeOrphans()
   runs.startQueued()
+  await jobs.open()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
     sandboxes,
@@ -89,21 +93,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     recovery,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
-      ...{
-        access,
-        sandboxes,
-        runs,
-        templates,
-        uploads,
-        volumes,
-        secrets,
-        ports,
-        ssh,
-        usage,
-        scrub,
-        metrics,
-        fleet,
-      },
+      ...{ access, sandboxes, runs, jobs, templates, volumes, secrets, ports, ssh, scrub, ...others },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
       policyDefaults: {
@@ -119,6 +109,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       return buildBuiltIns({ templates: builtIns, ...options.builder, signal, log })
     },
     sleep: async (timeoutMs) => {
+      jobs.stop()
       sandboxes.close()
       await templates.stopBuilds()
       return standbyAll(deps.sandboxes, log, timeoutMs)
@@ -188,7 +179,7 @@ function openAbove(
       recipes,
     }),
   )
-  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet }
+  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed }
 }
 
 /** What builds from images and Dockerfiles need. */

@@ -7,6 +7,8 @@ import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
 import { ROOM_FOR_RECORDS, type SpaceReserve } from '../host/space-reserve.ts'
 import type { Log } from '../log.ts'
+import { JobRows } from '../jobs/job-rows.ts'
+import { TaskRows } from '../jobs/task-rows.ts'
 import { PortRows } from '../ports/port-rows.ts'
 import { JournalUpkeep } from '../runs/journal-upkeep.ts'
 import { RunJournal } from '../runs/run-journal.ts'
@@ -18,7 +20,7 @@ import { E2bRows } from '../store/e2b-rows.ts'
 import { IntentRows } from '../store/intent-rows.ts'
 import { LedgerRows } from '../store/ledger-rows.ts'
 import { LineageRows } from '../store/lineage-rows.ts'
-import { journalMigrations, stateMigrations } from '../store/migrations/index.ts'
+import { jobMigrations, journalMigrations, stateMigrations } from '../store/migrations/index.ts'
 import { QuarantineRows } from '../store/quarantine-rows.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
 import { ScrubRows } from '../store/scrub-rows.ts'
@@ -40,7 +42,7 @@ export interface OpenStores {
 
 export type Stores = ReturnType<typeof openStores>
 
-/** Opens both databases, with one object per table, and the clock that continues from what they have recorded. */
+/** Opens the databases, with one object per table, and the clock that continues from what they have recorded. */
 export function openStores({ config, reserve, log }: OpenStores, opened: Closing) {
   opened.use(reserve.keepWhole())
   const db = opened.use(
@@ -60,6 +62,14 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
       makeRoom: () => reserve.makeRoom(ROOM_FOR_RECORDS, { leaves: RESERVE_FOR_RECORDS }),
     }),
   )
+  const jobDb = opened.use(
+    openDatabase({
+      path: join(config.dataDir, 'jobs.db'),
+      migrations: jobMigrations,
+      synchronous: 'FULL',
+      makeRoom: () => reserve.makeRoom(ROOM_FOR_RECORDS, { leaves: RESERVE_FOR_RECORDS }),
+    }),
+  )
   const usage = new UsageRows(journalDb)
   return {
     db,
@@ -67,6 +77,8 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     journal: new RunJournal(journalDb),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
     usage,
+    jobs: new JobRows(jobDb),
+    tasks: new TaskRows(jobDb),
     sandboxes: new SandboxRows(db),
     snapshots: new SnapshotRows(db),
     lineage: new LineageRows(db),

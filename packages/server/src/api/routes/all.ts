@@ -4,6 +4,7 @@ import { eventRoutes } from './events.ts'
 import { fileRoutes } from './files.ts'
 import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
+import { jobRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
@@ -36,6 +37,7 @@ export const ROUTES: readonly Routes[] = [
   sandboxRoutes,
   runRoutes,
   runOnceRoutes,
+  jobRoutes,
   contextRoutes,
   fileRoutes,
   fileContentRoutes,

@@ -22,6 +22,7 @@ import { sql as e2bSandboxes } from './0020-e2b-sandboxes.ts'
 import { sql as sessions } from './0021-sessions.ts'
 import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
+import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -65,3 +66,6 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0005-code', sql: code },
   { name: '0006-saved-tokens', sql: savedTokens },
 ]
+
+/** jobs.db: jobs, their tasks and results. */
+export const jobMigrations: readonly Migration[] = [{ name: '0001-jobs', sql: jobs }]
