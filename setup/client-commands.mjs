@@ -26,6 +26,7 @@ export const CLIENT_COMMANDS = [
   'port',
   'mcp',
   'template',
+  'job',
   'volume',
   'logs',
   'why',

@@ -13,6 +13,7 @@ from ._async.client import AsyncClient
 from ._async.commands import AsyncCommand, AsyncCommands, AsyncEvents
 from ._async.fan_out import RaceOutcome as AsyncRaceOutcome
 from ._async.files import AsyncFiles, AsyncFileStream
+from ._async.jobs import AsyncJobEvents, AsyncJobs
 from ._async.ports import AsyncPorts
 from ._async.pty import AsyncPty, AsyncPtys
 from ._async.resources import (
@@ -43,6 +44,7 @@ from ._errors import (
 )
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
+from ._jobs import Job, JobEvent, JobOrigin, JobRetry, Task, TaskCounts
 from ._network import Denied, FailedLookup, NetworkCounters, NetworkInfo, NetworkReport
 from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
@@ -51,6 +53,7 @@ from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
+from ._sync.jobs import JobEvents, Jobs
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
@@ -95,6 +98,8 @@ __all__ = [
     "AsyncEvents",
     "AsyncFileStream",
     "AsyncFiles",
+    "AsyncJobEvents",
+    "AsyncJobs",
     "AsyncPorts",
     "AsyncPty",
     "AsyncPtys",
@@ -132,6 +137,12 @@ __all__ = [
     "FileStream",
     "Files",
     "InvalidArgumentError",
+    "Job",
+    "JobEvent",
+    "JobEvents",
+    "JobOrigin",
+    "JobRetry",
+    "Jobs",
     "LedgerEntry",
     "LimitError",
     "Limits",
@@ -177,6 +188,8 @@ __all__ = [
     "SshEndpoint",
     "SshKey",
     "SshKeys",
+    "Task",
+    "TaskCounts",
     "Template",
     "TemplateBuilder",
     "TemplateMaterials",

@@ -11,6 +11,7 @@ import type {
 } from './contract/index.ts'
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
+import { Jobs } from './jobs.ts'
 import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
@@ -69,6 +70,7 @@ export class Dormouse {
   readonly secrets: Secrets
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
+  readonly jobs: Jobs
   readonly scrub: Scrub
   /** For the other classes of this package. */
   readonly http: Http
@@ -82,6 +84,7 @@ export class Dormouse {
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)
+    this.jobs = new Jobs(this.http)
     this.scrub = new Scrub(this.http)
   }
 

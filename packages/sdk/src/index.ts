@@ -16,6 +16,7 @@ export type { RaceEntry, RaceOptions, RaceOutcome, Score } from './fan-out/race.
 export type { DirectoryOptions } from './files/directories.ts'
 export type { FileChange, FileContent, FileOptions, FileStat, WriteOptions } from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
+export type { CreateJob, FollowJob, Job, JobEvent, ListTasks, Task } from './jobs.ts'
 export type { Abortable, CallOptions } from './options.ts'
 export type { Port, PortAccess, PortFetchOptions, PortLink } from './ports.ts'
 export type { Command } from './processes/command.ts'

@@ -16,6 +16,7 @@ from .._create_body import limits_body
 from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
+from .jobs import AsyncJobs
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
 from .run_once import run_once
 from .server_events import AsyncServerEvents
@@ -48,6 +49,7 @@ class AsyncClient:
         self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)
+        self.jobs = AsyncJobs(self.http)
         self.scrub = AsyncScrub(self.http)
 
     @property

@@ -17,6 +17,7 @@ from .._create_body import limits_body
 from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
+from .jobs import Jobs
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
 from .run_once import run_once
 from .server_events import ServerEvents
@@ -49,6 +50,7 @@ class Client:
         self.secrets = Secrets(self.http)
         self.snapshots = Snapshots(self.http)
         self.ssh_keys = SshKeys(self.http)
+        self.jobs = Jobs(self.http)
         self.scrub = Scrub(self.http)
 
     @property

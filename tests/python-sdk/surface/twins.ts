@@ -54,6 +54,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { 'write(content)': 'data', 'move(from)': 'source', 'move(to)': 'target' },
     onlyPython: { 'read(encoding)': 'text is UTF-8 everywhere else' },
   },
+  Jobs: {
+    python: 'Jobs',
+    renamed: {
+      'create(retry.retries)': 'retries',
+      'create(retry.backoffMs)': 'backoff',
+    },
+  },
   Ports: { python: 'Ports' },
   Pty: {
     python: 'Pty',
@@ -151,6 +158,7 @@ export const ONLY_PYTHON_CLASSES = {
   NotFoundError: 'the same',
   ServerUnreachableError: 'the same',
   Events: 'an AsyncIterable in TypeScript',
+  JobEvents: 'an AsyncGenerator in TypeScript',
   RunStream: 'an AsyncGenerator in TypeScript, whose signal interrupts',
   Watch: 'an AsyncIterable in TypeScript',
   FileStream: 'a ReadableStream in TypeScript',

@@ -2,6 +2,7 @@ import { type Argument, Command, type Help, type Option } from 'commander'
 import { Call, type CommonOptions } from './call.ts'
 import type { CommandIo } from './command-io.ts'
 import { defineExecutionCommands } from './define-execution-commands.ts'
+import { defineJobCommands } from './define-job-commands.ts'
 import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
 import { definePortCommands } from './define-port-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
@@ -79,6 +80,7 @@ export function createProgram(
   }
   defineLifecycleCommands(program, define)
   defineExecutionCommands(program, define)
+  defineJobCommands(program, define)
   definePortCommands(program, define)
   defineResourceCommands(program, define)
   defineReportCommands(program, define)

@@ -34,7 +34,7 @@ const contextField = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be 1-64 letters, digits, ".", "_" or "-"')
 
-const inputField = z.json().refine((value) => JSON.stringify(value).length <= JOB_INPUT_MAX_BYTES, {
+const inputField = z.unknown().refine((value) => JSON.stringify(value).length <= JOB_INPUT_MAX_BYTES, {
   error: `must be at most ${JOB_INPUT_MAX_BYTES} bytes of JSON`,
 })
 
@@ -105,7 +105,9 @@ export const createJobSchema = z
       .min(-100)
       .max(100)
       .default(0)
-      .describe('Tasks of jobs with a higher priority start first. Running tasks are not stopped for others.'),
+      .describe(
+        'Tasks of jobs with a higher priority start first. Running tasks are not stopped for others.',
+      ),
     name: nameField.exactOptional().describe('A label. Several jobs may have the same.'),
     metadata,
     env: env.exactOptional(),
@@ -276,7 +278,9 @@ export const listTasksQuery = z.strictObject({
   results: resultsField,
 })
 export const jobEventsQuery = z.strictObject({
-  after: integerTextOr(0, { min: 0, max: Number.MAX_SAFE_INTEGER }).describe('Only events with a higher `seq`.'),
+  after: integerTextOr(0, { min: 0, max: Number.MAX_SAFE_INTEGER }).describe(
+    'Only events with a higher `seq`.',
+  ),
   results: resultsField,
 })
 

@@ -11,6 +11,14 @@ export type {
   MoveFileBody,
 } from './files.ts'
 export type {
+  CreateJobBody,
+  JobAnswer,
+  JobEventAnswer,
+  JobPageAnswer,
+  TaskAnswer,
+  TaskPageAnswer,
+} from './jobs.ts'
+export type {
   ForkAnswer,
   ForkBody,
   HoldAnswer,

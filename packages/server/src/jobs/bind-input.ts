@@ -37,7 +37,12 @@ export function bindInput(
 }
 
 /** A run of bash keeps nothing, so the input is on the first line of the code, whose lines keep their numbers. */
-function bashCode(code: string, variable: string, input: string, environment: Record<string, string>): string {
+function bashCode(
+  code: string,
+  variable: string,
+  input: string,
+  environment: Record<string, string>,
+): string {
   const value: unknown = JSON.parse(input)
   const text = typeof value === 'string' ? value : input
   const names = Object.entries(environment).map(([name, given]) => `${name}=${quoted(given)}`)

@@ -108,7 +108,9 @@ export class JobRows {
   /** Tasks that wait are cancelled with it. Those that run record their own end. */
   cancel(id: JobId, now: number): void {
     this.#db.transaction(() => {
-      this.#db.prepare<[string]>("UPDATE jobs SET state = 'cancelling' WHERE id = ? AND state = 'running'").run(id)
+      this.#db
+        .prepare<[string]>("UPDATE jobs SET state = 'cancelling' WHERE id = ? AND state = 'running'")
+        .run(id)
       const waiting = this.#db
         .prepare<[string], { idx: number }>("SELECT idx FROM job_tasks WHERE job_id = ? AND state = 'queued'")
         .all(id)
@@ -121,7 +123,9 @@ export class JobRows {
         end.run(now, seq, id, idx)
       }
       this.#db
-        .prepare<[number, number, string]>('UPDATE jobs SET cancelled = cancelled + ?, last_seq = ? WHERE id = ?')
+        .prepare<[number, number, string]>(
+          'UPDATE jobs SET cancelled = cancelled + ?, last_seq = ? WHERE id = ?',
+        )
         .run(waiting.length, seq, id)
     })
   }
@@ -183,7 +187,9 @@ export class JobRows {
   }
 
   totalBytes(): number {
-    return this.#db.prepare<[], { bytes: number | null }>('SELECT sum(bytes) AS bytes FROM jobs').get()?.bytes ?? 0
+    return (
+      this.#db.prepare<[], { bytes: number | null }>('SELECT sum(bytes) AS bytes FROM jobs').get()?.bytes ?? 0
+    )
   }
 }
 

@@ -15,7 +15,7 @@ import type { Runs } from '../runs/runs.ts'
 import type { Page } from '../store/page.ts'
 import { JobQueue } from './job-queue.ts'
 import type { CreateJob, JobRequest, JobRow, JobRows } from './job-rows.ts'
-import { callerOf, JobSandboxes, type JobSandboxDependencies } from './job-sandboxes.ts'
+import { callerOf, type JobSandboxDependencies, JobSandboxes } from './job-sandboxes.ts'
 import { jobView } from './job-view.ts'
 import type { Jobs, ReadJobEvents } from './jobs.ts'
 import { EVENTS_PAGE, INPUTS_MAX_BYTES, LIVE_JOBS_MAX } from './limits.ts'
@@ -205,7 +205,9 @@ export class JobService implements Jobs, Disposable {
     if (row !== undefined && row.requestHash !== hash)
       throw new DormouseError('idempotency_mismatch', 'This idempotencyKey was used for another request.')
     if (row?.state === 'starting')
-      throw new DormouseError('conflict', 'The same request is being handled.', { details: { jobId: row.id } })
+      throw new DormouseError('conflict', 'The same request is being handled.', {
+        details: { jobId: row.id },
+      })
     return row
   }
 
@@ -222,7 +224,10 @@ export class JobService implements Jobs, Disposable {
   }
 
   /** Tasks in forks of a sandbox have what the sandbox has, unless the request says otherwise. */
-  #withOrigin({ sandbox, ...request }: Omit<CreateJob, 'inputs' | 'idempotencyKey'>, owner: Caller): JobRequest {
+  #withOrigin(
+    { sandbox, ...request }: Omit<CreateJob, 'inputs' | 'idempotencyKey'>,
+    owner: Caller,
+  ): JobRequest {
     const { sandboxes } = this.#deps
     if (request.snapshot !== undefined) sandboxes.getSnapshot(request.snapshot, owner)
     const isTemplate = sandbox === undefined && request.snapshot === undefined

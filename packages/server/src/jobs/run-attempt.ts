@@ -7,8 +7,8 @@ import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import { bindInput } from './bind-input.ts'
 import type { JobRow } from './job-rows.ts'
 import { RECORD_RETRY_MS, TIMEOUT_GRACE_MS } from './limits.ts'
-import type { Attempt } from './task-rows.ts'
 import { TaskResultCollector } from './task-result.ts'
+import type { Attempt } from './task-rows.ts'
 
 export type AttemptOutcome =
   | { readonly kind: 'ended'; readonly result: TaskResultAnswer }

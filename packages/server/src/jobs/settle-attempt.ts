@@ -64,7 +64,10 @@ function requeueOf(
 
 function failedAs(outcome: AttemptOutcome): Pick<Requeue, 'reason' | 'message'> | undefined {
   if (outcome.kind === 'timed_out')
-    return { reason: 'timed_out', message: 'The task took longer than its time-out, and its sandbox was deleted.' }
+    return {
+      reason: 'timed_out',
+      message: 'The task took longer than its time-out, and its sandbox was deleted.',
+    }
   if (outcome.kind === 'lost') return { reason: 'lost', message: short(outcome.message) }
   return outcome.kind === 'ended' ? failureOf(outcome.result) : undefined
 }
@@ -78,7 +81,9 @@ function endOf({ bytes }: JobRow, outcome: AttemptOutcome): TaskEnd {
     outcome.kind === 'ended'
       ? { result: boundResult(outcome.result, { isShort: bytes >= JOB_RESULTS_MAX_BYTES }) }
       : {}
-  return failure === undefined ? { state: 'succeeded', ...result } : { state: 'failed', ...failure, ...result }
+  return failure === undefined
+    ? { state: 'succeeded', ...result }
+    : { state: 'failed', ...failure, ...result }
 }
 
 /** The host or the key has no room now. */
@@ -88,5 +93,7 @@ function isTemporary(error: unknown): boolean {
 
 /** Messages of other errors may name paths of the host. */
 function messageOf(error: unknown): string {
-  return error instanceof DormouseError ? short(error.message) : 'The sandbox of the task could not be created.'
+  return error instanceof DormouseError
+    ? short(error.message)
+    : 'The sandbox of the task could not be created.'
 }

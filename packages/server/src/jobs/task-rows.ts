@@ -154,7 +154,9 @@ export class TaskRows {
 
   running(jobId: JobId): TaskRow[] {
     return this.#db
-      .prepare<[string], StoredRow>("SELECT * FROM job_tasks WHERE job_id = ? AND state = 'running' ORDER BY idx")
+      .prepare<[string], StoredRow>(
+        "SELECT * FROM job_tasks WHERE job_id = ? AND state = 'running' ORDER BY idx",
+      )
       .all(jobId)
       .map(toRow)
   }

@@ -36,7 +36,13 @@ const createJobRoute: Routes = (app, { jobs }) => {
       config: {
         scope: 'run',
         errors: [
-          ...(['not_found', 'conflict', 'idempotency_mismatch', 'limit_reached', 'snapshot_refused'] as const),
+          ...([
+            'not_found',
+            'conflict',
+            'idempotency_mismatch',
+            'limit_reached',
+            'snapshot_refused',
+          ] as const),
           ...(['too_large', 'overloaded', 'no_space'] as const),
         ],
       },
