@@ -27,6 +27,7 @@ export const CLIENT_COMMANDS = [
   'mcp',
   'template',
   'job',
+  'schedule',
   'volume',
   'logs',
   'why',

@@ -27,6 +27,7 @@ from ._async.resources import (
 )
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.schedules import AsyncSchedules
 from ._async.templates import AsyncTemplates
 from ._async.watch import AsyncWatch
 from ._completions import Completions
@@ -49,6 +50,7 @@ from ._network import Denied, FailedLookup, NetworkCounters, NetworkInfo, Networ
 from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
 from ._result import Result
+from ._schedules import Firing, Schedule
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
@@ -59,6 +61,7 @@ from ._sync.pty import Pty, Ptys
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
+from ._sync.schedules import Schedules
 from ._sync.templates import Templates
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
@@ -107,6 +110,7 @@ __all__ = [
     "AsyncRunStream",
     "AsyncRuns",
     "AsyncSandbox",
+    "AsyncSchedules",
     "AsyncScrub",
     "AsyncSecrets",
     "AsyncSnapshots",
@@ -136,6 +140,7 @@ __all__ = [
     "FileStat",
     "FileStream",
     "Files",
+    "Firing",
     "InvalidArgumentError",
     "Job",
     "JobEvent",
@@ -176,6 +181,8 @@ __all__ = [
     "Sandbox",
     "SandboxDamage",
     "SandboxInfo",
+    "Schedule",
+    "Schedules",
     "Scrub",
     "ScrubProgress",
     "ScrubStatus",

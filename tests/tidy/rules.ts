@@ -87,6 +87,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'runs',
     'fleet',
     'jobs',
+    'schedules',
     'api',
     'ssh',
     'mcp',

@@ -15,6 +15,7 @@ import { Jobs } from './jobs.ts'
 import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
+import { Schedules } from './schedules.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
@@ -71,6 +72,7 @@ export class Dormouse {
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
   readonly jobs: Jobs
+  readonly schedules: Schedules
   readonly scrub: Scrub
   /** For the other classes of this package. */
   readonly http: Http
@@ -85,6 +87,7 @@ export class Dormouse {
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)
     this.jobs = new Jobs(this.http)
+    this.schedules = new Schedules(this.http)
     this.scrub = new Scrub(this.http)
   }
 

@@ -44,6 +44,7 @@ export {
   type NetworkReport,
   Sandbox,
 } from './sandbox.ts'
+export type { CreateSchedule, Firing, Schedule, UpdateSchedule } from './schedules.ts'
 export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { EventsOptions, Overview, SandboxActivity, ServerEvent } from './server-events.ts'

@@ -18,6 +18,7 @@ from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .jobs import AsyncJobs
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
+from .schedules import AsyncSchedules
 from .run_once import run_once
 from .server_events import AsyncServerEvents
 from .templates import AsyncTemplates
@@ -50,6 +51,7 @@ class AsyncClient:
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)
         self.jobs = AsyncJobs(self.http)
+        self.schedules = AsyncSchedules(self.http)
         self.scrub = AsyncScrub(self.http)
 
     @property

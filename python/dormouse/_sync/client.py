@@ -19,6 +19,7 @@ from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .jobs import Jobs
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
+from .schedules import Schedules
 from .run_once import run_once
 from .server_events import ServerEvents
 from .templates import Templates
@@ -51,6 +52,7 @@ class Client:
         self.snapshots = Snapshots(self.http)
         self.ssh_keys = SshKeys(self.http)
         self.jobs = Jobs(self.http)
+        self.schedules = Schedules(self.http)
         self.scrub = Scrub(self.http)
 
     @property

@@ -105,6 +105,9 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { ...AN_ERROR.renamed, result: 'execution' },
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
+  Schedules: {
+    python: 'Schedules',
+  },
   Scrub: { python: 'Scrub' },
   Secrets: { python: 'Secrets' },
   Snapshots: { python: 'Snapshots' },

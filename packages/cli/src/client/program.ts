@@ -7,6 +7,7 @@ import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
 import { definePortCommands } from './define-port-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
+import { defineScheduleCommands } from './define-schedule-commands.ts'
 import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
 /** The code of a command. Returns its exit status; undefined means 0. */
@@ -81,6 +82,7 @@ export function createProgram(
   defineLifecycleCommands(program, define)
   defineExecutionCommands(program, define)
   defineJobCommands(program, define)
+  defineScheduleCommands(program, define)
   definePortCommands(program, define)
   defineResourceCommands(program, define)
   defineReportCommands(program, define)

@@ -194,6 +194,22 @@ export {
   updateSandboxSchema,
   volumeMountSchema,
 } from './sandboxes.ts'
+export {
+  type CreateScheduleBody,
+  createScheduleSchema,
+  type FiringAnswer,
+  type FiringListAnswer,
+  firingListSchema,
+  firingSchema,
+  listSchedulesQuery,
+  type ScheduleAnswer,
+  type SchedulePageAnswer,
+  schedulePageSchema,
+  scheduleParams,
+  scheduleSchema,
+  type UpdateScheduleBody,
+  updateScheduleSchema,
+} from './schedules.ts'
 export { type ScrubAnswer, scrubSchema } from './scrub.ts'
 export {
   type CreateSecretBody,

@@ -56,6 +56,14 @@ export type {
   RunWithResultAnswer,
 } from './runs.ts'
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
+export type {
+  CreateScheduleBody,
+  FiringAnswer,
+  FiringListAnswer,
+  ScheduleAnswer,
+  SchedulePageAnswer,
+  UpdateScheduleBody,
+} from './schedules.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
 export type { SessionAnswer, SignInLinkAnswer } from './sessions.ts'

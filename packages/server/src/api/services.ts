@@ -7,6 +7,7 @@ import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
+import type { Schedules } from '../schedules/schedule-service.ts'
 import type { ScrubView } from '../scrub/scrub-view.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { Page } from '../store/page.ts'
@@ -31,6 +32,7 @@ export interface Services {
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
   readonly jobs: Jobs
+  readonly schedules: Schedules
   readonly templates: Templates
   readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes

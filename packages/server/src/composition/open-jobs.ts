@@ -3,6 +3,7 @@ import type { EventFeed } from '../fleet/event-feed.ts'
 import type { Closing } from '../host/closing.ts'
 import { JobService } from '../jobs/job-service.ts'
 import type { RunService } from '../runs/run-service.ts'
+import { ScheduleService } from '../schedules/schedule-service.ts'
 import { defaultNetwork, type OpenedSandboxes } from './open-sandboxes.ts'
 import type { Stores } from './open-stores.ts'
 
@@ -14,8 +15,41 @@ export interface OpenJobs {
   readonly feed: EventFeed
 }
 
-/** Jobs start when `open()` of the service is called. */
-export function openJobs({ config, stores, opened, runs, feed }: OpenJobs, closing: Closing): JobService {
+export interface OpenedJobs {
+  readonly jobs: JobService
+  readonly schedules: ScheduleService
+  /** Continues with what an earlier server left. Pre: sandboxes and runs are recovered. */
+  start(): Promise<void>
+  /** Begins nothing more. */
+  stop(): void
+}
+
+/** Jobs, and schedules that start them. */
+export function openJobs(options: OpenJobs, closing: Closing): OpenedJobs {
+  const { stores, opened, runs } = options
+  const { access, service, deps } = opened
+  const jobs = openJobService(options, closing)
+  const schedules = closing.use(
+    new ScheduleService({
+      ...{ rows: stores.schedules, clock: deps.clock, log: deps.log, sandboxes: service, runs, jobs },
+      findKey: (keyId) => access.find(keyId),
+    }),
+  )
+  return {
+    jobs,
+    schedules,
+    start: async () => {
+      await jobs.open()
+      schedules.open()
+    },
+    stop: () => {
+      schedules.stop()
+      jobs.stop()
+    },
+  }
+}
+
+function openJobService({ config, stores, opened, runs, feed }: OpenJobs, closing: Closing): JobService {
   const { access, ceilings, service, deps } = opened
   return closing.use(
     new JobService({

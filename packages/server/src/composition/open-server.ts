@@ -76,7 +76,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
   const above = openAbove(options, { stores, opened }, closing)
   const { runs, templates, feed, ...others } = above
-  const jobs = openJobs({ config, stores, opened, runs, feed }, closing)
+  const work = openJobs({ config, stores, opened, runs, feed }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const recovery = await recover(deps)
@@ -84,7 +84,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   await volumes.open()
   runs.removeOrphans()
   runs.startQueued()
-  await jobs.open()
+  await work.start()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
     sandboxes,
@@ -93,7 +93,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     recovery,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
-      ...{ access, sandboxes, runs, jobs, templates, volumes, secrets, ports, ssh, scrub, ...others },
+      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, ...others },
+      ...{ jobs: work.jobs, schedules: work.schedules },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
       policyDefaults: {
@@ -109,7 +110,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       return buildBuiltIns({ templates: builtIns, ...options.builder, signal, log })
     },
     sleep: async (timeoutMs) => {
-      jobs.stop()
+      work.stop()
       sandboxes.close()
       await templates.stopBuilds()
       return standbyAll(deps.sandboxes, log, timeoutMs)

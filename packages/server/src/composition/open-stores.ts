@@ -12,6 +12,7 @@ import type { Log } from '../log.ts'
 import { PortRows } from '../ports/port-rows.ts'
 import { JournalUpkeep } from '../runs/journal-upkeep.ts'
 import { RunJournal } from '../runs/run-journal.ts'
+import { ScheduleRows } from '../schedules/schedule-rows.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
 import { openDatabase, openSharedDatabase } from '../store/database.ts'
@@ -79,6 +80,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     usage,
     jobs: new JobRows(jobDb),
     tasks: new TaskRows(jobDb),
+    schedules: new ScheduleRows(jobDb),
     sandboxes: new SandboxRows(db),
     snapshots: new SnapshotRows(db),
     lineage: new LineageRows(db),

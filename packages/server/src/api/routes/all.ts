@@ -16,6 +16,7 @@ import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { scheduleRoutes } from './schedules.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
@@ -38,6 +39,7 @@ export const ROUTES: readonly Routes[] = [
   runRoutes,
   runOnceRoutes,
   jobRoutes,
+  scheduleRoutes,
   contextRoutes,
   fileRoutes,
   fileContentRoutes,

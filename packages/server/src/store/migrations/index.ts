@@ -23,6 +23,7 @@ import { sql as sessions } from './0021-sessions.ts'
 import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
+import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -67,5 +68,8 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0006-saved-tokens', sql: savedTokens },
 ]
 
-/** jobs.db: jobs, their tasks and results. */
-export const jobMigrations: readonly Migration[] = [{ name: '0001-jobs', sql: jobs }]
+/** jobs.db: jobs with their tasks and results, and schedules. */
+export const jobMigrations: readonly Migration[] = [
+  { name: '0001-jobs', sql: jobs },
+  { name: '0002-schedules', sql: schedules },
+]
