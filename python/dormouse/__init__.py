@@ -28,6 +28,7 @@ from ._async.resources import (
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.schedules import AsyncSchedules
+from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
 from ._async.watch import AsyncWatch
 from ._completions import Completions
@@ -51,6 +52,7 @@ from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
 from ._result import Result
 from ._schedules import Firing, Schedule
+from ._services import Service, ServiceLogLine, ServiceReplica, ServiceReplicas, ServiceVersion
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
@@ -62,6 +64,7 @@ from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys,
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.schedules import Schedules
+from ._sync.services import Services
 from ._sync.templates import Templates
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
@@ -113,6 +116,7 @@ __all__ = [
     "AsyncSchedules",
     "AsyncScrub",
     "AsyncSecrets",
+    "AsyncServices",
     "AsyncSnapshots",
     "AsyncSshKeys",
     "AsyncTemplates",
@@ -188,6 +192,12 @@ __all__ = [
     "ScrubStatus",
     "Secret",
     "Secrets",
+    "Service",
+    "ServiceLogLine",
+    "ServiceReplica",
+    "ServiceReplicas",
+    "ServiceVersion",
+    "Services",
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",

@@ -21,6 +21,7 @@ from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, A
 from .schedules import AsyncSchedules
 from .run_once import run_once
 from .server_events import AsyncServerEvents
+from .services import AsyncServices
 from .templates import AsyncTemplates
 
 
@@ -47,6 +48,7 @@ class AsyncClient:
         self._is_private = False
         self.templates = AsyncTemplates(self.http)
         self.volumes = AsyncVolumes(self.http)
+        self.services = AsyncServices(self.http, self.templates)
         self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)

@@ -8,6 +8,7 @@ import { definePortCommands } from './define-port-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
 import { defineScheduleCommands } from './define-schedule-commands.ts'
+import { defineServiceCommands } from './define-service-commands.ts'
 import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
 /** The code of a command. Returns its exit status; undefined means 0. */
@@ -84,6 +85,7 @@ export function createProgram(
   defineJobCommands(program, define)
   defineScheduleCommands(program, define)
   definePortCommands(program, define)
+  defineServiceCommands(program, define)
   defineResourceCommands(program, define)
   defineReportCommands(program, define)
   return program

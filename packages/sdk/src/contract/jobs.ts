@@ -4,7 +4,7 @@ import type { NetworkBody } from './network.ts'
 export type CreateJobBody = {
   code?: string
   command?: string
-  language?: 'bash' | 'javascript' | 'python' | 'typescript'
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   context?: string
   variable?: string | undefined
   inputs: unknown[]

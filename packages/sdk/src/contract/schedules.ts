@@ -12,11 +12,10 @@ export type CreateScheduleBody = {
         type: 'run'
         sandbox: string
         code: string
-        language?: 'bash' | 'javascript' | 'python' | 'typescript'
+        language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
         context?: string
         timeoutMs?: number
       }
-    | { type: 'job'; job: CreateJobBody }
     | {
         type: 'request'
         sandbox: string
@@ -26,6 +25,7 @@ export type CreateScheduleBody = {
         headers?: Record<string, string>
         body?: string
       }
+    | { type: 'job'; job: CreateJobBody }
 }
 
 export type FiringAnswer = {
@@ -65,11 +65,10 @@ export type UpdateScheduleBody = {
         type: 'run'
         sandbox: string
         code: string
-        language?: 'bash' | 'javascript' | 'python' | 'typescript'
+        language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
         context?: string
         timeoutMs?: number
       }
-    | { type: 'job'; job: CreateJobBody }
     | {
         type: 'request'
         sandbox: string
@@ -79,4 +78,5 @@ export type UpdateScheduleBody = {
         headers?: Record<string, string>
         body?: string
       }
+    | { type: 'job'; job: CreateJobBody }
 }
