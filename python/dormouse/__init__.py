@@ -30,6 +30,8 @@ from ._async.sandbox import AsyncSandbox
 from ._async.schedules import AsyncSchedules
 from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
+from ._async.server import AsyncServer
+from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
@@ -66,6 +68,8 @@ from ._sync.sandbox import Sandbox
 from ._sync.schedules import Schedules
 from ._sync.services import Services
 from ._sync.templates import Templates
+from ._sync.server import Server
+from ._sync.variables import Variables
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
 from ._values import (
@@ -93,6 +97,8 @@ from ._values import (
     Volume,
     VolumeMount,
 )
+from ._server import ServerLogLine, ServerReport
+from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
 from ._why import MemoryNotice, Why
 from ._version import VERSION as __version__
 
@@ -121,6 +127,8 @@ __all__ = [
     "AsyncSshKeys",
     "AsyncTemplates",
     "AsyncVolumes",
+    "AsyncServer",
+    "AsyncVariables",
     "AsyncWatch",
     "AuthenticationError",
     "Client",
@@ -130,6 +138,7 @@ __all__ = [
     "ConflictError",
     "Completions",
     "ContextInfo",
+    "ContextVariables",
     "Contexts",
     "DamagedSnapshot",
     "DamagedTemplate",
@@ -201,6 +210,9 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",
+    "Server",
+    "ServerLogLine",
+    "ServerReport",
     "Snapshots",
     "SshEndpoint",
     "SshKey",
@@ -214,6 +226,12 @@ __all__ = [
     "Truncated",
     "Usage",
     "UsageNumbers",
+    "Variable",
+    "VariableDetail",
+    "VariableImage",
+    "VariableList",
+    "VariableTable",
+    "Variables",
     "Volume",
     "VolumeMount",
     "Volumes",

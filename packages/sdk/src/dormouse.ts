@@ -18,6 +18,7 @@ import type { RunResult } from './runs/run-result.ts'
 import { Schedules } from './schedules.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
+import { Server } from './server.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
 import { Services } from './services.ts'
 import { Snapshots } from './snapshots.ts'
@@ -76,6 +77,7 @@ export class Dormouse {
   readonly jobs: Jobs
   readonly schedules: Schedules
   readonly scrub: Scrub
+  readonly server: Server
   /** For the other classes of this package. */
   readonly http: Http
   readonly socket: SocketConstructor | undefined
@@ -92,6 +94,7 @@ export class Dormouse {
     this.jobs = new Jobs(this.http)
     this.schedules = new Schedules(this.http)
     this.scrub = new Scrub(this.http)
+    this.server = new Server(this.http)
   }
 
   /** Whether the server is up. */

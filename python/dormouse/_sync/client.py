@@ -20,6 +20,7 @@ from .io import CAN_SHARE
 from .jobs import Jobs
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
 from .schedules import Schedules
+from .server import Server
 from .run_once import run_once
 from .server_events import ServerEvents
 from .services import Services
@@ -56,6 +57,7 @@ class Client:
         self.jobs = Jobs(self.http)
         self.schedules = Schedules(self.http)
         self.scrub = Scrub(self.http)
+        self.server = Server(self.http)
 
     @property
     def url(self) -> str:

@@ -66,6 +66,7 @@ export type {
 } from './schedules.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type { ServerLogLineAnswer, ServerReportAnswer } from './server.ts'
 export type {
   DeployServiceBody,
   RollbackServiceBody,
@@ -86,4 +87,5 @@ export type {
   UploadAnswer,
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
+export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

@@ -16,6 +16,7 @@ export type CreateScheduleBody = {
         context?: string
         timeoutMs?: number
       }
+    | { type: 'job'; job: CreateJobBody }
     | {
         type: 'request'
         sandbox: string
@@ -25,7 +26,6 @@ export type CreateScheduleBody = {
         headers?: Record<string, string>
         body?: string
       }
-    | { type: 'job'; job: CreateJobBody }
 }
 
 export type FiringAnswer = {
@@ -69,6 +69,7 @@ export type UpdateScheduleBody = {
         context?: string
         timeoutMs?: number
       }
+    | { type: 'job'; job: CreateJobBody }
     | {
         type: 'request'
         sandbox: string
@@ -78,5 +79,4 @@ export type UpdateScheduleBody = {
         headers?: Record<string, string>
         body?: string
       }
-    | { type: 'job'; job: CreateJobBody }
 }

@@ -12,6 +12,7 @@ export type SandboxHandle = Pick<
   | 'explainProcess'
   | 'hold'
   | 'metrics'
+  | 'reader'
   | 'standby'
   | 'resume'
   | 'fork'
