@@ -183,8 +183,7 @@ export class Sandbox {
 
   /** The guest, if a call may use it without waiting. It stays usable until the caller waits for something. */
   guestNow(): Guest | undefined {
-    if (this.lock.isWriting) return undefined
-    const burrow = this.runningBurrow()
+    const burrow = this.lock.isWriting ? undefined : this.runningBurrow()
     return burrow === undefined || this.preparing(burrow) !== undefined ? undefined : burrow.guest
   }
 
@@ -265,7 +264,8 @@ export class Sandbox {
 
   async why(): Promise<WhyAnswer> {
     await this.background.check()
-    return explainWhy(this)
+    const memory = this.burrow && (await this.deps.memory.measure(this.burrow))
+    return explainWhy(this, memory?.copied)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {

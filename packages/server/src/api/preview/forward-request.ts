@@ -62,7 +62,7 @@ function send(connection: KeptConnection, forwarded: ForwardRequest, hold: Conne
   const head = `${method} ${target} HTTP/1.1\r\n${headerLines(headersForSandbox(request, forwarded))}\r\n`
   return new Promise((resolve) => {
     const answer = new Answer(connection, forwarded, hold, resolve)
-    if (forwarded.departure.hasGone) connection.destroy()
+    if (forwarded.departure.hasGone) answer.leave()
     else connection.send(head, answer, { hasBody: method !== 'HEAD' })
   })
 }
@@ -88,10 +88,11 @@ class Answer implements ConnectionUser {
     this.#forwarded = forwarded
     this.#hold = hold
     this.#finish = finish
-    forwarded.departure.onLeave = this.#leave
+    forwarded.departure.onLeave = this.leave
   }
 
-  readonly #leave = () => {
+  /** The client has gone. */
+  readonly leave = () => {
     this.#connection.destroy()
     this.#finish(true)
   }
@@ -102,8 +103,8 @@ class Answer implements ConnectionUser {
     const { response, requestId } = this.#forwarded
     const headers = headersForClient(rawHeaders, this.#forwarded)
     headers.push('x-request-id', requestId)
-    this.#hasStarted = true
     response.writeHead(status, REASON.test(message) ? message : '', headers)
+    this.#hasStarted = true
   }
 
   onBody(piece: Buffer): void {

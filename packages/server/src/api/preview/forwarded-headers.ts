@@ -37,6 +37,8 @@ export interface PreviewTarget {
   readonly port: number
   /** In path mode: the part of the path before the target. */
   readonly prefix: string | undefined
+  /** Gets the headers that the client gets. */
+  readonly onHeaders?: ((headers: Readonly<Record<string, unknown>>) => void) | undefined
 }
 
 /** How the client sees this server. Trusts forwarded headers from a proxy on this host only. */
@@ -83,10 +85,11 @@ export function headersForSandbox(request: IncomingMessage, { port, prefix }: Pr
   return headers
 }
 
-/**
- * The headers for the client, from those of the server in the sandbox. Both are names and values in turns.
- */
-export function headersForClient(rawHeaders: readonly string[], { port, prefix }: PreviewTarget): string[] {
+/** The headers for the client, from those of the server in the sandbox. Both are names and values in turns. */
+export function headersForClient(
+  rawHeaders: readonly string[],
+  { port, prefix, onHeaders }: PreviewTarget,
+): string[] {
   const hops = hopsIn(rawHeaders)
   const headers: string[] = []
   let hasLocation = false
@@ -104,6 +107,7 @@ export function headersForClient(rawHeaders: readonly string[], { port, prefix }
     }
   }
   if (prefix !== undefined) headers.push('content-security-policy', OWN_ORIGIN)
+  onHeaders?.(byName(headers))
   return headers
 }
 
