@@ -28,6 +28,8 @@ from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
 from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
+from ._async.server import AsyncServer
+from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
@@ -60,6 +62,8 @@ from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
 from ._sync.services import Services
 from ._sync.templates import Templates
+from ._sync.server import Server
+from ._sync.variables import Variables
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
 from ._values import (
@@ -87,6 +91,8 @@ from ._values import (
     Volume,
     VolumeMount,
 )
+from ._server import ServerLogLine, ServerReport
+from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
 from ._why import MemoryNotice, Why
 from ._version import VERSION as __version__
 
@@ -112,6 +118,8 @@ __all__ = [
     "AsyncSshKeys",
     "AsyncTemplates",
     "AsyncVolumes",
+    "AsyncServer",
+    "AsyncVariables",
     "AsyncWatch",
     "AuthenticationError",
     "Client",
@@ -121,6 +129,7 @@ __all__ = [
     "ConflictError",
     "Completions",
     "ContextInfo",
+    "ContextVariables",
     "Contexts",
     "DamagedSnapshot",
     "DamagedTemplate",
@@ -183,6 +192,9 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",
+    "Server",
+    "ServerLogLine",
+    "ServerReport",
     "Snapshots",
     "SshEndpoint",
     "SshKey",
@@ -194,6 +206,12 @@ __all__ = [
     "Truncated",
     "Usage",
     "UsageNumbers",
+    "Variable",
+    "VariableDetail",
+    "VariableImage",
+    "VariableList",
+    "VariableTable",
+    "Variables",
     "Volume",
     "VolumeMount",
     "Volumes",

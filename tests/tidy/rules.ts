@@ -68,6 +68,7 @@ export const LAYERS: Record<string, readonly string[]> = {
   ],
   'packages/server/src': [
     'version.ts',
+    'log-lines.ts',
     'log.ts',
     'store',
     'clock',

@@ -16,6 +16,7 @@ import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
+import { Server } from './server.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
 import { Services } from './services.ts'
 import { Snapshots } from './snapshots.ts'
@@ -72,6 +73,7 @@ export class Dormouse {
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
   readonly scrub: Scrub
+  readonly server: Server
   /** For the other classes of this package. */
   readonly http: Http
   readonly socket: SocketConstructor | undefined
@@ -86,6 +88,7 @@ export class Dormouse {
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)
     this.scrub = new Scrub(this.http)
+    this.server = new Server(this.http)
   }
 
   /** Whether the server is up. */

@@ -17,6 +17,7 @@ from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
+from .server import AsyncServer
 from .run_once import run_once
 from .server_events import AsyncServerEvents
 from .services import AsyncServices
@@ -51,6 +52,7 @@ class AsyncClient:
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)
         self.scrub = AsyncScrub(self.http)
+        self.server = AsyncServer(self.http)
 
     @property
     def url(self) -> str:

@@ -18,6 +18,7 @@ from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
+from .server import Server
 from .run_once import run_once
 from .server_events import ServerEvents
 from .services import Services
@@ -52,6 +53,7 @@ class Client:
         self.snapshots = Snapshots(self.http)
         self.ssh_keys = SshKeys(self.http)
         self.scrub = Scrub(self.http)
+        self.server = Server(self.http)
 
     @property
     def url(self) -> str:

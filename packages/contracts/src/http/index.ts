@@ -37,6 +37,7 @@ export {
   type MoveFileBody,
   makeDirectorySchema,
   moveFileSchema,
+  readFileQuery,
   removeFileQuery,
   statFileQuery,
   watchFilesQuery,
@@ -187,6 +188,13 @@ export {
   updateSecretSchema,
 } from './secrets.ts'
 export {
+  type ServerLogLineAnswer,
+  type ServerReportAnswer,
+  serverLogLineSchema,
+  serverLogQuery,
+  serverReportSchema,
+} from './server.ts'
+export {
   type DeployServiceBody,
   type DeployServiceRequest,
   deployServiceSchema,
@@ -264,6 +272,15 @@ export {
   uploadSchema,
 } from './templates.ts'
 export { type UsageAnswer, usageQuery, usageSchema } from './usage.ts'
+export {
+  CELLS_MAX,
+  readVariableQuery,
+  type VariableDetailAnswer,
+  type VariablesAnswer,
+  variableDetailSchema,
+  variableNameField,
+  variablesSchema,
+} from './variables.ts'
 export {
   type CreateVolumeBody,
   createVolumeSchema,

@@ -17,6 +17,7 @@ import {
   standbySandbox,
 } from './states.ts'
 import { listTemplates } from './templates.ts'
+import { listVariables } from './variables.ts'
 
 /** In the order in which a model sees them: most used first. */
 export const TOOLS: readonly Tool[] = [
@@ -36,6 +37,7 @@ export const TOOLS: readonly Tool[] = [
   deleteSnapshot,
   previewUrl,
   contexts,
+  listVariables,
   createSandbox,
   listSandboxes,
   deleteSandbox,

@@ -50,6 +50,7 @@ export type {
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type { ServerLogLineAnswer, ServerReportAnswer } from './server.ts'
 export type {
   DeployServiceBody,
   RollbackServiceBody,
@@ -70,4 +71,5 @@ export type {
   UploadAnswer,
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
+export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'

@@ -1,8 +1,10 @@
+import type { ServerReportAnswer } from '@dormouse/contracts/http'
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { Deployments } from '../deployments/deployments.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
+import type { LogLine } from '../log-lines.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -41,6 +43,7 @@ export interface Services {
   readonly scrub: ScrubService
   readonly metrics: Metrics
   readonly health: Health
+  readonly server: ServerInsight
 }
 
 export interface SshEndpoint {
@@ -81,6 +84,12 @@ export interface ScrubService {
   view(): ScrubView
   /** Starts a pass unless one is running. */
   start(): ScrubView
+}
+
+export interface ServerInsight {
+  report(): Promise<ServerReportAnswer>
+  /** Ends when `signal` aborts; without `follow` at the present end. */
+  log(options: { after: number; follow: boolean; signal: AbortSignal }): AsyncIterable<LogLine>
 }
 
 export interface Health {

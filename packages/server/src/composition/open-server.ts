@@ -52,7 +52,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly ssh: SshService
   /** What only clients of E2B know. */
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
-  readonly services: Omit<Services, 'health'>
+  readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>

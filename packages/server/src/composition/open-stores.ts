@@ -24,6 +24,7 @@ import { QuarantineRows } from '../store/quarantine-rows.ts'
 import { SandboxRows } from '../store/sandbox-rows.ts'
 import { ScrubRows } from '../store/scrub-rows.ts'
 import { SnapshotRows } from '../store/snapshot-rows.ts'
+import { VariableRows } from '../store/variable-rows.ts'
 import { StepCache } from '../templates/recipe/step-cache.ts'
 import { TemplateCatalog } from '../templates/template-catalog.ts'
 import { TemplateRows } from '../templates/template-rows.ts'
@@ -71,6 +72,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     usage,
     sandboxes: new SandboxRows(db),
     snapshots: new SnapshotRows(db),
+    variables: new VariableRows(db),
     lineage: new LineageRows(db),
     intents: new IntentRows(db),
     ledger: opened.use(new LedgerRows(db)),

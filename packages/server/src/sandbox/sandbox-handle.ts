@@ -13,6 +13,7 @@ export type SandboxHandle = Pick<
   | 'explainProcess'
   | 'hold'
   | 'metrics'
+  | 'reader'
   | 'standby'
   | 'resume'
   | 'fork'

@@ -24,6 +24,7 @@ import { MemoryWatch } from './memory-watch.ts'
 import { PendingWrites } from './pending-writes.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { callerGaveUp, requireExists } from './sandbox-errors.ts'
+import { SandboxReader } from './sandbox-reader.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
 import { update } from './transitions/change.ts'
@@ -52,6 +53,7 @@ export class Sandbox {
   readonly work: ActiveWork
   readonly background = new BackgroundWork(this)
   readonly memory = new MemoryWatch(this)
+  readonly reader = new SandboxReader(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
   /** Dead burrows whose files could not be saved. They stay on disk for the next start to try again. */

@@ -17,6 +17,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
+import { serverRoutes } from './server.ts'
 import { serviceLogRoutes } from './service-logs.ts'
 import { serviceRoutes } from './services.ts'
 import { sessionRoutes } from './sessions.ts'
@@ -26,11 +27,13 @@ import { templateBuildRoutes } from './template-builds.ts'
 import { templateRoutes } from './templates.ts'
 import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
+import { variableRoutes } from './variables.ts'
 import { volumeRoutes } from './volumes.ts'
 
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
   hostRoutes,
+  serverRoutes,
   sessionRoutes,
   eventRoutes,
   overviewRoutes,
@@ -39,6 +42,7 @@ export const ROUTES: readonly Routes[] = [
   runRoutes,
   runOnceRoutes,
   contextRoutes,
+  variableRoutes,
   fileRoutes,
   fileContentRoutes,
   processRoutes,
