@@ -7,6 +7,7 @@ export type SandboxHandle = Pick<
   | 'view'
   | 'runningBurrow'
   | 'use'
+  | 'guestNow'
   | 'attach'
   | 'attachRun'
   | 'explainProcess'
