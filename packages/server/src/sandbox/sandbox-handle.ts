@@ -8,6 +8,7 @@ export type SandboxHandle = Pick<
   | 'view'
   | 'runningBurrow'
   | 'use'
+  | 'guestNow'
   | 'attach'
   | 'attachRun'
   | 'explainProcess'
