@@ -131,6 +131,11 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
   },
   Schedules: { python: 'Schedules', renamed: ACTIONS },
   Scrub: { python: 'Scrub' },
+  Server: { python: 'Server' },
+  Variables: {
+    python: 'Variables',
+    onlyPython: { 'read(filter)': 'an object with numbers as keys in TypeScript' },
+  },
   Secrets: { python: 'Secrets' },
   Services: {
     python: 'Services',
