@@ -1,0 +1,65 @@
+"""Makes the objects of a template immortal: Python stops counting references to them.
+
+Counting writes to an object whenever it is used. Sandboxes share the memory of their template until they write to it,
+so every function that runs would cost a sandbox a page of its own, again after every wake. Agent and kernel call this
+when their modules are imported.
+"""
+
+import gc
+import sys
+import types
+from typing import Any
+
+# What modules consist of. None of these holds a resource, so nothing waits for their end.
+LASTING = frozenset({
+    bytes, classmethod, complex, dict, float, frozenset, int, property, staticmethod, str, tuple,
+    types.BuiltinFunctionType, types.CellType, types.ClassMethodDescriptorType, types.CodeType, types.FunctionType,
+    types.GenericAlias, types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType,
+    types.MethodWrapperType, types.ModuleType, types.WrapperDescriptorType,
+})  # fmt: skip
+# `_Py_IMMORTAL_REFCNT` of these versions of CPython, for 64-bit machines. Others have another value.
+COUNT = 0xFFFF_FFFF.to_bytes(8, "little")
+VERSIONS = ((3, 12), (3, 13))
+
+
+def make_immortal(*kinds: type) -> None:
+    """Instances of `kinds` become immortal too. Pre: what the collector tracks was made by imports, not by a user."""
+    if sys.implementation.name != "cpython" or sys.version_info[:2] not in VERSIONS or not _has_plain_counts():
+        return
+    try:
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            _Walk(memory, LASTING.union(kinds)).run()
+    except OSError:
+        # Sandboxes share less memory.
+        return
+
+
+def _has_plain_counts() -> bool:
+    """Whether an object starts with its count: not in debug builds, nor without the global lock."""
+    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return has_lock and not hasattr(sys, "gettotalrefcount") and sys.maxsize > 1 << 32 and sys.byteorder == "little"
+
+
+class _Walk:
+    def __init__(self, memory: Any, lasting: frozenset[type]) -> None:
+        self._memory = memory
+        self._lasting = lasting
+
+    def run(self) -> None:
+        for each in gc.get_objects():
+            kind = type(each)
+            if kind in self._lasting or isinstance(each, type):
+                self._keep(each)
+                # The collector does not track what refers to nothing: text, numbers, code.
+                for part in gc.get_referents(each):
+                    if type(part) in self._lasting and not gc.is_tracked(part):
+                        self._keep(part)
+
+    def _keep(self, each: Any) -> None:
+        # `id` is the address, and an object starts with its count.
+        self._memory.seek(id(each))
+        self._memory.write(COUNT)
+        if type(each) is types.CodeType:
+            for part in (each.co_consts, each.co_names, *each.co_consts):
+                if type(part) in self._lasting:
+                    self._keep(part)
