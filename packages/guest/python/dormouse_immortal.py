@@ -6,6 +6,7 @@ when their modules are imported.
 """
 
 import gc
+import os
 import sys
 import types
 from typing import Any
@@ -18,7 +19,8 @@ LASTING = frozenset({
     types.MethodWrapperType, types.ModuleType, types.WrapperDescriptorType,
 })  # fmt: skip
 # `_Py_IMMORTAL_REFCNT` of these versions of CPython, for 64-bit machines. Others have another value.
-COUNT = 0xFFFF_FFFF.to_bytes(8, "little")
+COUNT = 0xFFFF_FFFF
+COUNT_BYTES = COUNT.to_bytes(8, "little")
 VERSIONS = ((3, 12), (3, 13))
 
 
@@ -28,7 +30,7 @@ def make_immortal(*kinds: type) -> None:
         return
     try:
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
-            _Walk(memory, LASTING.union(kinds)).run()
+            _Walk(memory.fileno(), LASTING.union(kinds)).run()
     except OSError:
         # Sandboxes share less memory.
         return
@@ -41,7 +43,7 @@ def _has_plain_counts() -> bool:
 
 
 class _Walk:
-    def __init__(self, memory: Any, lasting: frozenset[type]) -> None:
+    def __init__(self, memory: int, lasting: frozenset[type]) -> None:
         self._memory = memory
         self._lasting = lasting
 
@@ -56,9 +58,10 @@ class _Walk:
                         self._keep(part)
 
     def _keep(self, each: Any) -> None:
+        if sys.getrefcount(each) == COUNT:
+            return
         # `id` is the address, and an object starts with its count.
-        self._memory.seek(id(each))
-        self._memory.write(COUNT)
+        os.pwrite(self._memory, COUNT_BYTES, id(each))
         if type(each) is types.CodeType:
             for part in (each.co_consts, each.co_names, *each.co_consts):
                 if type(part) in self._lasting:
