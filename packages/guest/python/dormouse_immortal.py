@@ -1,8 +1,8 @@
-"""Makes the objects of a template immortal: Python stops counting references to them.
+"""Makes the objects of a template immortal, so that sandboxes continue to share them.
 
-Counting writes to an object whenever it is used. Sandboxes share the memory of their template until they write to it,
-so every function that runs would cost a sandbox a page of its own, again after every wake. Agent and kernel call this
-when their modules are imported.
+Sandboxes share the pages of their template until they write to them. Counting references writes to an object whenever it is used, so every function that runs would cost a sandbox a page of
+its own, again after every wake. Immortal objects are not counted. Agent and kernel call this when their modules are
+imported.
 """
 
 import gc
@@ -24,13 +24,13 @@ COUNT_BYTES = COUNT.to_bytes(8, "little")
 VERSIONS = ((3, 12), (3, 13))
 
 
-def make_immortal(*kinds: type) -> None:
-    """Instances of `kinds` become immortal too. Pre: what the collector tracks was made by imports, not by a user."""
+def make_immortal() -> None:
+    """Pre: no garbage is left; what the collector tracks was made by imports and by us, not by a user."""
     if sys.implementation.name != "cpython" or sys.version_info[:2] not in VERSIONS or not _has_plain_counts():
         return
     try:
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
-            _Walk(memory.fileno(), LASTING.union(kinds)).run()
+            _keep_all(memory.fileno())
     except OSError:
         # Sandboxes share less memory.
         return
@@ -42,27 +42,22 @@ def _has_plain_counts() -> bool:
     return has_lock and not hasattr(sys, "gettotalrefcount") and sys.maxsize > 1 << 32 and sys.byteorder == "little"
 
 
-class _Walk:
-    def __init__(self, memory: int, lasting: frozenset[type]) -> None:
-        self._memory = memory
-        self._lasting = lasting
+def _keep_all(memory: int) -> None:
+    for each in gc.get_objects():
+        if type(each) in LASTING or isinstance(each, type):
+            _keep(memory, each)
+            # The collector does not track what refers to nothing: text, numbers, code.
+            for part in gc.get_referents(each):
+                if type(part) in LASTING and not gc.is_tracked(part):
+                    _keep(memory, part)
 
-    def run(self) -> None:
-        for each in gc.get_objects():
-            kind = type(each)
-            if kind in self._lasting or isinstance(each, type):
-                self._keep(each)
-                # The collector does not track what refers to nothing: text, numbers, code.
-                for part in gc.get_referents(each):
-                    if type(part) in self._lasting and not gc.is_tracked(part):
-                        self._keep(part)
 
-    def _keep(self, each: Any) -> None:
-        if sys.getrefcount(each) == COUNT:
-            return
-        # `id` is the address, and an object starts with its count.
-        os.pwrite(self._memory, COUNT_BYTES, id(each))
-        if type(each) is types.CodeType:
-            for part in (each.co_consts, each.co_names, *each.co_consts):
-                if type(part) in self._lasting:
-                    self._keep(part)
+def _keep(memory: int, each: Any) -> None:
+    if sys.getrefcount(each) == COUNT:
+        return
+    # `id` is the address, and an object starts with its count.
+    os.pwrite(memory, COUNT_BYTES, id(each))
+    if type(each) is types.CodeType:
+        for part in (each.co_consts, each.co_names, *each.co_consts):
+            if type(part) in LASTING:
+                _keep(memory, part)
