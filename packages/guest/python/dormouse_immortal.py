@@ -1,8 +1,8 @@
 """Makes the objects of a template immortal, so that sandboxes continue to share them.
 
-Sandboxes share the pages of their template until they write to them. Counting references writes to an object whenever it is used, so every function that runs would cost a sandbox a page of
-its own, again after every wake. Immortal objects are not counted. Agent and kernel call this when their modules are
-imported.
+Sandboxes share the pages of their template until they write to them. Counting references writes to an object whenever
+it is used, so every function that runs would cost a sandbox a page of its own, again after every wake. Immortal objects
+are not counted. Agent and kernel call this when their modules are imported.
 """
 
 import gc
@@ -44,7 +44,8 @@ def _has_plain_counts() -> bool:
 
 def _keep_all(memory: int) -> None:
     for each in gc.get_objects():
-        if type(each) in LASTING or isinstance(each, type):
+        # Not `isinstance`: it would ask the object, and some import modules to answer.
+        if type(each) in LASTING or issubclass(type(each), type):
             _keep(memory, each)
             # The collector does not track what refers to nothing: text, numbers, code.
             for part in gc.get_referents(each):
