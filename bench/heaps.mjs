@@ -4,7 +4,6 @@ import { describeCold, measureCold } from './heaps/cold.mjs'
 import { describeKinds, measureKinds } from './heaps/kinds.mjs'
 import { describeScattered, measureScattered, saveHeaps } from './heaps/scattered.mjs'
 import { report } from './measure.mjs'
-import { drawLines } from './plot.mjs'
 import { atWorkbench, readOptions } from './workbench.mjs'
 
 const options = readOptions({
@@ -28,25 +27,7 @@ async function reportSizes(bench) {
     const heaps = await saveHeaps(bench, heapMB)
     sizes.push(await measureScattered(bench, heaps, { heapMB, rounds }))
   }
-  const line = (name, kind) => ({
-    name,
-    points: sizes.map(({ heapMB, kinds }) => [heapMB, kinds[kind].answer.p50]),
-  })
-  const plot = await drawLines({
-    name: 'wake-over-heap',
-    title: 'Stored sandbox → first result',
-    xLabel: 'heap, MB',
-    yLabel: 'ms, p50',
-    lines: [
-      line('ours, tidy', 'tidy'),
-      line('ours, scattered', 'touched'),
-      line('stock, tidy', 'stockTidy'),
-      line('stock, scattered', 'stockTouched'),
-    ],
-    dry: options.dry,
-  })
-  const text = [plot, describeScattered(sizes)].join('\n\n')
-  await report({ name: 'heaps', options, result: { sizes }, text })
+  await report({ name: 'heaps', options, result: { sizes }, text: describeScattered(sizes) })
 }
 
 async function reportKinds(bench) {
