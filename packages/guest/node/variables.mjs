@@ -46,11 +46,13 @@ export async function variableNames(evaluator) {
   return names.filter((name) => IDENTIFIER.test(name) && name.length <= VARIABLE_NAME_CHARS && isShown(name))
 }
 
+/** Names that the kernel defines later. */
+const KERNEL_NAMES = new Set(['dormouse', 'require', 'module', 'exports'])
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u
 
 /** @param {string} name */
 function isShown(name) {
-  if (name.startsWith('_') || name === 'dormouse') return false
+  if (name.startsWith('_') || KERNEL_NAMES.has(name)) return false
   const value = Object.getOwnPropertyDescriptor(globalThis, name)?.value
   return !types.isModuleNamespaceObject(value)
 }
