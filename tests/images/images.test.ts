@@ -7,7 +7,7 @@ import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { digestOf, type Entry, makeLayer, writeLayout } from './make-image.ts'
 import { Registry } from './registry.ts'
-import { busybox, busyboxLayer, compile, run, upload } from './test-images.ts'
+import { busybox, busyboxLayer, compile, pythonLayer, run, upload } from './test-images.ts'
 
 /** Every template is started once, which takes long on a busy machine. */
 const MINUTES = 300_000
@@ -116,8 +116,11 @@ int main(void)
 }
 `
 
-/** A process that waits for input through a sleep must have its memory, and zeros where it gave memory back. */
-async function survives(id: string): Promise<{ maps: string; said: string }> {
+/**
+ * A process that waits for input through a sleep must have its memory, and zeros where it gave memory back. `copied` are
+ * the programs without the guard.
+ */
+async function survives(id: string): Promise<{ maps: string; said: string; copied: string[] }> {
   const { stdout: maps } = await python(
     id,
     `import subprocess
@@ -125,12 +128,14 @@ p = subprocess.Popen(["/program"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
 assert p.stdout.readline() == b"ready\\n"
 print(open(f"/proc/{p.pid}/maps").read())`,
   )
+  const why = await server.ok(`/v1/sandboxes/${id}/why`, { key: tenant })
+  const copied = (why.copied ?? []).map(({ program }: { program: string }) => program)
   await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' }, key: tenant })
   const { stdout: said } = await python(
     id,
     'n = p.stdin.write(b"x"); p.stdin.flush(); print(p.stdout.readline().decode(), end="")',
   )
-  return { maps, said }
+  return { maps, said, copied }
 }
 
 test('a single static binary on scratch sleeps and wakes', async () => {
@@ -138,8 +143,9 @@ test('a single static binary on scratch sleeps and wakes', async () => {
   const image = registry.push('static:1', [makeLayer([{ path: 'program', content: program, mode: 0o755 }])])
   expect(await build({ name: 'static', image })).toMatchObject({ state: 'ready' })
   const id = await create('static')
-  const { maps, said } = await survives(id)
+  const { maps, said, copied } = await survives(id)
   // No guard in a static program: its memory is copied, and madvise works as on any memory.
+  expect(copied).toEqual(['program'])
   expect(maps).not.toContain('guard')
   expect(said).toBe('heap 0\n')
   expect((await sh(id, 'echo $BASH_VERSION')).stdout).toMatch(/^5\./)
@@ -161,10 +167,38 @@ test('a musl program has the guard, sleeps and wakes', async () => {
   const image = registry.push('musl:1', [busyboxLayer, layer], { Env: ['PATH=/bin'] })
   expect(await build({ name: 'musl', image })).toMatchObject({ state: 'ready' })
   const id = await create('musl')
-  const { maps, said } = await survives(id)
+  const { maps, said, copied } = await survives(id)
+  expect(copied).toEqual([])
   expect(maps).toContain('ld-musl')
   expect(maps).toContain('libdormouse-guard')
   expect(said).toBe('heap 0\n')
+})
+
+describe('an image with its own Python', () => {
+  let id: string
+  beforeAll(async () => {
+    const image = registry.push('own-python:1', [busyboxLayer, pythonLayer()], { Env: ['PATH=/bin'] })
+    expect(await build({ name: 'own-python', image })).toMatchObject({ state: 'ready' })
+    id = await create('own-python')
+  })
+
+  test('lends it to contexts that choose it, also through a sleep', async () => {
+    const context = { name: 'own', python: '/opt/python/bin/python3' }
+    await server.ok(`/v1/sandboxes/${id}/contexts`, { json: context, key: tenant })
+    const inOwn = async (code: string) =>
+      (await server.ok(`/v1/sandboxes/${id}/run`, { json: { code, context: 'own' }, key: tenant })).stdout
+    expect(await inOwn('import sys, json, ssl; x = [1]; print(sys.prefix)')).toBe('/opt/python\n')
+    expect((await python(id, 'import sys; print(sys.prefix)')).stdout).not.toBe('/opt/python\n')
+    await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' }, key: tenant })
+    expect(await inOwn('print(x, sys.prefix)')).toBe('[1] /opt/python\n')
+  })
+
+  test('runs code on it where it is in the PATH', async () => {
+    const steps = [{ env: { PATH: '/opt/python/bin:/bin' } }]
+    expect(await build({ name: 'in-path', from: 'own-python', steps })).toMatchObject({ state: 'ready' })
+    const other = await create('in-path')
+    expect((await python(other, 'import sys; print(sys.prefix)')).stdout).toBe('/opt/python\n')
+  })
 })
 
 describe('a layer that tries to leave its root', () => {
@@ -174,6 +208,14 @@ describe('a layer that tries to leave its root', () => {
     [
       'with a hard link to a file of the host',
       [{ path: 'a', type: '1', link: '/etc/machine-id' }],
+      /cannot be unpacked/,
+    ],
+    [
+      'with a hard link through a symbolic link out of it',
+      [
+        { path: 'out', link: '/etc' },
+        { path: 'a', type: '1', link: 'out/machine-id' },
+      ],
       /cannot be unpacked/,
     ],
     ['with a size that is a lie', [{ path: 'a', content: 'x', size: 1e9 }], /larger than|middle of an entry/],
