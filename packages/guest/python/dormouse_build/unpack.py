@@ -112,9 +112,16 @@ class _Writer:
         try:
             os.makedirs(into, exist_ok=True)
             with tarfile.open(moved) as archive:
-                archive.extractall(into, filter="tar")
+                archive.extractall(into, filter=self._own, numeric_owner=True)
         finally:
             os.unlink(moved)
+
+    def _own(self, member: tarfile.TarInfo, into: str) -> tarfile.TarInfo:
+        """Keeps members inside, and gives them to the owner that the step names."""
+        member = tarfile.tar_filter(member, into)
+        if self._owner is None:
+            return member
+        return member.replace(uid=self._owner[0], gid=self._owner[1], deep=False)
 
     def _finish(self, member: tarfile.TarInfo, target: str) -> None:
         os.chown(target, *self._owner_of(member))
