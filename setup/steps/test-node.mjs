@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { hashOf } from '../hash-inputs.mjs'
 
 /**
- * The Node.js and npm that tests put into their sandboxes: those of the template "node", without building that template.
+ * The Node.js that tests put into their sandboxes: the one of the template "node", without building that template.
  * @type {import('../run-steps.mjs').Step}
  */
 export const testNode = {
@@ -16,16 +16,13 @@ export const testNode = {
   hint: 'Check that npm reaches its registry.',
   inputs: () => hashOf(process.arch),
   async isInPlace({ dataDir }) {
-    const { NPM_PIN } = await import('@dormouse/engine-linux/setup')
-    const npm = join(dataDir, 'tools/npm', `npm-${NPM_PIN.version}.tgz`)
-    return existsSync(npm) && existsSync(await testNodePath(dataDir))
+    return existsSync(await testNodePath(dataDir))
   },
   async run({ signal }, { dataDir }) {
-    const { fetchNpmPackage, nodePin, NPM_PIN } = await import('@dormouse/engine-linux/setup')
+    const { fetchNpmPackage, nodePin } = await import('@dormouse/engine-linux/setup')
     const pin = nodePin(process.arch)
     if (pin === undefined) throw new Error(`There is no Node.js for ${process.arch}.`)
     const archive = await fetchNpmPackage({ dataDir, pin, signal })
-    await fetchNpmPackage({ dataDir, pin: NPM_PIN, signal })
     const final = dirname(await testNodePath(dataDir))
     await mkdir(dirname(final), { recursive: true })
     const work = await mkdtemp(`${final}-`)

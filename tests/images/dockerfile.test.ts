@@ -129,14 +129,6 @@ COPY app.tar.gz /copied/
   expect(await inside('added', code)).toBe('unpacked\nplain\n1000:1000\n1000:1000\napp.tar.gz\n')
 })
 
-test('a health check says when the program is ready, unless the request does', async () => {
-  const dockerfile = `FROM ${image}\nHEALTHCHECK --interval=1s --retries=3 CMD test -e /srv/healthy\n`
-  const start = 'sleep 3; echo > /srv/healthy; sleep 1000'
-  expect(await build({ name: 'healthy', dockerfile, start })).toMatchObject({ state: 'ready' })
-  // Without the check, the program would be saved after two seconds.
-  expect(await inside('healthy', 'ls /srv')).toBe('healthy\n')
-})
-
 test('a cache mount keeps its files between builds and out of the template', async () => {
   const step = 'RUN --mount=type=cache,target=/var/cache/things'
   const first = `FROM ${image}\n${step} echo kept > /var/cache/things/file\n`

@@ -7,7 +7,7 @@ import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { digestOf, type Entry, makeLayer, writeLayout } from './make-image.ts'
 import { Registry } from './registry.ts'
-import { busybox, busyboxLayer, compile, pythonLayer, run, upload } from './test-images.ts'
+import { busybox, busyboxLayer, compile, run, upload } from './test-images.ts'
 
 /** Every template is started once, which takes long on a busy machine. */
 const MINUTES = 300_000
@@ -172,33 +172,6 @@ test('a musl program has the guard, sleeps and wakes', async () => {
   expect(maps).toContain('ld-musl')
   expect(maps).toContain('libdormouse-guard')
   expect(said).toBe('heap 0\n')
-})
-
-describe('an image with its own Python', () => {
-  let id: string
-  beforeAll(async () => {
-    const image = registry.push('own-python:1', [busyboxLayer, pythonLayer()], { Env: ['PATH=/bin'] })
-    expect(await build({ name: 'own-python', image })).toMatchObject({ state: 'ready' })
-    id = await create('own-python')
-  })
-
-  test('lends it to contexts that choose it, also through a sleep', async () => {
-    const context = { name: 'own', python: '/opt/python/bin/python3' }
-    await server.ok(`/v1/sandboxes/${id}/contexts`, { json: context, key: tenant })
-    const inOwn = async (code: string) =>
-      (await server.ok(`/v1/sandboxes/${id}/run`, { json: { code, context: 'own' }, key: tenant })).stdout
-    expect(await inOwn('import sys, json, ssl; x = [1]; print(sys.prefix)')).toBe('/opt/python\n')
-    expect((await python(id, 'import sys; print(sys.prefix)')).stdout).not.toBe('/opt/python\n')
-    await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' }, key: tenant })
-    expect(await inOwn('print(x, sys.prefix)')).toBe('[1] /opt/python\n')
-  })
-
-  test('runs code on it where it is in the PATH', async () => {
-    const steps = [{ env: { PATH: '/opt/python/bin:/bin' } }]
-    expect(await build({ name: 'in-path', from: 'own-python', steps })).toMatchObject({ state: 'ready' })
-    const other = await create('in-path')
-    expect((await python(other, 'import sys; print(sys.prefix)')).stdout).toBe('/opt/python\n')
-  })
 })
 
 describe('a layer that tries to leave its root', () => {

@@ -65,31 +65,6 @@ export function compile(source: string, ...argv: readonly [string, ...string[]])
   }
 }
 
-const PACK_PYTHON = `
-import glob, os, subprocess, sys, sysconfig, tarfile
-version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-program = os.path.realpath(sys.executable)
-stdlib = sysconfig.get_path("stdlib")
-linked = [program, *(path for path in glob.glob(f"{stdlib}/lib-dynload/*.so") if "tkinter" not in path)]
-said = subprocess.run(["ldd", *linked], capture_output=True, text=True).stdout
-libraries = {word for word in said.split() if word.startswith("/") and not word.endswith(":")}
-left_out = ("test", "idlelib", "tkinter", "_tkinter", "lib2to3", "ensurepip", "pydoc_data", "__pycache__", "config-",
-    "site-packages", "dist-packages")
-def plain(member):
-    member.uid = member.gid = 0
-    return None if any(part.startswith(left_out) for part in member.name.split("/")) else member
-with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", dereference=True) as archive:
-    archive.add(program, "opt/python/bin/python3", filter=plain)
-    archive.add(stdlib, f"opt/python/lib/{version}", filter=plain)
-    for path in sorted(libraries):
-        archive.add(path, path.lstrip("/"), filter=plain)
-`
-
-/** The Python of this machine with the libraries that it needs, below /opt/python. */
-export function pythonLayer(): Buffer {
-  return execFileSync('/usr/bin/python3', ['-c', PACK_PYTHON], { maxBuffer: 1e9 })
-}
-
 export interface Ran {
   readonly exitCode: number
   readonly stdout: string

@@ -33,10 +33,6 @@ for top in tops:
     path = getattr(sys.modules.get(top), "__file__", None)
     if path and "/dist-packages/" in path and top != "_distutils_hack":
         packages.add(os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path)
-# IPython needs it on a Python before 3.12, which an image may have. pip brings the whole module.
-found = importlib.util.find_spec("typing_extensions")
-vendored = os.path.join(os.path.dirname(importlib.util.find_spec("pip").origin), "_vendor/typing_extensions.py")
-packages.add(vendored if found is None else found.origin)
 print(json.dumps({"loader": os.path.realpath(loader), "python": python, "bash": bash, "stdlib": stdlib,
     "libraries": sorted(libraries.values()), "packages": sorted(packages)}, indent=1))
 `

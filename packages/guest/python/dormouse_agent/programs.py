@@ -13,12 +13,8 @@ BASH = "/bin/bash"
 # Without a PATH, Python does not know its own executable.
 OWN_PYTHON = sys.executable or os.readlink("/proc/self/exe")
 IS_RUNTIME = OWN_PYTHON.startswith(RUNTIME_PROGRAMS)
-# IPython, which the kernel needs, runs from 3.10 on. The one that we lend needs 3.11.
-SUPPORTED = """
-import sys, importlib.util
-least = (3, 11) if importlib.util.find_spec("IPython") is None else (3, 10)
-sys.exit(sys.version_info < least)
-"""
+# IPython, which the kernel needs, runs from this version on.
+SUPPORTED = "import sys; sys.exit(sys.version_info < (3, 10))"
 PYTHON_START_SECONDS = 10.0
 
 
