@@ -93,6 +93,7 @@ export type RunEventAnswer =
           | 'run_unfinished'
           | 'scope_missing'
           | 'server_unreachable'
+          | 'service_unavailable'
           | 'setup_failed'
           | 'snapshot_refused'
           | 'snapshot_unusable'
