@@ -18,6 +18,8 @@ import {
 import { Lifecycle } from './sandbox/lifecycle.ts'
 import { OwnTemplate } from './sandbox/own-template.ts'
 import type { SandboxRecord } from './sandbox/record.ts'
+import { TemplateBuilds } from './template/template-builds.ts'
+import { TemplateFiles } from './template/template-files.ts'
 import { ContentRoutes } from './volume/content-routes.ts'
 import { VolumeContent } from './volume/volume-content.ts'
 
@@ -27,6 +29,7 @@ export class E2b {
   readonly #lifecycle: Lifecycle
   readonly #control: Control
   readonly #content: ContentRoutes
+  readonly #files: TemplateFiles
   readonly #envd = new Envd()
   readonly #interpreter: Interpreter
 
@@ -36,10 +39,11 @@ export class E2b {
     this.#interpreter = new Interpreter(backend.runs)
     const content = new VolumeContent(backend)
     this.#content = new ContentRoutes(content)
+    this.#files = new TemplateFiles(backend)
+    const ownTemplate = new OwnTemplate(backend.templates)
     const parts = {
-      backend,
-      lifecycle: this.#lifecycle,
-      ownTemplate: new OwnTemplate(backend.templates),
+      ...{ backend, ownTemplate, lifecycle: this.#lifecycle },
+      builds: new TemplateBuilds(backend, { files: this.#files, ownTemplate }),
       forget: (sandboxId: string) => this.forget(sandboxId),
     }
     this.#control = new Control(parts, content)
@@ -72,6 +76,10 @@ export class E2b {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
     if (pathname === '/files' && searchParams.has('signature')) {
       void this.#serveSigned(request, response, searchParams)
+      return true
+    }
+    if (this.#files.isLink(pathname)) {
+      void this.#files.serve(request, response, { path: pathname })
       return true
     }
     const door = [this.#control, this.#content].find((one) => one.has(pathname))

@@ -20,7 +20,7 @@ export interface Creation {
 
 /** Creates a sandbox and its record. A template that does not exist is an `ApiError` 404. */
 export async function createSandbox(
-  { backend, lifecycle, ownTemplate }: ControlParts,
+  { backend, lifecycle, ownTemplate, builds }: ControlParts,
   caller: Caller,
   { body, timeoutS, isSecure, signal }: Creation,
 ): Promise<SandboxRecord> {
@@ -76,6 +76,11 @@ export async function createSandbox(
     const limits = backend.defaultLimits(caller)
     const plain = name.split(':')[0] ?? name
     if (ownTemplate.isOwn(plain)) return { template: await ownTemplate.ensure(caller), limits }
+    const built = await builds.resolve(name, caller)
+    if (built !== undefined) {
+      const size = { cpus: built.cpuCount, memoryBytes: built.memoryMB * 1024 ** 2 }
+      return { template: built.template, limits: { ...limits, ...size } }
+    }
     const snapshotId = findSnapshot(backend, name, caller)
     if (snapshotId === undefined || !isSnapshotId(snapshotId)) return { template: plain, limits }
     const { template } = sandboxes.getSnapshot(snapshotId, caller)

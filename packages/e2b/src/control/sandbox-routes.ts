@@ -4,6 +4,7 @@ import { disconnected, readJson, sendJson, sendNothing } from '../http/respond.t
 import type { Exchange, Router } from '../http/router.ts'
 import type { Lifecycle } from '../sandbox/lifecycle.ts'
 import type { OwnTemplate } from '../sandbox/own-template.ts'
+import type { TemplateBuilds } from '../template/template-builds.ts'
 import {
   connectBody,
   createBody,
@@ -30,6 +31,7 @@ export interface ControlParts {
   readonly backend: Backend
   readonly lifecycle: Lifecycle
   readonly ownTemplate: OwnTemplate
+  readonly builds: TemplateBuilds
   /** The sandbox is gone: forget what is only in memory. */
   readonly forget: (sandboxId: string) => void
 }

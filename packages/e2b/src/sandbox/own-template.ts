@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasErrorCode } from '@dormouse/contracts'
-import type { TemplateAnswer } from '@dormouse/contracts/http'
+import type { TemplateAnswer, TemplateStep } from '@dormouse/contracts/http'
 import type { BackendTemplates, Caller } from '../backend.ts'
 import { ApiError } from '../http/api-error.ts'
 
@@ -13,14 +13,26 @@ const OWN_NAMES = new Set(['base', 'code-interpreter-v1', 'code-interpreter'])
 const POLL_MS = 100
 const BUILD_MAX_MS = 10 * 60_000
 
+/** `sudo` runs with the Python of the template, or with our own in an image. */
+const SUDO = '#!/bin/sh\\nexec %s -I -S /.dormouse/guest/dormouse_sudo.py "$@"\\n'
+const makeSudo = (python: string) =>
+  `mkdir -p /usr/local/bin && printf '${SUDO}' ${python} > /usr/local/bin/sudo && chmod 755 /usr/local/bin/sudo`
+
 /** Adds the user `user`, who may use `sudo` without a password and whom code runs as. */
 const COMMANDS = [
   'id user >/dev/null 2>&1 || useradd --create-home --shell /bin/bash --uid 1000 --user-group user',
-  `printf '#!/bin/sh\\nexec /usr/bin/python3 -I -S /.dormouse/guest/dormouse_sudo.py "$@"\\n' > /usr/local/bin/sudo`,
-  'chmod 755 /usr/local/bin/sudo',
+  makeSudo('/usr/bin/python3'),
   'mkdir -p /etc/dormouse && echo user > /etc/dormouse/default-user',
   'mkdir -p /code && chown user:user /code && chmod 777 /usr/local',
 ]
+
+/** The same on an image, which may have neither `useradd` nor a user id that is free. */
+export function imageUserSteps(): TemplateStep[] {
+  const addUser =
+    'id user >/dev/null 2>&1 || useradd --create-home --shell /bin/bash --user-group user || adduser -D -s /bin/bash user'
+  const rest = [makeSudo('/.dormouse/runtime/bin/python3'), ...COMMANDS.slice(2)]
+  return [{ user: 'root' }, { run: [addUser, ...rest].join('\n') }]
+}
 
 /** Builds the template of E2B's names when a key first needs it. */
 export class OwnTemplate {
@@ -30,6 +42,10 @@ export class OwnTemplate {
 
   constructor(templates: BackendTemplates) {
     this.#templates = templates
+  }
+
+  get name(): string {
+    return E2B_TEMPLATE
   }
 
   isOwn(name: string): boolean {

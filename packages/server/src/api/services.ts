@@ -30,7 +30,7 @@ export interface Services {
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
   readonly templates: Templates
-  readonly uploads: Pick<Uploads, 'put'>
+  readonly uploads: Pick<Uploads, 'put' | 'find'>
   readonly volumes: Volumes
   readonly secrets: Secrets
   readonly ports: PortService

@@ -14,9 +14,9 @@ export function openE2b(
   services: Services,
   { records, items }: { records: RecordStore; items: ItemStore },
 ): void {
-  const { access, sandboxes, runs, templates, volumes, secrets, ports } = services
+  const { access, sandboxes, runs, templates, uploads, volumes, secrets, ports } = services
   const e2b = new E2b({
-    ...{ access, sandboxes, runs, templates, volumes, secrets, records, items },
+    ...{ access, sandboxes, runs, templates, uploads, volumes, secrets, records, items },
     policyDefaults: services.policyDefaults,
     defaultLimits: services.defaultLimits,
     domain: ports.domain,
