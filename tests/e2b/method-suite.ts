@@ -1,14 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, type E2bServer, loadClient } from './e2b-server.ts'
+import { gitSuite } from './git-suite.ts'
+import type { CallRecorder } from './public-methods.ts'
 
 /** Every other method of the newest client, at least once. */
-export function methodSuite(e2b: E2bServer): void {
+export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
   let client: Client
   let sandbox: InstanceType<Client['Sandbox']>
   beforeAll(async () => {
     client = await loadClient()
     sandbox = await client.Sandbox.create(e2b.options)
+    recorder.watchInstance('Commands', sandbox.commands)
+    recorder.watchInstance('Filesystem', sandbox.files)
+    recorder.watchInstance('Pty', sandbox.pty)
+    recorder.watchInstance('Git', sandbox.git)
   })
   afterAll(async () => {
     await sandbox?.kill()
@@ -23,8 +29,11 @@ export function methodSuite(e2b: E2bServer): void {
       expect(await sandbox.isRunning()).toBe(false)
       await expect(sandbox.commands.run('true')).rejects.toBeInstanceOf(client.SandboxNotFoundError)
       await sandbox.connect({ timeoutMs: 300_000 })
+      expect((await client.Sandbox.getFullInfo(sandbox.sandboxId, e2b.options)).state).toBe('running')
       expect(await sandbox.isRunning()).toBe(true)
       expect((await sandbox.commands.run('pgrep -c sleep')).stdout).toBe('1\n')
+      await sandbox.betaPause()
+      await sandbox.connect()
       await sandbox.pause({ keepMemory: false })
       await sandbox.connect()
       expect((await sandbox.commands.run('pgrep -c sleep || true')).stdout).toBe('0\n')
@@ -77,6 +86,15 @@ export function methodSuite(e2b: E2bServer): void {
       await again.kill()
       expect(await client.Sandbox.deleteSnapshot(snapshotId, e2b.options)).toBe(true)
       expect(await client.Sandbox.deleteSnapshot(snapshotId, e2b.options)).toBe(false)
+    })
+
+    test('has metrics as a series of samples', async () => {
+      const seen = async () => sandbox.getMetrics({ start: new Date(Date.now() - 60_000), end: new Date() })
+      await expect.poll(async () => (await seen()).length, { timeout: 20_000 }).toBeGreaterThan(2)
+      const times = (await seen()).map(({ timestamp }) => timestamp.getTime())
+      expect(times).toEqual([...times].sort((one, other) => one - other))
+      const early = { start: new Date(0), end: new Date(Date.now() - 3_600_000) }
+      expect(await sandbox.getMetrics(early)).toEqual([])
     })
 
     test('has metrics and a host name for each port, and its network can be closed', async () => {
@@ -132,10 +150,17 @@ export function methodSuite(e2b: E2bServer): void {
       const handle = await sandbox.commands.run('cat', { background: true, stdin: true })
       const listed = await sandbox.commands.list()
       expect(listed.find(({ pid }) => pid === handle.pid)?.args).toEqual(['-l', '-c', 'cat'])
+      recorder.watchInstance('CommandHandle', handle)
       const connected = await sandbox.commands.connect(handle.pid)
       await sandbox.commands.sendStdin(handle.pid, 'hello\n')
+      await handle.sendStdin('again\n')
       await sandbox.commands.closeStdin(handle.pid)
-      expect((await connected.wait()).stdout).toBe('hello\n')
+      expect((await connected.wait()).stdout).toBe('hello\nagain\n')
+      const other = await sandbox.commands.run('cat; sleep 1000', { background: true, stdin: true })
+      await other.closeStdin()
+      await other.disconnect()
+      expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(other.pid)
+      expect(await other.kill()).toBe(true)
       const endless = await sandbox.commands.run('sleep 1000', { background: true })
       expect(await sandbox.commands.kill(endless.pid)).toBe(true)
       expect(await sandbox.commands.kill(endless.pid)).toBe(false)
@@ -147,6 +172,9 @@ export function methodSuite(e2b: E2bServer): void {
       const onData = (data: Uint8Array) => {
         output += Buffer.from(data).toString()
       }
+      const doomed = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => {} })
+      expect((await sandbox.pty.connect(doomed.pid)).pid).toBe(doomed.pid)
+      expect(await sandbox.pty.kill(doomed.pid)).toBe(true)
       const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData })
       await sandbox.pty.resize(terminal.pid, { cols: 100, rows: 30 })
       await sandbox.pty.sendInput(terminal.pid, Buffer.from('stty size; exit\n'))
@@ -159,6 +187,7 @@ export function methodSuite(e2b: E2bServer): void {
       expect(await sandbox.files.makeDir('dir')).toBe(false)
       const names: string[] = []
       const watch = await sandbox.files.watchDir('dir', (event) => void names.push(event.name))
+      recorder.watchInstance('WatchHandle', watch)
       await sandbox.files.write('dir/a', 'x', { metadata: { author: 'me' } })
       expect(await sandbox.files.getInfo('dir/a')).toMatchObject({ size: 1, metadata: { author: 'me' } })
       await sandbox.files.rename('dir/a', 'dir/b')
@@ -183,13 +212,7 @@ export function methodSuite(e2b: E2bServer): void {
       expect((await fetch(forged)).status).toBe(401)
     })
 
-    test('git works on repositories inside', async () => {
-      await sandbox.git.init('/home/user/repo')
-      await sandbox.files.write('repo/a', '1')
-      await sandbox.git.add('/home/user/repo')
-      await sandbox.git.commit('/home/user/repo', 'first', { authorName: 'a', authorEmail: 'a@b.c' })
-      expect((await sandbox.git.status('/home/user/repo')).isClean).toBe(true)
-    })
+    gitSuite(() => ({ client, sandbox }))
   })
 
   describe('volumes, secrets and templates', () => {
@@ -198,6 +221,19 @@ export function methodSuite(e2b: E2bServer): void {
       const connection = { ...e2b.options, volumeApiUrl: e2b.server.url } as object
       const volume = await client.Volume.create(name, connection)
       await volume.writeFile('/a.txt', 'from outside', connection)
+      const again = await client.Volume.connect(name, connection)
+      expect(await again.readFile('/a.txt', connection)).toBe('from outside')
+      await again.makeDir('/dir', connection)
+      await again.updateMetadata('/dir', { mode: 0o700 }, connection)
+      await again.remove('/dir', connection)
+      expect(await client.Volume.getInfo(name, e2b.options)).toMatchObject({ name })
+      expect((await client.Volume.list(e2b.options)).map((one) => one.name)).toContain(name)
+      await expect(again.readFile('/missing', connection)).rejects.toBeInstanceOf(
+        client.VolumePathNotFoundError,
+      )
+      await expect(client.Volume.getInfo('no-volume', e2b.options)).rejects.toBeInstanceOf(
+        client.VolumeNotFoundError,
+      )
       const other = await client.Sandbox.create({ ...e2b.options, volumeMounts: { '/mnt/v': volume } })
       expect(await other.files.read('/mnt/v/a.txt')).toBe('from outside')
       await other.kill()
@@ -217,13 +253,21 @@ export function methodSuite(e2b: E2bServer): void {
       await client.Secret.update('E2B_TOKEN', 'other', e2b.options)
       const info = await client.Secret.getInfo('E2B_TOKEN', e2b.options)
       expect(JSON.stringify(info)).not.toContain('other')
+      expect(await client.Secret.exists('E2B_TOKEN', e2b.options)).toBe(true)
+      const listed = await client.Secret.list(e2b.options).nextItems()
+      expect(listed.map(({ name }) => name)).toContain('E2B_TOKEN')
       expect(await client.Secret.destroy('E2B_TOKEN', e2b.options)).toBe(true)
+      expect(await client.Secret.exists('E2B_TOKEN', e2b.options)).toBe(false)
+      await expect(client.Secret.getInfo('E2B_TOKEN', e2b.options)).rejects.toBeInstanceOf(
+        client.SecretNotFoundError,
+      )
     })
 
     test('templates exist or do not', async () => {
       expect(await client.Template.exists('base', e2b.options)).toBe(true)
       expect(await client.Template.exists('e2b', e2b.options)).toBe(true)
       expect(await client.Template.exists('no-such-template', e2b.options)).toBe(false)
+      expect(await client.Template.aliasExists('base', e2b.options)).toBe(true)
     })
   })
 }

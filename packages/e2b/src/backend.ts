@@ -61,6 +61,8 @@ export interface ForwardRequest {
   readonly head: Buffer | undefined
   readonly sandbox: BackendSandbox
   readonly port: number
+  /** The `Host` that the program inside gets. Default: that of the request. */
+  readonly host?: string | undefined
 }
 
 type Cause = 'run' | 'file' | 'process' | 'context' | 'resume' | 'port'

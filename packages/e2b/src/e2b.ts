@@ -16,6 +16,7 @@ import {
   TRAFFIC_HEADER,
 } from './proxy/proxy-error.ts'
 import { Lifecycle } from './sandbox/lifecycle.ts'
+import { MetricSeries } from './sandbox/metric-series.ts'
 import { OwnTemplate } from './sandbox/own-template.ts'
 import type { SandboxRecord } from './sandbox/record.ts'
 import { TemplateBuilds } from './template/template-builds.ts'
@@ -24,7 +25,7 @@ import { ContentRoutes } from './volume/content-routes.ts'
 import { VolumeContent } from './volume/volume-content.ts'
 
 /** Serves E2B's clients: the control API at its paths, and sandboxes by header or host name. */
-export class E2b {
+export class E2b implements Disposable {
   readonly #backend: Backend
   readonly #lifecycle: Lifecycle
   readonly #control: Control
@@ -32,6 +33,7 @@ export class E2b {
   readonly #files: TemplateFiles
   readonly #envd = new Envd()
   readonly #interpreter: Interpreter
+  readonly #series: MetricSeries
 
   constructor(backend: Backend) {
     this.#backend = backend
@@ -40,13 +42,18 @@ export class E2b {
     const content = new VolumeContent(backend)
     this.#content = new ContentRoutes(content)
     this.#files = new TemplateFiles(backend)
+    this.#series = new MetricSeries(backend)
     const ownTemplate = new OwnTemplate(backend.templates)
     const parts = {
-      ...{ backend, ownTemplate, lifecycle: this.#lifecycle },
+      ...{ backend, ownTemplate, lifecycle: this.#lifecycle, series: this.#series },
       builds: new TemplateBuilds(backend, { files: this.#files, ownTemplate }),
       forget: (sandboxId: string) => this.forget(sandboxId),
     }
     this.#control = new Control(parts, content)
+  }
+
+  [Symbol.dispose](): void {
+    this.#series[Symbol.dispose]()
   }
 
   forget(sandboxId: string): void {
@@ -130,7 +137,15 @@ export class E2b {
       }
       if (!checkTraffic(request, response, record)) return
       if (port === INTERPRETER_PORT && head === undefined) await this.#interpreter.serve(exchange)
-      else await this.#backend.forward({ request, response, head, sandbox, port })
+      else
+        await this.#backend.forward({
+          request,
+          response,
+          head,
+          sandbox,
+          port,
+          host: maskedHost(record, port),
+        })
     } catch (error) {
       if (hasErrorCode(error, 'port_closed')) sendPortClosed(request, response, target)
       else if (hasErrorCode(error, 'not_found')) sendSandboxNotFound(request, response, sandboxId)
@@ -149,6 +164,12 @@ export class E2b {
       throw error
     }
   }
+}
+
+/** `maskRequestHost` of the client's network options, in which `${PORT}` stands for the port. */
+function maskedHost({ network }: SandboxRecord, port: number): string | undefined {
+  const mask = network?.['maskRequestHost']
+  return typeof mask === 'string' && mask !== '' ? mask.replaceAll('${PORT}', String(port)) : undefined
 }
 
 /** False: the request has been refused. */

@@ -126,6 +126,9 @@ function countOf({ query }: Exchange, name: string, fallback: number): number {
 
 /** The address that the client reached this server at. */
 function originOf({ headers, socket }: IncomingMessage): string {
-  const isTls = (socket as Partial<TLSSocket>).encrypted === true || headers['x-forwarded-proto'] === 'https'
+  const isNear = /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? '')
+  // A proxy on this host says how its client reached it.
+  const isForwarded = isNear && headers['x-forwarded-proto'] === 'https'
+  const isTls = isForwarded || (socket as Partial<TLSSocket>).encrypted === true
   return `${isTls ? 'https' : 'http'}://${headers.host ?? 'localhost'}`
 }

@@ -23,6 +23,7 @@ export function openE2b(
     forward: (request) => forward(request, ports.idleConnectionMs),
     log: app.log,
   })
+  app.server.once('close', () => e2b[Symbol.dispose]())
   interpose(app, 'request', (request: IncomingMessage, response: ServerResponse) =>
     e2b.take(request, response),
   )
@@ -32,7 +33,7 @@ export function openE2b(
 }
 
 async function forward(forwarded: ForwardRequest, idleMs: number): Promise<void> {
-  const { request, response, head, port } = forwarded
+  const { request, response, head, port, host } = forwarded
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   if (head !== undefined) request.socket.once('close', () => gone.abort())
@@ -43,6 +44,7 @@ async function forward(forwarded: ForwardRequest, idleMs: number): Promise<void>
       response,
       port,
       prefix: undefined,
+      host,
       target: request.url ?? '/',
       relay,
       head,

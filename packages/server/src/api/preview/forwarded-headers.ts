@@ -33,6 +33,8 @@ export interface PreviewTarget {
   readonly port: number
   /** In path mode: the part of the path before the target. */
   readonly prefix: string | undefined
+  /** The `Host` that the program inside gets. Default: that of the request. */
+  readonly host?: string | undefined
 }
 
 /** How the client sees this server. Trusts forwarded headers from a proxy on this host only. */
@@ -49,14 +51,14 @@ export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin
 /** The headers for the server in the sandbox. */
 export function headersForSandbox(
   request: IncomingMessage,
-  { port, prefix }: PreviewTarget,
+  { port, prefix, host: masked }: PreviewTarget,
 ): OutgoingHttpHeaders {
   const headers = withoutHops(request.rawHeaders)
   const { scheme, host } = publicOrigin(request)
   const remote = request.socket.remoteAddress ?? 'unknown'
   const before = isNearProxy(remote) ? listOf(headers['x-forwarded-for']) : []
   // In path mode the host name is this server's, which means nothing in the sandbox.
-  headers['host'] = prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`
+  headers['host'] = masked ?? (prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`)
   headers['x-forwarded-for'] = [...before, remote].join(', ')
   headers['x-forwarded-proto'] = scheme
   headers['x-forwarded-host'] = host
