@@ -4,20 +4,12 @@ import { type Client, type E2bServer, loadClient, loadInterpreter } from './e2b-
 
 const DOWN_MS = 1_500
 
-/** What clients find after `kill -9` of the server in the middle of their calls. The last suite: it ends the server. */
+/** What clients find after `kill -9` of the server in the middle of their calls. */
 export function killedSuite(e2b: E2bServer): void {
   let client: Client
   beforeAll(async () => {
     client = await loadClient()
   })
-
-  /** Kills the server, waits, and starts it again at the same address. */
-  async function killServer(downMs = 0): Promise<void> {
-    const port = Number(new URL(e2b.server.url).port)
-    await e2b.server.kill()
-    await sleep(downMs)
-    await e2b.server.begin([], { port })
-  }
 
   test('commands, code and files of a sandbox survive, and the calls in between fail', async () => {
     const { Sandbox } = await loadInterpreter()
@@ -39,7 +31,7 @@ export function killedSuite(e2b: E2bServer): void {
       ).rejects.toThrow()
     })
     await started
-    await killServer()
+    await killServer(e2b)
     await cut
     expect(await sandbox.isRunning()).toBe(true)
     expect((await sandbox.runCode('x + 1')).text).toBe('42')
@@ -58,7 +50,7 @@ export function killedSuite(e2b: E2bServer): void {
     const running = await client.Sandbox.create({ ...e2b.options, timeoutMs: 600_000 })
     await paused.setTimeout(1_000)
     await killed.setTimeout(1_000)
-    await killServer(DOWN_MS)
+    await killServer(e2b, DOWN_MS)
     await expect.poll(async () => (await paused.getInfo()).state, { timeout: 10_000 }).toBe('paused')
     await expect.poll(() => killed.isRunning(), { timeout: 10_000 }).toBe(false)
     expect((await running.getInfo()).state).toBe('running')
@@ -72,7 +64,7 @@ export function killedSuite(e2b: E2bServer): void {
     await sandbox.files.write('kept', 'yes')
     const pausing = sandbox.pause().catch(() => undefined)
     await sleep(30)
-    await killServer()
+    await killServer(e2b)
     await pausing
     if ((await sandbox.getInfo()).state === 'running') expect(await sandbox.pause()).toBe(true)
     expect((await sandbox.getInfo()).state).toBe('paused')
@@ -80,19 +72,31 @@ export function killedSuite(e2b: E2bServer): void {
     expect(await sandbox.files.read('kept')).toBe('yes')
     await sandbox.kill()
   })
+}
 
+/** The same for builds of templates. */
+export function killedBuildSuite(e2b: E2bServer): void {
   test('a build that it interrupts is an error with its reason, and the next one succeeds', async () => {
+    const client = await loadClient()
     const { Template } = client
     const template = Template().fromTemplate('base').runCmd('sleep 2')
     const info = await Template.buildInBackground(template, 'interrupted', e2b.options)
     await expect
       .poll(async () => (await Template.getBuildStatus(info, e2b.options)).logEntries.length)
       .toBeGreaterThan(0)
-    await killServer()
+    await killServer(e2b)
     const { status, reason } = await Template.getBuildStatus(info, e2b.options)
     expect([status, reason?.message]).toEqual(['error', 'The server ended before it was built.'])
     await Template.build(template, 'interrupted', e2b.options)
     const sandbox = await client.Sandbox.create('interrupted', e2b.options)
     await sandbox.kill()
   }, 120_000)
+}
+
+/** Kills the server, waits, and starts it again at the same address. */
+async function killServer({ server }: E2bServer, downMs = 0): Promise<void> {
+  const port = Number(new URL(server.url).port)
+  await server.kill()
+  await sleep(downMs)
+  await server.begin([], { port })
 }

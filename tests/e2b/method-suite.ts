@@ -105,7 +105,11 @@ export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
       )
       await sandbox.updateNetwork({ allowInternetAccess: false })
       expect((await e2b.own(`/sandboxes/${sandbox.sandboxId}`)).body.network.mode).toBe('none')
-      await expect(sandbox.updateNetwork({ denyOut: ['10.0.0.0/8'] })).rejects.toThrow(/denyOut/)
+      await sandbox.updateNetwork({ denyOut: ['198.51.100.0/24'], allowOut: ['198.51.100.7'] })
+      expect((await e2b.own(`/sandboxes/${sandbox.sandboxId}`)).body.network).toMatchObject({
+        ...{ mode: 'public', deny: ['198.51.100.0/24'], allow: ['198.51.100.7'] },
+      })
+      await expect(sandbox.updateNetwork({ denyOut: ['example.com'] })).rejects.toThrow(/denyOut/)
     })
   })
 

@@ -98,7 +98,7 @@ export interface LedgerEntry {
 }
 
 type Expires = NonNullable<SandboxAnswer['expires']>
-type Network = Pick<SandboxAnswer['network'], 'mode' | 'allow'>
+type Network = Pick<SandboxAnswer['network'], 'mode' | 'allow' | 'deny'>
 
 export interface PolicyChange {
   readonly expires?: Expires | undefined

@@ -169,7 +169,7 @@ export class E2b implements Disposable {
 /** `maskRequestHost` of the client's network options, in which `${PORT}` stands for the port. */
 function maskedHost({ network }: SandboxRecord, port: number): string | undefined {
   const mask = network?.['maskRequestHost']
-  return typeof mask === 'string' && mask !== '' ? mask.replaceAll('${PORT}', String(port)) : undefined
+  return typeof mask === 'string' && mask !== '' ? mask.replaceAll(/\$\{PORT\}/g, String(port)) : undefined
 }
 
 /** False: the request has been refused. */
