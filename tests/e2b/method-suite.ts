@@ -54,6 +54,18 @@ export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
       await other.kill()
     })
 
+    test('boots after the end of its time, if its client asked for a pause without memory', async () => {
+      const lifecycle = { onTimeout: { action: 'pause', keepMemory: false } } as const
+      const other = await client.Sandbox.create({ ...e2b.options, timeoutMs: 600_000, lifecycle })
+      await other.files.write('kept', 'yes')
+      await other.commands.run('sleep 1000', { background: true })
+      await other.setTimeout(1_000)
+      await expect.poll(async () => (await other.getInfo()).state, { timeout: 10_000 }).toBe('paused')
+      await other.connect()
+      expect((await other.commands.run('cat kept; pgrep -c sleep || true')).stdout).toBe('yes0\n')
+      await other.kill()
+    })
+
     test('is deleted at the end of its time', async () => {
       const other = await client.Sandbox.create({ ...e2b.options, timeoutMs: 1_000 })
       await expect.poll(() => other.isRunning()).toBe(false)

@@ -77,7 +77,9 @@ export class Lifecycle {
     const record = this.#backend.records.find(sandbox.id) ?? this.#adopt(sandbox, timeoutMs)
     const isResumed = stateOf(record, sandbox.view(), Date.now()) === 'paused'
     const endAtMs = Math.max(isResumed ? 0 : record.endAtMs, Date.now() + timeoutMs)
-    const isOld = isResumed && (reboots || record.isRebooting === true)
+    // Its time was over, and its client asked for a pause without memory then.
+    const isOverWithoutMemory = !record.isPaused && !record.keepsMemory
+    const isOld = isResumed && (reboots || record.isRebooting === true || isOverWithoutMemory)
     const changed = { ...record, timeoutMs, endAtMs, isPaused: false, isRebooting: undefined }
     const written = await this.#write(sandbox, changed)
     if (isOld) await reboot(sandbox)
