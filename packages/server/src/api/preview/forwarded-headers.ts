@@ -35,6 +35,8 @@ export interface PreviewTarget {
   readonly prefix: string | undefined
   /** The `Host` that the program inside gets. Default: that of the request. */
   readonly host?: string | undefined
+  /** Gets the headers that the client gets. */
+  readonly onHeaders?: ((headers: Readonly<Record<string, unknown>>) => void) | undefined
 }
 
 /** How the client sees this server. Trusts forwarded headers from a proxy on this host only. */
@@ -73,10 +75,11 @@ export function headersForSandbox(
 /** The headers for the client, from those of the server in the sandbox: names and values in turns. */
 export function headersForClient(
   rawHeaders: readonly string[],
-  { port, prefix }: PreviewTarget,
+  { port, prefix, onHeaders }: PreviewTarget,
 ): OutgoingHttpHeaders {
   const headers = withoutHops(rawHeaders)
   delete headers[REFUSED_HEADER]
+  onHeaders?.(headers)
   const { location } = headers
   if (location !== undefined && prefix !== undefined)
     headers['location'] = movedBelow(
