@@ -1,8 +1,20 @@
 import { randomUUID } from 'node:crypto'
+import { get } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, type E2bServer, loadClient } from './e2b-server.ts'
 import { gitSuite } from './git-suite.ts'
 import type { CallRecorder } from './public-methods.ts'
+
+/** Asks for a host name that needs no resolver here. */
+function getByHost(url: string, host: string): Promise<{ status: number | undefined; body: unknown }> {
+  return new Promise((resolve, reject) => {
+    get(url, { headers: { host } }, async (response) => {
+      let text = ''
+      for await (const piece of response) text += piece
+      resolve({ status: response.statusCode, body: JSON.parse(text) })
+    }).once('error', reject)
+  })
+}
 
 /** Every other method of the newest client, at least once. */
 export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
@@ -149,6 +161,35 @@ export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
         502,
         { sandboxId: 'nobody', message: 'The sandbox was not found', code: 502 },
       ])
+    })
+
+    test('have host names, whose errors are those of their proxy after a kill', async () => {
+      const other = await client.Sandbox.create(e2b.options)
+      const ask = () => getByHost(e2b.server.url, other.getHost(8125))
+      expect(await ask()).toMatchObject({
+        status: 502,
+        body: { message: expect.stringContaining('not open') },
+      })
+      await other.kill()
+      const gone = { sandboxId: other.sandboxId, message: 'The sandbox was not found', code: 502 }
+      expect(await ask()).toEqual({ status: 502, body: gone })
+    })
+
+    test('get the host name that the client masks them with', async () => {
+      const network = { maskRequestHost: `masked.example.com:\${PORT}` }
+      const other = await client.Sandbox.create({ ...e2b.options, network })
+      const echo = [
+        'from http.server import *',
+        'class Echo(BaseHTTPRequestHandler):',
+        '  def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(b\'"%s"\' % self.headers["host"].encode())',
+        'HTTPServer(("", 8126), Echo).serve_forever()',
+      ]
+      await other.files.write('echo.py', echo.join('\n'))
+      await other.commands.run('python3 echo.py', { background: true })
+      await expect
+        .poll(() => getByHost(e2b.server.url, other.getHost(8126)), { timeout: 20_000 })
+        .toEqual({ status: 200, body: 'masked.example.com:8126' })
+      await other.kill()
     })
 
     test('want a token where the client says so', async () => {

@@ -111,9 +111,10 @@ export class E2b implements Disposable {
   }
 
   #knows({ sandboxId, port }: Target): boolean {
-    return (
-      port === ENVD_PORT || port === INTERPRETER_PORT || this.#backend.records.find(sandboxId) !== undefined
-    )
+    const { records } = this.#backend
+    // The ports of a sandbox that was deleted get the error of E2B's proxy, not that of previews.
+    const isKnown = records.find(sandboxId) !== undefined || records.isGone(sandboxId)
+    return port === ENVD_PORT || port === INTERPRETER_PORT || isKnown
   }
 
   async #serveSandbox(
