@@ -129,9 +129,9 @@ export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
       )
       await sandbox.updateNetwork({ allowInternetAccess: false })
       expect((await e2b.own(`/sandboxes/${sandbox.sandboxId}`)).body.network.mode).toBe('none')
-      await sandbox.updateNetwork({ denyOut: ['198.51.100.0/24'], allowOut: ['198.51.100.7'] })
+      await sandbox.updateNetwork({ denyOut: ['8.8.8.0/24'], allowOut: ['8.8.8.8'] })
       expect((await e2b.own(`/sandboxes/${sandbox.sandboxId}`)).body.network).toMatchObject({
-        ...{ mode: 'public', deny: ['198.51.100.0/24'], allow: ['198.51.100.7'] },
+        ...{ mode: 'public', deny: ['8.8.8.0/24'], allow: ['8.8.8.8'] },
       })
       await expect(sandbox.updateNetwork({ denyOut: ['example.com'] })).rejects.toThrow(/denyOut/)
     })

@@ -47,10 +47,7 @@ export function defineReportCommands(program: Command, define: Define): void {
       new Option('--allow <target>', 'from now on, allow only this, any number of times').argParser(
         collectValues,
       ),
-      new Option(
-        '--deny <range>',
-        'from now on, allow the public internet except this, any number of times',
-      ).argParser(collectValues),
+      denyOption(),
     ],
     load: async () => (await import('./commands/network.ts')).network,
     examples: [
@@ -64,6 +61,13 @@ export function defineReportCommands(program: Command, define: Define): void {
   defineUsageCommands(program, define)
   defineDemoCommand(program, define)
   defineCompletionCommand(program, define)
+}
+
+function denyOption(): Option {
+  return new Option(
+    '--deny <range>',
+    'from now on, allow the public internet except this, any number of times',
+  ).argParser(collectValues)
 }
 
 function sinceOption(): Option {

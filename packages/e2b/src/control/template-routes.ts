@@ -16,18 +16,7 @@ type Key = Authenticated['key']
 export function templateRoutes(router: Router<Authenticated>, parts: ControlParts): void {
   const { backend, ownTemplate, builds } = parts
   const { records } = builds
-  for (const path of ['/templates', '/v2/templates'])
-    router.on('GET', path, async ({ response, query, key }) => {
-      const cursor = query.get('nextToken')
-      const page = await backend.templates.list({ limit: PAGE_MAX, ...(cursor && { cursor }) }, key)
-      if (page.nextCursor !== undefined) response.setHeader('x-next-token', page.nextCursor)
-      const own = records.list(key)
-      const isBuild = new Set(own.flatMap((one) => one.builds.map(({ template }) => template)))
-      // Templates that clients of E2B built come first, so they are on the first page.
-      const first = cursor ? [] : await Promise.all(own.map((one) => templateView(builds, one, key)))
-      const others = page.items.filter(({ name }) => !isBuild.has(name)).map(hostTemplateView)
-      sendJson(response, 200, [...first, ...others])
-    })
+  listRoutes(router, parts)
   router.on('GET', '/templates/aliases/:alias', async ({ response, params, key }) => {
     const alias = params['alias'] ?? ''
     const name = alias.split(':')[0] ?? ''
@@ -78,4 +67,19 @@ export function templateRoutes(router: Router<Authenticated>, parts: ControlPart
       throw error
     }
   }
+}
+
+function listRoutes(router: Router<Authenticated>, { backend, builds }: ControlParts): void {
+  for (const path of ['/templates', '/v2/templates'])
+    router.on('GET', path, async ({ response, query, key }) => {
+      const cursor = query.get('nextToken')
+      const page = await backend.templates.list({ limit: PAGE_MAX, ...(cursor && { cursor }) }, key)
+      if (page.nextCursor !== undefined) response.setHeader('x-next-token', page.nextCursor)
+      const own = builds.records.list(key)
+      const isBuild = new Set(own.flatMap((one) => one.builds.map(({ template }) => template)))
+      // Templates that clients of E2B built come first, so they are on the first page.
+      const first = cursor ? [] : await Promise.all(own.map((one) => templateView(builds, one, key)))
+      const others = page.items.filter(({ name }) => !isBuild.has(name)).map(hostTemplateView)
+      sendJson(response, 200, [...first, ...others])
+    })
 }
