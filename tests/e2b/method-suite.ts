@@ -56,10 +56,10 @@ export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
       const other = await client.Sandbox.create({ ...e2b.options, timeoutMs: 600_000, lifecycle })
       const why = await e2b.own(`/sandboxes/${other.sandboxId}/why`)
       expect(why.body.summary).toMatch(/It is put to standby in 10 min, when its time is over\./)
-      await other.setTimeout(1_000)
-      await expect.poll(async () => (await other.getInfo()).state).toBe('paused')
+      await other.setTimeout(3_000)
+      await expect.poll(async () => (await other.getInfo()).state, { timeout: 20_000 }).toBe('paused')
       const ofOurs = async () => (await e2b.own(`/sandboxes/${other.sandboxId}`)).body
-      await expect.poll(async () => (await ofOurs()).state).toBe('standby')
+      await expect.poll(async () => (await ofOurs()).state, { timeout: 20_000 }).toBe('standby')
       expect((await ofOurs()).expires).toBeUndefined()
       expect((await other.commands.run('echo awake')).stdout).toBe('awake\n')
       expect((await other.getInfo()).state).toBe('running')
