@@ -220,7 +220,7 @@ export function methodSuite(e2b: E2bServer, recorder: CallRecorder): void {
       expect(await other.kill()).toBe(true)
       const endless = await sandbox.commands.run('sleep 1000', { background: true })
       expect(await sandbox.commands.kill(endless.pid)).toBe(true)
-      expect(await sandbox.commands.kill(endless.pid)).toBe(false)
+      await expect.poll(() => sandbox.commands.kill(endless.pid), { timeout: 10_000 }).toBe(false)
       await expect(sandbox.commands.connect(999_999)).rejects.toBeInstanceOf(client.NotFoundError)
     })
 
