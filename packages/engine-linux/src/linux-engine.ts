@@ -18,6 +18,7 @@ import type {
   RestoreOptions,
   SavedBurrow,
   Snapshot,
+  SnapshotFiles,
   SnapshotOptions,
   StopAt,
   StorageReport,
@@ -52,6 +53,7 @@ import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
+import { snapshotFiles } from './snapshot/snapshot-files.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
@@ -230,6 +232,10 @@ export class LinuxEngine implements Engine {
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
     return describeSnapshot((await this.#snapshots.store.get(snapshotId)).manifest)
+  }
+
+  snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
+    return snapshotFiles(this.#snapshots, snapshotId)
   }
 
   async importImage(request: ImportImage): Promise<ImportedImage> {

@@ -68,6 +68,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { 'write(content)': 'data', 'move(from)': 'source', 'move(to)': 'target' },
     onlyPython: { 'read(encoding)': 'text is UTF-8 everywhere else' },
   },
+  Jobs: {
+    python: 'Jobs',
+    renamed: {
+      'create(retry.retries)': 'retries',
+      'create(retry.backoffMs)': 'backoff',
+    },
+  },
   Ports: { python: 'Ports' },
   Pty: {
     python: 'Pty',
@@ -112,6 +119,9 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { ...AN_ERROR.renamed, result: 'execution' },
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
+  Schedules: {
+    python: 'Schedules',
+  },
   Scrub: { python: 'Scrub' },
   Secrets: { python: 'Secrets' },
   Services: {
@@ -146,6 +156,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     },
   },
   Volumes: { python: 'Volumes' },
+  Webhooks: { python: 'Webhooks' },
 }
 
 /** What TypeScript exports that is no class, and what Python has for it. */
@@ -178,6 +189,7 @@ export const ONLY_PYTHON_CLASSES = {
   NotFoundError: 'the same',
   ServerUnreachableError: 'the same',
   Events: 'an AsyncIterable in TypeScript',
+  JobEvents: 'an AsyncGenerator in TypeScript',
   RunStream: 'an AsyncGenerator in TypeScript, whose signal interrupts',
   Watch: 'an AsyncIterable in TypeScript',
   FileStream: 'a ReadableStream in TypeScript',
