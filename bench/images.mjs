@@ -1,157 +1,163 @@
-// Pulls an image of 300 MB in 8 layers from a registry on loopback and compares it with `skopeo copy` plus unpacking.
-// Run as root: node bench/images.mjs [MEGABYTES]. Needs docker-registry and skopeo, which `./dormouse test` installs.
-import { execFileSync, spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+// Pulls an image of 300 MB in 8 layers from a registry on loopback and compares it with `skopeo copy` plus unpacking;
+// uses its layers again; builds again after a change; compares create from an image with create from the built-in.
+// Needs docker-registry, skopeo and busybox-static, which `./dormouse test` installs.
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newSandboxId } from '@dormouse/contracts'
-import { LinuxEngine } from '@dormouse/engine-linux'
+import { Layout } from '../packages/engine-linux/dist/host/layout.js'
+import { copyAndUnpack, makeBusyboxLayer, makeLayer, pushImage, startRegistry } from './images/make-image.mjs'
+import { median, megabytes, ms, report, summarize, table, verdict } from './measure.mjs'
+import { startServer } from './server/start-server.mjs'
+import { readOptions, removeState, timed } from './workbench.mjs'
 
-const [megabytes = '300'] = process.argv.slice(2)
+const options = readOptions({ megabytes: { type: 'string', default: '300' } })
 const LAYERS = 8
-const ROUNDS = 3
-const dataDir = process.env.DORMOUSE_DATA ?? '/var/lib/dormouse'
-const work = mkdtempSync(join(tmpdir(), 'dormouse-bench-images-'))
-const port = 17_599
-const host = `127.0.0.1:${port}`
-const run = (...argv) =>
-  execFileSync(argv[0], argv.slice(1), { stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1e9 })
+const ROUNDS = options.quick ? 1 : 3
+const CREATES = options.quick ? 5 : 30
+const PORT = 17_599
+/** The reserve restores sandboxes ahead of need; after this pause it has. */
+const PAUSE_MS = 1_000
 
-const registry = await startRegistry()
+const work = mkdtempSync(join(options.data, 'bench-images-'))
+const registry = await startRegistry(work, PORT)
 try {
-  const conf = join(work, 'registries.conf')
-  writeFileSync(conf, `[[registry]]\nlocation = "${host}"\ninsecure = true\n`)
-  const layout = makeLayout(
-    'first',
-    Array.from({ length: LAYERS }, (_, at) => makeLayer(at, Number(megabytes) / LAYERS)),
+  const image = `${registry.host}/big:1`
+  const base = makeBusyboxLayer(work)
+  const others = Array.from({ length: LAYERS - 1 }, (_, at) =>
+    makeLayer(work, `layer-${at}`, Number(options.megabytes) / (LAYERS - 1)),
   )
-  run(
-    'skopeo',
-    '--insecure-policy',
-    'copy',
-    '--dest-tls-verify=false',
-    `oci:${layout}`,
-    `docker://${host}/big:1`,
-  )
-  const control = []
-  const cold = []
-  const warm = []
-  for (let round = 0; round < ROUNDS; round += 1) {
-    control.push(timed(() => copyAndUnpack()))
-    const stateDir = mkdtempSync(join(work, 'state-'))
-    await using engine = await LinuxEngine.open({ dataDir, stateDir })
-    const request = () => ({
-      ...{ image: `${host}/big:1`, registriesConf: conf, sandboxId: newSandboxId() },
-      ...{ maxBytes: 1e10, maxFiles: 1e6 },
-    })
-    cold.push(await timedAsync(() => engine.importImage(request())))
-    warm.push(await timedAsync(() => engine.importImage(request())))
+  const compressedBytes = pushImage(work, image, [base, ...others])
+  const rounds = []
+  for (let round = 0; round < ROUNDS; round += 1) rounds.push(await measureRound(image, round))
+  const of = (name) => rounds.map((one) => one[name])
+  const result = {
+    ...{ compressedBytes, control: of('control'), template: of('template'), imported: of('imported') },
+    ...{ again: of('again'), importedAgain: of('importedAgain'), rebuild: of('rebuild') },
+    creates: rounds.at(-1).creates,
   }
-  const ratio = median(cold) / median(control)
-  console.log(`skopeo copy and tar:   ${show(control)}`)
-  console.log(`import, nothing here:  ${show(cold)}   ${ratio.toFixed(2)} times that (goal: 1.5)`)
-  console.log(`import, layers here:   ${show(warm)}   (goal: 1 s)`)
+  await report({ name: 'images', options, result, text: describe(result) })
 } finally {
-  registry.kill('SIGKILL')
+  registry.child.kill('SIGKILL')
   rmSync(work, { recursive: true, force: true })
 }
 
-function copyAndUnpack() {
-  const into = mkdtempSync(join(work, 'control-'))
-  run(
-    'skopeo',
-    '--insecure-policy',
-    'copy',
-    '--src-tls-verify=false',
-    `docker://${host}/big:1`,
-    `oci:${into}/layout:x`,
-  )
-  mkdirSync(join(into, 'root'))
-  const { manifests } = JSON.parse(readFileSync(join(into, 'layout/index.json'), 'utf8'))
-  const blob = (digest) => join(into, 'layout/blobs/sha256', digest.slice(7))
-  const { layers } = JSON.parse(readFileSync(blob(manifests[0].digest), 'utf8'))
-  for (const { digest } of layers) run('tar', '-xzf', blob(digest), '-C', join(into, 'root'))
-  rmSync(into, { recursive: true })
+/** Every round has a server that knows no layer yet. */
+async function measureRound(image, round) {
+  const control = await timed(() => copyAndUnpack(work, image))
+  control.result()
+  const stateDir = mkdtempSync(join(options.data, 'bench-'))
+  const server = await startServer(stateDir, options.data, { images: { registriesConf: registry.conf } })
+  try {
+    const first = await build(server, { name: 'first', image })
+    const again = await build(server, { name: 'again', image })
+    const dockerfile = `FROM ${image}\nRUN echo expensive > /expensive\nCOPY app.txt /app.txt\n`
+    const context = (text) => upload(server, tarOf('app.txt', text))
+    await build(server, { name: 'app', dockerfile, context: await context('1') })
+    await call(server, '/v1/templates/app', { method: 'DELETE' })
+    const changed = { name: 'app', dockerfile, context: await context('2') }
+    const rebuild = await build(server, changed)
+    const isLast = round === ROUNDS - 1
+    return {
+      ...{ control: control.ms, template: first.ms, imported: first.importMs, again: again.ms },
+      ...{ importedAgain: again.importMs, rebuild: rebuild.ms },
+      creates: isLast ? await measureCreates(server, image) : undefined,
+    }
+  } finally {
+    server.child.kill('SIGTERM')
+    await once(server.child, 'exit')
+    await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+  }
 }
 
-/** Half of it is random, half is text, in files of 64 KB. */
-function makeLayer(at, size) {
-  const directory = join(work, `layer-${at}`)
-  mkdirSync(join(directory, `data-${at}`), { recursive: true })
-  for (let file = 0; file < size * 16; file += 1) {
-    const content =
-      file % 2 === 0 ? randomBytes(65_536) : Buffer.alloc(65_536, `line ${file} of layer ${at}\n`)
-    writeFileSync(join(directory, `data-${at}`, `file-${file}`), content)
-  }
-  const archive = join(work, `layer-${at}.tar`)
-  run('tar', '-cf', archive, '-C', directory, '.')
-  rmSync(directory, { recursive: true })
-  return archive
+/** In turns: a sandbox of the built-in template, and one of an image with a server that is already running. */
+async function measureCreates(server, image) {
+  const preloaded = { name: 'web', image, start: 'exec httpd -f -p 8000 -h /', ready: { port: 8000 } }
+  await build(server, preloaded)
+  const found = { python: [], web: [] }
+  for (let round = 0; round < CREATES + 2; round += 1)
+    for (const template of ['python', 'web']) {
+      await sleep(PAUSE_MS)
+      const { ms: tookMs, result } = await timed(() => call(server, '/v1/sandboxes', { json: { template } }))
+      await call(server, `/v1/sandboxes/${result.id}`, { method: 'DELETE' })
+      // The reserve learns which templates are wanted.
+      if (round >= 2) found[template].push(tookMs)
+    }
+  return { python: summarize(found.python), web: summarize(found.web) }
 }
 
-function makeLayout(name, archives) {
-  const directory = join(work, name)
-  mkdirSync(join(directory, 'blobs/sha256'), { recursive: true })
-  const put = (content, mediaType) => {
-    const hex = createHash('sha256').update(content).digest('hex')
-    writeFileSync(join(directory, 'blobs/sha256', hex), content)
-    return { mediaType, digest: `sha256:${hex}`, size: content.length }
-  }
-  const diffIds = archives.map(
-    (path) => `sha256:${createHash('sha256').update(readFileSync(path)).digest('hex')}`,
-  )
-  const architecture = process.arch === 'x64' ? 'amd64' : 'arm64'
-  const config = { architecture, os: 'linux', config: {}, rootfs: { type: 'layers', diff_ids: diffIds } }
-  const type = 'application/vnd.oci.image'
-  const manifest = {
-    schemaVersion: 2,
-    mediaType: `${type}.manifest.v1+json`,
-    config: put(Buffer.from(JSON.stringify(config)), `${type}.config.v1+json`),
-    layers: archives.map((path) => put(run('gzip', '-c', path), `${type}.layer.v1.tar+gzip`)),
-  }
-  const described = put(Buffer.from(JSON.stringify(manifest)), `${type}.manifest.v1+json`)
-  writeFileSync(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests: [described] }))
-  writeFileSync(join(directory, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}')
-  const bytes = readdirSync(join(directory, 'blobs/sha256')).map(
-    (file) => statSync(join(directory, 'blobs/sha256', file)).size,
-  )
-  console.log(
-    `image: ${LAYERS} layers, ${megabytes} MB, ${Math.round(bytes.reduce((a, b) => a + b) / 1e6)} MB compressed`,
-  )
-  return directory
-}
-
-async function startRegistry() {
-  const config = {
-    version: 0.1,
-    log: { level: 'error' },
-    storage: { filesystem: { rootdirectory: join(work, 'registry') } },
-    http: { addr: host },
-  }
-  writeFileSync(join(work, 'config.yml'), JSON.stringify(config))
-  const child = spawn('docker-registry', ['serve', join(work, 'config.yml')], { stdio: 'ignore' })
-  while (!(await fetch(`http://${host}/v2/`).catch(() => undefined))) await sleep(20)
-  return child
-}
-
-function timed(work) {
+/** Builds a template and waits for the end of its log. */
+async function build(server, template) {
   const began = performance.now()
-  work()
-  return performance.now() - began
+  await call(server, '/v1/templates', { json: template })
+  const log = await request(server, `/v1/templates/${template.name}/log`)
+  const text = await log.text()
+  let { state, error } = await call(server, `/v1/templates/${template.name}`)
+  while (state === 'building') ({ state, error } = await call(server, `/v1/templates/${template.name}`))
+  const tookMs = performance.now() - began
+  if (state !== 'ready') throw new Error(`${template.name}: ${error}`)
+  return { ms: tookMs, importMs: Number(/imported in ([\d.]+) s/.exec(text)?.[1] ?? 0) * 1000 }
 }
 
-async function timedAsync(work) {
-  const began = performance.now()
-  await work()
-  return performance.now() - began
+function request({ url, key }, path, { json, body, method } = {}) {
+  const headers = { authorization: `Bearer ${key}`, ...(json && { 'content-type': 'application/json' }) }
+  const content = json ? JSON.stringify(json) : body
+  return fetch(url + path, { method: method ?? (content ? 'POST' : 'GET'), headers, body: content })
 }
 
-function median(values) {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]
+async function call(server, path, more) {
+  const answer = await request(server, path, more)
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text}`)
+  return text === '' ? undefined : JSON.parse(text)
 }
 
-function show(values) {
-  return `${(median(values) / 1000).toFixed(2)} s (${values.map((value) => (value / 1000).toFixed(2)).join(', ')})`
+async function upload(server, body) {
+  return (await call(server, '/v1/uploads', { body, method: 'POST' })).id
+}
+
+/** A tar archive of one small file. */
+function tarOf(path, text) {
+  const header = Buffer.alloc(512)
+  const octal = (value, at, length) => header.write(`${value.toString(8).padStart(length - 1, '0')}\0`, at)
+  header.write(path, 0)
+  octal(0o644, 100, 8)
+  octal(0, 108, 8)
+  octal(0, 116, 8)
+  octal(text.length, 124, 12)
+  octal(0, 136, 12)
+  header.write('        ', 148)
+  header.write('0', 156)
+  header.write('ustar\x0000', 257, 'latin1')
+  octal(
+    header.reduce((sum, byte) => sum + byte, 0),
+    148,
+    7,
+  )
+  return Buffer.concat([header, Buffer.from(text.padEnd(512, '\0')), Buffer.alloc(1024)])
+}
+
+function describe({ compressedBytes, creates, ...found }) {
+  const seconds = (values) => (median(values) / 1000).toFixed(2)
+  const all = (values) => values.map((value) => (value / 1000).toFixed(2)).join(', ')
+  const row = (title, values, goal) => [title, seconds(values), all(values), goal]
+  const ratio = median(found.template) / median(found.control)
+  const atMost = (values, limit) => verdict(Number(seconds(values)), { atMost: limit }, 's')
+  const times = [
+    row('`skopeo copy` and `tar -x` of every layer', found.control),
+    row('pull, unpack and start: a template', found.template, verdict(ratio, { atMost: 1.5 }, '× that')),
+    row('… the pull and the unpacking alone', found.imported),
+    row('the same layers again: the import', found.importedAgain, atMost(found.importedAgain, 1)),
+    row('… and the start', found.again),
+    row('rebuild after a change of the last `COPY`', found.rebuild, atMost(found.rebuild, 5)),
+  ]
+  const compared = creates.web.p50 / creates.python.p50
+  return `An image of ${options.megabytes} MB in ${LAYERS} layers, ${megabytes(compressedBytes)} MB compressed; the
+template takes ${ratio.toFixed(2)} times as long as copying and unpacking by hand.
+
+${table(['what', 'median s', 'samples s', 'goal'], times)}
+
+Create from a preloaded image (a static server is running in it) takes ${ms(creates.web.p50)} ms (p99
+${ms(creates.web.p99)}), from the built-in template ${ms(creates.python.p50)} ms (p99 ${ms(creates.python.p99)}):
+${compared.toFixed(2)} times as long. In turns, ${creates.web.times} each, over HTTP.`
 }

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 /** Starts a server in a separate process with a separate state directory. */
-export async function startServer(stateDir, dataDir) {
-  await writeFile(join(stateDir, 'config.json'), JSON.stringify({ logLevel: 'warn' }))
+export async function startServer(stateDir, dataDir, config = {}) {
+  await writeFile(join(stateDir, 'config.json'), JSON.stringify({ logLevel: 'warn', ...config }))
   const program = fileURLToPath(new URL('serve.mjs', import.meta.url))
   const child = spawn(process.execPath, ['--expose-gc', program, stateDir, dataDir], {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],

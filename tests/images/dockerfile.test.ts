@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
@@ -109,6 +110,23 @@ test('steps are cached: after a change only the steps from there on run', async 
   const second = await build({ name: 'cached', dockerfile, context: changed })
   expect(second.logTail.match(/ {4}cached/g)).toHaveLength(1)
   expect(await inside('cached', 'cat /expensive /copied')).toBe('expensive\n2')
+})
+
+test('ADD unpacks archives, with the owner that it names; COPY does not', async () => {
+  const packed = gzipSync(makeLayer([{ path: 'sub' }, { path: 'sub/file', content: 'unpacked\n' }]))
+  const files = await context([
+    { path: 'app.tar.gz', content: packed },
+    { path: 'plain.txt', content: 'plain\n' },
+  ])
+  const dockerfile = `FROM ${image}
+ADD --chown=1000:1000 app.tar.gz /added/
+ADD --chown=web plain.txt /added/
+COPY app.tar.gz /copied/
+`
+  expect(await build({ name: 'added', dockerfile, context: files })).toMatchObject({ state: 'ready' })
+  const code =
+    'cat /added/sub/file /added/plain.txt; stat -c %u:%g /added/sub/file /added/plain.txt; ls /copied'
+  expect(await inside('added', code)).toBe('unpacked\nplain\n1000:1000\n1000:1000\napp.tar.gz\n')
 })
 
 test('a cache mount keeps its files between builds and out of the template', async () => {

@@ -52,6 +52,11 @@ export class FaultyRegistry implements AsyncDisposable {
       outgoing.writeHead(307, { location: this.fault.redirectTo }).end()
       return
     }
+    // skopeo continues where it was cut off, if it may.
+    if (isBlob && this.fault.cutAfterBytes !== undefined && headers.range !== undefined) {
+      outgoing.destroy()
+      return
+    }
     const { port } = this.#registry
     const forwarded = request({ host: '127.0.0.1', port, method, path, headers, agent: false }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers)

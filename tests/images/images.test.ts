@@ -116,8 +116,11 @@ int main(void)
 }
 `
 
-/** A process that waits for input through a sleep must have its memory, and zeros where it gave memory back. */
-async function survives(id: string): Promise<{ maps: string; said: string }> {
+/**
+ * A process that waits for input through a sleep must have its memory, and zeros where it gave memory back. `copied` are
+ * the programs without the guard.
+ */
+async function survives(id: string): Promise<{ maps: string; said: string; copied: string[] }> {
   const { stdout: maps } = await python(
     id,
     `import subprocess
@@ -125,12 +128,14 @@ p = subprocess.Popen(["/program"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
 assert p.stdout.readline() == b"ready\\n"
 print(open(f"/proc/{p.pid}/maps").read())`,
   )
+  const why = await server.ok(`/v1/sandboxes/${id}/why`, { key: tenant })
+  const copied = (why.copied ?? []).map(({ program }: { program: string }) => program)
   await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' }, key: tenant })
   const { stdout: said } = await python(
     id,
     'n = p.stdin.write(b"x"); p.stdin.flush(); print(p.stdout.readline().decode(), end="")',
   )
-  return { maps, said }
+  return { maps, said, copied }
 }
 
 test('a single static binary on scratch sleeps and wakes', async () => {
@@ -138,8 +143,9 @@ test('a single static binary on scratch sleeps and wakes', async () => {
   const image = registry.push('static:1', [makeLayer([{ path: 'program', content: program, mode: 0o755 }])])
   expect(await build({ name: 'static', image })).toMatchObject({ state: 'ready' })
   const id = await create('static')
-  const { maps, said } = await survives(id)
+  const { maps, said, copied } = await survives(id)
   // No guard in a static program: its memory is copied, and madvise works as on any memory.
+  expect(copied).toEqual(['program'])
   expect(maps).not.toContain('guard')
   expect(said).toBe('heap 0\n')
   expect((await sh(id, 'echo $BASH_VERSION')).stdout).toMatch(/^5\./)
@@ -161,7 +167,8 @@ test('a musl program has the guard, sleeps and wakes', async () => {
   const image = registry.push('musl:1', [busyboxLayer, layer], { Env: ['PATH=/bin'] })
   expect(await build({ name: 'musl', image })).toMatchObject({ state: 'ready' })
   const id = await create('musl')
-  const { maps, said } = await survives(id)
+  const { maps, said, copied } = await survives(id)
+  expect(copied).toEqual([])
   expect(maps).toContain('ld-musl')
   expect(maps).toContain('libdormouse-guard')
   expect(said).toBe('heap 0\n')
@@ -174,6 +181,14 @@ describe('a layer that tries to leave its root', () => {
     [
       'with a hard link to a file of the host',
       [{ path: 'a', type: '1', link: '/etc/machine-id' }],
+      /cannot be unpacked/,
+    ],
+    [
+      'with a hard link through a symbolic link out of it',
+      [
+        { path: 'out', link: '/etc' },
+        { path: 'a', type: '1', link: 'out/machine-id' },
+      ],
       /cannot be unpacked/,
     ],
     ['with a size that is a lie', [{ path: 'a', content: 'x', size: 1e9 }], /larger than|middle of an entry/],

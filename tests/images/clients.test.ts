@@ -1,0 +1,98 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Dormouse, Template } from 'dormouse'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { useCommandLine } from '../cli/command-line.ts'
+import { PYTHON, runPython } from '../python-sdk/run-python.ts'
+import { writeLayout } from './make-image.ts'
+import { busyboxLayer, run } from './test-images.ts'
+
+const MINUTES = 300_000
+vi.setConfig({ testTimeout: MINUTES, hookTimeout: MINUTES })
+
+const cli = useCommandLine({ builds: { atOnce: 4, memoryBytes: 512 * 1024 ** 2 } })
+let scratch: string
+let project: string
+let archive: string
+beforeAll(() => {
+  scratch = mkdtempSync(join(tmpdir(), 'dormouse-clients-'))
+  const layout = join(scratch, 'layout')
+  writeLayout(layout, [busyboxLayer], { Env: ['PATH=/bin', 'FROM_ARCHIVE=yes'] })
+  archive = join(scratch, 'saved.tar')
+  const destination = `docker-archive:${archive}:saved:1`
+  execFileSync('skopeo', ['--insecure-policy', 'copy', `oci:${layout}`, destination], { stdio: 'pipe' })
+  project = join(scratch, 'project')
+  mkdirSync(join(project, 'app'), { recursive: true })
+  writeFileSync(join(project, 'app/kept.txt'), 'kept\n')
+  writeFileSync(join(project, 'app/secret.env'), 'never sent\n')
+  writeFileSync(join(project, '.dockerignore'), '**/*.env\n')
+})
+afterAll(() => rmSync(scratch, { recursive: true, force: true }))
+
+async function inside(template: string, code: string): Promise<string> {
+  const { id } = await cli.server.ok('/v1/sandboxes', { json: { template } })
+  const { stdout, stderr } = await run(cli.server, { id, key: cli.server.key }, code)
+  await cli.server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  return stdout + stderr
+}
+
+test('dormouse template create sends an archive of docker save, and shows the log with its times', async () => {
+  const { status, stdout, stderr } = await cli.run(['template', 'create', 'saved', '--image', archive])
+  expect({ status, stdout }).toEqual({ status: 0, stdout: 'saved\n' })
+  expect(stderr).toMatch(/^ +\d+\.\d ==> importing upload:/m)
+  expect(stderr).toMatch(/^ +\d+\.\d {5}imported in \d+\.\d s$/m)
+  expect(await inside('saved', 'echo $FROM_ARCHIVE')).toBe('yes\n')
+})
+
+test('dormouse template debug starts in the state before the step that failed', async () => {
+  const dockerfile = 'FROM template:saved\nCOPY app /app\nRUN echo before > /before\nRUN cat /app/missing\n'
+  writeFileSync(join(project, 'Dockerfile'), dockerfile)
+  const built = await cli.run(['template', 'create', 'broken', '--dockerfile', project])
+  expect(built.status).not.toBe(0)
+  expect(built.stderr).toContain('[3/3] RUN cat /app/missing')
+  expect(built.stderr).toContain('dormouse template debug broken')
+  const { status, stdout, stderr } = await cli.run(['template', 'debug', 'broken'])
+  expect(status).toBe(0)
+  expect(stderr).toContain('in the state before `RUN cat /app/missing`')
+  const id = stdout.trim()
+  expect((await cli.run(['exec', id, '--', 'sh', '-c', 'cat /before; ls /app'])).stdout).toBe(
+    'before\nkept.txt\n',
+  )
+  await cli.run(['rm', id])
+})
+
+test('the builder of the TypeScript SDK builds, and its log comes line by line', async () => {
+  const client = new Dormouse({ url: cli.server.url, apiKey: cli.server.key })
+  const builder = Template.fromTemplate('saved')
+    .run('echo built > /built')
+    .copy('app', '/app')
+    .env({ MODE: 'one' })
+    .start('exec httpd -f -p 8000 -h /app')
+    .ready(8000)
+  const lines: string[] = []
+  const options = { context: project, onLog: (line: string) => lines.push(line) }
+  expect(await client.templates.build('typescript', builder, options)).toMatchObject({ state: 'ready' })
+  expect(lines).toContain('[1/2] RUN echo built > /built')
+  const request = 'printf "GET /kept.txt HTTP/1.0\\r\\n\\r\\n" | nc 127.0.0.1 8000'
+  expect(await inside('typescript', `echo $MODE; cat /built; ls /app; ${request}`)).toMatch(
+    /^one\nbuilt\nkept\.txt\n[\s\S]*\nkept\n$/,
+  )
+})
+
+test('the builder of the Python SDK does the same', async () => {
+  const program = `
+import sys
+from dormouse import Client, Template
+builder = Template.from_template("saved").run("echo built > /built").copy("app", "/app").env({"MODE": "two"})
+lines = []
+template = Client().templates.build("python-sdk", builder, context=sys.argv[1], on_log=lines.append)
+assert template.state == "ready", template
+assert "[1/2] RUN echo built > /built" in lines, lines
+`
+  const env = { DORMOUSE_URL: cli.server.url, DORMOUSE_API_KEY: cli.server.key }
+  const { code, output } = await runPython(PYTHON, ['-c', program, project], env)
+  expect(code, output).toBe(0)
+  expect(await inside('python-sdk', 'echo $MODE; cat /built; ls /app')).toBe('two\nbuilt\nkept.txt\n')
+})
