@@ -154,7 +154,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
   SshKeys: { python: 'SshKeys' },
   TemplateBuilder: {
     python: 'TemplateBuilder',
-    renamed: { 'network(mode)': 'policy', 'network(allow)': 'policy' },
+    renamed: { 'network(mode)': 'policy', 'network(allow)': 'policy', 'network(deny)': 'policy' },
   },
   Templates: {
     python: 'Templates',

@@ -18,6 +18,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   VariableColumn: { types: ["NonNullable<contract.VariableDetailAnswer['table']>['columns'][number]"] },
   ContextInfo: { types: ['contract.ContextAnswer'] },
   ContextVariables: { types: ["contract.VariablesAnswer['contexts'][number]"] },
+  CopiedProgram: { types: ["NonNullable<contract.WhyAnswer['copied']>[number]"] },
   DamagedSnapshot: { types: ["contract.ScrubAnswer['damagedSnapshots'][number]"] },
   DamagedTemplate: { types: ["contract.ScrubAnswer['damagedTemplates'][number]"] },
   Delivery: { types: ['sdk.Delivery'] },

@@ -45,7 +45,7 @@ export async function authorizeService(
   }
   if (!isPublic)
     throw new DormouseError('unauthorized', 'This service is private.', {
-      hint: 'Send `Authorization: Bearer <key>`, or make it public: `dormouse service update NAME --public`.',
+      hint: 'Send the request with a key, or make the service public: `dormouse service update NAME --public`.',
     })
   const lease = await deployments.take(service, SERVER, { session, signal })
   return authorized(lease, { target, own, keyId: undefined, revoked: undefined })

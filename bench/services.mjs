@@ -1,0 +1,118 @@
+// Measures services: a request to one that sleeps, against a wake of the same sandbox and against the program awake,
+// and replicas that follow the load.
+import { once } from 'node:events'
+import { mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Layout } from '../packages/engine-linux/dist/host/layout.js'
+import { ms, report, summarize, table } from './measure.mjs'
+import { measureWithWrk } from './ports/wrk.mjs'
+import { clientOf } from './server/client.mjs'
+import { startServer } from './server/start-server.mjs'
+import { readOptions, removeState } from './workbench.mjs'
+
+const options = readOptions()
+const TIMES = options.quick ? 5 : 30
+const PAUSE_MS = 500
+const SECONDS = options.quick ? 3 : 15
+const REPLICAS = 5
+const start = 'python3 -m http.server $PORT --bind 127.0.0.1'
+
+const stateDir = await mkdtemp(join(options.data, 'bench-'))
+const server = await startServer(stateDir, options.data)
+const headers = { authorization: `Bearer ${server.key}` }
+try {
+  const client = clientOf(server)
+  const service = await deploy(client, 'sleeper', { replicas: { max: 1 } })
+  const { sandboxId } = service.replicas.items[0]
+  const path = '/v1/services/sleeper/http/'
+  const result = { tiers: await measureTiers(client, { sandboxId, path }), scale: await measureScale(client) }
+  await report({ name: 'services', options, result, text: describe(result) })
+  for (const name of ['sleeper', 'wide']) await client.call('DELETE', `/v1/services/${name}`)
+  client.close()
+} finally {
+  server.child.kill('SIGTERM')
+  await once(server.child, 'exit')
+  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+}
+
+async function deploy(client, name, more) {
+  await client.call('PUT', `/v1/services/${name}`, { port: 3000, template: 'python', start, ...more })
+  for (;;) {
+    const service = await client.call('GET', `/v1/services/${name}`)
+    if (service.version === 1) return service
+    if (service.versions[0].state === 'failed') throw new Error(service.versions[0].error)
+    await sleep(100)
+  }
+}
+
+/** In turns: awake, frozen, stored; the request of a service, and the wake alone. */
+async function measureTiers(client, { sandboxId, path }) {
+  const samples = { awake: [], 'frozen, wake alone': [], frozen: [], 'stored, wake alone': [], stored: [] }
+  for (let round = 0; round < TIMES; round++) {
+    samples.awake.push(await timed(() => request(path)))
+    for (const tier of ['frozen', 'stored']) {
+      await client.call('POST', `/v1/sandboxes/${sandboxId}/standby`, { tier })
+      await sleep(PAUSE_MS)
+      samples[`${tier}, wake alone`].push(
+        await timed(() => client.call('POST', `/v1/sandboxes/${sandboxId}/resume`, {})),
+      )
+      await client.call('POST', `/v1/sandboxes/${sandboxId}/standby`, { tier })
+      await sleep(PAUSE_MS)
+      samples[tier].push(await timed(() => request(path)))
+    }
+  }
+  return Object.fromEntries(Object.entries(samples).map(([name, list]) => [name, summarize(list)]))
+}
+
+async function request(path) {
+  const response = await fetch(`${server.url}${path}`, { headers })
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+  await response.arrayBuffer()
+}
+
+async function timed(work) {
+  const began = performance.now()
+  await work()
+  return performance.now() - began
+}
+
+/** From a service that sleeps to five replicas, and none of the requests fails. */
+async function measureScale(client) {
+  const { replicas } = await deploy(client, 'wide', { replicas: { max: REPLICAS, concurrency: 3 } })
+  await client.call('POST', `/v1/sandboxes/${replicas.items[0].sandboxId}/standby`, { tier: 'stored' })
+  const began = performance.now()
+  let reachedMs
+  const watching = (async () => {
+    while (reachedMs === undefined && performance.now() - began < SECONDS * 1000) {
+      const { replicas: now } = await client.call('GET', '/v1/services/wide')
+      if (now.items.filter(({ state }) => state === 'ready').length === REPLICAS)
+        reachedMs = performance.now() - began
+      await sleep(20)
+    }
+  })()
+  // wrk ends with an error when a request fails.
+  const found = await measureWithWrk({
+    url: server.url,
+    headers,
+    path: '/v1/services/wide/http/',
+    connections: 16,
+    seconds: SECONDS,
+  })
+  await watching
+  return { ...found, reachedMs }
+}
+
+function describe({ tiers, scale }) {
+  const rows = Object.entries(tiers).map(([name, { times, p50, p99 }]) => [name, times, ms(p50), ms(p99)])
+  const own = tiers.awake.p50
+  const ratio = (tier) => (tiers[tier].p50 / (tiers[`${tier}, wake alone`].p50 + own)).toFixed(2)
+  return `${table(['a request to a service that is', 'times', 'p50 ms', 'p99 ms'], rows)}
+
+A request takes ${ratio('frozen')} times (frozen) and ${ratio('stored')} times (stored) as long as the wake alone and a
+request to the awake service together (goal ≤ 1.2).
+
+From one replica that sleeps on disk to ${REPLICAS} that answer, with 16 connections of wrk: ${
+    scale.reachedMs === undefined ? 'not reached' : `${Math.round(scale.reachedMs)} ms`
+  }; ${Math.round(scale.perSecond)} requests per second, p50 ${ms(scale.p50)} ms, p99 ${ms(scale.p99)} ms, no request failed.`
+}
