@@ -50,7 +50,7 @@ import {
 import { forkBurrow } from './snapshot/fork-burrow.ts'
 import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
-import { saveBurrow } from './snapshot/save-burrow.ts'
+import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
@@ -197,6 +197,10 @@ export class LinuxEngine implements Engine {
     await this.#parts.snapshots?.reserve.forget(({ template }) => template.name === name)
   }
 
+  async prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void> {
+    await prepareSave(this.#snapshots, this.#own(burrow), signal)
+  }
+
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
     const saved = await saveBurrow(this.#snapshots, this.#own(burrow, options), options)
     this.#upkeep.schedule(saved.snapshot.id)
@@ -304,7 +308,7 @@ export class LinuxEngine implements Engine {
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { host, snapshots } = this.#parts
     const undone = (await snapshots?.removeUndone()) ?? []
-    const { burrows, lost } = await adoptBurrows(host, { undone: new Set(undone) })
+    const { burrows, lost } = await adoptBurrows(host)
     for (const burrow of burrows) this.#hold(burrow)
     await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()

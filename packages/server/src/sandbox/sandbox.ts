@@ -34,7 +34,7 @@ import { promote } from './transitions/promote.ts'
 import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
-import { standby } from './transitions/standby.ts'
+import { prepareStandby, standby } from './transitions/standby.ts'
 import { wake } from './transitions/wake.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
@@ -166,6 +166,7 @@ export class Sandbox {
 
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
+    this.work.interruptSleep()
     this.#waking ??= this.exclusive(() => wake(this, cause)).finally(() => {
       this.#waking = undefined
     })
@@ -197,9 +198,12 @@ export class Sandbox {
 
   // Transitions.
 
-  /** Resolves when the sandbox sleeps at least that deep. Repeating it does nothing. */
-  standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
-    return this.#change(() => standby(this, { tier, cause }))
+  /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
+  async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
+    using watch = this.work.watch()
+    const signal = cause === 'idle' ? watch.signal : undefined
+    await prepareStandby(this, { cause, signal })
+    return await this.#change(() => standby(this, { tier, cause, signal }))
   }
 
   async resume(cause: WakeCause): Promise<SandboxAnswer> {

@@ -11,14 +11,38 @@ import type { StandbyCause } from '../use-options.ts'
 const RETRY_MS = 10_000
 const RETRY_MAX_MS = 10 * 60_000
 
-/** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal the sandbox runs. */
+export interface Standby {
+  readonly tier: Tier
+  readonly cause: StandbyCause
+  readonly pausedAtBytes?: number
+  /** An abort keeps the sandbox awake, unless it is on disk already. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Does what can be done while the sandbox is awake, so that the standby itself is short. Calls go on meanwhile; an
+ * abort
+ * ends it. The caller does not hold the lock.
+ */
+export async function prepareStandby(
+  { row, burrow, deps }: Sandbox,
+  { cause, signal }: Pick<Standby, 'cause' | 'signal'>,
+): Promise<void> {
+  if ((cause !== 'idle' && cause !== 'asked') || row.state !== 'running' || burrow === undefined) return
+  // The standby works without it.
+  await deps.engine.prepareSnapshot(burrow, signal).catch((error: unknown) => {
+    if (signal?.aborted !== true) deps.log.warn({ sandboxId: row.id, err: error }, 'a standby takes longer')
+  })
+}
+
+/** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal or an abort the sandbox runs. */
 export async function standby(
   sandbox: Sandbox,
-  { tier, cause, pausedAtBytes }: { tier: Tier; cause: StandbyCause; pausedAtBytes?: number },
+  { tier, cause, pausedAtBytes, signal }: Standby,
 ): Promise<void> {
   const { row, burrow, deps } = sandbox
   // Work may have begun while this waited for the lock.
-  if (cause === 'idle' && (sandbox.work.isBusy || row.state !== 'running')) return
+  if (cause === 'idle' && (sandbox.work.isBusy || signal?.aborted || row.state !== 'running')) return
   if (row.state === 'standby') {
     if (tier === 'stored' && row.tier === 'frozen') await store(sandbox, cause)
     return
@@ -26,11 +50,17 @@ export async function standby(
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = performance.now()
   await sandbox.sample()
-  sandbox.move('suspending', { intent: 'standby' })
-  const saved = await save(sandbox, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
-    await sandbox.recordOutcome(() => recordRefusal(sandbox, error))
-    throw error
+  // Does not wait for the disk: after a power cut, recovery treats `running` and `suspending` alike.
+  sandbox.move('suspending', { intent: 'standby', withoutSync: true })
+  const leave = tier === 'frozen' ? 'frozen' : 'gone'
+  const saved = await save(sandbox, burrow, leave, signal).catch(async (error) => {
+    const isInterrupted = signal?.aborted === true && error === signal.reason
+    await sandbox.recordOutcome(() =>
+      isInterrupted ? sandbox.move('running', { intent: null }) : recordRefusal(sandbox, error),
+    )
+    if (!isInterrupted) throw error
   })
+  if (saved === undefined) return
   const reached = saved.burrow === undefined ? 'stored' : 'frozen'
   const latencyMs = performance.now() - began
   // Together with the commit: recorded events of runs are then as durable as the sandbox's memory of those runs.
@@ -82,12 +112,13 @@ export async function save(
   sandbox: Sandbox,
   burrow: Burrow,
   leave: 'running' | 'frozen' | 'gone',
+  signal?: AbortSignal,
 ): Promise<Saved> {
   const { engine, starts, log } = sandbox.deps
   const { wakeOnTimer: keepTimers } = sandbox.row
   try {
     const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
-    const options = { leave, keepTimers, limitRestore }
+    const options = { leave, keepTimers, limitRestore, ...(signal && { signal }) }
     const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, options)
     const { id: snapshotId } = snapshot
     if (resumeError !== undefined)
