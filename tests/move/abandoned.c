@@ -1,7 +1,7 @@
 /*
  * abandoned ROUNDS: a target with the guard loaded computes and waits. Again and again a tracer prepares a system
- * call in
- * it, as dormouse-move does, and ends at once instead of putting it back. The target must go on as if nothing had been.
+ * call in it, as dormouse-move does, and ends at once instead of putting it back. The target must go on as if nothing
+ * had been.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,6 @@
 /*
- * The way back for a thread in which dormouse-move made system calls: see guard-call.h. It uses no stack, and
- * changes no
- * flag after it has restored them (mov does not). Signals stay blocked until rsp is the thread's own again.
+ * The way back for a thread in which dormouse-move made system calls: see guard-call.h. It uses no stack, and changes
+ * no flag after it has restored them (mov does not). Signals stay blocked until rsp is the thread's own again.
  */
 #include <stddef.h>
 

@@ -16,6 +16,8 @@
  */
 static const char *const PLAIN[] = {"rd", "wr", "mr", "mw", "me", "ac", "nr", "sd", "hg", "nh", "dd"};
 
+#define AREAS_MAX 8192
+
 static struct area *add_area(struct areas *areas)
 {
     if (areas->count == areas->capacity) {
@@ -29,7 +31,7 @@ static struct area *add_area(struct areas *areas)
 
 static void parse_flags(struct area *area, char *text)
 {
-    area->is_plain = true;
+    area->is_plain = !area->has_key;
     for (char *saved, *flag = strtok_r(text, " \n", &saved); flag; flag = strtok_r(NULL, " \n", &saved)) {
         bool is_known = false;
         for (size_t i = 0; i < sizeof(PLAIN) / sizeof(*PLAIN); i++)
@@ -37,6 +39,18 @@ static void parse_flags(struct area *area, char *text)
         area->is_plain &= is_known;
         area->has_no_reserve |= !strcmp(flag, "nr");
     }
+}
+
+/* A line of smaps below that of the mapping. The flags come last. */
+static void parse_detail(struct area *area, char *line)
+{
+    uint64_t value;
+    if (sscanf(line, "Anonymous: %" SCNu64, &value) == 1 || sscanf(line, "Swap: %" SCNu64, &value) == 1)
+        area->anonymous_bytes += value * 1024;
+    else if (sscanf(line, "ProtectionKey: %" SCNu64, &value) == 1)
+        area->has_key = value != 0;
+    else if (!strncmp(line, "VmFlags:", 8))
+        parse_flags(area, line + 8);
 }
 
 /* `7f00-7f01 rw-p 0000 fe:01 12   /path` */
@@ -70,15 +84,17 @@ bool read_areas(pid_t process, const char *file, struct areas *areas)
     while (getline(&line, &capacity, text) > 0) {
         struct area area;
         if (line[0] >= 'A' && line[0] <= 'Z') {
-            if (areas->count > 0 && !strncmp(line, "VmFlags:", 8))
-                parse_flags(&areas->items[areas->count - 1], line + 8);
+            if (areas->count > 0)
+                parse_detail(&areas->items[areas->count - 1], line);
+        } else if (areas->count > AREAS_MAX) {
+            break;
         } else if (parse_line(&area, line)) {
             *add_area(areas) = area;
         }
     }
     free(line);
     fclose(text);
-    return areas->count > 0;
+    return areas->count > 0 && areas->count <= AREAS_MAX;
 }
 
 const struct area *area_at(const struct areas *areas, uint64_t address)

@@ -9,8 +9,10 @@ struct area {
     uint64_t start, end, file_offset, inode;
     int protection;
     bool is_shared, is_memory_file, is_heap, is_named;
-    /* From smaps only: its flags are all of those that are known to survive a move. */
-    bool is_plain, has_no_reserve;
+    /* From smaps only: its flags are all of those that are known to survive a move, and it has no protection key. */
+    bool is_plain, has_no_reserve, has_key;
+    /* From smaps only: memory that is not that of a file. */
+    uint64_t anonymous_bytes;
 };
 
 struct areas {
@@ -18,7 +20,10 @@ struct areas {
     size_t count, capacity;
 };
 
-/* Reads maps, which is fast, or smaps, which visits every page. False when the process has ended. */
+/*
+ * Reads maps, which is fast, or smaps, which visits every page. False when the process has ended, or has so many
+ * mappings that looking at them would make the pauses long.
+ */
 bool read_areas(pid_t process, const char *file, struct areas *areas);
 /* The mapping that contains an address, or NULL. */
 const struct area *area_at(const struct areas *areas, uint64_t address);

@@ -20,8 +20,8 @@
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
 #endif
-#ifndef PTRACE_O_SUSPEND_SECCOMP
-#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 #endif
 #define SYSCALL_BYTES 2
 #define CODE_SEGMENT_64 0x33
@@ -59,14 +59,13 @@ static bool is_in_sequence(pid_t thread)
     return !read_inside(thread, rseq.address + 8, &sequence, sizeof(sequence)) || sequence != 0;
 }
 
-/*
- * Filters of the sandbox would kill the thread for the calls that are made in it. They are suspended only while it is
- * stopped, or makes such a call: it must not run a single instruction of its own without them.
- */
-static bool suspend_filters(pid_t thread, bool is_suspended)
+/* A thread may have asked to get SIGSYS for system calls that a part of its code makes, as Wine does. */
+static bool has_dispatch(pid_t thread)
 {
-    long options = PTRACE_O_TRACESYSGOOD | (is_suspended ? PTRACE_O_SUSPEND_SECCOMP : 0);
-    return ptrace(PTRACE_SETOPTIONS, thread, 0, options) == 0;
+    struct {
+        uint64_t mode, selector, offset, length;
+    } config = {0};
+    return ptrace(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, thread, sizeof(config), &config) == 0 && config.mode != 0;
 }
 
 /* Where the thread would continue without help from the kernel. */
@@ -96,7 +95,7 @@ bool begin_calls(struct live_calls *calls, const char *path)
         return false;
     if (ptrace(PTRACE_GETSIGMASK, thread, sizeof(calls->signal_mask), &calls->signal_mask) == -1)
         return false;
-    if (is_in_sequence(thread))
+    if (is_in_sequence(thread) || has_dispatch(thread))
         return false;
     if (!read_inside(thread, calls->enter, code, sizeof(code)) || code[0] != 0x0f || code[1] != 0x05)
         return false;
@@ -120,7 +119,7 @@ bool begin_calls(struct live_calls *calls, const char *path)
     if (strlen(path) >= sizeof(frame.path))
         return false;
     strcpy(frame.path, path);
-    return suspend_filters(thread, true) && write_inside(thread, calls->frame, &frame, sizeof(frame));
+    return write_inside(thread, calls->frame, &frame, sizeof(frame));
 }
 
 uint64_t path_inside(const struct live_calls *calls)
@@ -165,8 +164,7 @@ bool end_calls(struct live_calls *calls)
     const uint64_t not_in_use = 0;
     /* The thread is on its way out of a call. It stops again before it runs a single instruction. */
     ptrace(PTRACE_INTERRUPT, thread, 0, 0);
-    bool is_back = suspend_filters(thread, false) &&
-                   ptrace(PTRACE_SETSIGMASK, thread, sizeof(calls->signal_mask), &calls->signal_mask) == 0 &&
+    bool is_back = ptrace(PTRACE_SETSIGMASK, thread, sizeof(calls->signal_mask), &calls->signal_mask) == 0 &&
                    ptrace(PTRACE_SETREGS, thread, 0, &calls->before) == 0 && ptrace(PTRACE_CONT, thread, 0, 0) == 0 &&
                    wait_for_stop(thread) == STOP_EVENT;
     return write_inside(thread, calls->frame, &not_in_use, sizeof(not_in_use)) && is_back;

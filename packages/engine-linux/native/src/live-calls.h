@@ -18,7 +18,7 @@ struct live_calls {
 
 /*
  * Prepares a stopped thread for calls. False when that is not possible now: it is not 64-bit code, is inside a
- * restartable sequence, or its guard is not as expected. Then nothing has changed.
+ * restartable sequence, handles its own system calls, or its guard is not as expected. Then nothing has changed.
  */
 bool begin_calls(struct live_calls *calls, const char *path);
 /* Makes one system call. Returns what the kernel returns to the thread, or -EIO when the thread did not make it. */

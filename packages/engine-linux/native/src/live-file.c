@@ -82,15 +82,6 @@ void discard_in_file(struct live_file *file, uint64_t length, uint64_t offset)
         file->is_torn = true;
 }
 
-void count_pages(struct live_file *file, const char *pages, uint64_t length, uint64_t offset)
-{
-    for (uint64_t at = 0; at < length; at += PAGE_BYTES)
-        file->checksum += page_checksum(pages + at, PAGE_BYTES, (offset + at) / PAGE_BYTES);
-    file->moved_bytes += length;
-    /* A hint: start writing. */
-    (void)sync_file_range(file->fd, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
-}
-
 void seal_live_file(struct live_file *file)
 {
     if (!file->is_torn)

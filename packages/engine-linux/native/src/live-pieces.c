@@ -9,11 +9,10 @@
 
 /* Less is copied faster by the dump than it is moved. */
 #define AREA_MIN_PAGES 64
-/* A larger mapping is a reservation, and looking for its pages takes too long. */
-#define AREA_MAX_BYTES (32ull << 30)
+/* A mapping with less content than one page in so many is a reservation: looking for its pages takes too long. */
+#define AREA_PAGES_PER_PRESENT 64
 /*
- * Pages of one look at the pagemap, and the largest piece: bounds how long a look takes while the process is
- * stopped.
+ * Pages of one look at the pagemap, and the largest piece: bounds how long a look takes while the process is stopped.
  */
 #define SPAN_PAGES 16384u
 /* Memory of a file is moved in whole blocks of which at least this much has changed. */
@@ -94,7 +93,8 @@ static void plan_changed(int pagemap, const struct area *area, uint64_t piece_by
         add_piece(pieces, area, start, area->end);
 }
 
-void plan_pieces(pid_t process, struct areas *areas, uint64_t piece_bytes, struct pieces *pieces)
+void plan_pieces(pid_t process, struct areas *areas, uint64_t piece_bytes, struct pieces *pieces,
+                 bool (*is_over)(void))
 {
     char path[64];
     pieces->count = 0;
@@ -104,9 +104,10 @@ void plan_pieces(pid_t process, struct areas *areas, uint64_t piece_bytes, struc
     int pagemap = open(path, O_RDONLY | O_CLOEXEC);
     if (pagemap == -1)
         return;
-    for (size_t i = 0; i < areas->count; i++) {
+    for (size_t i = 0; i < areas->count && !is_over(); i++) {
         const struct area *area = &areas->items[i];
-        if (!area->is_plain || !is_movable(area) || area->end - area->start > AREA_MAX_BYTES)
+        if (!area->is_plain || !is_movable(area) || area->anonymous_bytes < AREA_MIN_PAGES * PAGE_BYTES ||
+            (area->end - area->start) / AREA_PAGES_PER_PRESENT > area->anonymous_bytes)
             continue;
         if (area->is_memory_file)
             plan_changed(pagemap, area, piece_bytes, pieces);

@@ -38,4 +38,5 @@ bool read_pagemap(int pagemap, uint64_t start, uint64_t end, uint64_t *entries);
  * Cuts the memory of a running process that is worth moving into pieces of about `piece_bytes`: anonymous memory, and
  * parts of memory files that the process has changed. What it says may be out of date when a piece is moved.
  */
-void plan_pieces(pid_t process, struct areas *areas, uint64_t piece_bytes, struct pieces *pieces);
+void plan_pieces(pid_t process, struct areas *areas, uint64_t piece_bytes, struct pieces *pieces,
+                 bool (*is_over)(void));

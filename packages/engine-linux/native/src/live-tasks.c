@@ -16,7 +16,9 @@
 /* With more threads the pause would be too long. */
 #define TASKS_MAX 512
 /* A thread in an uninterruptible system call takes longer. On a busy host, so does one that waits for a CPU. */
-#define STOP_MAX_NS 50000000
+#define STOP_MAX_NS 20000000
+/* How long to wait for threads that did not stop in time, while all others continue. */
+#define LET_GO_MAX_NS 500000000
 /* A thread that needs longer for a system call is not in one. */
 #define CALL_MAX_NS 2000000000
 #define WAKE_US 10000
@@ -44,11 +46,13 @@ static bool has_ended(pid_t process, pid_t thread)
     return !name_end || name_end[2] == 'Z' || name_end[2] == 'X';
 }
 
-static bool is_known(const struct tasks *tasks, pid_t thread)
+static bool is_known(struct tasks *tasks, pid_t thread)
 {
     for (size_t i = 0; i < tasks->count; i++)
-        if (tasks->items[i].thread == thread)
+        if (tasks->items[i].thread == thread) {
+            tasks->items[i].seen = tasks->looks;
             return true;
+        }
     return false;
 }
 
@@ -60,7 +64,7 @@ static void remember(struct tasks *tasks, pid_t process, pid_t thread)
         if (!tasks->items)
             fail("memory");
     }
-    tasks->items[tasks->count++] = (struct task){.process = process, .thread = thread};
+    tasks->items[tasks->count++] = (struct task){.process = process, .thread = thread, .seen = tasks->looks};
 }
 
 /* Seizes the threads of a process that are not seized yet. Returns how many, or -1. */
@@ -97,6 +101,7 @@ static int seize_members(struct tasks *tasks, const char *cgroup, pid_t first)
     FILE *members = fopen(path, "re");
     if (!members)
         return -1;
+    tasks->looks++;
     int added = 0, process;
     while (added >= 0 && fscanf(members, "%d", &process) == 1) {
         int more = process == first ? 0 : seize_process(tasks, process);
@@ -115,7 +120,6 @@ static void note_stop(struct task *task, int status)
     }
     if (status >> 16 == PTRACE_EVENT_STOP) {
         task->is_stopped = true;
-        task->was_stopped = WSTOPSIG(status) != SIGTRAP;
         return;
     }
     /* A signal arrives. It goes to the thread; the interrupt was used up by this stop. */
@@ -190,27 +194,39 @@ bool stop_tasks(struct tasks *tasks, const char *cgroup, pid_t first)
     return false;
 }
 
+bool is_member(const struct tasks *tasks, const struct task *task)
+{
+    return task->thread && task->is_stopped && task->seen == tasks->looks;
+}
+
+static void let_go(struct task *task)
+{
+    if (task->thread && task->is_stopped)
+        ptrace(PTRACE_DETACH, task->thread, 0, 0);
+    if (task->is_stopped)
+        task->thread = 0;
+}
+
 void continue_tasks(struct tasks *tasks)
 {
+    /* First those that are stopped: a thread in vfork stops only when its child has continued. */
+    for (size_t i = 0; i < tasks->count; i++)
+        let_go(&tasks->items[i]);
+    struct timespec since;
+    clock_gettime(CLOCK_MONOTONIC, &since);
     for (size_t i = 0; i < tasks->count; i++) {
         struct task *task = &tasks->items[i];
-        if (!task->thread)
-            continue;
-        struct timespec since;
-        clock_gettime(CLOCK_MONOTONIC, &since);
-        /* Only a thread that is stopped can be let go. One that cannot stop is let go when this process ends. */
-        while (!task->is_stopped && task->thread) {
+        while (task->thread && !task->is_stopped) {
             int status;
-            pid_t found = wait_until(task->thread, &status, &since, CALL_MAX_NS);
-            if (found == 0)
-                break;
-            if (found > 0)
+            pid_t found = wait_until(task->thread, &status, &since, LET_GO_MAX_NS);
+            if (found > 0) {
                 note_stop(task, status);
-            else
-                task->thread = 0;
+                continue;
+            }
+            tasks->is_stuck |= found == 0;
+            task->thread = 0;
         }
-        if (task->thread && task->is_stopped)
-            ptrace(PTRACE_DETACH, task->thread, 0, 0);
+        let_go(task);
     }
     tasks->count = 0;
 }

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "live-calls.h"
 #include "live-copy.h"
 #include "live-file.h"
+#include "live-status.h"
 #include "live-table.h"
 #include "live-tasks.h"
 #include "report.h"
@@ -27,6 +30,8 @@
 #define TRIES_MAX 20
 /* The sandbox runs at least this long between two steps. */
 #define REST_NS 500000
+/* Whatever happens to this process while a burrow is stopped, the burrow continues after this time. */
+#define STOPPED_MAX_S 5
 
 /* A piece as it is mapped in a step. */
 struct range {
@@ -49,7 +54,7 @@ struct mover {
     uint64_t guard;
 };
 
-enum outcome { DONE, AGAIN, GIVE_UP };
+enum outcome { DONE, AGAIN, NOT_STOPPED, GIVE_UP };
 
 static uint64_t now_us(void)
 {
@@ -80,7 +85,7 @@ static enum outcome copy_pieces(struct mover *mover)
     while (mover->next < mover->pieces.count && mover->count < RANGES_MAX) {
         const struct piece *piece = &mover->pieces.items[mover->next];
         uint64_t full = mover->burrow->piece_bytes;
-        if (mover->copy.used_bytes > 0 && mover->copy.used_bytes + (piece->end - piece->start) > full)
+        if (mover->copy.bytes > 0 && mover->copy.bytes + (piece->end - piece->start) > full)
             break;
         mover->next++;
         const struct area *area = find_unchanged(mover, piece);
@@ -95,7 +100,7 @@ static enum outcome copy_pieces(struct mover *mover)
             continue;
         mover->ranges[mover->count++] = range;
     }
-    return write_copy(&mover->copy, &mover->file) ? DONE : GIVE_UP;
+    return wait_for_copy(&mover->copy) ? DONE : GIVE_UP;
 }
 
 /*
@@ -108,7 +113,7 @@ static pid_t choose_thread(const struct mover *mover)
     for (size_t i = 0; i < mover->tasks.count; i++) {
         const struct task *task = &mover->tasks.items[i];
         struct user_regs_struct regs;
-        if (task->process != mover->process || !task->thread)
+        if (task->process != mover->process || !is_member(&mover->tasks, task))
             continue;
         if (ptrace(PTRACE_GETREGS, task->thread, 0, &regs) == -1)
             return 0;
@@ -130,22 +135,59 @@ static bool is_our_file(const struct mover *mover, long fd)
            theirs.st_dev == ours.st_dev;
 }
 
+/*
+ * Kernels before 6.12 remove the old mapping first and may then fail for lack of memory. A process that has lost memory
+ * is killed, as for any other lack of memory: it must not continue.
+ */
+static bool is_still_mapped(struct mover *mover, const struct range *range)
+{
+    if (!read_areas(mover->process, "maps", &mover->areas))
+        return false;
+    const struct area *area = area_at(&mover->areas, range->start);
+    return area && area->end >= range->end;
+}
+
+static bool map_range(struct mover *mover, struct live_calls *calls, const struct range *range, long fd)
+{
+    int flags = MAP_PRIVATE | MAP_FIXED | (range->has_no_reserve ? MAP_NORESERVE : 0);
+    const uint64_t arguments[6] = {range->start,    range->end - range->start, (uint64_t)range->protection,
+                                   (uint64_t)flags, (uint64_t)fd,              range->offset};
+    if (call_inside(calls, SYS_mmap, arguments) == (long)range->start)
+        return true;
+    if (!is_still_mapped(mover, range) && call_inside(calls, SYS_mmap, arguments) != (long)range->start)
+        kill(mover->process, SIGKILL);
+    return false;
+}
+
 static bool map_ranges(struct mover *mover, struct live_calls *calls, long fd)
 {
     for (size_t i = 0; i < mover->count; i++) {
         const struct range *range = &mover->ranges[i];
-        int flags = MAP_PRIVATE | MAP_FIXED | (range->has_no_reserve ? MAP_NORESERVE : 0);
         /* First the table: a range in it that is still anonymous does no harm. */
         if (!guard_range(mover->process, mover->guard + mover->burrow->table, range->start, range->end))
             return false;
-        long result = call_inside(calls, SYS_mmap,
-                                  (uint64_t[]){range->start, range->end - range->start, (uint64_t)range->protection,
-                                               (uint64_t)flags, (uint64_t)fd, range->offset});
-        if (result != (long)range->start)
-            return false;
+        /* Also if mapping fails: it may have worked at the second try. */
         mover->file.is_mapped = true;
+        if (!map_range(mover, calls, range, fd))
+            return false;
     }
     return true;
+}
+
+/*
+ * Opens the file in the process. Its root inside owns the file and may read it. For other users it is made readable;
+ * nobody else runs now. O_NONBLOCK: the process may have another root, with a pipe at this path.
+ */
+static long open_inside(struct mover *mover, struct live_calls *calls, uid_t user)
+{
+    const uint64_t arguments[6] = {(uint64_t)AT_FDCWD, path_inside(calls), O_RDONLY | O_CLOEXEC | O_NONBLOCK};
+    bool is_owner = user == mover->burrow->owner;
+    if (!is_owner)
+        CHECK(fchmod(mover->file.fd, 0444), "mode of a memory file");
+    long fd = call_inside(calls, SYS_openat, arguments);
+    if (!is_owner)
+        CHECK(fchmod(mover->file.fd, 0400), "mode of a memory file");
+    return fd;
 }
 
 /* Puts the file over the ranges, in one step each. What was copied but is not mapped is only space in the file. */
@@ -156,13 +198,12 @@ static enum outcome map_pieces(struct mover *mover, pid_t thread)
     snprintf(path, sizeof(path), "%s%s", MEMORY_DIRECTORY, mover->file.name);
     struct live_calls calls = {
         .thread = thread, .enter = mover->guard + burrow->enter, .frame = mover->guard + burrow->frame};
+    struct live_status status;
+    if (!read_status(mover->process, thread, &status) || status.filters > burrow->filters)
+        return GIVE_UP;
     if (!begin_calls(&calls, path))
         return AGAIN;
-    /* Users other than root may not open the file, and nobody else runs now. */
-    CHECK(fchmod(mover->file.fd, 0444), "mode of a memory file");
-    const uint64_t open_arguments[6] = {(uint64_t)AT_FDCWD, path_inside(&calls), O_RDONLY | O_CLOEXEC};
-    long fd = call_inside(&calls, SYS_openat, open_arguments);
-    CHECK(fchmod(mover->file.fd, 0400), "mode of a memory file");
+    long fd = open_inside(mover, &calls, status.user);
     bool is_mapped = fd >= 0 && is_our_file(mover, fd) && map_ranges(mover, &calls, fd);
     if (fd >= 0)
         call_inside(&calls, SYS_close, (uint64_t[6]){(uint64_t)fd});
@@ -171,24 +212,50 @@ static enum outcome map_pieces(struct mover *mover, pid_t thread)
     return is_mapped ? DONE : GIVE_UP;
 }
 
+/*
+ * While the burrow is stopped, its callers wait for this process, so it is urgent; a failure only makes pauses longer on
+ * a busy host. And it must not hang: a timer kills it.
+ */
+static void be_urgent(bool is_urgent)
+{
+    static timer_t timer;
+    static bool has_timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    if (!has_timer)
+        CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer), "timer");
+    has_timer = true;
+    struct itimerspec deadline = {.it_value.tv_sec = is_urgent ? STOPPED_MAX_S : 0};
+    CHECK(timer_settime(timer, 0, &deadline, NULL), "timer");
+    struct sched_param priority = {.sched_priority = is_urgent ? 1 : 0};
+    (void)sched_setscheduler(0, is_urgent ? SCHED_RR : SCHED_OTHER, &priority);
+}
+
+static enum outcome move_while_stopped(struct mover *mover, uint64_t *copied_us)
+{
+    /* It may have become another program, with the guard elsewhere. */
+    if (!read_areas(mover->process, "maps", &mover->areas) ||
+        mapped_at(&mover->areas, mover->burrow->guard_inode) != mover->guard)
+        return GIVE_UP;
+    pid_t thread = choose_thread(mover);
+    if (!thread)
+        return AGAIN;
+    enum outcome outcome = copy_pieces(mover);
+    *copied_us = now_us();
+    return outcome == DONE && mover->count > 0 ? map_pieces(mover, thread) : outcome;
+}
+
 /* One step: stops the burrow, moves about `piece_bytes`, and lets it continue. */
 static enum outcome move_step(struct mover *mover)
 {
-    uint64_t began = now_us();
-    if (!stop_tasks(&mover->tasks, mover->burrow->cgroup, mover->burrow->first))
-        return AGAIN;
-    enum outcome outcome = GIVE_UP;
-    pid_t thread = 0;
-    if (read_areas(mover->process, "maps", &mover->areas)) {
-        thread = choose_thread(mover);
-        outcome = thread ? copy_pieces(mover) : AGAIN;
+    uint64_t began = now_us(), copied = began;
+    be_urgent(true);
+    enum outcome outcome = NOT_STOPPED;
+    if (stop_tasks(&mover->tasks, mover->burrow->cgroup, mover->burrow->first)) {
+        outcome = move_while_stopped(mover, &copied);
+        continue_tasks(&mover->tasks);
     }
-    uint64_t copied = now_us(), bytes = mover->copy.used_bytes;
-    if (outcome == DONE && mover->count > 0)
-        outcome = map_pieces(mover, thread);
-    continue_tasks(&mover->tasks);
-    uint64_t ended = now_us();
-    finish_copy(&mover->copy, &mover->file);
+    be_urgent(false);
+    uint64_t ended = now_us(), bytes = finish_copy(&mover->copy);
     if (bytes > 0)
         printf("step %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", bytes, ended - began, copied - began);
     return outcome;
@@ -225,35 +292,51 @@ static uint64_t find_guard(struct mover *mover)
     return read_areas(mover->process, "maps", &mover->areas) ? mapped_at(&mover->areas, mover->burrow->guard_inode) : 0;
 }
 
-uint64_t move_process(const struct burrow *burrow, pid_t process, bool (*is_over)(void))
+/* False when the burrow cannot be stopped. */
+static bool move_pieces(struct mover *mover, bool (*is_over)(void))
+{
+    for (int tries = 0; mover->next < mover->pieces.count && !is_over();) {
+        wait_for_writeback(is_over);
+        size_t next = mover->next;
+        enum outcome outcome = move_step(mover);
+        if (mover->tasks.is_stuck)
+            return false;
+        if (outcome == GIVE_UP)
+            break;
+        bool is_done = outcome == DONE;
+        if (!is_done)
+            mover->next = next;
+        tries = is_done ? 0 : tries + 1;
+        if (tries == TRIES_MAX)
+            return outcome != NOT_STOPPED;
+        rest(is_done ? REST_NS : REST_NS * 4 * tries);
+    }
+    return true;
+}
+
+bool move_process(const struct burrow *burrow, pid_t process, bool (*is_over)(void), uint64_t *bytes)
 {
     struct mover mover = {.burrow = burrow, .process = process, .file.fd = -1};
+    struct live_status status;
     char name[128];
+    bool can_stop = true;
     snprintf(name, sizeof(name), "%s-%d", burrow->name, process);
-    mover.guard = find_guard(&mover);
+    if (read_status(process, process, &status) && status.filters <= burrow->filters)
+        mover.guard = find_guard(&mover);
     if (mover.guard != 0)
-        plan_pieces(process, &mover.areas, burrow->piece_bytes, &mover.pieces);
+        plan_pieces(process, &mover.areas, burrow->piece_bytes, &mover.pieces, is_over);
     if (mover.pieces.count > 0 && open_live_file(&mover.file, burrow->directory, name, burrow->owner)) {
-        open_live_copy(&mover.copy, process, 2 * burrow->piece_bytes);
-        for (int tries = 0; mover.next < mover.pieces.count && tries < TRIES_MAX && !is_over();) {
-            wait_for_writeback(is_over);
-            size_t next = mover.next;
-            enum outcome outcome = move_step(&mover);
-            if (outcome == GIVE_UP)
-                break;
-            if (outcome == AGAIN)
-                mover.next = next;
-            tries = outcome == AGAIN ? tries + 1 : 0;
-            rest(outcome == AGAIN ? REST_NS * 4 : REST_NS);
-        }
+        mover.file.writes_ahead = burrow->writes_ahead;
+        open_live_copy(&mover.copy, process, &mover.file, 2 * burrow->piece_bytes);
+        can_stop = move_pieces(&mover, is_over);
         close_live_copy(&mover.copy);
         seal_live_file(&mover.file);
     }
-    uint64_t bytes = mover.file.moved_bytes;
+    *bytes += mover.file.moved_bytes;
     if (mover.file.fd != -1)
         close_live_file(&mover.file, burrow->directory);
     free(mover.areas.items);
     free(mover.pieces.items);
     free(mover.tasks.items);
-    return bytes;
+    return can_stop;
 }

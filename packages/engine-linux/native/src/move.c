@@ -1,8 +1,7 @@
 /*
- * dormouse-move CGROUP FIRST DIRECTORY NAME OWNER PIECE_BYTES GUARD TABLE FRAME ENTER
- * Moves the memory of a live burrow into memory files. It stops all processes, copies a piece of one into a file,
- * maps the
- * file privately over it in place, and lets them continue; then the next piece. A program inside notices only the
+ * dormouse-move CGROUP FIRST DIRECTORY NAME OWNER PIECE_BYTES WRITES_AHEAD GUARD TABLE FRAME ENTER
+ * Moves the memory of a live burrow into memory files. It stops all processes, copies a piece of one into a file, maps
+ * the file privately over it in place, and lets them continue; then the next piece. A program inside notices only the
  * pauses.
  *   CGROUP       a cgroup directory whose members are the processes of the burrow
  *   FIRST        its PID 1, as the host sees it, which is left alone
@@ -10,18 +9,20 @@
  *   NAME         the files are called NAME-PID
  *   OWNER        the user and group that owns them
  *   PIECE_BYTES  about how much to move at once
+ *   WRITES_AHEAD 1: the disk starts writing at once; 0: nobody waits for the disk
  *   GUARD        the guard library; only processes that have it loaded are touched
  *   TABLE, FRAME, ENTER   offsets of its symbols
  * It ends when all is moved, or when standard input is closed, after the piece it is at. Lines on standard output:
  * `step BYTES PAUSE_US COPY_US`, and `moved BYTES` at the end. If it is killed, no process stays stopped or is harmed.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "live-status.h"
 #include "move-live.h"
 #include "report.h"
 
@@ -48,7 +49,7 @@ static size_t list_members(const struct burrow *burrow, pid_t *members)
     snprintf(path, sizeof(path), "%s/cgroup.procs", burrow->cgroup);
     FILE *list = fopen(path, "re");
     if (!list)
-        fail("list %s", path);
+        return 0; /* The burrow has ended. */
     size_t count = 0;
     int process;
     while (count < PROCESSES_MAX && fscanf(list, "%d", &process) == 1)
@@ -58,12 +59,23 @@ static size_t list_members(const struct burrow *burrow, pid_t *members)
     return count;
 }
 
+/* Every process has the filters of the burrow. Those with more have added their own. */
+static unsigned least_filters(const pid_t *members, size_t count)
+{
+    unsigned least = UINT_MAX;
+    struct live_status status;
+    for (size_t i = 0; i < count; i++)
+        if (read_status(members[i], members[i], &status) && status.filters < least)
+            least = status.filters;
+    return least;
+}
+
 int main(int count, char **words)
 {
-    if (count != 11)
-        refuse("usage: dormouse-move CGROUP FIRST DIRECTORY NAME OWNER PIECE_BYTES GUARD TABLE FRAME ENTER");
+    if (count != 12)
+        refuse("usage: dormouse-move CGROUP FIRST DIRECTORY NAME OWNER PIECE_BYTES WRITES_AHEAD GUARD TABLE FRAME ENTER");
     struct stat guard;
-    CHECK(stat(words[7], &guard), "stat %s", words[7]);
+    CHECK(stat(words[8], &guard), "stat %s", words[8]);
     struct burrow burrow = {
         .cgroup = words[1],
         .first = (pid_t)number(words[2]),
@@ -71,19 +83,20 @@ int main(int count, char **words)
         .name = words[4],
         .owner = (uid_t)number(words[5]),
         .piece_bytes = number(words[6]),
+        .writes_ahead = number(words[7]) != 0,
         .guard_inode = guard.st_ino,
-        .table = number(words[8]),
-        .frame = number(words[9]),
-        .enter = number(words[10]),
+        .table = number(words[9]),
+        .frame = number(words[10]),
+        .enter = number(words[11]),
     };
-    /* The sandbox waits for this process, so it is urgent. A failure only makes pauses longer on a busy host. */
-    (void)sched_setscheduler(0, SCHED_RR, &(struct sched_param){.sched_priority = 1});
     setlinebuf(stdout);
     static pid_t members[PROCESSES_MAX];
     size_t processes = list_members(&burrow, members);
+    burrow.filters = least_filters(members, processes);
     uint64_t bytes = 0;
-    for (size_t i = 0; i < processes && !is_over(); i++)
-        bytes += move_process(&burrow, members[i], is_over);
+    bool can_stop = true;
+    for (size_t i = 0; i < processes && can_stop && !is_over(); i++)
+        can_stop = move_process(&burrow, members[i], is_over, &bytes);
     printf("moved %" PRIu64 "\n", bytes);
     return fflush(stdout) ? 1 : 0;
 }

@@ -369,7 +369,7 @@ export class LinuxBurrow implements Burrow {
 
   async #destroy(): Promise<void> {
     this.guest.close(new DormouseError('burrow_ended', 'The burrow was destroyed.'))
-    await removeBurrow(this.paths, this.#host.hierarchies)
+    await Promise.all([removeBurrow(this.paths, this.#host.hierarchies), this.moving?.stop()])
     this.#end({ reason: 'destroyed' })
   }
 

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { chmod, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { onAbort } from '@dormouse/async'
@@ -16,8 +16,14 @@ import { UID_BASE } from '../template/shifted-root.ts'
 const WORTH_BYTES = 24 * 1024 ** 2
 /** Copying this much and mapping it takes about five milliseconds, in which the sandbox is stopped. */
 const PIECE_BYTES = 8 * 1024 ** 2
+/** For a sandbox that answers no calls meanwhile, because it is being saved. */
+const LARGE_PIECE_BYTES = 64 * 1024 ** 2
 /** Each move makes files. A sandbox that is interrupted more often than this keeps the rest for its next sleep. */
 const MOVES_MAX = 16
+/** A move that takes longer ends. The dump takes the rest. */
+const MOVE_MAX_MS = 60_000
+/** The mover ends itself earlier than this when it hangs with the burrow stopped. */
+const END_MAX_MS = 10_000
 const ERROR_MAX_CHARACTERS = 2_000
 /** In the order in which dormouse-move takes them. */
 const GUARD_SYMBOLS = ['dormouse_guard_table', 'dormouse_guard_call', 'dormouse_guard_enter']
@@ -33,6 +39,10 @@ export interface MoveMemory {
   readonly toolsDir: string
   readonly failures: FailureLog
   readonly signal?: AbortSignal | undefined
+  /** Calls wait for it, so fewer and longer pauses are better. */
+  readonly isSaving?: boolean
+  /** Nobody waits until the memory is on disk. */
+  readonly isUnsynced?: boolean | undefined
 }
 
 const NOTHING: MovedMemory = { movedBytes: 0, pausesMs: [] }
@@ -44,27 +54,28 @@ const counts = new WeakMap<LinuxBurrow, number>()
  * Moves memory of a live burrow into memory files, which its processes then map, while it runs: each piece stops it for
  * some milliseconds. A dump that follows has little to write. The files belong to the burrow until it ends.
  *
- * An abort ends it after the piece it is at. What is moved stays moved, so nothing is lost or done twice. A process
- * that
+ * An abort ends it after the piece it is at. What is moved stays moved, so nothing is lost or done twice. A process that
  * cannot be moved is left alone. Never throws: a snapshot is possible without it.
  */
 export async function moveMemory(
   burrow: LinuxBurrow,
-  { toolsDir, failures, signal }: MoveMemory,
+  { failures, signal, ...how }: MoveMemory,
 ): Promise<MovedMemory> {
   // One at a time.
   while (burrow.moving !== undefined) await burrow.moving.ended
   const count = (counts.get(burrow) ?? 0) + 1
   const stop = new AbortController()
-  const both = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal])
+  using _callers = onAbort(signal, () => stop.abort())
+  const tooLong = setTimeout(() => stop.abort(), MOVE_MAX_MS)
   const ended = isWorthIt(burrow, count)
-    .then((isWorth) => (isWorth ? run(burrow, { toolsDir, signal: both }) : NOTHING))
+    .then((isWorth) => (isWorth ? run(burrow, { ...how, signal: stop.signal }) : NOTHING))
     .catch((error: unknown) => {
       const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
       failures.report('move', error, fields, 'memory of a live burrow was not moved')
       return NOTHING
     })
     .finally(() => {
+      clearTimeout(tooLong)
       burrow.moving = undefined
     })
   const stopped = () => {
@@ -96,12 +107,15 @@ export async function syncMemory(burrow: LinuxBurrow, signal: AbortSignal | unde
   }
 }
 
+type How = Omit<MoveMemory, 'failures' | 'signal'>
+
 async function run(
   burrow: LinuxBurrow,
-  { toolsDir, signal }: { toolsDir: string; signal: AbortSignal },
+  { signal, ...how }: How & { signal: AbortSignal },
 ): Promise<MovedMemory> {
-  const argv = await moverCommand(burrow, toolsDir)
-  if (argv === undefined || signal.aborted) return NOTHING
+  const command = await moverCommand(burrow, how)
+  if (command === undefined || signal.aborted) return NOTHING
+  const { argv, filesName } = command
   const program = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
   const [input, answers, errors] = program.streams as [Duplex, Duplex, Duplex]
   let said = ''
@@ -113,25 +127,38 @@ async function run(
     text += more
   })
   input.on('error', () => {})
-  using _stop = onAbort(signal, () => input.end())
+  let killing: NodeJS.Timeout | undefined
+  using _stop = onAbort(signal, () => {
+    input.end()
+    killing = setTimeout(() => program.kill('SIGKILL'), END_MAX_MS)
+  })
   const { exitCode } = await program.closed
+  clearTimeout(killing)
   input.destroy()
-  if (exitCode !== 0) throw new Error(said.trim() || `dormouse-move ended with ${exitCode}`)
-  return parseSteps(text)
+  if (exitCode === 0) return parseSteps(text)
+  await makePrivate(burrow, filesName)
+  throw new Error(said.trim() || `dormouse-move ended with ${exitCode}`)
+}
+
+/** A mover that was killed may leave a file that all users inside can read. */
+async function makePrivate({ paths: { memory } }: LinuxBurrow, filesName: string): Promise<void> {
+  for (const name of await readdir(memory))
+    if (name.startsWith(filesName)) await chmod(join(memory, name), 0o400)
 }
 
 /** The command that moves the memory of a burrow. Undefined when the burrow has the tools of an earlier release. */
 export async function moverCommand(
   burrow: LinuxBurrow,
-  toolsDir: string,
-): Promise<[string, ...string[]] | undefined> {
+  { toolsDir, isSaving = false, isUnsynced = false }: How,
+): Promise<{ argv: [string, ...string[]]; filesName: string } | undefined> {
   const guard = join(toolsDir, GUARD_IN_TOOLS)
   const elf = await readFile(guard)
   const offsets = GUARD_SYMBOLS.map((symbol) => findElfSymbol(elf, symbol)?.offset)
   if (offsets.includes(undefined)) return undefined
-  const name = `${newSnapshotId()}m`
-  const place = [burrow.freezerDir, burrow.first.pid, burrow.paths.memory, name, UID_BASE, PIECE_BYTES]
-  return [moveProgram, ...[...place, guard, ...offsets].map(String)]
+  const filesName = `${newSnapshotId()}m`
+  const place = [burrow.freezerDir, burrow.first.pid, burrow.paths.memory, filesName, UID_BASE]
+  const pace = [isSaving ? LARGE_PIECE_BYTES : PIECE_BYTES, Number(!isUnsynced)]
+  return { argv: [moveProgram, ...[...place, ...pace, guard, ...offsets].map(String)], filesName }
 }
 
 function parseSteps(text: string): MovedMemory {

@@ -85,7 +85,7 @@ export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<Ta
 }
 
 async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
-  const { burrow, dumper, toolsDir, keepTimers = false, movesMemory = false, signal } = take
+  const { burrow, dumper, toolsDir, keepTimers = false, movesMemory = false, isUnsynced, signal } = take
   signal?.throwIfAborted()
   const plan = planSave(host, take)
   const { id, final, unfinished } = plan
@@ -97,10 +97,13 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   await burrow.quiesce()
   const worker = new PageWorker()
   try {
-    if (movesMemory)
-      await moveMemory(burrow, { toolsDir, failures: host.failures, signal })
-      // The disk works while CRIU does. Files move only when the intent is on disk.
-    ;({ intent } = await prepareSave(burrow, plan))
+    if (movesMemory) {
+      const { failures } = host
+      await moveMemory(burrow, { toolsDir, failures, signal, isUnsynced, isSaving: signal === undefined })
+    }
+    // The disk works while CRIU does. Files move only when the intent is on disk.
+    const saving = await prepareSave(burrow, plan)
+    intent = saving.intent
     const dumped = await dumpProcesses(host, burrow, await dumper.take(), {
       ...{ imagesDir: plan.raw, keepTimers, signal },
     })

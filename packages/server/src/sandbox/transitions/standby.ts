@@ -21,8 +21,7 @@ export interface Standby {
 
 /**
  * Does what can be done while the sandbox is awake, so that the standby itself is short. Calls go on meanwhile; an
- * abort
- * ends it. The caller does not hold the lock.
+ * abort ends it. The caller does not hold the lock.
  */
 export async function prepareStandby(
   { row, burrow, deps }: Sandbox,
