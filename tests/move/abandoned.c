@@ -88,7 +88,7 @@ static void abandon(pid_t thread, int state)
         _exit(2);
     if (wait_for_stop(thread) != STOP_EVENT)
         _exit(3);
-    if (!begin_calls(&calls, "/"))
+    if (!can_call(&calls) || !begin_calls(&calls, "/"))
         _exit(4);
     const uint64_t none[6] = {0};
     if (state == 0) {

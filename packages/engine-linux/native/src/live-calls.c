@@ -85,7 +85,7 @@ static void describe_return(const struct user_regs_struct *regs, struct guard_ca
     frame->rip -= SYSCALL_BYTES;
 }
 
-bool begin_calls(struct live_calls *calls, const char *path)
+bool can_call(struct live_calls *calls)
 {
     pid_t thread = calls->thread;
     struct guard_call frame;
@@ -99,9 +99,13 @@ bool begin_calls(struct live_calls *calls, const char *path)
         return false;
     if (!read_inside(thread, calls->enter, code, sizeof(code)) || code[0] != 0x0f || code[1] != 0x05)
         return false;
-    if (!read_inside(thread, calls->frame, &frame, sizeof(frame)) || frame.in_use != 0)
-        return false;
-    frame = (struct guard_call){
+    return read_inside(thread, calls->frame, &frame, sizeof(frame)) && frame.in_use == 0;
+}
+
+bool begin_calls(struct live_calls *calls, const char *path)
+{
+    const struct user_regs_struct *before = &calls->before;
+    struct guard_call frame = {
         .in_use = 1,
         .flags = before->eflags,
         .rsp = before->rsp,
@@ -119,7 +123,7 @@ bool begin_calls(struct live_calls *calls, const char *path)
     if (strlen(path) >= sizeof(frame.path))
         return false;
     strcpy(frame.path, path);
-    return write_inside(thread, calls->frame, &frame, sizeof(frame));
+    return write_inside(calls->thread, calls->frame, &frame, sizeof(frame));
 }
 
 uint64_t path_inside(const struct live_calls *calls)

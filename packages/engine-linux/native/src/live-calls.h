@@ -17,9 +17,11 @@ struct live_calls {
 };
 
 /*
- * Prepares a stopped thread for calls. False when that is not possible now: it is not 64-bit code, is inside a
- * restartable sequence, handles its own system calls, or its guard is not as expected. Then nothing has changed.
+ * Whether calls can be made in a stopped thread now. Not when it is not 64-bit code, is inside a restartable sequence,
+ * handles its own system calls, or its guard is not as expected. Changes nothing in it.
  */
+bool can_call(struct live_calls *calls);
+/* Prepares the thread for calls. Pre: `can_call`, and it is stopped since. False: nothing has changed. */
 bool begin_calls(struct live_calls *calls, const char *path);
 /* Makes one system call. Returns what the kernel returns to the thread, or -EIO when the thread did not make it. */
 long call_inside(struct live_calls *calls, long number, const uint64_t arguments[6]);

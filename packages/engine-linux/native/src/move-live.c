@@ -191,23 +191,17 @@ static long open_inside(struct mover *mover, struct live_calls *calls, uid_t use
 }
 
 /* Puts the file over the ranges, in one step each. What was copied but is not mapped is only space in the file. */
-static enum outcome map_pieces(struct mover *mover, pid_t thread)
+static enum outcome map_pieces(struct mover *mover, struct live_calls *calls, uid_t user)
 {
-    const struct burrow *burrow = mover->burrow;
     char path[256];
     snprintf(path, sizeof(path), "%s%s", MEMORY_DIRECTORY, mover->file.name);
-    struct live_calls calls = {
-        .thread = thread, .enter = mover->guard + burrow->enter, .frame = mover->guard + burrow->frame};
-    struct live_status status;
-    if (!read_status(mover->process, thread, &status) || status.filters > burrow->filters)
+    if (!begin_calls(calls, path))
         return GIVE_UP;
-    if (!begin_calls(&calls, path))
-        return AGAIN;
-    long fd = open_inside(mover, &calls, status.user);
-    bool is_mapped = fd >= 0 && is_our_file(mover, fd) && map_ranges(mover, &calls, fd);
+    long fd = open_inside(mover, calls, user);
+    bool is_mapped = fd >= 0 && is_our_file(mover, fd) && map_ranges(mover, calls, fd);
     if (fd >= 0)
-        call_inside(&calls, SYS_close, (uint64_t[6]){(uint64_t)fd});
-    if (!end_calls(&calls))
+        call_inside(calls, SYS_close, (uint64_t[6]){(uint64_t)fd});
+    if (!end_calls(calls))
         refuse("process %d does not behave", mover->process);
     return is_mapped ? DONE : GIVE_UP;
 }
@@ -232,16 +226,24 @@ static void be_urgent(bool is_urgent)
 
 static enum outcome move_while_stopped(struct mover *mover, uint64_t *copied_us)
 {
+    const struct burrow *burrow = mover->burrow;
     /* It may have become another program, with the guard elsewhere. */
     if (!read_areas(mover->process, "maps", &mover->areas) ||
-        mapped_at(&mover->areas, mover->burrow->guard_inode) != mover->guard)
+        mapped_at(&mover->areas, burrow->guard_inode) != mover->guard)
         return GIVE_UP;
-    pid_t thread = choose_thread(mover);
-    if (!thread)
+    struct live_calls calls = {
+        .thread = choose_thread(mover),
+        .enter = mover->guard + burrow->enter,
+        .frame = mover->guard + burrow->frame,
+    };
+    struct live_status status;
+    if (!calls.thread || !can_call(&calls))
         return AGAIN;
+    if (!read_status(mover->process, calls.thread, &status) || status.filters > burrow->filters)
+        return GIVE_UP;
     enum outcome outcome = copy_pieces(mover);
     *copied_us = now_us();
-    return outcome == DONE && mover->count > 0 ? map_pieces(mover, thread) : outcome;
+    return outcome == DONE && mover->count > 0 ? map_pieces(mover, &calls, status.user) : outcome;
 }
 
 /* One step: stops the burrow, moves about `piece_bytes`, and lets it continue. */

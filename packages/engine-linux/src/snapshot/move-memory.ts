@@ -63,11 +63,10 @@ export async function moveMemory(
 ): Promise<MovedMemory> {
   // One at a time.
   while (burrow.moving !== undefined) await burrow.moving.ended
-  const count = (counts.get(burrow) ?? 0) + 1
   const stop = new AbortController()
   using _callers = onAbort(signal, () => stop.abort())
   const tooLong = setTimeout(() => stop.abort(), MOVE_MAX_MS)
-  const ended = isWorthIt(burrow, count)
+  const ended = isWorthMoving(burrow)
     .then((isWorth) => (isWorth ? run(burrow, { ...how, signal: stop.signal }) : NOTHING))
     .catch((error: unknown) => {
       const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
@@ -84,16 +83,21 @@ export async function moveMemory(
   }
   burrow.moving = { stop: stopped, ended }
   const moved = await ended
-  if (moved !== NOTHING) counts.set(burrow, count)
+  if (moved !== NOTHING) counts.set(burrow, (counts.get(burrow) ?? 0) + 1)
   return moved
 }
 
-async function isWorthIt(burrow: LinuxBurrow, count: number): Promise<boolean> {
-  // A burrow that is ending has no cgroup.
-  const ownBytes = await burrow.anonymousBytes().catch(() => 0)
-  if (count > MOVES_MAX || ownBytes < WORTH_BYTES) return false
-  // Processes that wait for memory, or are frozen, cannot be stopped this way.
-  return !(await burrow.waitsForMemory()) && !(await burrow.isFrozen())
+/** Whether a move would make the next dump shorter. Never throws. */
+export async function isWorthMoving(burrow: LinuxBurrow): Promise<boolean> {
+  if ((counts.get(burrow) ?? 0) >= MOVES_MAX) return false
+  try {
+    if ((await burrow.anonymousBytes()) < WORTH_BYTES) return false
+    // Processes that wait for memory, or are frozen, cannot be stopped this way.
+    return !(await burrow.waitsForMemory()) && !(await burrow.isFrozen())
+  } catch {
+    // A burrow that is ending has no cgroup.
+    return false
+  }
 }
 
 /** Post: the memory files of the burrow are on disk. An abort ends the wait. */

@@ -24,7 +24,7 @@ import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
 import { type FinishImages, finishImages } from './finish-images.ts'
 import { freezeForDump } from './freeze-for-dump.ts'
 import { wasLeftStopped } from './interrupted-dump.ts'
-import { moveMemory } from './move-memory.ts'
+import { isWorthMoving, moveMemory } from './move-memory.ts'
 import { recordSaveIntent, undoSave } from './save-intent.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 import { findWaits, holdSleeps } from './watch-timers.ts'
@@ -94,10 +94,13 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   let manifest: FullManifest | undefined
   // The thread starts while CRIU dumps the processes.
   host.imageThreads.prepare()
+  // It makes stopped processes look like traced ones.
+  await burrow.moving?.stop()
+  const isWorth = movesMemory ? isWorthMoving(burrow) : undefined
   await burrow.quiesce()
   const worker = new PageWorker()
   try {
-    if (movesMemory) {
+    if (await isWorth) {
       const { failures } = host
       await moveMemory(burrow, { toolsDir, failures, signal, isUnsynced, isSaving: signal === undefined })
     }
