@@ -199,11 +199,8 @@ export class Sandbox {
   // Transitions.
 
   /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
-  async standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
-    using watch = this.work.watch()
-    const signal = cause === 'idle' ? watch.signal : undefined
-    await prepareStandby(this, { cause, signal })
-    return await this.#change(() => standby(this, { tier, cause, signal }))
+  standby(how: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
+    return prepareStandby(this, how, (signal) => this.#change(() => standby(this, { ...how, signal })))
   }
 
   async resume(cause: WakeCause): Promise<SandboxAnswer> {
