@@ -308,7 +308,7 @@ export class LinuxEngine implements Engine {
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { host, snapshots } = this.#parts
     const undone = (await snapshots?.removeUndone()) ?? []
-    const { burrows, lost } = await adoptBurrows(host)
+    const { burrows, lost } = await adoptBurrows(host, { undone: new Set(undone) })
     for (const burrow of burrows) this.#hold(burrow)
     await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()

@@ -19,10 +19,13 @@ type AdoptHost = Pick<BurrowHost, 'layout' | 'hierarchies' | 'failures'>
 
 /**
  * Takes over the burrows that are alive and removes the others: burrows that have ended, after their files are saved,
- * and burrows whose start was cut off. A burrow whose record cannot be read stays as it is: a later version may read
- * it.
+ * and burrows whose start was cut off. `undone` are snapshots that a power cut undid. A burrow whose record cannot be
+ * read stays as it is: a later version may read it.
  */
-export async function adoptBurrows(host: AdoptHost): Promise<{ burrows: LinuxBurrow[]; lost: LostBurrow[] }> {
+export async function adoptBurrows(
+  host: AdoptHost,
+  { undone }: { undone: ReadonlySet<SnapshotId> },
+): Promise<{ burrows: LinuxBurrow[]; lost: LostBurrow[] }> {
   const { layout, failures } = host
   const burrows: LinuxBurrow[] = []
   const lost: LostBurrow[] = []
@@ -35,7 +38,9 @@ export async function adoptBurrows(host: AdoptHost): Promise<{ burrows: LinuxBur
     })
     if (record === 'unreadable') continue
     const adopted = await adoptBurrow(host, paths, record)
+    const isUndone = record?.parent !== undefined && undone.has(record.parent)
     if (adopted !== undefined) burrows.push(adopted)
+    else if (record?.state === 'ready' && isUndone) lost.push(await removeUndone(host, record))
     else if (record?.state === 'ready') lost.push(await saveFilesAndRemove(host, record))
     else await removeIfPossible(host, paths)
   }
@@ -96,11 +101,6 @@ async function saveFilesAndRemove(host: AdoptHost, record: BurrowRecord): Promis
   try {
     await endProcesses(paths, new BurrowCgroup(hierarchies, paths.cgroup))
     const finished = await undoSave(paths)
-    // A power cut may have undone a fork, and with it the layer below these files. They are of no use without it.
-    if (finished === undefined && !record.layers.every((layer) => existsSync(layout.layer(layer)))) {
-      await removeIfPossible(host, paths)
-      return { id, sandboxId, end }
-    }
     const take = async () => (await takeFiles(layout, { record, paths, keepsFiles: false })).manifest.id
     const snapshotId = finished ?? (await take())
     const kind = await findKind(layout, snapshotId)
@@ -111,6 +111,14 @@ async function saveFilesAndRemove(host: AdoptHost, record: BurrowRecord): Promis
     failures.report('adoption', error, { sandboxId, burrowId: id }, 'the files of a burrow were not saved')
     return { id, sandboxId, end }
   }
+}
+
+/** For a burrow whose files lie on those of a snapshot that a power cut undid: without them they are of no use. */
+async function removeUndone(host: AdoptHost, { id, sandboxId }: BurrowRecord): Promise<LostBurrow> {
+  const paths = host.layout.burrow(id)
+  const end = await readEnd(paths.endFile)
+  await removeIfPossible(host, paths)
+  return { id, sandboxId, end }
 }
 
 /** Undefined for the snapshot of a template, which no sandbox waits for. */

@@ -12,8 +12,8 @@ import { PageWorker } from '../image/page-worker.ts'
 import { moveProgram } from '../native-programs.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
 
-/** Less is dumped about as fast as it is moved. */
-const WORTH_BYTES = 24 * 1024 ** 2
+/** A sandbox that has just woken has 7 MB. Less than this is dumped about as fast as it is moved. */
+const WORTH_BYTES = 12 * 1024 ** 2
 /** Copying this much and mapping it takes about five milliseconds, in which the sandbox is stopped. */
 const PIECE_BYTES = 8 * 1024 ** 2
 /** For a sandbox that answers no calls meanwhile, because it is being saved. */

@@ -59,8 +59,8 @@ export async function recover(deps: SandboxDependencies): Promise<Recovery> {
 }
 
 /**
- * After a power cut: the parent of a fork that was not on disk goes back to the head it had before. Its children have
- * none, as if they had never slept.
+ * After a power cut: the parent of a fork that was not on disk goes back to the head it had before, and its children
+ * to their template, as if they had never slept.
  */
 function undoFork({ db, rows, snapshots, log }: SandboxDependencies, id: SnapshotId): void {
   const undone = snapshots.get(id)
