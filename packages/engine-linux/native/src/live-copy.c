@@ -25,8 +25,9 @@ static char *slot_of(struct live_copy *copy, size_t run)
 static void *write_runs(void *argument)
 {
     struct live_copy *copy = argument;
-    /* The sandbox waits while there is something to write: see be_urgent. */
-    (void)sched_setscheduler(0, SCHED_RR, &(struct sched_param){.sched_priority = 1});
+    /* The sandbox waits while there is something to write: see watch_pause. */
+    if (copy->is_urgent)
+        (void)sched_setscheduler(0, SCHED_RR, &(struct sched_param){.sched_priority = 1});
     pthread_mutex_lock(&copy->lock);
     while (!copy->is_over || copy->written < copy->count) {
         if (copy->written == copy->count) {
@@ -46,11 +47,11 @@ static void *write_runs(void *argument)
     return NULL;
 }
 
-void open_live_copy(struct live_copy *copy, pid_t process, struct live_file *file, uint64_t bytes_max)
+void open_live_copy(struct live_copy *copy, pid_t process, struct live_file *file, uint64_t bytes_max, bool is_urgent)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/pagemap", process);
-    *copy = (struct live_copy){.process = process, .file = file, .bytes_max = bytes_max};
+    *copy = (struct live_copy){.process = process, .file = file, .bytes_max = bytes_max, .is_urgent = is_urgent};
     copy->pagemap = open(path, O_RDONLY | O_CLOEXEC);
     copy->slots =
         mmap(NULL, SLOTS * SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

@@ -16,6 +16,7 @@ struct live_copy {
     int pagemap;
     struct live_file *file;
     uint64_t bytes, bytes_max;
+    bool is_urgent;
     pthread_t writer;
     /* The rest is shared by both threads. */
     pthread_mutex_t lock;
@@ -28,7 +29,8 @@ struct live_copy {
     bool has_failed, is_over;
 };
 
-void open_live_copy(struct live_copy *copy, pid_t process, struct live_file *file, uint64_t bytes_max);
+/* The second thread runs at real-time priority if `is_urgent`. */
+void open_live_copy(struct live_copy *copy, pid_t process, struct live_file *file, uint64_t bytes_max, bool is_urgent);
 void close_live_copy(struct live_copy *copy);
 /*
  * Copies a range to `offset` of the file: pages that are there, or all of them if `is_whole`. False when it does not fit

@@ -30,6 +30,7 @@
 #define TRIES_MAX 20
 /* The sandbox runs at least this long between two steps. */
 #define REST_NS 500000
+#define REST_MAX_NS 50000000
 /* Whatever happens to this process while a burrow is stopped, the burrow continues after this time. */
 #define STOPPED_MAX_S 5
 
@@ -52,6 +53,8 @@ struct mover {
     struct range ranges[RANGES_MAX];
     size_t count;
     uint64_t guard;
+    /* How long the burrow was stopped last. */
+    uint64_t pause_us;
 };
 
 enum outcome { DONE, AGAIN, NOT_STOPPED, GIVE_UP };
@@ -207,10 +210,10 @@ static enum outcome map_pieces(struct mover *mover, struct live_calls *calls, ui
 }
 
 /*
- * While the burrow is stopped, its callers wait for this process, so it is urgent; a failure only makes pauses longer on
- * a busy host. And it must not hang: a timer kills it.
+ * While a burrow that is awake is stopped, its callers wait for this process, so it is urgent; a failure only makes
+ * pauses longer on a busy host. And it must not hang: a timer kills it.
  */
-static void be_urgent(bool is_urgent)
+static void watch_pause(const struct burrow *burrow, bool is_paused)
 {
     static timer_t timer;
     static bool has_timer;
@@ -218,8 +221,9 @@ static void be_urgent(bool is_urgent)
     if (!has_timer)
         CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer), "timer");
     has_timer = true;
-    struct itimerspec deadline = {.it_value.tv_sec = is_urgent ? STOPPED_MAX_S : 0};
+    struct itimerspec deadline = {.it_value.tv_sec = is_paused ? STOPPED_MAX_S : 0};
     CHECK(timer_settime(timer, 0, &deadline, NULL), "timer");
+    bool is_urgent = burrow->is_urgent && is_paused;
     struct sched_param priority = {.sched_priority = is_urgent ? 1 : 0};
     (void)sched_setscheduler(0, is_urgent ? SCHED_RR : SCHED_OTHER, &priority);
 }
@@ -250,16 +254,17 @@ static enum outcome move_while_stopped(struct mover *mover, uint64_t *copied_us)
 static enum outcome move_step(struct mover *mover)
 {
     uint64_t began = now_us(), copied = began;
-    be_urgent(true);
+    watch_pause(mover->burrow, true);
     enum outcome outcome = NOT_STOPPED;
     if (stop_tasks(&mover->tasks, mover->burrow->cgroup, mover->burrow->first)) {
         outcome = move_while_stopped(mover, &copied);
         continue_tasks(&mover->tasks);
     }
-    be_urgent(false);
-    uint64_t ended = now_us(), bytes = finish_copy(&mover->copy);
+    watch_pause(mover->burrow, false);
+    mover->pause_us = now_us() - began;
+    uint64_t bytes = finish_copy(&mover->copy);
     if (bytes > 0)
-        printf("step %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", bytes, ended - began, copied - began);
+        printf("step %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", bytes, mover->pause_us, copied - began);
     return outcome;
 }
 
@@ -294,6 +299,17 @@ static uint64_t find_guard(struct mover *mover)
     return read_areas(mover->process, "maps", &mover->areas) ? mapped_at(&mover->areas, mover->burrow->guard_inode) : 0;
 }
 
+/* A burrow that is awake runs at least as long as it was stopped, and so does the rest of the host. */
+static long rest_after(const struct mover *mover, int tries)
+{
+    if (tries > 0)
+        return REST_NS * 4 * tries;
+    long pause_ns = (long)mover->pause_us * 1000;
+    if (!mover->burrow->is_urgent || pause_ns < REST_NS)
+        return REST_NS;
+    return pause_ns < REST_MAX_NS ? pause_ns : REST_MAX_NS;
+}
+
 /* False when the burrow cannot be stopped. */
 static bool move_pieces(struct mover *mover, bool (*is_over)(void))
 {
@@ -311,7 +327,7 @@ static bool move_pieces(struct mover *mover, bool (*is_over)(void))
         tries = is_done ? 0 : tries + 1;
         if (tries == TRIES_MAX)
             return outcome != NOT_STOPPED;
-        rest(is_done ? REST_NS : REST_NS * 4 * tries);
+        rest(rest_after(mover, tries));
     }
     return true;
 }
@@ -329,7 +345,7 @@ bool move_process(const struct burrow *burrow, pid_t process, bool (*is_over)(vo
         plan_pieces(process, &mover.areas, burrow->piece_bytes, &mover.pieces, is_over);
     if (mover.pieces.count > 0 && open_live_file(&mover.file, burrow->directory, name, burrow->owner)) {
         mover.file.writes_ahead = burrow->writes_ahead;
-        open_live_copy(&mover.copy, process, &mover.file, 2 * burrow->piece_bytes);
+        open_live_copy(&mover.copy, process, &mover.file, 2 * burrow->piece_bytes, burrow->is_urgent);
         can_stop = move_pieces(&mover, is_over);
         close_live_copy(&mover.copy);
         seal_live_file(&mover.file);

@@ -15,6 +15,8 @@ struct burrow {
     uint64_t guard_inode, table, frame, enter;
     uint64_t piece_bytes;
     bool writes_ahead;
+    /* It may be called meanwhile, so pauses have to be short and rare. */
+    bool is_urgent;
     /* A process with more seccomp filters is left alone: a filter of its own may kill it for calls made in it. */
     unsigned filters;
 };
