@@ -68,6 +68,7 @@ export const LAYERS: Record<string, readonly string[]> = {
   ],
   'packages/server/src': [
     'version.ts',
+    'log-lines.ts',
     'log.ts',
     'store',
     'clock',
@@ -85,7 +86,10 @@ export const LAYERS: Record<string, readonly string[]> = {
     'scrub',
     'sandbox',
     'runs',
+    'deployments',
     'fleet',
+    'jobs',
+    'schedules',
     'api',
     'ssh',
     'mcp',

@@ -18,6 +18,7 @@ import type {
   RestoreOptions,
   SavedBurrow,
   Snapshot,
+  SnapshotFiles,
   SnapshotOptions,
   StopAt,
   StorageReport,
@@ -52,6 +53,7 @@ import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
+import { snapshotFiles } from './snapshot/snapshot-files.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
@@ -236,6 +238,10 @@ export class LinuxEngine implements Engine {
     return describeSnapshot((await this.#snapshots.store.get(snapshotId)).manifest)
   }
 
+  snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
+    return snapshotFiles(this.#snapshots, snapshotId)
+  }
+
   async importImage(request: ImportImage): Promise<ImportedImage> {
     return importImage(this.#snapshots, request)
   }
@@ -296,10 +302,7 @@ export class LinuxEngine implements Engine {
     return checkListedPart(this.#snapshots, part as LinuxPart, options)
   }
 
-  /**
-   * Makes snapshots of sleeping sandboxes faster to restore, where there is something to gain, and returns those that
-   * got a new version. Upkeep also runs in the background soon after a sandbox falls asleep; this waits for it.
-   */
+  /** Improves snapshots of sleeping sandboxes now, not in the background. Returns those that got a new version. */
   async upkeep(): Promise<SnapshotId[]> {
     const snapshots = await this.#snapshots.store.list()
     return this.#upkeep.run(snapshots.map(({ id }) => id))

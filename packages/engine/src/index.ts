@@ -1,4 +1,4 @@
-export type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+export type { BurrowMemory, BurrowUsage, CopiedProgram, ShownDisk } from './burrow-usage.ts'
 export type {
   AdoptedBurrows,
   Burrow,
@@ -23,6 +23,7 @@ export type {
 export type {
   ImageCredentials,
   ImageDescription,
+  ImageNetwork,
   ImportedImage,
   ImportImage,
   ProgramSettings,
@@ -34,6 +35,7 @@ export type {
   Completions,
   ConnectProcess,
   ContextInfo,
+  ContextVariables,
   CreateContext,
   FileChange,
   FileStat,
@@ -46,15 +48,21 @@ export type {
   GuestPorts,
   GuestProcesses,
   GuestRuns,
+  GuestVariables,
   ListeningPort,
   OpenFile,
   ProcessConnection,
   ProcessExit,
   ProcessInfo,
   ProcessOutput,
+  ReadRows,
   RunInput,
+  SnapshotFiles,
   StartProcess,
   StartRun,
+  VariableDetail,
+  VariableInfo,
+  VariableTable,
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'

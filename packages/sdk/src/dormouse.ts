@@ -11,12 +11,16 @@ import type {
 } from './contract/index.ts'
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
+import { Jobs } from './jobs.ts'
 import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
+import { Schedules } from './schedules.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
+import { Server } from './server.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
+import { Services } from './services.ts'
 import { Snapshots } from './snapshots.ts'
 import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
@@ -66,10 +70,14 @@ export interface Health {
 export class Dormouse {
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly services: Services
   readonly secrets: Secrets
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
+  readonly jobs: Jobs
+  readonly schedules: Schedules
   readonly scrub: Scrub
+  readonly server: Server
   /** For the other classes of this package. */
   readonly http: Http
   readonly socket: SocketConstructor | undefined
@@ -79,10 +87,14 @@ export class Dormouse {
     this.socket = options.WebSocket ?? findSocket()
     this.templates = new Templates(this.http)
     this.volumes = new Volumes(this.http)
+    this.services = new Services(this.http, this.templates)
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)
+    this.jobs = new Jobs(this.http)
+    this.schedules = new Schedules(this.http)
     this.scrub = new Scrub(this.http)
+    this.server = new Server(this.http)
   }
 
   /** Whether the server is up. */

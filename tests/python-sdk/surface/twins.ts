@@ -24,6 +24,20 @@ const AN_ERROR = {
   },
 }
 
+/** Settings of a service: objects in TypeScript, arguments in Python. */
+function servicesIn(method: string): Record<string, string> {
+  return {
+    [`${method}(replicas.min)`]: 'min_replicas',
+    [`${method}(replicas.max)`]: 'max_replicas',
+    [`${method}(replicas.concurrency)`]: 'concurrency',
+    [`${method}(replicas.idleMs)`]: 'replica_idle',
+    [`${method}(health.path)`]: 'health',
+    [`${method}(health.intervalMs)`]: 'health_interval',
+    [`${method}(health.timeoutMs)`]: 'health_timeout',
+    [`${method}(health.failures)`]: 'health_failures',
+  }
+}
+
 export const CLASSES: Readonly<Record<string, Twin>> = {
   Commands: { python: 'Commands', renamed: { 'run(line)': 'command', 'start(line)': 'command' } },
   Command: { python: 'Command', renamed: { 'kill(name)': 'signal' } },
@@ -53,6 +67,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     python: 'Files',
     renamed: { 'write(content)': 'data', 'move(from)': 'source', 'move(to)': 'target' },
     onlyPython: { 'read(encoding)': 'text is UTF-8 everywhere else' },
+  },
+  Jobs: {
+    python: 'Jobs',
+    renamed: {
+      'create(retry.retries)': 'retries',
+      'create(retry.backoffMs)': 'backoff',
+    },
   },
   Ports: { python: 'Ports' },
   Pty: {
@@ -98,8 +119,24 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { ...AN_ERROR.renamed, result: 'execution' },
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
+  Schedules: {
+    python: 'Schedules',
+  },
   Scrub: { python: 'Scrub' },
   Secrets: { python: 'Secrets' },
+  Services: {
+    python: 'Services',
+    renamed: {
+      ...servicesIn('deploy'),
+      ...servicesIn('update'),
+      'deploy(registryAuth.username)': 'registry_auth',
+      'deploy(registryAuth.password)': 'registry_auth',
+      'deploy(ready.port)': 'ready',
+      'deploy(ready.command)': 'ready',
+      'deploy(ready.log)': 'ready',
+      'deploy(ready.timeoutMs)': 'ready',
+    },
+  },
   Snapshots: { python: 'Snapshots' },
   SshKeys: { python: 'SshKeys' },
   TemplateBuilder: {
@@ -151,6 +188,7 @@ export const ONLY_PYTHON_CLASSES = {
   NotFoundError: 'the same',
   ServerUnreachableError: 'the same',
   Events: 'an AsyncIterable in TypeScript',
+  JobEvents: 'an AsyncGenerator in TypeScript',
   RunStream: 'an AsyncGenerator in TypeScript, whose signal interrupts',
   Watch: 'an AsyncIterable in TypeScript',
   FileStream: 'a ReadableStream in TypeScript',

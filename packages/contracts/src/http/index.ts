@@ -37,11 +37,34 @@ export {
   type MoveFileBody,
   makeDirectorySchema,
   moveFileSchema,
+  readFileQuery,
   removeFileQuery,
   statFileQuery,
   watchFilesQuery,
   writeFileQuery,
 } from './files.ts'
+export {
+  type CreateJobBody,
+  createJobSchema,
+  JOB_INPUT_MAX_BYTES,
+  JOB_MAX_INPUTS,
+  type JobAnswer,
+  type JobEventAnswer,
+  type JobPageAnswer,
+  jobEventSchema,
+  jobEventsQuery,
+  jobPageSchema,
+  jobParams,
+  jobSchema,
+  listJobsQuery,
+  listTasksQuery,
+  type TaskAnswer,
+  type TaskPageAnswer,
+  type TaskResultAnswer,
+  taskPageSchema,
+  taskParams,
+  taskSchema,
+} from './jobs.ts'
 export {
   type CreatedKeyAnswer,
   type CreateKeyBody,
@@ -172,6 +195,22 @@ export {
   updateSandboxSchema,
   volumeMountSchema,
 } from './sandboxes.ts'
+export {
+  type CreateScheduleBody,
+  createScheduleSchema,
+  type FiringAnswer,
+  type FiringListAnswer,
+  firingListSchema,
+  firingSchema,
+  listSchedulesQuery,
+  type ScheduleAnswer,
+  type SchedulePageAnswer,
+  schedulePageSchema,
+  scheduleParams,
+  scheduleSchema,
+  type UpdateScheduleBody,
+  updateScheduleSchema,
+} from './schedules.ts'
 export { type ScrubAnswer, scrubSchema } from './scrub.ts'
 export {
   type CreateSecretBody,
@@ -186,6 +225,34 @@ export {
   type UpdateSecretBody,
   updateSecretSchema,
 } from './secrets.ts'
+export {
+  type ServerLogLineAnswer,
+  type ServerReportAnswer,
+  serverLogLineSchema,
+  serverLogQuery,
+  serverReportSchema,
+} from './server.ts'
+export {
+  type DeployServiceBody,
+  type DeployServiceRequest,
+  deployServiceSchema,
+  listServicesQuery,
+  type RollbackServiceBody,
+  rollbackServiceSchema,
+  SERVICE_LOG_LINES_MAX,
+  type ServiceAnswer,
+  type ServiceLogLineAnswer,
+  type ServicePageAnswer,
+  type ServiceVersionAnswer,
+  serviceLogLineSchema,
+  serviceLogsQuery,
+  servicePageSchema,
+  serviceParams,
+  serviceRefField,
+  serviceSchema,
+  type UpdateServiceBody,
+  updateServiceSchema,
+} from './services.ts'
 export {
   type SessionAnswer,
   type SignInBody,
@@ -243,6 +310,15 @@ export {
   uploadSchema,
 } from './templates.ts'
 export { type UsageAnswer, usageQuery, usageSchema } from './usage.ts'
+export {
+  CELLS_MAX,
+  readVariableQuery,
+  type VariableDetailAnswer,
+  type VariablesAnswer,
+  variableDetailSchema,
+  variableNameField,
+  variablesSchema,
+} from './variables.ts'
 export {
   type CreateVolumeBody,
   createVolumeSchema,

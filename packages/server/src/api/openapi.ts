@@ -10,6 +10,8 @@ const TAGS = {
   sandboxes:
     'A sandbox has an identity, a policy and a state: running or asleep. It keeps its memory and files while it sleeps.',
   runs: 'Code that runs in a context of a sandbox, with a journal of numbered events.',
+  jobs: 'Code or a command over many inputs. Jobs survive restarts of the server.',
+  schedules: 'Runs, jobs and requests at the times of a cron expression.',
   lifecycle: 'Standby, wake, fork, and the reasons for a state.',
   snapshots: 'Saved states of sandboxes.',
   files: 'Files in a sandbox, of any size.',
@@ -19,6 +21,7 @@ const TAGS = {
     'TCP ports in a sandbox. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…` and `<port>-<id>.<domain>` go to the program on that port, and wake the sandbox. They need a key or a link, unless the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; under a host name every path belongs to the sandbox. The server itself answers with `port_closed` (502), `unauthorized` and the errors of every route below a sandbox.',
   templates: 'What sandboxes are created from.',
   volumes: 'Directories that outlive sandboxes.',
+  services: 'Programs that answer requests at a stable address and sleep in between.',
   secrets: 'Values that sandboxes use in requests and never hold.',
   usage: 'Usage, and its cost with and without standby.',
   keys: 'API keys.',

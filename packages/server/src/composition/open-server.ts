@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
+import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
+import { PublicDialer } from '@dormouse/egress'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
@@ -8,6 +10,7 @@ import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
 import { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
@@ -26,9 +29,11 @@ import { buildBuiltIns } from '../templates/build-built-ins.ts'
 import { BuiltInTemplates } from '../templates/built-in-templates.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
 import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
+import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
 import { openWatches } from './open-watches.ts'
@@ -48,7 +53,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly ssh: SshService
   /** What only clients of E2B know. */
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
-  readonly services: Omit<Services, 'health'>
+  readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
@@ -73,14 +78,23 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const opened = await openSandboxes({ ...options, stores }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
-  const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
+  const above = openAbove(options, { stores, opened }, closing)
+  const { runs, templates, feed, ...others } = above
+  const work = openJobs({ config, stores, opened, runs, feed }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
+  const defaults = openDefaults(config, ceilings)
+  const deployments = closing.use(
+    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, log, ...defaults }),
+  )
+  deps.listeners.push(deployments.listener)
   const recovery = await recover(deps)
   await templates.open()
   await volumes.open()
+  await deployments.open()
   runs.removeOrphans()
   runs.startQueued()
+  await work.start()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
     sandboxes,
@@ -89,29 +103,10 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     recovery,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
-      ...{
-        access,
-        sandboxes,
-        runs,
-        templates,
-        uploads,
-        volumes,
-        secrets,
-        ports,
-        ssh,
-        usage,
-        scrub,
-        metrics,
-        fleet,
-      },
+      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },
+      ...{ jobs: work.jobs, schedules: work.schedules },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
-      defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
-      policyDefaults: {
-        idleTimeoutMs: config.idleTimeoutMs,
-        storeAfterMs: config.storeAfterMs,
-        maxBackgroundMs: config.maxBackgroundMs,
-        network: defaultNetwork(config),
-      },
+      ...defaults,
     },
     buildBuiltIns: (signal) => {
       const { catalog, now } = { catalog: stores.templates, now: stores.clock.wallMs }
@@ -119,12 +114,44 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       return buildBuiltIns({ templates: builtIns, ...options.builder, signal, log })
     },
     sleep: async (timeoutMs) => {
+      work.stop()
       sandboxes.close()
       await templates.stopBuilds()
       return standbyAll(deps.sandboxes, log, timeoutMs)
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Defaults for sandboxes created without a policy. */
+function openDefaults(
+  config: ServerConfig,
+  ceilings: OpenedSandboxes['ceilings'],
+): Pick<Services, 'policyDefaults' | 'defaultLimits'> {
+  return {
+    defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
+    policyDefaults: {
+      idleTimeoutMs: config.idleTimeoutMs,
+      storeAfterMs: config.storeAfterMs,
+      maxBackgroundMs: config.maxBackgroundMs,
+      network: defaultNetwork(config),
+    },
+  }
+}
+
+function openDeployments({
+  stores,
+  ...parts
+}: { stores: Stores } & Omit<
+  DeploymentServiceOptions,
+  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs'
+>): DeploymentService {
+  return new DeploymentService({
+    ...parts,
+    ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb, nowMs: stores.clock.wallMs },
+    settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
+    defaultTemplate: DEFAULT_TEMPLATE,
+  })
 }
 
 /** Services that use sandboxes or listen to what happens to them. */
@@ -188,7 +215,7 @@ function openAbove(
       recipes,
     }),
   )
-  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet }
+  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed }
 }
 
 /** What builds from images and Dockerfiles need. */
@@ -208,7 +235,10 @@ function openRecipes(
       now: deps.clock.wallMs,
     }),
     ensureVolume: (name, caller) => ensureVolume(volumes, name, caller),
-    registriesConf: config.images.registriesConf,
+    registries: new RegistryAccess({
+      dialer: new PublicDialer({ proxy: config.network.proxy, ownAddresses: config.network.ownAddresses }),
+      registriesConf: config.images.registriesConf,
+    }),
   }
 }
 

@@ -3,6 +3,7 @@ import type { HostFacts } from './host-facts.ts'
 import { type InputOf, listSettings, Setting, type SettingTree, type ValuesOf } from './setting.ts'
 import { buildSettings } from './settings/builds.ts'
 import { imageSettings } from './settings/images.ts'
+import { jobSettings } from './settings/jobs.ts'
 import { limitSettings } from './settings/limits.ts'
 import { listenSettings } from './settings/listen.ts'
 import { networkSettings } from './settings/network.ts'
@@ -19,6 +20,7 @@ export const SECTIONS = {
   limits: limitSettings,
   builds: buildSettings,
   images: imageSettings,
+  jobs: jobSettings,
   records: recordSettings,
   scrub: scrubSettings,
   prices: priceSettings,
@@ -35,6 +37,7 @@ export const SETTINGS = {
   ...limitSettings,
   ...buildSettings,
   ...imageSettings,
+  ...jobSettings,
   ...recordSettings,
   ...scrubSettings,
   ...priceSettings,

@@ -19,10 +19,12 @@ import { BackgroundWork } from './background-work.ts'
 import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { explainKilledProcess } from './explain-kills.ts'
+import { inBackground } from './in-background.ts'
 import { MemoryWatch } from './memory-watch.ts'
 import { PendingWrites } from './pending-writes.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { callerGaveUp, requireExists } from './sandbox-errors.ts'
+import { SandboxReader } from './sandbox-reader.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
 import { update } from './transitions/change.ts'
@@ -51,6 +53,7 @@ export class Sandbox {
   readonly work: ActiveWork
   readonly background = new BackgroundWork(this)
   readonly memory = new MemoryWatch(this)
+  readonly reader = new SandboxReader(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
   /** Dead burrows whose files could not be saved. They stay on disk for the next start to try again. */
@@ -181,6 +184,12 @@ export class Sandbox {
     return isUsable ? this.#burrow : undefined
   }
 
+  /** The guest, if a call may use it without waiting. It stays usable until the caller waits for something. */
+  guestNow(): Guest | undefined {
+    const burrow = this.lock.isWriting ? undefined : this.runningBurrow()
+    return burrow === undefined || this.preparing(burrow) !== undefined ? undefined : burrow.guest
+  }
+
   /** Waits until the sandbox runs. Does not wake it. */
   async nextBurrow(signal: AbortSignal | undefined): Promise<Burrow> {
     for (;;) {
@@ -258,7 +267,8 @@ export class Sandbox {
 
   async why(): Promise<WhyAnswer> {
     await this.background.check()
-    return explainWhy(this)
+    const memory = this.burrow && (await this.deps.memory.measure(this.burrow))
+    return explainWhy(this, memory?.copied)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {
@@ -307,10 +317,9 @@ export class Sandbox {
   /** Moves through one or more states, each of which the table must allow, in one transaction. */
   move(to: SandboxState | readonly SandboxState[], change: StateChange = {}): void {
     const state = lastState(this.#row.state, to)
-    const { clock } = this.deps
     this.#meter.countRunning(this.#row)
-    this.write({ ...change, fields: { state, stateSince: clock.wallMs(), ...change.fields } })
-    this.#stateSince = Moment.now(clock)
+    this.write({ ...change, fields: { state, stateSince: this.deps.clock.wallMs(), ...change.fields } })
+    this.#stateSince = Moment.now(this.deps.clock)
     if (state === 'running') this.#meter.startRunning()
     else this.#meter.stopRunning()
     if (state === 'running' || state === 'deleting')
@@ -320,21 +329,19 @@ export class Sandbox {
   /** Writes without a change of state. */
   write(change: StateChange): void {
     const { fields, newBurrow, entry } = change
-    const { listeners, sandboxes } = this.deps
     const before = this.#row
     const left = this.#burrow
     const burrow = newBurrow === undefined ? left : newBurrow?.burrow
-    const { lastActiveAt } = this.work
-    const row = changedRow(before, { lastActiveAt, burrow: burrow?.id, ...fields })
+    const row = changedRow(before, { lastActiveAt: this.work.lastActiveAt, burrow: burrow?.id, ...fields })
     writeChange(this.deps, { row, before, change })
     this.#row = row
-    if (row.name !== before.name) sandboxes.rename(this, before.name)
+    if (row.name !== before.name) this.deps.sandboxes.rename(this, before.name)
     if (newBurrow === null) this.leaveBurrow()
     else if (newBurrow !== undefined) this.enterBurrow(newBurrow)
     // Most burrows have ended by now. Ending one again does nothing.
     if (left !== undefined && left !== this.#burrow && !this.unsavedBurrows.has(left))
-      this.#inBackground(endBurrow(this.deps, left))
-    for (const listener of listeners) {
+      inBackground(this.deps, endBurrow(this.deps, left))
+    for (const listener of this.deps.listeners) {
       listener.changed?.(row)
       if (entry !== undefined) listener.recorded?.(row, entry)
     }
@@ -375,18 +382,12 @@ export class Sandbox {
 
   /** Frees the disk space of a snapshot that nothing refers to, without making the caller wait. */
   dropSnapshotLater(id: SnapshotId | undefined): void {
-    this.#inBackground(dropSnapshot(this.deps, id))
+    inBackground(this.deps, dropSnapshot(this.deps, id))
   }
 
   /** The same for a former head, once the new one is on disk. */
   dropFormerHead(former: SnapshotId, head: SnapshotId): void {
-    this.#inBackground(dropFormerHead(this.deps, former, head))
-  }
-
-  #inBackground(work: Promise<void>): void {
-    const { background } = this.deps
-    const running = work.finally(() => background.delete(running))
-    background.add(running)
+    inBackground(this.deps, dropFormerHead(this.deps, former, head))
   }
 
   #change(work: () => Promise<void>): Promise<SandboxAnswer> {

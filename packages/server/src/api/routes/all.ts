@@ -4,6 +4,7 @@ import { eventRoutes } from './events.ts'
 import { fileRoutes } from './files.ts'
 import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
+import { jobRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
@@ -15,8 +16,12 @@ import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { scheduleRoutes } from './schedules.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
+import { serverRoutes } from './server.ts'
+import { serviceLogRoutes } from './service-logs.ts'
+import { serviceRoutes } from './services.ts'
 import { sessionRoutes } from './sessions.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
@@ -24,11 +29,13 @@ import { templateBuildRoutes } from './template-builds.ts'
 import { templateRoutes } from './templates.ts'
 import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
+import { variableRoutes } from './variables.ts'
 import { volumeRoutes } from './volumes.ts'
 
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
   hostRoutes,
+  serverRoutes,
   sessionRoutes,
   eventRoutes,
   overviewRoutes,
@@ -36,7 +43,10 @@ export const ROUTES: readonly Routes[] = [
   sandboxRoutes,
   runRoutes,
   runOnceRoutes,
+  jobRoutes,
+  scheduleRoutes,
   contextRoutes,
+  variableRoutes,
   fileRoutes,
   fileContentRoutes,
   processRoutes,
@@ -50,6 +60,8 @@ export const ROUTES: readonly Routes[] = [
   templateBuildRoutes,
   uploadRoutes,
   volumeRoutes,
+  serviceRoutes,
+  serviceLogRoutes,
   secretRoutes,
   usageRoutes,
   keyRoutes,

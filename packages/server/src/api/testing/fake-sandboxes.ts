@@ -125,6 +125,7 @@ export class FakeSandboxes implements SandboxCalls {
       view: () => held.view,
       runningBurrow: () => undefined,
       use: () => Promise.reject(new Error('not here')),
+      guestNow: () => undefined,
       // biome-ignore lint/correctness/useYield: there is nothing to follow.
       attach: async function* () {
         throw new Error('not here')

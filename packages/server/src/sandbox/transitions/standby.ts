@@ -1,6 +1,8 @@
+import { abortable } from '@dormouse/async'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
+import { collectVariables } from '../collect-variables.ts'
 import { endBurrow } from '../end-burrow.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { reasonOf } from '../sandbox-errors.ts'
@@ -52,7 +54,10 @@ export async function standby(
   }
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = performance.now()
-  await sandbox.sample()
+  // Paused processes wait for memory and answer nothing. A call does not wait for the answer.
+  const asking = cause === 'memory_limit' ? undefined : abortable(collectVariables(sandbox, burrow), signal)
+  const [variables] = await Promise.all([asking?.catch(() => undefined), sandbox.sample()])
+  if (signal?.aborted) return
   // Does not wait for the disk: after a power cut, recovery treats `running` and `suspending` alike.
   sandbox.move('suspending', { intent: 'standby', withoutSync: true })
   const leave = tier === 'frozen' ? 'frozen' : 'gone'
@@ -81,7 +86,10 @@ export async function standby(
       newBurrow: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
       intent: null,
       entry: { event: 'slept', cause, tier: reached, latencyMs, bytes: bytesOf(snapshot) },
-      inTransaction: () => deps.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+      inTransaction: () => {
+        deps.snapshots.put(snapshot, { owner: row.owner, isKept: false })
+        if (variables !== undefined) deps.variables.put(snapshot.id, variables)
+      },
     })
     sandbox.refusal = undefined
     sandbox.dropSnapshotLater(row.head)
