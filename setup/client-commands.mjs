@@ -30,6 +30,7 @@ export const CLIENT_COMMANDS = [
   'template',
   'job',
   'schedule',
+  'webhook',
   'volume',
   'logs',
   'why',

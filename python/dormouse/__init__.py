@@ -33,6 +33,7 @@ from ._async.templates import AsyncTemplates
 from ._async.server import AsyncServer
 from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
+from ._async.webhooks import AsyncWebhooks
 from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
@@ -71,6 +72,7 @@ from ._sync.templates import Templates
 from ._sync.server import Server
 from ._sync.variables import Variables
 from ._sync.watch import Watch
+from ._sync.webhooks import Webhooks
 from ._template_builder import TemplateBuilder
 from ._values import (
     ContextInfo,
@@ -100,6 +102,7 @@ from ._values import (
 from ._server import ServerLogLine, ServerReport
 from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
 from ._why import MemoryNotice, Why
+from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
 
 __all__ = [
@@ -130,6 +133,7 @@ __all__ = [
     "AsyncServer",
     "AsyncVariables",
     "AsyncWatch",
+    "AsyncWebhooks",
     "AuthenticationError",
     "Client",
     "Command",
@@ -142,6 +146,7 @@ __all__ = [
     "Contexts",
     "DamagedSnapshot",
     "DamagedTemplate",
+    "Delivery",
     "Denied",
     "DormouseError",
     "Event",
@@ -236,6 +241,8 @@ __all__ = [
     "VolumeMount",
     "Volumes",
     "Watch",
+    "Webhook",
+    "Webhooks",
     "Why",
     "__version__",
 ]

@@ -103,7 +103,9 @@ describe('a task', () => {
       'if attempt <= item: raise ValueError(attempt)',
       'attempt',
     ].join('\n')
-    const { id } = await create({ code, inputs: [0, 1, 2, 3], retry: { retries: 2, backoffMs: 20 } })
+    const [retries, backoffMs] = [2, 20]
+    const retry = { retries, backoffMs }
+    const { id } = await create({ code, inputs: [0, 1, 2, 3], retry })
     await events(id)
     expect(await tasks(id)).toMatchObject([
       { state: 'succeeded', attempts: 1, result: { text: '1' } },

@@ -90,6 +90,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'fleet',
     'jobs',
     'schedules',
+    'webhooks',
     'api',
     'ssh',
     'mcp',

@@ -26,6 +26,7 @@ import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
 import { findSocket, type SocketConstructor } from './terminals/socket.ts'
 import { Volumes } from './volumes.ts'
+import { Webhooks } from './webhooks.ts'
 
 export interface DormouseOptions extends HttpOptions {
   /** The address. Default: DORMOUSE_URL, then the file of a local server, then http://127.0.0.1:7070. */
@@ -76,6 +77,7 @@ export class Dormouse {
   readonly sshKeys: SshKeys
   readonly jobs: Jobs
   readonly schedules: Schedules
+  readonly webhooks: Webhooks
   readonly scrub: Scrub
   readonly server: Server
   /** For the other classes of this package. */
@@ -93,6 +95,7 @@ export class Dormouse {
     this.sshKeys = new SshKeys(this.http)
     this.jobs = new Jobs(this.http)
     this.schedules = new Schedules(this.http)
+    this.webhooks = new Webhooks(this.http)
     this.scrub = new Scrub(this.http)
     this.server = new Server(this.http)
   }

@@ -74,3 +74,4 @@ export type { Socket, SocketConstructor, SocketEvent } from './terminals/socket.
 export type { PtyExit } from './terminals/terminal-connection.ts'
 export type { ReadVariableOptions, VariableDetail, VariableList } from './variables.ts'
 export type { CreateVolume, UpdateVolume, Volume } from './volumes.ts'
+export type { CreateWebhook, Delivery, UpdateWebhook, Webhook, WebhookWithSecret } from './webhooks.ts'

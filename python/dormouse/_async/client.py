@@ -19,6 +19,7 @@ from .io import CAN_SHARE
 from .jobs import AsyncJobs
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
 from .schedules import AsyncSchedules
+from .webhooks import AsyncWebhooks
 from .server import AsyncServer
 from .run_once import run_once
 from .server_events import AsyncServerEvents
@@ -55,6 +56,7 @@ class AsyncClient:
         self.ssh_keys = AsyncSshKeys(self.http)
         self.jobs = AsyncJobs(self.http)
         self.schedules = AsyncSchedules(self.http)
+        self.webhooks = AsyncWebhooks(self.http)
         self.scrub = AsyncScrub(self.http)
         self.server = AsyncServer(self.http)
 

@@ -20,6 +20,7 @@ from .io import CAN_SHARE
 from .jobs import Jobs
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
 from .schedules import Schedules
+from .webhooks import Webhooks
 from .server import Server
 from .run_once import run_once
 from .server_events import ServerEvents
@@ -56,6 +57,7 @@ class Client:
         self.ssh_keys = SshKeys(self.http)
         self.jobs = Jobs(self.http)
         self.schedules = Schedules(self.http)
+        self.webhooks = Webhooks(self.http)
         self.scrub = Scrub(self.http)
         self.server = Server(self.http)
 

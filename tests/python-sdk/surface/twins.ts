@@ -156,6 +156,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     },
   },
   Volumes: { python: 'Volumes' },
+  Webhooks: { python: 'Webhooks' },
 }
 
 /** What TypeScript exports that is no class, and what Python has for it. */

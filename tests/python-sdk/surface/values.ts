@@ -18,6 +18,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   ContextInfo: { types: ['contract.ContextAnswer'] },
   DamagedSnapshot: { types: ["contract.ScrubAnswer['damagedSnapshots'][number]"] },
   DamagedTemplate: { types: ["contract.ScrubAnswer['damagedTemplates'][number]"] },
+  Delivery: { types: ['sdk.Delivery'] },
   Denied: {
     types: ["contract.NetworkReportAnswer['denied'][number]", "sdk.LedgerEntry['denied']"],
   },
@@ -94,6 +95,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   Truncated: { types: ["contract.RunResultAnswer['truncated']"] },
   Usage: { types: ['contract.UsageAnswer'], renamed: { from: 'start', to: 'end' } },
   UsageNumbers: { types: ["contract.UsageAnswer['sandboxes'][number]"] },
+  Webhook: { types: ['sdk.WebhookWithSecret'] },
   Volume: { types: ['contract.VolumeAnswer'] },
   VolumeMount: { types: ["contract.SandboxAnswer['volumes'][number]"] },
   Why: { types: ['contract.WhyAnswer'] },

@@ -9,6 +9,7 @@ import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
 import { defineScheduleCommands } from './define-schedule-commands.ts'
 import { defineServiceCommands } from './define-service-commands.ts'
+import { defineWebhookCommands } from './define-webhook-commands.ts'
 import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
 /** The code of a command. Returns its exit status; undefined means 0. */
@@ -84,6 +85,7 @@ export function createProgram(
   defineExecutionCommands(program, define)
   defineJobCommands(program, define)
   defineScheduleCommands(program, define)
+  defineWebhookCommands(program, define)
   definePortCommands(program, define)
   defineServiceCommands(program, define)
   defineResourceCommands(program, define)

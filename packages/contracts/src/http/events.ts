@@ -20,7 +20,7 @@ export const serverEventSchema = z
     type: z
       .enum(SERVER_EVENT_TYPES)
       .describe(
-        '`gap`: earlier events are gone, so read the lists again. `sandbox.changed` has the sandbox as it is when the event is sent, `sandbox.ledger` the entry, `run.*` the run, `job.*` the job.',
+        '`gap`: earlier events are gone or the server restarted here, so read the lists again. `sandbox.changed` has the sandbox as it is when the event is sent, `sandbox.ledger` the entry, `run.*` the run, `job.*` the job.',
       ),
     at: timestampField,
     sandboxId: sandboxIdField.optional(),

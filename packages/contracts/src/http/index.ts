@@ -331,3 +331,22 @@ export {
   volumeParams,
   volumeSchema,
 } from './volumes.ts'
+export {
+  type CreateWebhookBody,
+  createWebhookSchema,
+  type DeliveryAnswer,
+  type DeliveryListAnswer,
+  deliveryListSchema,
+  deliverySchema,
+  KEPT_EVENT_TYPES,
+  listWebhooksQuery,
+  type UpdateWebhookBody,
+  updateWebhookSchema,
+  type WebhookAnswer,
+  type WebhookPageAnswer,
+  type WebhookWithSecretAnswer,
+  webhookPageSchema,
+  webhookParams,
+  webhookSchema,
+  webhookWithSecretSchema,
+} from './webhooks.ts'

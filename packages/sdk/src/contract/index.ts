@@ -89,3 +89,12 @@ export type {
 export type { UsageAnswer } from './usage.ts'
 export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'
+export type {
+  CreateWebhookBody,
+  DeliveryAnswer,
+  DeliveryListAnswer,
+  UpdateWebhookBody,
+  WebhookAnswer,
+  WebhookPageAnswer,
+  WebhookWithSecretAnswer,
+} from './webhooks.ts'

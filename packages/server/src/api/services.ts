@@ -19,6 +19,7 @@ import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import type { Webhooks } from '../webhooks/webhook-service.ts'
 
 /** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
@@ -36,6 +37,7 @@ export interface Services {
   readonly runs: Runs
   readonly jobs: Jobs
   readonly schedules: Schedules
+  readonly webhooks: Webhooks
   readonly templates: Templates
   readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes

@@ -11,7 +11,6 @@ import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
-import { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
 import { Closing } from '../host/closing.ts'
@@ -33,6 +32,7 @@ import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { openEvents } from './open-events.ts'
 import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
@@ -95,6 +95,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   runs.removeOrphans()
   runs.startQueued()
   await work.start()
+  others.webhooks.open()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
     sandboxes,
@@ -164,7 +165,7 @@ function openAbove(
   const { deps, service, space, quotas, network, room } = opened
   const { sandboxes, snapshots, starts, listeners, clock, log } = deps
   const { journal } = stores
-  const feed = new EventFeed(clock.wallMs)
+  const { feed, webhooks } = openEvents(options, { stores, opened }, closing)
   const runs = closing.use(
     new RunService({
       ...{ journal, space, clock, log, findSandbox: (id) => sandboxes.find(id) },
@@ -215,7 +216,7 @@ function openAbove(
       recipes,
     }),
   )
-  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed }
+  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed, webhooks }
 }
 
 /** What builds from images and Dockerfiles need. */

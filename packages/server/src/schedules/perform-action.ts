@@ -48,7 +48,7 @@ export async function performAction(
   onSend()
   const status = await new Promise<number>((resolve, reject) => {
     const request = httpRequest({
-      ...{ method, path, host: 'localhost', agent: false, timeout: ANSWER_MS },
+      ...{ method, path, host: 'localhost', timeout: ANSWER_MS },
       headers: { ...headers, 'idempotency-key': key },
       createConnection: () => socket as never,
     })

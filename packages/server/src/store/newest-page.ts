@@ -12,6 +12,7 @@ type Table =
   | 'services'
   | 'jobs'
   | 'schedules'
+  | 'webhooks'
 
 export interface PageOf {
   readonly table: Table

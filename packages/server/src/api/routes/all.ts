@@ -31,6 +31,7 @@ import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
 import { variableRoutes } from './variables.ts'
 import { volumeRoutes } from './volumes.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
@@ -45,6 +46,7 @@ export const ROUTES: readonly Routes[] = [
   runOnceRoutes,
   jobRoutes,
   scheduleRoutes,
+  webhookRoutes,
   contextRoutes,
   variableRoutes,
   fileRoutes,
