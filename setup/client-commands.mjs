@@ -39,6 +39,8 @@ export const CLIENT_COMMANDS = [
   'open',
   'events',
   'tree',
+  'vars',
+  'server',
   'top',
   'usage',
   'demo',

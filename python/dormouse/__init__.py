@@ -99,8 +99,17 @@ from ._values import (
     Volume,
     VolumeMount,
 )
-from ._server import ServerLogLine, ServerReport
-from ._variables import ContextVariables, Variable, VariableDetail, VariableImage, VariableList, VariableTable
+from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
+from ._variables import (
+    ContextVariables,
+    Variable,
+    VariableColumn,
+    VariableDetail,
+    VariableImage,
+    VariableList,
+    VariableRow,
+    VariableTable,
+)
 from ._why import MemoryNotice, Why
 from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
@@ -215,6 +224,8 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",
+    "HostCheck",
+    "HostRoom",
     "Server",
     "ServerLogLine",
     "ServerReport",
@@ -232,9 +243,11 @@ __all__ = [
     "Usage",
     "UsageNumbers",
     "Variable",
+    "VariableColumn",
     "VariableDetail",
     "VariableImage",
     "VariableList",
+    "VariableRow",
     "VariableTable",
     "Variables",
     "Volume",

@@ -123,6 +123,11 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     python: 'Schedules',
   },
   Scrub: { python: 'Scrub' },
+  Server: { python: 'Server' },
+  Variables: {
+    python: 'Variables',
+    onlyPython: { 'read(filter)': 'an object with numbers as keys in TypeScript' },
+  },
   Secrets: { python: 'Secrets' },
   Services: {
     python: 'Services',

@@ -21,6 +21,9 @@ export function VariablesPart({ sandbox, info }: PartProps) {
   const [search, setSearch] = useState('')
   const [chosen, setChosen] = useState<{ context: string; name: string }>()
   const known = useKnown(value)
+  // The rows of a variable are read again when it may have changed, but not because the sandbox fell asleep.
+  const lastLive = useRef('')
+  if (value?.isLive === true) lastLive.current = value.at ?? ''
   if (value === undefined) return <p class="loading">{problem ?? 'Reading variables…'}</p>
   const rows = known.flatMap((context) =>
     context.variables
@@ -41,6 +44,14 @@ export function VariablesPart({ sandbox, info }: PartProps) {
         <small>{when(value, known)}</small>
         {problem !== undefined && <span class="problem">{problem}</span>}
       </div>
+      {chosen !== undefined && (
+        <VariableView
+          key={`${chosen.context} ${chosen.name}`}
+          {...{ sandbox, info, ...chosen }}
+          version={lastLive.current}
+          onClose={() => setChosen(undefined)}
+        />
+      )}
       {rows.length === 0 ? (
         <p class="empty">{known.length === 0 ? 'Nothing has run here yet.' : 'No variable is like this.'}</p>
       ) : (
@@ -60,14 +71,6 @@ export function VariablesPart({ sandbox, info }: PartProps) {
             </tbody>
           </table>
         </div>
-      )}
-      {chosen !== undefined && (
-        <VariableView
-          key={`${chosen.context} ${chosen.name}`}
-          {...{ sandbox, info, ...chosen }}
-          version={value.at ?? ''}
-          onClose={() => setChosen(undefined)}
-        />
       )}
     </section>
   )
@@ -134,7 +137,7 @@ function Row({ context, variable, isChosen, onOpen }: RowProps) {
       <td>{type}</td>
       <td class="number">{shape?.map(count).join(' × ')}</td>
       <td class="number">{variable.bytes !== undefined && bytes(variable.bytes)}</td>
-      <td class="preview">
+      <td class="short">
         <code>{preview}</code>
       </td>
     </tr>
