@@ -12,6 +12,16 @@ const AS_PYTHON_SAYS = { 'usage(from)': 'start', 'usage(to)': 'end' }
 const GONE_THROUGH = 'Python goes through the terminal itself: `for text in pty`'
 const WITH_BLOCK = 'what its `with` block leaves, so that the usual sandbox is gone at the end'
 
+/** An action is one mapping in Python, as the HTTP API has it. */
+const ACTIONS = Object.fromEntries(
+  ['create', 'update'].flatMap((member) =>
+    [
+      ...['type', 'sandbox', 'code', 'language', 'context', 'timeoutMs', 'job'],
+      ...['port', 'method', 'path', 'headers', 'body'],
+    ].map((field) => [`${member}(action.${field})`, 'action']),
+  ),
+)
+
 const AN_ERROR = {
   renamed: { retryAfterMs: 'retry_after' },
   onlyTypeScript: {
@@ -119,9 +129,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { ...AN_ERROR.renamed, result: 'execution' },
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
-  Schedules: {
-    python: 'Schedules',
-  },
+  Schedules: { python: 'Schedules', renamed: ACTIONS },
   Scrub: { python: 'Scrub' },
   Server: { python: 'Server' },
   Variables: {
