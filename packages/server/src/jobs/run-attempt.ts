@@ -37,11 +37,13 @@ export async function runAttempt(
 ): Promise<AttemptOutcome> {
   const limit = new AbortController()
   using _stop = onAbort(signal, () => limit.abort())
-  const timer = setTimeout(() => limit.abort(), request.timeoutMs + TIMEOUT_GRACE_MS)
+  let timer: NodeJS.Timeout | undefined
   let hasBegun = false
   try {
     const sandbox = await open(limit.signal)
     hasBegun = true
+    // Waiting for the sandbox does not count.
+    timer = setTimeout(() => limit.abort(), request.timeoutMs + TIMEOUT_GRACE_MS)
     return await runIn(sandbox, request, attempt, { runs, signal: limit.signal })
   } catch (error) {
     if (signal.aborted) return { kind: 'stopped' }
