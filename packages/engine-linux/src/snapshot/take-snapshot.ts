@@ -94,8 +94,9 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   let manifest: FullManifest | undefined
   // The thread starts while CRIU dumps the processes.
   host.imageThreads.prepare()
-  // It makes stopped processes look like traced ones.
-  await burrow.moving?.stop()
+  // It makes stopped processes look like traced ones. Without one nothing is awaited here: a destroy that comes next must
+  // find the agent told already.
+  if (burrow.moving !== undefined) await burrow.moving.stop()
   const isWorth = movesMemory ? isWorthMoving(burrow) : undefined
   await burrow.quiesce()
   const worker = new PageWorker()
