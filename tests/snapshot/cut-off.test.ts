@@ -23,9 +23,9 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
-  // Enough that a dump takes a while.
+  // Enough that a dump takes a while. Shared memory is not moved ahead of it.
   const run = await burrow.guest.runs.run({
-    code: 'import os; data = bytearray(os.urandom(200 << 20)); open("/root/f", "w").write("kept")',
+    code: 'import mmap, os; data = mmap.mmap(-1, 200 << 20); data.write(os.urandom(200 << 20)); open("/root/f", "w").write("kept")',
   })
   expect(run.exitCode).toBe(0)
 })

@@ -51,7 +51,7 @@ import {
 import { forkBurrow } from './snapshot/fork-burrow.ts'
 import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
-import { saveBurrow } from './snapshot/save-burrow.ts'
+import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
 import { snapshotFiles } from './snapshot/snapshot-files.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
@@ -199,6 +199,10 @@ export class LinuxEngine implements Engine {
     await this.#parts.snapshots?.reserve.forget(({ template }) => template.name === name)
   }
 
+  async prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void> {
+    await prepareSave(this.#snapshots, this.#own(burrow), signal)
+  }
+
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
     const saved = await saveBurrow(this.#snapshots, this.#own(burrow, options), options)
     this.#upkeep.schedule(saved.snapshot.id)
@@ -298,10 +302,7 @@ export class LinuxEngine implements Engine {
     return checkListedPart(this.#snapshots, part as LinuxPart, options)
   }
 
-  /**
-   * Makes snapshots of sleeping sandboxes faster to restore, where there is something to gain, and returns those that
-   * got a new version. Upkeep also runs in the background soon after a sandbox falls asleep; this waits for it.
-   */
+  /** Improves snapshots of sleeping sandboxes now, not in the background. Returns those that got a new version. */
   async upkeep(): Promise<SnapshotId[]> {
     const snapshots = await this.#snapshots.store.list()
     return this.#upkeep.run(snapshots.map(({ id }) => id))

@@ -26,6 +26,8 @@ export type EngineFailureKind =
   | 'timer'
   /** The kernel refused a limit or a weight that all burrows share. */
   | 'limit'
+  /** Memory of a live burrow was not moved into memory files, so its snapshot takes longer. */
+  | 'move'
   /** The snapshot of a fork is not on disk yet; this is retried. */
   | 'sync'
   /** A burrow that outlived the last server was neither adopted nor saved. */

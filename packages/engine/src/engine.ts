@@ -147,6 +147,11 @@ export interface Engine extends AsyncDisposable {
    */
   createBurrow(request: CreateBurrow, signal?: AbortSignal): Promise<Burrow>
   /**
+   * Does ahead of a full snapshot what can be done while the burrow runs, which is stopped for milliseconds at a time.
+   * An abort ends it soon, and what was done need not be done again.
+   */
+  prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void>
+  /**
    * Saves a burrow and ends it. `leave` says whether a new burrow continues from the snapshot: `running`, `frozen`, or
    * not at all (`gone`).
    * With `kind: 'files'` processes and memory are not saved, so nothing that they do can make it fail. The burrow
@@ -196,9 +201,8 @@ export interface Engine extends AsyncDisposable {
    */
   importImage(request: ImportImage): Promise<ImportedImage>
   /**
-   * Resolves when a snapshot is on disk. Only that of a fork may not be: the engine writes it in the background, and a
-   * power cut before that undoes it (`AdoptedBurrows.undone`). Later snapshots of the parent and of the children wait
-   * for it by themselves.
+   * Resolves when a snapshot is on disk. Only that of a fork may not be: a power cut undoes it (`AdoptedBurrows.undone`)
+   * until the engine has written it in the background. Snapshots that rely on it wait by themselves.
    */
   syncSnapshot(snapshotId: SnapshotId): Promise<void>
   /** Makes an empty directory. Throws `already_exists`. */
@@ -320,6 +324,8 @@ export interface SnapshotOptions {
   readonly keepTimers?: boolean
   /** Limits the restore that continues the sandbox. When it refuses, the sandbox stays saved and asleep. */
   readonly limitRestore?: LimitRestore
+  /** With kind `full`: an abort before the snapshot is on disk undoes it, and the error is the signal's reason. */
+  readonly signal?: AbortSignal
 }
 
 export interface RestoreOptions {

@@ -2,6 +2,8 @@
 
 #include <stdint.h>
 
+#include "guard-table.h"
+
 /*
  * After a wake, parts of a program's private anonymous memory are private mappings of the files in this directory: the
  * same bytes, copied on write. The guard hides the few differences in how the kernel treats the two.
@@ -9,29 +11,6 @@
 #define MEMORY_DIRECTORY "/.dormouse/memory/"
 
 #define PAGE_BYTES 4096UL
-#define GUARD_MAGIC 0x524155474d524f44ULL /* the bytes "DORMGUAR" */
-#define GUARD_RANGES 1022
-
-struct guard_range {
-    uint64_t start, end;
-};
-
-/*
- * Part of the image format: the engine finds this symbol in a process image and writes the ranges that will be mapped
- * from memory files. In a process that never slept the table is empty. Ranges are sorted and do not overlap; adjacent
- * ones may be merged.
- */
-struct guard_table {
-    uint64_t magic;
-    uint32_t version, capacity, count, reserved;
-    struct guard_range ranges[GUARD_RANGES];
-    /*
-     * The kernel's device number of the root; 0 until the guard has asked. The engine resets it to 0 when it changes
-     * the table.
-     */
-    uint64_t root_device;
-};
-
 extern struct guard_table dormouse_guard_table __attribute__((visibility("protected")));
 
 /* One mapping, usually of a memory file, cut to the range that was searched. */

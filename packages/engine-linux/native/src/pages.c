@@ -46,15 +46,8 @@
 #include "idle.h"
 #include "move-pages.h"
 #include "report.h"
+#include "seal-memory.h"
 #include "sync-tree.h"
-
-/* An extended attribute of the file, which several snapshots share. Only the host's root can read or write it. */
-#define SEAL "trusted.dormouse.seal"
-
-struct seal {
-    uint64_t checksum;
-    uint64_t mtime_ns;
-};
 
 static uint64_t number(char **text)
 {
@@ -77,11 +70,7 @@ static void seal_memory(int fd, const char *path, uint64_t checksum)
 {
     struct stat status;
     CHECK(fstat(fd, &status), "stat %s", path);
-    struct seal seal = {
-        .checksum = checksum,
-        .mtime_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec,
-    };
-    CHECK(fsetxattr(fd, SEAL, &seal, sizeof(seal), 0), "seal %s", path);
+    struct seal seal = write_seal(fd, path, checksum);
     /* A hint: start writing while there is more to do. */
     (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     printf("memory %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n", (uint64_t)status.st_size, seal.checksum, seal.mtime_ns, name_of(path));

@@ -18,7 +18,7 @@ import type { BurrowPaths } from '../host/layout.ts'
 import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
 import { PortConnections } from '../network/port-connections.ts'
-import { type FirstProcess, findState, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
+import { type FirstProcess, findStopped, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
 import { connectToAgent } from './agent-socket.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, prepareRecord, writeRecord } from './burrow-record.ts'
@@ -60,6 +60,8 @@ export class LinuxBurrow implements Burrow {
   readonly #gate: BurrowGate
   readonly #ports: PortConnections
   readonly #shown: ShownLimits
+  /** Memory that is being moved. It needs threads that run, so a freeze ends it first. */
+  moving: { stop(): Promise<unknown>; readonly ended: Promise<unknown> } | undefined
   #record: BurrowRecord
   #end: (end: BurrowEnd) => void = () => {}
   #destroying: Promise<void> | undefined
@@ -175,6 +177,7 @@ export class LinuxBurrow implements Burrow {
 
   async freeze(): Promise<void> {
     this.guest.isHeld = true
+    await this.moving?.stop()
     await this.#cgroup.freeze().catch((error: unknown) => {
       this.guest.isHeld = false
       throw error
@@ -229,10 +232,7 @@ export class LinuxBurrow implements Burrow {
       await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
       // Programs had a moment to close. What is still open would be in the snapshot without its other end.
       this.#ports.reset()
-      const states = await Promise.all(
-        (await this.pids()).map(async (pid) => ({ pid, state: await findState(pid) })),
-      )
-      this.#stoppedBefore = new Set(states.filter(({ state }) => state === 'T').map(({ pid }) => pid))
+      this.#stoppedBefore = await findStopped(await this.pids())
     } catch (error) {
       await this.resumeAfterFailedSave({ areStopped: false })
       throw error
@@ -369,7 +369,7 @@ export class LinuxBurrow implements Burrow {
 
   async #destroy(): Promise<void> {
     this.guest.close(new DormouseError('burrow_ended', 'The burrow was destroyed.'))
-    await removeBurrow(this.paths, this.#host.hierarchies)
+    await Promise.all([removeBurrow(this.paths, this.#host.hierarchies), this.moving?.stop()])
     this.#end({ reason: 'destroyed' })
   }
 

@@ -74,3 +74,9 @@ export async function readEnd(endFile: string): Promise<BurrowEnd> {
     ? { reason: 'agent_ended', exitCode: number }
     : { reason: 'agent_ended', signal: number }
 }
+
+/** Those of these processes that a signal has stopped. */
+export async function findStopped(pids: readonly number[]): Promise<ReadonlySet<number>> {
+  const states = await Promise.all(pids.map(async (pid) => ({ pid, state: await findState(pid) })))
+  return new Set(states.filter(({ state }) => state === 'T').map(({ pid }) => pid))
+}

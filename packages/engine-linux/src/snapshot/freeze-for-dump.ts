@@ -15,9 +15,10 @@ const PAUSE_MAX_MS = 200
  * confined as it was started. Otherwise throws `snapshot_refused`; then the burrow may be frozen until
  * `resumeAfterFailedSave`.
  */
-export async function freezeForDump(burrow: LinuxBurrow): Promise<void> {
+export async function freezeForDump(burrow: LinuxBurrow, signal?: AbortSignal): Promise<void> {
   const deadline = performance.now() + PASSING_MS
   for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
+    signal?.throwIfAborted()
     await burrow.freeze()
     const objection = await inspectProcesses({
       firstPid: burrow.first.pid,

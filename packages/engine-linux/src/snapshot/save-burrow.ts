@@ -5,6 +5,7 @@ import { LONGEST_CHAIN_LAYERS } from '../storage/choose-layers-to-merge.ts'
 import { describeSnapshot } from '../storage/describe-snapshot.ts'
 import type { Manifest } from '../storage/manifest.ts'
 import { improveStored } from './improve-stored.ts'
+import { moveMemory, syncMemory } from './move-memory.ts'
 import { restoreSnapshot } from './restore-snapshot.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
 import { takeFiles } from './take-files.ts'
@@ -23,10 +24,10 @@ export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
 export async function saveBurrow(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit }: SnapshotOptions,
+  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal }: SnapshotOptions,
 ): Promise<SavedLinuxBurrow> {
   if (kind === 'files') return saveFiles(engine, burrow, leave)
-  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers })
+  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal })
   const snapshot = describeSnapshot(manifest)
   if (leave === 'gone' || syncError !== undefined) {
     const endError = await errorOf(ended)
@@ -48,16 +49,30 @@ export async function saveBurrow(
   }
 }
 
+/**
+ * Does ahead of a full snapshot what can be done while the burrow runs. An abort ends it within some milliseconds; then
+ * the burrow runs on, and what was done need not be done again.
+ */
+export async function prepareSave(
+  { host: { failures }, dataDir }: SnapshotEngine,
+  burrow: LinuxBurrow,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
+  const { movedBytes } = await moveMemory(burrow, { toolsDir, failures, signal })
+  if (movedBytes > 0 && signal?.aborted !== true) await syncMemory(burrow, signal)
+}
+
 /** Post: the snapshot is on disk, unless `isUnsynced`. `ended` settles when the burrow is gone. */
 export async function saveAndEnd(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced'> = {},
+  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'signal'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
-    takeSnapshot(host, { burrow, dumper, toolsDir, ...how }),
+    takeSnapshot(host, { burrow, dumper, toolsDir, movesMemory: true, ...how }),
   )
   leftovers.removeTree(leftover, { sandboxId: burrow.sandboxId, snapshotId: taken.manifest.id })
   taken.ended.catch((error: unknown) => leftovers.destroy(burrow, error))

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { allOf } from '@dormouse/async'
+import { abortable, allOf } from '@dormouse/async'
 import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowPaths, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
@@ -24,6 +24,7 @@ import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
 import { type FinishImages, finishImages } from './finish-images.ts'
 import { freezeForDump } from './freeze-for-dump.ts'
 import { wasLeftStopped } from './interrupted-dump.ts'
+import { isWorthMoving, moveMemory } from './move-memory.ts'
 import { recordSaveIntent, undoSave } from './save-intent.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 import { findWaits, holdSleeps } from './watch-timers.ts'
@@ -40,6 +41,10 @@ export interface TakeSnapshot {
   readonly keepTimers?: boolean | undefined
   /** Whether it returns before the snapshot is on disk; the caller then starts `UnsyncedSnapshots.start`. */
   readonly isUnsynced?: boolean | undefined
+  /** Whether much memory is moved into its file first, instead of being dumped and then moved. */
+  readonly movesMemory?: boolean
+  /** See `SnapshotOptions.signal`. CRIU's part cannot be interrupted. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface TakenSnapshot {
@@ -80,27 +85,48 @@ export function takeSnapshot(host: SnapshotHost, take: TakeSnapshot): Promise<Ta
 }
 
 async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<TakenSnapshot> {
-  const { burrow, dumper, keepTimers = false } = take
+  const { burrow, dumper, toolsDir, keepTimers = false, movesMemory = false, isUnsynced, signal } = take
+  signal?.throwIfAborted()
   const plan = planSave(host, take)
   const { id, final, unfinished } = plan
   let isDumped = false
+  let intent = Promise.resolve()
   let manifest: FullManifest | undefined
-  await using worker = new PageWorker()
   // The thread starts while CRIU dumps the processes.
   host.imageThreads.prepare()
+  // It makes stopped processes look like traced ones. Without one nothing is awaited here: a destroy that comes next must
+  // find the agent told already.
+  if (burrow.moving !== undefined) await burrow.moving.stop()
+  const isWorth = movesMemory ? isWorthMoving(burrow) : undefined
   await burrow.quiesce()
+  const worker = new PageWorker()
   try {
-    await prepareSave(burrow, plan)
-    const dumped = await dumpProcesses(host, burrow, await dumper.take(), { imagesDir: plan.raw, keepTimers })
+    if (await isWorth) {
+      const { failures } = host
+      await moveMemory(burrow, { toolsDir, failures, signal, isUnsynced, isSaving: signal === undefined })
+    }
+    // The disk works while CRIU does. Files move only when the intent is on disk.
+    const saving = await prepareSave(burrow, plan)
+    intent = saving.intent
+    const dumped = await dumpProcesses(host, burrow, await dumper.take(), {
+      ...{ imagesDir: plan.raw, keepTimers, signal },
+    })
     isDumped = true
-    manifest = await host.imageThreads.use((thread) => saveDump(host, take, { plan, thread, worker, dumped }))
+    signal?.throwIfAborted()
+    manifest = await host.imageThreads.use((thread) =>
+      saveDump(host, take, { plan, thread, worker, dumped, intent }),
+    )
+    signal?.throwIfAborted()
     await publish(host, take, plan, worker)
     host.verified.remember(final, manifest)
     // Not waited for: the worker is idle, and takes a moment to end.
     void worker[Symbol.asyncDispose]()
     return { manifest, leftover: unfinished, ended: endBurrow(burrow, id) }
   } catch (error) {
-    await worker[Symbol.asyncDispose]()
+    const isWriting = manifest === undefined
+    const workerEnded = worker[Symbol.asyncDispose]()
+    // One that only waits for the disk may take long to end, and changes nothing any more.
+    await Promise.allSettled([intent, isWriting ? workerEnded : undefined])
     const finishedId = await undoAndResume(host, burrow, { rawDir: plan.raw, isDumped })
     if (take.isUnsynced && finishedId !== id) await host.unsynced.unmark(id)
     if (finishedId === undefined) throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
@@ -114,13 +140,17 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
 
 async function publish(
   { unsynced }: SnapshotHost,
-  { burrow, isUnsynced = false }: TakeSnapshot,
+  { burrow, isUnsynced = false, signal }: TakeSnapshot,
   { id, work, final }: SavePlan,
   worker: PageWorker,
 ): Promise<void> {
   if (isUnsynced) await unsynced.mark(id)
   // A snapshot that is on disk may rely only on layers that are.
-  else await allOf([worker.sync([work.dir]), unsynced.require(burrow.record.parent)])
+  else {
+    const onDisk = allOf([worker.sync([work.dir]), unsynced.require(burrow.record.parent)])
+    await abortable(onDisk, signal)
+    signal?.throwIfAborted()
+  }
   await publishSnapshot(work.dir, final.dir, { isSynced: !isUnsynced })
 }
 
@@ -140,12 +170,21 @@ function planSave({ layout }: SnapshotHost, { into, layersDir = layout.layersDir
   }
 }
 
-async function prepareSave(burrow: LinuxBurrow, { id, final, unfinished, raw, work, layer }: SavePlan) {
+/** Returns the promise of an intent on disk, not yet settled. */
+async function prepareSave(
+  burrow: LinuxBurrow,
+  { id, final, unfinished, raw, work, layer }: SavePlan,
+): Promise<{ intent: Promise<void> }> {
   await requireFewHeld(await burrow.pids())
   await requireOwnFiles(burrow.paths)
-  await recordSaveIntent(burrow.paths, { snapshotId: id, final: final.dir, work: unfinished, layer })
+  const intent = recordSaveIntent(burrow.paths, {
+    ...{ snapshotId: id, final: final.dir, work: unfinished, layer },
+  })
+  // Awaited before files move; until then a rejection is not unhandled.
+  intent.catch(() => {})
   await mkdir(raw, { recursive: true, mode: 0o700 })
   await mkdir(work.dir, { mode: 0o700 })
+  return { intent }
 }
 
 type Dumped = Pick<FinishImages, 'dumpedAtMs' | 'waits' | 'sleeps'>
@@ -155,7 +194,11 @@ async function dumpProcesses(
   { failures }: SnapshotHost,
   burrow: LinuxBurrow,
   dump: DumpProcess,
-  { imagesDir, keepTimers }: { imagesDir: string; keepTimers: boolean },
+  {
+    imagesDir,
+    keepTimers,
+    signal,
+  }: { imagesDir: string; keepTimers: boolean; signal: AbortSignal | undefined },
 ): Promise<Dumped> {
   const { first, freezerDir, limits } = burrow
   // A snapshot without a deadline is better than none.
@@ -165,7 +208,7 @@ async function dumpProcesses(
     return undefined
   }
   const waits = keepTimers ? await findWaits(burrow).catch(withoutTimers) : undefined
-  const ready = allOf([burrow.usage(), dump.allowMemory(limits.memoryBytes), freezeForDump(burrow)])
+  const ready = allOf([burrow.usage(), dump.allowMemory(limits.memoryBytes), freezeForDump(burrow, signal)])
   const [{ memoryBytes }] = await ready.catch((error: unknown) => {
     dump.cancel()
     throw error
@@ -184,9 +227,9 @@ async function dumpProcesses(
 async function saveDump(
   { layout }: SnapshotHost,
   { burrow, dumper, toolsDir, isUnsynced }: TakeSnapshot,
-  save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped },
+  save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped; intent: Promise<void> },
 ): Promise<FullManifest> {
-  const { thread, worker, dumped } = save
+  const { thread, worker, dumped, intent } = save
   const { id, raw, work, layerId, layer } = save.plan
   const { volumesDir } = layout
   const { volumes: mounts } = burrow.record
@@ -195,6 +238,7 @@ async function saveDump(
   const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
   await refuseVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
   await images.refuseLoss(pids)
+  await intent
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)
   // The disk works while the images are being rewritten.
   const filesOnDisk = hasFiles && !isUnsynced ? syncLayer(worker, layer) : Promise.resolve()

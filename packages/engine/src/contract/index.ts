@@ -9,6 +9,7 @@ import { describeFiles } from './files.ts'
 import { describeFilesSafety } from './files-safety.ts'
 import { describeFilesSnapshots } from './files-snapshots.ts'
 import { describeFork } from './fork.ts'
+import { describeInterruptedSleep } from './interrupted-sleep.ts'
 import { describeInterrupts } from './interrupts.ts'
 import { describeKernelDeath } from './kernel-death.ts'
 import { describeLifecycle } from './lifecycle.ts'
@@ -41,7 +42,7 @@ export type { EngineFactory } from './engine-factory.ts'
 const PARTS = {
   life: [describeLifecycle, describeAdopt, describeBadInput, describeSurvival],
   resources: [describeLimits, describeShownLimits, describeMemory],
-  sleep: [describeSleep, describeFork, describeSurvive],
+  sleep: [describeSleep, describeInterruptedSleep, describeFork, describeSurvive],
   files: [
     describeFiles,
     describeFilesSafety,

@@ -32,6 +32,7 @@ export class ActiveWork {
   /** The end of the last work that a caller asked for. The agent, which may be hostile, cannot change it. */
   #lastCalled: Moment
   #timerWakes = 0
+  readonly #watches = new Set<AbortController>()
 
   constructor(options: ActiveWorkOptions) {
     this.#options = options
@@ -67,6 +68,7 @@ export class ActiveWork {
   begin(kind: Kind, what: string): Disposable {
     const entry = { kind, what, since: this.#options.clock.wallMs() }
     this.#entries.add(entry)
+    if (kind !== 'cpu') this.interruptSleep()
     return {
       [Symbol.dispose]: () => {
         if (!this.#entries.delete(entry)) return
@@ -74,6 +76,18 @@ export class ActiveWork {
         else this.touch()
       },
     }
+  }
+
+  /** A signal that aborts when a caller needs the sandbox. Dispose of the watch when the sandbox sleeps. */
+  watch(): Disposable & { readonly signal: AbortSignal } {
+    const controller = new AbortController()
+    this.#watches.add(controller)
+    return { signal: controller.signal, [Symbol.dispose]: () => this.#watches.delete(controller) }
+  }
+
+  /** A caller needs the sandbox awake: one that is falling asleep does not. */
+  interruptSleep(): void {
+    for (const watch of this.#watches) watch.abort()
   }
 
   /** Work that lasts until it is disposed or `untilMs` has passed. */

@@ -36,7 +36,7 @@ import { promote } from './transitions/promote.ts'
 import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
-import { standby } from './transitions/standby.ts'
+import { prepareStandby, standby } from './transitions/standby.ts'
 import { wake } from './transitions/wake.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
@@ -169,6 +169,7 @@ export class Sandbox {
 
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
+    this.work.interruptSleep()
     this.#waking ??= this.exclusive(() => wake(this, cause)).finally(() => {
       this.#waking = undefined
     })
@@ -206,9 +207,9 @@ export class Sandbox {
 
   // Transitions.
 
-  /** Resolves when the sandbox sleeps at least that deep. Repeating it does nothing. */
-  standby({ tier, cause }: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
-    return this.#change(() => standby(this, { tier, cause }))
+  /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
+  standby(how: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
+    return prepareStandby(this, how, (signal) => this.#change(() => standby(this, { ...how, signal })))
   }
 
   async resume(cause: WakeCause): Promise<SandboxAnswer> {
@@ -314,10 +315,9 @@ export class Sandbox {
   /** Moves through one or more states, each of which the table must allow, in one transaction. */
   move(to: SandboxState | readonly SandboxState[], change: StateChange = {}): void {
     const state = lastState(this.#row.state, to)
-    const { clock } = this.deps
     this.#meter.countRunning(this.#row)
-    this.write({ ...change, fields: { state, stateSince: clock.wallMs(), ...change.fields } })
-    this.#stateSince = Moment.now(clock)
+    this.write({ ...change, fields: { state, stateSince: this.deps.clock.wallMs(), ...change.fields } })
+    this.#stateSince = Moment.now(this.deps.clock)
     if (state === 'running') this.#meter.startRunning()
     else this.#meter.stopRunning()
     if (state === 'running' || state === 'deleting')
@@ -327,21 +327,19 @@ export class Sandbox {
   /** Writes without a change of state. */
   write(change: StateChange): void {
     const { fields, newBurrow, entry } = change
-    const { listeners, sandboxes } = this.deps
     const before = this.#row
     const left = this.#burrow
     const burrow = newBurrow === undefined ? left : newBurrow?.burrow
-    const { lastActiveAt } = this.work
-    const row = changedRow(before, { lastActiveAt, burrow: burrow?.id, ...fields })
+    const row = changedRow(before, { lastActiveAt: this.work.lastActiveAt, burrow: burrow?.id, ...fields })
     writeChange(this.deps, { row, before, change })
     this.#row = row
-    if (row.name !== before.name) sandboxes.rename(this, before.name)
+    if (row.name !== before.name) this.deps.sandboxes.rename(this, before.name)
     if (newBurrow === null) this.leaveBurrow()
     else if (newBurrow !== undefined) this.enterBurrow(newBurrow)
     // Most burrows have ended by now. Ending one again does nothing.
     if (left !== undefined && left !== this.#burrow && !this.unsavedBurrows.has(left))
       inBackground(this.deps, endBurrow(this.deps, left))
-    for (const listener of listeners) {
+    for (const listener of this.deps.listeners) {
       listener.changed?.(row)
       if (entry !== undefined) listener.recorded?.(row, entry)
     }

@@ -1,3 +1,4 @@
+import { abortable } from '@dormouse/async'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
@@ -12,28 +13,62 @@ import type { StandbyCause } from '../use-options.ts'
 const RETRY_MS = 10_000
 const RETRY_MAX_MS = 10 * 60_000
 
-/** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal the sandbox runs. */
+export interface Standby {
+  readonly tier: Tier
+  readonly cause: StandbyCause
+  readonly pausedAtBytes?: number
+  /** An abort keeps the sandbox awake, unless it is on disk already. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Does what can be done while the sandbox is awake, so that the standby itself, `next`, is short. Calls go on meanwhile.
+ * A call to an idle sandbox ends the preparation and aborts the signal of `next`. The caller does not hold the lock.
+ */
+export async function prepareStandby<Value>(
+  { row, burrow, deps, work }: Sandbox,
+  { cause }: Pick<Standby, 'cause'>,
+  next: (signal: AbortSignal | undefined) => Promise<Value>,
+): Promise<Value> {
+  using watch = work.watch()
+  const signal = cause === 'idle' ? watch.signal : undefined
+  if ((cause === 'idle' || cause === 'asked') && row.state === 'running' && burrow !== undefined)
+    // The standby works without it.
+    await deps.engine.prepareSnapshot(burrow, signal).catch((error: unknown) => {
+      if (signal?.aborted !== true) deps.log.warn({ sandboxId: row.id, err: error }, 'a standby takes longer')
+    })
+  return await next(signal)
+}
+
+/** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal or an abort the sandbox runs. */
 export async function standby(
   sandbox: Sandbox,
-  { tier, cause, pausedAtBytes }: { tier: Tier; cause: StandbyCause; pausedAtBytes?: number },
+  { tier, cause, pausedAtBytes, signal }: Standby,
 ): Promise<void> {
   const { row, burrow, deps } = sandbox
   // Work may have begun while this waited for the lock.
-  if (cause === 'idle' && (sandbox.work.isBusy || row.state !== 'running')) return
+  if (cause === 'idle' && (sandbox.work.isBusy || signal?.aborted || row.state !== 'running')) return
   if (row.state === 'standby') {
     if (tier === 'stored' && row.tier === 'frozen') await store(sandbox, cause)
     return
   }
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = performance.now()
-  // Paused processes wait for memory and answer nothing.
-  const asking = cause === 'memory_limit' ? undefined : collectVariables(sandbox, burrow)
-  const [variables] = await Promise.all([asking, sandbox.sample()])
-  sandbox.move('suspending', { intent: 'standby' })
-  const saved = await save(sandbox, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
-    await sandbox.recordOutcome(() => recordRefusal(sandbox, error))
-    throw error
+  // Paused processes wait for memory and answer nothing. A call does not wait for the answer.
+  const asking = cause === 'memory_limit' ? undefined : abortable(collectVariables(sandbox, burrow), signal)
+  const [variables] = await Promise.all([asking?.catch(() => undefined), sandbox.sample()])
+  if (signal?.aborted) return
+  // Does not wait for the disk: after a power cut, recovery treats `running` and `suspending` alike.
+  sandbox.move('suspending', { intent: 'standby', withoutSync: true })
+  const leave = tier === 'frozen' ? 'frozen' : 'gone'
+  const saved = await save(sandbox, burrow, leave, signal).catch(async (error) => {
+    const isInterrupted = signal?.aborted === true && error === signal.reason
+    await sandbox.recordOutcome(() =>
+      isInterrupted ? sandbox.move('running', { intent: null }) : recordRefusal(sandbox, error),
+    )
+    if (!isInterrupted) throw error
   })
+  if (saved === undefined) return
   const reached = saved.burrow === undefined ? 'stored' : 'frozen'
   const latencyMs = performance.now() - began
   // Together with the commit: recorded events of runs are then as durable as the sandbox's memory of those runs.
@@ -88,12 +123,13 @@ export async function save(
   sandbox: Sandbox,
   burrow: Burrow,
   leave: 'running' | 'frozen' | 'gone',
+  signal?: AbortSignal,
 ): Promise<Saved> {
   const { engine, starts, log } = sandbox.deps
   const { wakeOnTimer: keepTimers } = sandbox.row
   try {
     const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
-    const options = { leave, keepTimers, limitRestore }
+    const options = { leave, keepTimers, limitRestore, ...(signal && { signal }) }
     const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, options)
     const { id: snapshotId } = snapshot
     if (resumeError !== undefined)
