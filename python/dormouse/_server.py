@@ -22,7 +22,7 @@ class HostCheck:
 
 
 @dataclass(frozen=True)
-class Room:
+class HostRoom:
     free_bytes: int
     total_bytes: int
 
@@ -33,9 +33,9 @@ class ServerReport:
     started_at: datetime
     can_run_sandboxes: bool
     # Of the data directory.
-    disk: Room
+    disk: HostRoom
     # Of the host.
-    memory: Room
+    memory: HostRoom
     checks: Sequence[HostCheck] = ()
 
 

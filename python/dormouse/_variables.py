@@ -43,13 +43,13 @@ class VariableList:
 
 
 @dataclass(frozen=True)
-class Column:
+class VariableColumn:
     name: str
     type: str
 
 
 @dataclass(frozen=True)
-class Row:
+class VariableRow:
     # Its index, key or position.
     label: str
     # Missing values are None.
@@ -62,8 +62,8 @@ class VariableTable:
     # Rows that pass the filters.
     match_count: int
     column_count: int
-    columns: Sequence[Column] = ()
-    rows: Sequence[Row] = ()
+    columns: Sequence[VariableColumn] = ()
+    rows: Sequence[VariableRow] = ()
     # Which part of an array with more dimensions this is.
     part: Optional[str] = None
 

@@ -29,6 +29,7 @@ describe('JavaScript', () => {
   test('variables are listed and opened without calling getters, proxies or toString', async () => {
     await run(`let calls = []
 const noisy = { get secret() { calls.push('getter'); return 1 }, plain: 2, toString() { calls.push('string'); return '' } }
+const late = { get then() { calls.push('then'); return undefined } }
 const proxy = new Proxy({}, { get() { calls.push('get') }, ownKeys() { calls.push('keys'); return [] } })
 class Tagged { get [Symbol.toStringTag]() { calls.push('tag'); return 'x' } get size() { calls.push('size'); return 1 } }
 const tagged = new Tagged(); const people = [{ name: 'Ada', age: 36 }, { name: 'Bo', age: 7 }]; var text = 'a\\nb'`)
@@ -48,7 +49,8 @@ const tagged = new Tagged(); const people = [{ name: 'Ada', age: 36 }, { name: '
       filters: [[1, '>5']],
     })
     expect(table).toMatchObject({ rows: [{ cells: ['Bo', '7'] }, { cells: ['Ada', '36'] }], matchCount: 2 })
-    for (const name of ['noisy', 'proxy', 'tagged']) await shared.guest.variables.rows({ context, name })
+    for (const name of ['noisy', 'late', 'proxy', 'tagged'])
+      await shared.guest.variables.rows({ context, name })
     expect((await shared.guest.variables.rows({ context, name: 'text' })).text).toBe('a\nb')
     expect((await run('calls.join()')).stdout + (await run('console.log(calls.join())')).stdout).toBe('\n')
   })

@@ -23,6 +23,7 @@ export type {
   WriteOptions,
 } from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
+export type { CreateJob, FollowJob, Job, JobEvent, ListTasks, Task } from './jobs.ts'
 export type { Abortable, CallOptions } from './options.ts'
 export type { Port, PortAccess, PortFetchOptions, PortLink } from './ports.ts'
 export type { Command } from './processes/command.ts'
@@ -50,6 +51,7 @@ export {
   type NetworkReport,
   Sandbox,
 } from './sandbox.ts'
+export type { CreateSchedule, Firing, Schedule, UpdateSchedule } from './schedules.ts'
 export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { ServerLogLine, ServerReport } from './server.ts'
@@ -72,3 +74,4 @@ export type { Socket, SocketConstructor, SocketEvent } from './terminals/socket.
 export type { PtyExit } from './terminals/terminal-connection.ts'
 export type { ReadVariableOptions, VariableDetail, VariableList } from './variables.ts'
 export type { CreateVolume, UpdateVolume, Volume } from './volumes.ts'
+export type { CreateWebhook, Delivery, UpdateWebhook, Webhook, WebhookWithSecret } from './webhooks.ts'

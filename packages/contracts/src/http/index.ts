@@ -44,6 +44,28 @@ export {
   writeFileQuery,
 } from './files.ts'
 export {
+  type CreateJobBody,
+  createJobSchema,
+  JOB_INPUT_MAX_BYTES,
+  JOB_MAX_INPUTS,
+  type JobAnswer,
+  type JobEventAnswer,
+  type JobPageAnswer,
+  jobEventSchema,
+  jobEventsQuery,
+  jobPageSchema,
+  jobParams,
+  jobSchema,
+  listJobsQuery,
+  listTasksQuery,
+  type TaskAnswer,
+  type TaskPageAnswer,
+  type TaskResultAnswer,
+  taskPageSchema,
+  taskParams,
+  taskSchema,
+} from './jobs.ts'
+export {
   type CreatedKeyAnswer,
   type CreateKeyBody,
   createdKeySchema,
@@ -173,6 +195,22 @@ export {
   updateSandboxSchema,
   volumeMountSchema,
 } from './sandboxes.ts'
+export {
+  type CreateScheduleBody,
+  createScheduleSchema,
+  type FiringAnswer,
+  type FiringListAnswer,
+  firingListSchema,
+  firingSchema,
+  listSchedulesQuery,
+  type ScheduleAnswer,
+  type SchedulePageAnswer,
+  schedulePageSchema,
+  scheduleParams,
+  scheduleSchema,
+  type UpdateScheduleBody,
+  updateScheduleSchema,
+} from './schedules.ts'
 export { type ScrubAnswer, scrubSchema } from './scrub.ts'
 export {
   type CreateSecretBody,
@@ -293,3 +331,22 @@ export {
   volumeParams,
   volumeSchema,
 } from './volumes.ts'
+export {
+  type CreateWebhookBody,
+  createWebhookSchema,
+  type DeliveryAnswer,
+  type DeliveryListAnswer,
+  deliveryListSchema,
+  deliverySchema,
+  KEPT_EVENT_TYPES,
+  listWebhooksQuery,
+  type UpdateWebhookBody,
+  updateWebhookSchema,
+  type WebhookAnswer,
+  type WebhookPageAnswer,
+  type WebhookWithSecretAnswer,
+  webhookPageSchema,
+  webhookParams,
+  webhookSchema,
+  webhookWithSecretSchema,
+} from './webhooks.ts'

@@ -42,8 +42,9 @@ DECLARED = re.compile(r"declare -(\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=(.*))?", re.D
 VARIABLES_MAX = 500
 VARIABLES_BYTES = 1 << 20
 PREVIEW_CHARS = 120
-# Beside those that a new bash has.
-OWN_NAMES = frozenset({"BASHPID", "OLDPWD", "PIPESTATUS", "COLUMNS", "LINES", "REPLY", "_"})
+# Beside those that a new bash has: what an interactive one and the driver set.
+INTERACTIVE = {"FUNCNAME", "HISTFILE", "HISTFILESIZE", "HISTSIZE", "MAILCHECK", "PS1", "PS2", "COLUMNS", "LINES"}
+OWN_NAMES = frozenset({"BASHPID", "OLDPWD", "PIPESTATUS", "REPLY", "_", *INTERACTIVE})
 
 
 class Bash(Interpreter):

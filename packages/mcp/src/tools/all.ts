@@ -1,6 +1,7 @@
 import type { Tool } from '../tool.ts'
 import { contexts } from './contexts.ts'
 import { listFiles, readFile, writeFile } from './files.ts'
+import { mapInputs } from './map.ts'
 import { previewUrl } from './ports.ts'
 import { runJavascript, runPython, runShell } from './run.ts'
 import { cancelRun, getRun } from './runs.ts'
@@ -31,6 +32,7 @@ export const TOOLS: readonly Tool[] = [
   listFiles,
   forkSandbox,
   promoteSandbox,
+  mapInputs,
   snapshotSandbox,
   rollbackSandbox,
   listSnapshots,

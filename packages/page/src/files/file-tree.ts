@@ -23,7 +23,9 @@ export class FileTree {
   /** Shows this directory and what is below it; `.` is where runs begin. */
   async show(path: string): Promise<void> {
     this.#watching?.abort()
-    const { path: root } = await this.#sandbox.files.stat(path, this.#options)
+    const found = await this.#sandbox.files.stat(path, this.#options)
+    // `.` stays at the end of the path that the sandbox answers with.
+    const root = found.path.replace(/\/\.$/, '') || '/'
     await this.read(root)
     this.open.value = new Set(this.open.value).add(root)
     this.root.value = root

@@ -4,6 +4,8 @@ import { count } from '../words.ts'
 import { COLUMNS, type TableRows } from './table-rows.ts'
 
 const ROW_PX = 26
+const LABEL_PX = 96
+const COLUMN_PX = 150
 const OVERSCAN = 8
 /** Browsers draw nothing beyond about 33 million pixels. Longer tables scroll faster than one row per row. */
 const HEIGHT_MAX_PX = 15_000_000
@@ -16,7 +18,8 @@ export function VariableTable({ rows, name }: { rows: TableRows; name: string })
   const columns = rows.columns.value
   const { columnOffset } = rows.arrangement.value
   const grid = {
-    gridTemplateColumns: `minmax(70px, max-content) repeat(${columns.length}, minmax(110px, 1fr))`,
+    gridTemplateColumns: `${LABEL_PX}px repeat(${columns.length}, minmax(${COLUMN_PX}px, 1fr))`,
+    minWidth: `${LABEL_PX + columns.length * COLUMN_PX}px`,
   }
   useEffect(() => rows.want(0, 1), [rows])
   return (
@@ -121,7 +124,7 @@ function ColumnHead({ rows, column: { name, type }, index }: ColumnHeadProps) {
 }
 
 /** Only the rows on the screen exist. */
-function WindowRows({ rows, grid }: { rows: TableRows; grid: { gridTemplateColumns: string } }) {
+function WindowRows({ rows, grid }: { rows: TableRows; grid: Record<string, string> }) {
   const box = useRef<HTMLDivElement>(null)
   const [view, setView] = useState({ top: 0, height: 400 })
   const { matches } = rows.counts.value

@@ -43,6 +43,8 @@ function Content({ sandbox, context, name, version }: VariableViewProps) {
   const { value, problem } = useRead(
     (signal) => sandbox.variables.read(name, { context, limit: 0, columns: 1, signal }),
     version,
+    undefined,
+    { followsGaps: false },
   )
   if (value === undefined) return <p class="loading">{problem ?? 'Reading…'}</p>
   const { image, text, table } = value

@@ -19,15 +19,17 @@ export function VariablesPart({ sandbox, info }: PartProps) {
     ({ sandboxId, type }) => sandboxId === sandbox.id && CONCERNS.has(type),
   )
   const [search, setSearch] = useState('')
-  const [chosen, setChosen] = useState<{ context: string; name: string }>()
+  const [chosen, setChosen] = useState<Chosen>()
   const known = useKnown(value)
+  // The rows of a variable are read again when it may have changed, but not because the sandbox fell asleep.
+  const lastLive = useRef('')
+  if (value?.isLive === true) lastLive.current = value.at ?? ''
   if (value === undefined) return <p class="loading">{problem ?? 'Reading variables…'}</p>
   const rows = known.flatMap((context) =>
     context.variables
       .filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(search.toLowerCase()))
       .map((variable) => ({ context, variable })),
   )
-  const hasContexts = known.length > 1
   return (
     <section class="variables" aria-label="Variables">
       <div class="head">
@@ -41,35 +43,53 @@ export function VariablesPart({ sandbox, info }: PartProps) {
         <small>{when(value, known)}</small>
         {problem !== undefined && <span class="problem">{problem}</span>}
       </div>
-      {rows.length === 0 ? (
-        <p class="empty">{known.length === 0 ? 'Nothing has run here yet.' : 'No variable is like this.'}</p>
-      ) : (
-        <div class="scroll">
-          <table class="list" aria-label="Variables of the sandbox">
-            <Head hasContexts={hasContexts} />
-            <tbody>
-              {rows.map(({ context, variable }) => (
-                <Row
-                  key={`${context.name} ${variable.name}`}
-                  context={hasContexts ? context.name : undefined}
-                  variable={variable}
-                  isChosen={chosen?.name === variable.name && chosen.context === context.name}
-                  onOpen={() => setChosen({ context: context.name, name: variable.name })}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
       {chosen !== undefined && (
         <VariableView
           key={`${chosen.context} ${chosen.name}`}
           {...{ sandbox, info, ...chosen }}
-          version={value.at ?? ''}
+          version={lastLive.current}
           onClose={() => setChosen(undefined)}
         />
       )}
+      {rows.length === 0 ? (
+        <p class="empty">{known.length === 0 ? 'Nothing has run here yet.' : 'No variable is like this.'}</p>
+      ) : (
+        <Rows rows={rows} hasContexts={known.length > 1} chosen={chosen} onChoose={setChosen} />
+      )}
     </section>
+  )
+}
+
+interface Chosen {
+  readonly context: string
+  readonly name: string
+}
+
+interface RowsProps {
+  readonly rows: readonly { readonly context: Listed; readonly variable: Variable }[]
+  readonly hasContexts: boolean
+  readonly chosen: Chosen | undefined
+  readonly onChoose: (chosen: Chosen) => void
+}
+
+function Rows({ rows, hasContexts, chosen, onChoose }: RowsProps) {
+  return (
+    <div class="scroll">
+      <table class="list" aria-label="Variables of the sandbox">
+        <Head hasContexts={hasContexts} />
+        <tbody>
+          {rows.map(({ context, variable }) => (
+            <Row
+              key={`${context.name} ${variable.name}`}
+              context={hasContexts ? context.name : undefined}
+              variable={variable}
+              isChosen={chosen?.name === variable.name && chosen.context === context.name}
+              onOpen={() => onChoose({ context: context.name, name: variable.name })}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
   )
 }
 
@@ -134,7 +154,7 @@ function Row({ context, variable, isChosen, onOpen }: RowProps) {
       <td>{type}</td>
       <td class="number">{shape?.map(count).join(' × ')}</td>
       <td class="number">{variable.bytes !== undefined && bytes(variable.bytes)}</td>
-      <td class="preview">
+      <td class="short">
         <code>{preview}</code>
       </td>
     </tr>

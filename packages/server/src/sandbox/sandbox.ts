@@ -258,8 +258,6 @@ export class Sandbox {
     return this.deps.network.change(this)
   }
 
-  // Views.
-
   view(): SandboxAnswer {
     return sandboxView(this)
   }
@@ -293,8 +291,8 @@ export class Sandbox {
   }
 
   /** Records what could not be recorded yet, if there is something. */
-  async settle(): Promise<void> {
-    await this.exclusive(async () => {})
+  settle(): Promise<void> {
+    return this.exclusive(async () => {})
   }
 
   async flushPendingWrites(): Promise<void> {

@@ -4,6 +4,7 @@ import { eventRoutes } from './events.ts'
 import { fileRoutes } from './files.ts'
 import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
+import { jobRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
@@ -15,6 +16,7 @@ import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { scheduleRoutes } from './schedules.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
 import { serverRoutes } from './server.ts'
@@ -29,6 +31,7 @@ import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
 import { variableRoutes } from './variables.ts'
 import { volumeRoutes } from './volumes.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
@@ -41,6 +44,9 @@ export const ROUTES: readonly Routes[] = [
   sandboxRoutes,
   runRoutes,
   runOnceRoutes,
+  jobRoutes,
+  scheduleRoutes,
+  webhookRoutes,
   contextRoutes,
   variableRoutes,
   fileRoutes,

@@ -20,6 +20,7 @@ import type { UsageNumbers } from '../../usage/usage.ts'
 import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
 import type { Health, Services } from '../services.ts'
+import { fakeJobs } from './fake-jobs.ts'
 import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -145,6 +146,7 @@ function testServices({
     fleet: fakeFleet(),
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
+    jobs: fakeJobs(),
     secrets: fakeSecrets(),
     ports: new PortService({
       rows: new PortRows(database),

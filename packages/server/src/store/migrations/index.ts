@@ -24,6 +24,9 @@ import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
+import { sql as jobs } from './jobs-0001-jobs.ts'
+import { sql as schedules } from './jobs-0002-schedules.ts'
+import { sql as webhooks } from './jobs-0003-webhooks.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -70,4 +73,11 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0005-code', sql: code },
   { name: '0006-saved-tokens', sql: savedTokens },
   { name: '0007-service-log', sql: serviceLog },
+]
+
+/** jobs.db: jobs with their tasks and results, schedules, events and webhooks. */
+export const jobMigrations: readonly Migration[] = [
+  { name: '0001-jobs', sql: jobs },
+  { name: '0002-schedules', sql: schedules },
+  { name: '0003-webhooks', sql: webhooks },
 ]
