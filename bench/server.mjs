@@ -8,7 +8,7 @@ import { megabytes, ms, report, summarize, timesTable } from './measure.mjs'
 import { measureBursts, measureRunOnce } from './server/bursts.mjs'
 import { clientOf } from './server/client.mjs'
 import { measureCrowd } from './server/crowd.mjs'
-import { startIpykernel } from './server/ipykernel.mjs'
+import { measureCreate, measureHot, PAUSE_MS, timed } from './server/hot.mjs'
 import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
 
@@ -25,10 +25,6 @@ const FULL = {
 }
 const QUICK = { hot: 100, frozen: 5, stored: 2, creates: 3, bursts: 2, runOnce: 5, crowd: 8, rounds: 3 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
-/** Long enough for the server to make spares again and to clean up after a sleep. */
-const PAUSE_MS = 500
-/** Runs in a row before the other kernel takes its turn. */
-const TURN = 100
 const HEAP =
   'import numpy; heap = numpy.random.default_rng(1).integers(0, 255, 1_000_000_000, dtype=numpy.uint8)'
 
@@ -38,10 +34,10 @@ const server = await startServer(stateDir, options.data)
 try {
   const client = clientOf(server)
   const result = {
-    hot: await measureHot(client),
+    hot: await measureHot(client, { runs: times.hot, pauses: times.frozen }),
     frozen: await measureWake(client, 'frozen', times.frozen),
     stored: await measureWake(client, 'stored', times.stored),
-    create: await measureCreate(client),
+    create: await measureCreate(client, { count: times.creates }),
     bursts: await measureBursts({ client, bursts: times.bursts }),
     runOnce: await measureRunOnce({ client, count: times.runOnce }),
     crowd: await measureCrowd({
@@ -63,43 +59,6 @@ try {
   await removeState({ dataDir: options.data, stateDir, layout })
 }
 
-async function timed(work) {
-  const began = performance.now()
-  await work()
-  return performance.now() - began
-}
-
-/**
- * Runs ours and a plain ipykernel in turns of a hundred runs each, so that both see the same noise and neither finds
- * its caches full of the other's data. Then runs ours after pauses, awake: a baseline for wakes on an idle machine.
- */
-async function measureHot(client) {
-  const ipykernel = await startIpykernel()
-  const { id } = await client.create()
-  const ours = []
-  const theirs = []
-  const once = () => timed(() => client.run(id, 'print(1)'))
-  for (let i = 0; i < times.hot / 2; i++) await once()
-  for (let turn = 0; turn < times.hot / TURN; turn++) {
-    await once()
-    for (let i = 0; i < TURN; i++) ours.push(await once())
-    await ipykernel?.runOnce()
-    for (let i = 0; ipykernel !== undefined && i < TURN; i++) theirs.push(await ipykernel.runOnce())
-  }
-  await ipykernel?.end()
-  const paused = []
-  for (let i = 0; i < times.frozen; i++) {
-    await sleep(PAUSE_MS)
-    paused.push(await once())
-  }
-  await client.remove(id)
-  return {
-    ours: summarize(ours),
-    ...(theirs.length > 0 && { ipykernel: summarize(theirs) }),
-    paused: summarize(paused),
-  }
-}
-
 async function measureWake(client, tier, count) {
   const { id } = await client.create({ limits: { memoryBytes: 3 * 1024 ** 3 } })
   if (tier === 'stored') await client.run(id, HEAP)
@@ -110,22 +69,6 @@ async function measureWake(client, tier, count) {
     samples.push(await timed(() => client.run(id, 'print(1)')))
   }
   await client.remove(id)
-  return summarize(samples)
-}
-
-async function measureCreate(client) {
-  const samples = []
-  for (let i = 0; i < times.creates; i++) {
-    await sleep(PAUSE_MS)
-    let id
-    samples.push(
-      await timed(async () => {
-        ;({ id } = await client.create())
-        await client.run(id, 'print(1)')
-      }),
-    )
-    await client.remove(id)
-  }
   return summarize(samples)
 }
 

@@ -230,8 +230,8 @@ export class LinuxEngine implements Engine {
     return this.#hold(await rollBackBurrow(this.#snapshots, this.#own(burrow), snapshotId))
   }
 
-  async listSnapshots(): Promise<readonly Snapshot[]> {
-    return (await this.#snapshots.store.list()).map(describeSnapshot)
+  async listSnapshots({ except }: { except?: ReadonlySet<SnapshotId> } = {}): Promise<readonly Snapshot[]> {
+    return (await this.#snapshots.store.list(except)).map(describeSnapshot)
   }
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {

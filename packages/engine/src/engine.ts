@@ -184,9 +184,9 @@ export interface Engine extends AsyncDisposable {
   rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow>
   /**
    * Lists the snapshots that this engine understands. One that is damaged or has another format is not listed, but
-   * keeps all files it refers to.
+   * keeps all files it refers to. Those in `except` are not even read.
    */
-  listSnapshots(): Promise<readonly Snapshot[]>
+  listSnapshots(options?: { except?: ReadonlySet<SnapshotId> }): Promise<readonly Snapshot[]>
   /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
   /**

@@ -73,6 +73,8 @@ export async function removeUnpublished(layout: Layout): Promise<void> {
   }
   for (const id of (await readdir(layout.snapshotsDir)).filter(isSnapshotId)) {
     const { dir, manifest } = layout.snapshot(id)
+    // Most snapshots have one version. With thousands of them, reading every manifest would take long.
+    if (!(await readdir(dir).catch(() => [])).some((name) => GENERATION.test(name))) continue
     // A damaged manifest may be repaired, and must then find the files that it names.
     const found = await readManifest(manifest).catch(() => undefined)
     if (found !== undefined && !isBeingRead(dir)) await removeOthers(dir, found.generation)

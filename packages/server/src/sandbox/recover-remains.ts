@@ -32,11 +32,11 @@ export interface Remains {
 
 export async function findRemains({ engine, snapshots }: SandboxDependencies): Promise<Found> {
   const { burrows, lost, undone } = await engine.adoptBurrows()
-  const known = snapshots.ids()
-  const doomed = snapshots.doomed()
-  const unrecorded = (await engine.listSnapshots())
-    .filter(({ id }) => !known.has(id) && !doomed.has(id))
-    .sort((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
+  // Left out before they are read: with thousands of snapshots, reading all would take most of a start.
+  const except = new Set([...snapshots.ids(), ...snapshots.doomed()])
+  const unrecorded = [...(await engine.listSnapshots({ except }))].sort(
+    (a, b) => b.createdAt.getTime() - a.createdAt.getTime(),
+  )
   return {
     burrows,
     unrecorded,

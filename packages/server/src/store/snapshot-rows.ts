@@ -200,10 +200,10 @@ export class SnapshotRows {
       .map((row) => row.id)
   }
 
-  ids(): Set<string> {
+  ids(): Set<SnapshotId> {
     return new Set(
       this.#db
-        .prepare<[], { id: string }>('SELECT id FROM snapshots')
+        .prepare<[], { id: SnapshotId }>('SELECT id FROM snapshots')
         .all()
         .map((row) => row.id),
     )
