@@ -21,12 +21,14 @@ export function cliSuite(e2b: E2bServer): void {
   async function cli(...args: string[]): Promise<string> {
     const { apiKey, apiUrl, sandboxUrl } = e2b.options
     const env = { ...process.env, HOME: home, NO_COLOR: '1', E2B_API_KEY: apiKey }
-    const { stdout } = await run(process.execPath, [program, ...args], {
+    const running = run(process.execPath, [program, ...args], {
       env: { ...env, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl },
       cwd: home,
       timeout: 120_000,
     })
-    return stdout
+    // `sandbox exec` passes its input on until it ends.
+    running.child.stdin?.end()
+    return (await running).stdout
   }
 
   test('creates, lists, describes, uses, pauses, resumes, saves and kills sandboxes', async () => {

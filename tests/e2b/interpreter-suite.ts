@@ -39,7 +39,24 @@ export function interpreterSuite(e2b: E2bServer): void {
       await sandbox.runCode('x=5', { language: 'bash' })
       const { logs } = await sandbox.runCode('echo $((x + 1)) $A', { language: 'bash', envs: { A: "it's" } })
       expect(logs.stdout.join('')).toBe("6 it's\n")
+      await sandbox.runCode('export A=before', { language: 'bash' })
+      await sandbox.runCode('true', { language: 'bash', envs: { A: 'during' } })
+      expect((await sandbox.runCode('echo $A', { language: 'bash' })).logs.stdout.join('')).toBe('before\n')
       await expect(sandbox.runCode('1', { language: 'cobol' })).rejects.toThrow(/500/)
+    })
+
+    test('fails with what happened when its sandbox is killed', async () => {
+      const { Sandbox } = await loadInterpreter()
+      const other = await Sandbox.create(e2b.options)
+      let onStdout = () => {}
+      const started = new Promise<void>((resolve) => {
+        onStdout = resolve
+      })
+      const running = other.runCode('print(1, flush=True); import time; time.sleep(300)', { onStdout })
+      const failed = expect(running).rejects.toThrow(/killed while the request was in progress/)
+      await started
+      await other.kill()
+      await failed
     })
 
     test('is interrupted when its client gives up, and its context works on', async () => {

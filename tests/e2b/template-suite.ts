@@ -153,7 +153,7 @@ export function templateSuite(e2b: E2bServer): void {
         Template().fromBunImage(),
         Template().fromImage('registry.example.com/team/image', { username: 'u', password: 'p' }),
         Template().fromAWSRegistry('image', { accessKeyId: 'a', secretAccessKey: 'b', region: 'c' }),
-        Template().fromGCPRegistry('image', { serviceAccountJSON: '{}' as never }),
+        Template().fromGCPRegistry('image', { serviceAccountJSON: {} }),
         Template().fromDockerfile('FROM debian\nRUN true\nWORKDIR /srv\nCMD ["sleep", "1"]'),
       ]
       for (const base of bases) expect(JSON.parse(await Template.toJSON(base))).toHaveProperty('fromImage')

@@ -1,5 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf'
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect'
+import { hasErrorCode } from '@dormouse/contracts'
 import type { BackendSandbox } from '../backend.ts'
 import type {
   ProcessEventMessage,
@@ -174,9 +175,11 @@ class ProcessMethods {
   async closeStdin({ process }: SelectRequest, context: HandlerContext): Promise<object> {
     const sandbox = sandboxOf(context)
     const { processId } = await this.#started.select(sandbox, process)
-    await sandbox.use({ cause: 'process', what: 'closing the input of a process' }, (guest) =>
-      guest.processes.writeStdin(processId, new Uint8Array(), { close: true }),
-    )
+    await sandbox
+      .use({ cause: 'process', what: 'closing the input of a process' }, (guest) =>
+        guest.processes.writeStdin(processId, new Uint8Array(), { close: true }),
+      )
+      .catch(rethrowEnded)
     return {}
   }
 
@@ -188,10 +191,17 @@ class ProcessMethods {
   ): Promise<void> {
     const data = input?.input.value
     if (data === undefined) throw new ConnectError('the input is empty', Code.InvalidArgument)
-    await sandbox.use({ cause: 'process', what: `input of process ${processId}`, signal }, (guest) =>
-      guest.processes.writeStdin(processId, data, { close: false, signal }),
-    )
+    await sandbox
+      .use({ cause: 'process', what: `input of process ${processId}`, signal }, (guest) =>
+        guest.processes.writeStdin(processId, data, { close: false, signal }),
+      )
+      .catch(rethrowEnded)
   }
+}
+
+/** Input for a process that has ended: clients expect that it is not found, and go on. */
+function rethrowEnded(error: unknown): never {
+  throw hasErrorCode(error, 'conflict') ? new ConnectError(error.message, Code.NotFound) : error
 }
 
 /** Kills a process at the deadline of the call that started it, also when its client has disconnected by then. */

@@ -135,7 +135,9 @@ export class Interpreter {
       const line = event === undefined ? { type: 'keepalive' } : lineOf(event)
       if (line !== undefined) await send(response, line)
     }
-    await send(response, { type: 'end_of_execution' })
+    // Clients recognize a sandbox that was killed by the connection that breaks.
+    if (sandbox.view().state === 'deleting') response.destroy()
+    else await send(response, { type: 'end_of_execution' })
   }
 }
 

@@ -54,11 +54,19 @@ function inJavaScript(variables: Variables): EnvironmentCode {
   return { set, reset }
 }
 
-/** A shell forgets the values from before: variables of one run are removed after it. */
 function inBash(variables: Variables): EnvironmentCode {
   const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
+  const names = Object.keys(variables)
+  const before = (name: string) => `DORMOUSE_BEFORE_${name}`
+  const keep = names.map(
+    (name) => `unset ${before(name)}; [ -z "\${${name}+x}" ] || ${before(name)}=$${name}`,
+  )
   const set = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`)
-  return { set: set.join('\n'), reset: `unset ${Object.keys(variables).join(' ')}` }
+  const reset = names.map(
+    (name) =>
+      `if [ -n "\${${before(name)}+x}" ]; then export ${name}=$${before(name)}; unset ${before(name)}; else unset ${name}; fi`,
+  )
+  return { set: [...keep, ...set].join('\n'), reset: reset.join('\n') }
 }
 
 function inR(variables: Variables): EnvironmentCode {
