@@ -37,6 +37,7 @@ import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { Layout } from './host/layout.ts'
+import { gateAddon } from './native-programs.ts'
 import { findGateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
@@ -92,6 +93,7 @@ interface LinuxEngineParts {
 export class LinuxEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
+  readonly endAddon: string | undefined
   readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -125,6 +127,7 @@ export class LinuxEngine implements Engine {
       limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
     }
+    this.endAddon = hasNetwork ? gateAddon : undefined
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */

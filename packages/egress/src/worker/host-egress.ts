@@ -1,9 +1,11 @@
+import { createRequire } from 'node:module'
 import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { HttpRelay } from '../edge/http-relay.ts'
 import { DenialCollector } from '../gate/denial-collector.ts'
+import type { EndAddon } from '../gate/end-addon.ts'
 import type { Interceptor } from '../gate/interceptor.ts'
-import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX } from '../limits.ts'
+import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX, KEPT_MAX_BYTES } from '../limits.ts'
 import { Ipv6Route } from '../names/ipv6-route.ts'
 import type { NameSources } from '../names/resolver.ts'
 import { Upstream } from '../names/upstream.ts'
@@ -23,6 +25,8 @@ export class HostEgress {
   readonly denials: DenialCollector
   readonly onFailedLookup: EgressListeners['onFailedLookup']
   readonly connections: ConnectionSlots
+  readonly endAddon: EndAddon | undefined
+  readonly keptBudget = { leftBytes: KEPT_MAX_BYTES }
   readonly #hostAddresses = new HostAddresses()
 
   constructor(options: EgressOptions, { onDenial, onFailedLookup }: EgressListeners) {
@@ -35,6 +39,8 @@ export class HostEgress {
       max: options.maxConnectionsTotal ?? CONNECTIONS_MAX,
       maxPerSandbox: options.maxConnections ?? CONNECTIONS_MAX_PER_SANDBOX,
     })
+    this.endAddon =
+      options.endAddon === undefined ? undefined : createRequire(import.meta.url)(options.endAddon)
     this.interceptor =
       options.ca === undefined
         ? undefined

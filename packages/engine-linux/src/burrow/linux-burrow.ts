@@ -10,11 +10,22 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, ShownDisk } from '@dormouse/engine'
+import type {
+  Burrow,
+  BurrowEnd,
+  BurrowMemory,
+  BurrowUsage,
+  Gate,
+  GateKeeper,
+  OpenEnd,
+  ParkedEnd,
+  ShownDisk,
+} from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import { MemoryPause } from '../cgroup/memory-pause.ts'
 import type { BurrowPaths } from '../host/layout.ts'
+import type { BurrowEnds } from '../network/burrow-ends.ts'
 import { BurrowGate } from '../network/burrow-gate.ts'
 import { holdConnections, releaseConnections } from '../network/open-gate.ts'
 import { PortConnections } from '../network/port-connections.ts'
@@ -43,6 +54,8 @@ interface LinuxBurrowParts {
   readonly first: FirstProcess
   /** Opened ahead of need. */
   readonly gate?: Gate | undefined
+  /** Of the connections that continue in this burrow. */
+  readonly ends?: BurrowEnds | undefined
 }
 
 export class LinuxBurrow implements Burrow {
@@ -58,6 +71,7 @@ export class LinuxBurrow implements Burrow {
   readonly #cgroup: BurrowCgroup
   readonly #memoryPause: MemoryPause
   readonly #gate: BurrowGate
+  readonly #ends: BurrowEnds | undefined
   readonly #ports: PortConnections
   readonly #shown: ShownLimits
   #record: BurrowRecord
@@ -87,11 +101,13 @@ export class LinuxBurrow implements Burrow {
     this.#memoryPause = new MemoryPause(this.#cgroup.memory)
     this.#shown = new ShownLimits(paths.limits, record.limits, { isFresh: record.state === 'starting' })
     this.#gate = new BurrowGate(first, parts.gate)
+    this.#ends = parts.ends
     this.#ports = new PortConnections(first)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
         this.#gate.closePrepared()
+        this.#ends?.discard()
         this.#ports.reset()
         resolve(end)
       }
@@ -186,8 +202,21 @@ export class LinuxBurrow implements Burrow {
     this.guest.isHeld = false
   }
 
-  openGate(): Promise<Gate> {
-    return this.#gate.open()
+  openGate(keeper?: GateKeeper): Promise<Gate> {
+    return this.#gate.open(keeper)
+  }
+
+  takeEnds(): readonly OpenEnd[] {
+    return this.#ends?.take() ?? []
+  }
+
+  /** Never throws: a snapshot without these connections is better than none. */
+  parkConnections(): Promise<readonly ParkedEnd[]> {
+    return this.#gate.park().catch((error: unknown) => {
+      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
+      this.#host.failures.report('network', error, fields, 'connections of a burrow were not kept')
+      return []
+    })
   }
 
   /** Whether the server has opened its gate. */
@@ -285,8 +314,10 @@ export class LinuxBurrow implements Burrow {
    */
   async resumeAfterFailedSave({ areStopped }: { areStopped: boolean }): Promise<void> {
     const stopped = this.#stoppedBefore
-    if (this.#gate.wasEverOpen)
+    if (this.#gate.wasEverOpen) {
       await this.#retry(() => releaseConnections(this.first), this.#isSavingOrEnding)
+      await this.#retry(() => this.#gate.unpark(), this.#isSavingOrEnding)
+    }
     // Retried even when the next snapshot is requested: it cannot begin before the agent continues.
     const resume = areStopped ? () => this.#continueProcesses(stopped) : () => this.thaw()
     await this.#retry(resume, this.#isEnding)
@@ -359,6 +390,7 @@ export class LinuxBurrow implements Burrow {
   release(): void {
     this.#isReleased = true
     this.#gate.closePrepared()
+    this.#ends?.discard()
     this.#ports.reset()
     this.guest.close()
   }

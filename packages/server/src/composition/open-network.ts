@@ -45,7 +45,7 @@ export async function openNetwork(
   // Egress asks for a gate again only after the network has attached one.
   const reopen = (id: string) => network.reopen(id)
   const egress = engine.capabilities.network
-    ? await openEgress({ config: config.network, authority, reopen, log })
+    ? await openEgress({ config: config.network, authority, endAddon: engine.endAddon, reopen, log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
   egress?.onDenial(({ sandboxId, ageMs, ...denied }) => denials.add(sandboxId, denied, ageMs))

@@ -36,7 +36,17 @@ export interface SandboxDependencies {
   readonly quarantine: Quarantine
   readonly network: Pick<
     NetworkService,
-    'check' | 'open' | 'change' | 'shut' | 'problemOf' | 'counters' | 'report' | 'forget'
+    | 'check'
+    | 'open'
+    | 'saved'
+    | 'connectionsIn'
+    | 'thawed'
+    | 'change'
+    | 'shut'
+    | 'problemOf'
+    | 'counters'
+    | 'report'
+    | 'forget'
   >
   readonly secrets: Pick<SandboxSecrets, 'require' | 'envOf' | 'prepare' | 'forget'>
   readonly volumes: {
